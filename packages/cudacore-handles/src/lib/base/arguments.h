@@ -17,39 +17,13 @@
  */
 
 #include "base/box.h"
+#include "base/kind_list.h"
 
 /* The kind that a pointer's type stands for; -1 for pointers to anything but a box. */
-#define CCH__KIND(pointer)                                                                                             \
-  _Generic((pointer),                                                                                                  \
-      cch_context *: CCH_KIND_CONTEXT,                                                                                 \
-      const cch_context *: CCH_KIND_CONTEXT,                                                                           \
-      cch_stream *: CCH_KIND_STREAM,                                                                                   \
-      const cch_stream *: CCH_KIND_STREAM,                                                                             \
-      cch_event *: CCH_KIND_EVENT,                                                                                     \
-      const cch_event *: CCH_KIND_EVENT,                                                                               \
-      cch_pool *: CCH_KIND_POOL,                                                                                       \
-      const cch_pool *: CCH_KIND_POOL,                                                                                 \
-      cch_deviceptr *: CCH_KIND_DEVICEPTR,                                                                             \
-      const cch_deviceptr *: CCH_KIND_DEVICEPTR,                                                                       \
-      cch_library *: CCH_KIND_LIBRARY,                                                                                 \
-      const cch_library *: CCH_KIND_LIBRARY,                                                                           \
-      cch_kernel *: CCH_KIND_KERNEL,                                                                                   \
-      const cch_kernel *: CCH_KIND_KERNEL,                                                                             \
-      cch_nvrtc_program *: CCH_KIND_NVRTC_PROGRAM,                                                                     \
-      const cch_nvrtc_program *: CCH_KIND_NVRTC_PROGRAM,                                                               \
-      cch_nvvm_program *: CCH_KIND_NVVM_PROGRAM,                                                                       \
-      const cch_nvvm_program *: CCH_KIND_NVVM_PROGRAM,                                                                 \
-      cch_nvjitlink_linker *: CCH_KIND_NVJITLINK_LINKER,                                                               \
-      const cch_nvjitlink_linker *: CCH_KIND_NVJITLINK_LINKER,                                                         \
-      cch_bundle *: CCH_KIND_BUNDLE,                                                                                   \
-      const cch_bundle *: CCH_KIND_BUNDLE,                                                                             \
-      cch_graph *: CCH_KIND_GRAPH,                                                                                     \
-      const cch_graph *: CCH_KIND_GRAPH,                                                                               \
-      cch_graph_node *: CCH_KIND_GRAPH_NODE,                                                                           \
-      const cch_graph_node *: CCH_KIND_GRAPH_NODE,                                                                     \
-      cch_graph_exec *: CCH_KIND_GRAPH_EXEC,                                                                           \
-      const cch_graph_exec *: CCH_KIND_GRAPH_EXEC,                                                                     \
-      default: -1)
+#define CCH__KIND_OF_TYPE(KIND, type, ...) type * : CCH_KIND_##KIND, const type * : CCH_KIND_##KIND,
+/* clang-format off */
+#define CCH__KIND(pointer) _Generic((pointer), CCH__KINDS(CCH__KIND_OF_TYPE) default: -1)
+/* clang-format on */
 
 /* `kind` is a constant wherever these are used, and so is what is decided by it alone. */
 static inline bool cch__fits(const void *argument, int kind) {

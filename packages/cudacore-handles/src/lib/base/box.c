@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define ONE(...) +1
+_Static_assert(CCH__KINDS(ONE) == CCH_KIND_COUNT, "each kind of cch_kind has a row in kind_list.h");
+
 static atomic_size_t live[CCH_KIND_COUNT];
 
 size_t cch_live_count(int kind) {
@@ -72,9 +75,8 @@ void cch__invalidate(void *box) {
 }
 
 static const char *name_of_kind(unsigned kind) {
-  static const char *const names[CCH_KIND_COUNT] = {
-      "context",       "stream",       "event",  "pool",  "allocation", "library",          "kernel",
-      "NVRTC program", "NVVM program", "bundle", "graph", "graph node", "executable graph", "linker"};
+#define TEXT(KIND, type, name, text, ...) [CCH_KIND_##KIND] = text,
+  static const char *const names[CCH_KIND_COUNT] = {CCH__KINDS(TEXT)};
   return kind < CCH_KIND_COUNT ? names[kind] : "freed or unknown object";
 }
 

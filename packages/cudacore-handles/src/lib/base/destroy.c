@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a box of each kind ends, and what becomes of its owner. */
+/* How a box of each kind ends, by its row in CCH__KINDS, and what becomes of its owner. */
 #include "base/kinds.h"
 #include "base/registry.h"
 
@@ -18,49 +18,53 @@ void cch__release_owner(void *owner, cch_release_fn release) {
   cch__owner_leave(&saved);
 }
 
+/* ---- what the rows of CCH__KINDS name ---- */
+
+static inline bool needs_never(const cch__box *box) {
+  (void)box;
+  return false;
+}
+
+static inline bool needs_always(const cch__box *box) {
+  (void)box;
+  return true;
+}
+
+static inline bool needs_if_owned(const cch__box *box) { return box->owned || box->release != NULL; }
+
+static inline bool needs_of_bundle(const cch__box *box) { return ((const cch_bundle *)box)->foreign; }
+
+static inline bool needs_of_graph(const cch__box *box) {
+  return box->owned || cch__graph_is_captured((const cch_graph *)box);
+}
+
+static inline bool nothing_to_end(void *box) {
+  (void)box;
+  return true;
+}
+
+static inline void nothing_to_drop(void *box) { (void)box; }
+
 bool cch__box_needs_driver(const cch__box *box) {
   switch ((cch_kind)box->kind) {
-  case CCH_KIND_NVRTC_PROGRAM:
-  case CCH_KIND_NVVM_PROGRAM:
-  case CCH_KIND_NVJITLINK_LINKER:
-    return false;
-  case CCH_KIND_BUNDLE:
-    return ((const cch_bundle *)box)->foreign;
-  case CCH_KIND_DEVICEPTR:
-    return true;
-  case CCH_KIND_GRAPH:
-    return box->owned || cch__graph_is_captured((const cch_graph *)box);
-  default:
-    return box->owned || box->release != NULL;
+#define NEEDS(KIND, type, name, text, needs, ...)                                                                      \
+  case CCH_KIND_##KIND:                                                                                                \
+    return needs(box);
+    CCH__KINDS(NEEDS)
+#undef NEEDS
+  case CCH_KIND_COUNT:
+    break;
   }
+  return false;
 }
 
 static bool end(cch__box *box) {
   switch ((cch_kind)box->kind) {
-  case CCH_KIND_CONTEXT:
-    return cch__context_end((cch_context *)box);
-  case CCH_KIND_STREAM:
-    return cch__stream_end((cch_stream *)box);
-  case CCH_KIND_EVENT:
-    return cch__event_end((cch_event *)box);
-  case CCH_KIND_POOL:
-    return cch__pool_end((cch_pool *)box);
-  case CCH_KIND_DEVICEPTR:
-    /* A foreign allocation frees through its owner, in here: it needs the stream. */
-    return cch__deviceptr_end((cch_deviceptr *)box);
-  case CCH_KIND_LIBRARY:
-    return cch__library_end((cch_library *)box);
-  case CCH_KIND_NVRTC_PROGRAM:
-  case CCH_KIND_NVVM_PROGRAM:
-  case CCH_KIND_NVJITLINK_LINKER:
-    return cch__program_end((cch__program *)box);
-  case CCH_KIND_GRAPH:
-    return cch__graph_end((cch_graph *)box);
-  case CCH_KIND_GRAPH_EXEC:
-    return cch__graph_exec_end((cch_graph_exec *)box);
-  case CCH_KIND_KERNEL: /* goes with its library */
-  case CCH_KIND_BUNDLE:
-  case CCH_KIND_GRAPH_NODE: /* goes with its graph */
+#define END(KIND, type, name, text, needs, end, drop)                                                                  \
+  case CCH_KIND_##KIND:                                                                                                \
+    return end((void *)box);
+    CCH__KINDS(END)
+#undef END
   case CCH_KIND_COUNT:
     break;
   }
@@ -69,31 +73,13 @@ static bool end(cch__box *box) {
 
 static void drop(cch__box *box) {
   switch ((cch_kind)box->kind) {
-  case CCH_KIND_STREAM:
-    cch__stream_drop((cch_stream *)box);
+#define DROP(KIND, type, name, text, needs, end, drop)                                                                 \
+  case CCH_KIND_##KIND:                                                                                                \
+    drop((void *)box);                                                                                                 \
     break;
-  case CCH_KIND_EVENT:
-    cch__event_drop((cch_event *)box);
-    break;
-  case CCH_KIND_DEVICEPTR:
-    cch__deviceptr_drop((cch_deviceptr *)box);
-    break;
-  case CCH_KIND_KERNEL:
-    cch__kernel_drop((cch_kernel *)box);
-    break;
-  case CCH_KIND_BUNDLE:
-    cch__bundle_drop((cch_bundle *)box);
-    break;
-  case CCH_KIND_GRAPH:
-    cch__graph_drop((cch_graph *)box);
-    break;
-  case CCH_KIND_GRAPH_NODE:
-    cch__graph_node_drop((cch_graph_node *)box);
-    break;
-  case CCH_KIND_GRAPH_EXEC:
-    cch__graph_exec_drop((cch_graph_exec *)box);
-    break;
-  default:
+    CCH__KINDS(DROP)
+#undef DROP
+  case CCH_KIND_COUNT:
     break;
   }
 }

@@ -164,10 +164,7 @@ int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t pay
 /* What a caller gave, borrowed; NULL for nothing. */
 cch_bundle *cch__bundle_given(cch_bundle *bundle);
 
-/*
- * The two halves of a destruction. The first destroys the resource, and is false where the driver refuses that now,
- * when everything must be as it was. The second gives up what the box holds, and cannot fail.
- */
+/* The halves of a destruction: see kind_list.h. */
 bool cch__context_end(cch_context *context);
 bool cch__stream_end(cch_stream *stream);
 bool cch__event_end(cch_event *event);

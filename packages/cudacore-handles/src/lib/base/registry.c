@@ -26,15 +26,13 @@ typedef struct registry {
 } registry;
 
 static registry registries[CCH_KIND_COUNT] = {
-#define CCH__REGISTRY(kind)                                                                                            \
-  [kind] = {.lock = PTHREAD_MUTEX_INITIALIZER,                                                                         \
-            .changed = PTHREAD_COND_INITIALIZER,                                                                       \
-            .buckets = registries[kind].first,                                                                         \
-            .mask = FIRST_BUCKETS - 1}
-    CCH__REGISTRY(CCH_KIND_CONTEXT),   CCH__REGISTRY(CCH_KIND_STREAM),  CCH__REGISTRY(CCH_KIND_EVENT),
-    CCH__REGISTRY(CCH_KIND_POOL),      CCH__REGISTRY(CCH_KIND_LIBRARY), CCH__REGISTRY(CCH_KIND_KERNEL),
-    CCH__REGISTRY(CCH_KIND_DEVICEPTR), CCH__REGISTRY(CCH_KIND_GRAPH),   CCH__REGISTRY(CCH_KIND_BUNDLE),
-#undef CCH__REGISTRY
+#define REGISTRY(KIND, ...)                                                                                            \
+  [CCH_KIND_##KIND] = {.lock = PTHREAD_MUTEX_INITIALIZER,                                                              \
+                       .changed = PTHREAD_COND_INITIALIZER,                                                            \
+                       .buckets = registries[CCH_KIND_##KIND].first,                                                   \
+                       .mask = FIRST_BUCKETS - 1},
+    CCH__KINDS(REGISTRY)
+#undef REGISTRY
 };
 
 /* A handle, or the hash of a value and the value. */

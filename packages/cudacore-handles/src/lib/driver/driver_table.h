@@ -179,32 +179,10 @@
   X(cuStreamGetCaptureInfo, 11030)                                                                                     \
   X(cuStreamGetCaptureInfo, 12030)
 
-/* cuda.h renames some functions to versioned ones by macros; the table is keyed by the plain names. */
-#undef cuDeviceGetUuid
-#undef cuDevicePrimaryCtxRelease
-#undef cuStreamDestroy
-#undef cuEventDestroy
-#undef cuEventElapsedTime
-#undef cuMemAlloc
-#undef cuMemFree
-#undef cuMemAdvise
-#undef cuMemPrefetchAsync
-#undef cuMemcpyBatchAsync
-#undef cuMemcpy3DAsync
-#undef cuStreamGetCtx
-#undef cuStreamGetCaptureInfo
-#undef cuCtxSynchronize
-#undef cuCtxGetDevice
-#undef cuStreamBeginCapture
-#undef cuStreamUpdateCaptureDependencies
-#undef cuGraphAddNode
-#undef cuGraphKernelNodeGetParams
-#undef cuGraphGetEdges
-#undef cuGraphNodeGetDependencies
-#undef cuGraphNodeGetDependentNodes
-#undef cuGraphAddDependencies
-#undef cuGraphRemoveDependencies
-#undef cuGraphExecUpdate
+/*
+ * cuda.h renames some functions to versioned ones by macros. Such a name is never expanded where it is pasted or made a
+ * string, as for the types PFN_* and for messages; everywhere else, it is expanded alike in the table and in its uses.
+ */
 
 /* Of headers that are newer than the oldest that the library can be built with. */
 #if CUDA_VERSION < 13010

@@ -35,10 +35,6 @@
   X(cuMemAdvise, 8000)                                                                                                 \
   X(cuMemPrefetchAsync, 8000)
 
-#undef cuGraphAddKernelNode
-#undef cuGraphKernelNodeSetParams
-#undef cuGraphExecKernelNodeSetParams
-
 static struct {
 #define FIELD(name, version) PFN_##name##_v##version name;
   OLDER_FUNCTIONS(FIELD)

@@ -5,26 +5,15 @@
  */
 #include "base/native.h"
 
+#include "lib/base/kind_list.h"
+
 #include <string.h>
 
 static const char api_name[] = "cudacore_handles.api";
 
-static const char *const names[CCH_KIND_COUNT] = {
-    [CCH_KIND_CONTEXT] = "cudacore_handles.context",
-    [CCH_KIND_STREAM] = "cudacore_handles.stream",
-    [CCH_KIND_EVENT] = "cudacore_handles.event",
-    [CCH_KIND_POOL] = "cudacore_handles.pool",
-    [CCH_KIND_DEVICEPTR] = "cudacore_handles.deviceptr",
-    [CCH_KIND_LIBRARY] = "cudacore_handles.library",
-    [CCH_KIND_KERNEL] = "cudacore_handles.kernel",
-    [CCH_KIND_NVRTC_PROGRAM] = "cudacore_handles.nvrtc_program",
-    [CCH_KIND_NVVM_PROGRAM] = "cudacore_handles.nvvm_program",
-    [CCH_KIND_BUNDLE] = "cudacore_handles.bundle",
-    [CCH_KIND_GRAPH] = "cudacore_handles.graph",
-    [CCH_KIND_GRAPH_NODE] = "cudacore_handles.graph_node",
-    [CCH_KIND_GRAPH_EXEC] = "cudacore_handles.graph_exec",
-    [CCH_KIND_NVJITLINK_LINKER] = "cudacore_handles.nvjitlink_linker",
-};
+#define NAME(KIND, type, name, ...) [CCH_KIND_##KIND] = "cudacore_handles." name,
+static const char *const names[CCH_KIND_COUNT] = {CCH__KINDS(NAME)};
+#undef NAME
 
 static void destroy(PyObject *capsule) {
   PyObject *kind, *value, *traceback;

@@ -2,9 +2,7 @@
 /* Drivers that lack an entry point: each in turn, under each function. Linked with the library's objects. */
 #include "driver/driver_table.h"
 
-#include "operations.h"
-
-enum { MAX_CALLS = 64 };
+#include <stddef.h>
 
 typedef struct entry {
   const char *name;
@@ -19,6 +17,10 @@ static const entry entries[] = {
         CCH__NEWER_FUNCTIONS(ENTRY)
 #undef ENTRY
 };
+
+#include "operations.h" /* behind the table: cuda.h renames functions by macros, which it undoes */
+
+enum { MAX_CALLS = 64 };
 
 static void *take_away(const entry *entry) {
   void *function, *none = NULL;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_KIND_LIST_H
+#define CUDACORE_KIND_LIST_H
+
+/*
+ * The kinds of boxes, in the order of cch_kind: X(KIND, type, name, text, needs, end, drop).
+ *
+ *   name   of its capsules, "cudacore_handles." before it
+ *   text   what messages call it
+ *   needs  needs_...() of destroy.c: whether its end enters the driver, or foreign code that may
+ *   end    destroys the resource; false where the driver refuses that now, when everything must be as it was
+ *   drop   gives up what the box holds, and cannot fail
+ *
+ * A kernel goes with its library, a node with its graph. A foreign allocation frees through its owner at its end, which
+ * needs the stream.
+ */
+#define CCH__KINDS(X)                                                                                                  \
+  X(CONTEXT, cch_context, "context", "context", needs_if_owned, cch__context_end, nothing_to_drop)                     \
+  X(STREAM, cch_stream, "stream", "stream", needs_if_owned, cch__stream_end, cch__stream_drop)                         \
+  X(EVENT, cch_event, "event", "event", needs_if_owned, cch__event_end, cch__event_drop)                               \
+  X(POOL, cch_pool, "pool", "pool", needs_if_owned, cch__pool_end, nothing_to_drop)                                    \
+  X(DEVICEPTR, cch_deviceptr, "deviceptr", "allocation", needs_always, cch__deviceptr_end, cch__deviceptr_drop)        \
+  X(LIBRARY, cch_library, "library", "library", needs_if_owned, cch__library_end, nothing_to_drop)                     \
+  X(KERNEL, cch_kernel, "kernel", "kernel", needs_if_owned, nothing_to_end, cch__kernel_drop)                          \
+  X(NVRTC_PROGRAM, cch_nvrtc_program, "nvrtc_program", "NVRTC program", needs_never, cch__program_end,                 \
+    nothing_to_drop)                                                                                                   \
+  X(NVVM_PROGRAM, cch_nvvm_program, "nvvm_program", "NVVM program", needs_never, cch__program_end, nothing_to_drop)    \
+  X(BUNDLE, cch_bundle, "bundle", "bundle", needs_of_bundle, nothing_to_end, cch__bundle_drop)                         \
+  X(GRAPH, cch_graph, "graph", "graph", needs_of_graph, cch__graph_end, cch__graph_drop)                               \
+  X(GRAPH_NODE, cch_graph_node, "graph_node", "graph node", needs_if_owned, nothing_to_end, cch__graph_node_drop)      \
+  X(GRAPH_EXEC, cch_graph_exec, "graph_exec", "executable graph", needs_if_owned, cch__graph_exec_end,                 \
+    cch__graph_exec_drop)                                                                                              \
+  X(NVJITLINK_LINKER, cch_nvjitlink_linker, "nvjitlink_linker", "linker", needs_never, cch__program_end,               \
+    nothing_to_drop)
+
+#endif
