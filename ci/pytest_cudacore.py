@@ -15,13 +15,16 @@ began with; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixtures of a w
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import re
 import sys
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -220,6 +223,15 @@ def live_objects() -> dict[str, int]:
     return defaultdict(int, cudacore_handles.live_counts())
 
 
+def _forget_locals(tb: TracebackType) -> None:
+    """Let go of what a test has made that ended in an error, such as a builder that is in a capture."""
+    for frame, _ in traceback.walk_tb(tb):
+        with contextlib.suppress(RuntimeError):  # it is being executed
+            frame.clear()
+            _ = frame.f_locals  # before Python 3.13 the frame also has a copy, which this brings up to date
+    gc.collect()
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # the plugin of cudacore-sim is to see the failure
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -228,8 +240,9 @@ def pytest_runtest_makereport(
     if report.when in {"setup", "call"}:  # an expected failure's traceback keeps them, too
         item.stash[CALL_FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
     reason = _why_too_old(call.excinfo.value) if report.failed and call.excinfo is not None else None
-    if reason is not None:
+    if reason is not None and call.excinfo is not None:
         item.stash[TOO_OLD] = True
+        _forget_locals(call.excinfo.tb)
         path, line, _ = item.location
         report.outcome = "skipped"
         report.longrepr = path, line or 0, f"Skipped: {reason}"

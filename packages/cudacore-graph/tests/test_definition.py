@@ -672,6 +672,7 @@ class TestBatch:
         run(other)
         run(definition)
 
+    @pytest.mark.needs_driver("12.2", "cuGraphAddNode, which is to fail")
     @pytest.mark.cuda_sim
     def test_what_stays(self, definition: cg.GraphDefinition, cuda_sim: Any) -> None:
         """An error that comes out of the blue behind a memory node would not say that nodes stay."""
