@@ -578,6 +578,43 @@ def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -
     stream.sync()
 
 
+def test_many_arguments(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
+    """A graph would keep only the first of a launch's many arguments."""
+    count = 40
+    parameters = ", ".join(f".param .u64 p{i}" for i in range(count))
+    code = ch.ObjectCode.from_ptx(
+        f"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry last({parameters})
+{{
+  .reg .b64 %to, %from;
+  .reg .b32 %value;
+  ld.param.u64 %to, [p0];
+  ld.param.u64 %from, [p{count - 1}];
+  ld.global.u32 %value, [%from];
+  st.global.u32 [%to], %value;
+  ret;
+}}
+""".encode()
+    )
+    buffers = [device.allocate(64, stream=stream) for _ in range(count - 1)]
+    buffers[-1].fill(5, stream=stream)
+    stream.sync()
+    live = ch.live_counts()["deviceptr"]
+    with stream.create_graph_builder() as builder:
+        ch.launch(builder, ONE, code.get_kernel("last"), numbers.at(0), *buffers)
+    for buffer in buffers:
+        buffer.close()
+    assert ch.live_counts()["deviceptr"] == live
+    graph = builder.complete()
+    graph.launch(stream)
+    stream.sync()
+    assert numbers[0] == 0x05050505
+    graph.close()
+
+
 def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
     """A graph would copy from memory that its library has given to somebody else."""
 
