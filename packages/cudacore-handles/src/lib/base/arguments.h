@@ -32,8 +32,11 @@ static inline bool cch__fits(const void *argument, int kind) {
 
 /* Records that an argument is NULL, or a box of another kind. `what` says which. */
 CCH__COLD int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation);
-/* Says at which place of an array a check failed. */
-int cch__fail_at_place(int status, size_t place);
+/* Says at which place of an array a check failed, if it did. */
+CCH__COLD int cch__explain_place(int status, size_t place);
+static inline int cch__fail_at_place(int status, size_t place) {
+  return status == 0 ? 0 : cch__explain_place(status, place);
+}
 
 static inline int cch__check(const void *argument, int kind, const char *what, const char *operation) {
   return __builtin_expect(cch__fits(argument, kind), 1) ? 0 : cch__fail_argument(argument, kind, what, operation);

@@ -98,9 +98,7 @@ int cch__fail_argument(const void *argument, int kind, const char *what, const c
                    name_of_kind(((const cch__box *)argument)->kind), name_of_kind((unsigned)kind));
 }
 
-int cch__fail_at_place(int status, size_t place) {
-  if (status == 0)
-    return 0;
+int cch__explain_place(int status, size_t place) {
   char where[40];
   snprintf(where, sizeof where, "i is %zu", place);
   cch__fail_explain(where);
