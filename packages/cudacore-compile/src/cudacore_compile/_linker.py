@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
 from cudacore_compile._compilers.choose_linker import Choice, Version, choose_linker, ptx_version
@@ -23,6 +23,9 @@ from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 from cudacore_handles._sdk import as_options, closed, shorten
 from cudacore_handles._sdk.compile import driver_cuda_version, has_only_ltoir, link_with_driver, parts_of
+
+if TYPE_CHECKING:
+    from cudacore_compile._cache.resource import ProgramCacheResource
 
 _making_handles = threading.Lock()
 _VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families
@@ -77,7 +80,7 @@ class Linker:
         state = " closed" if self._closed else ""
         return f"<Linker name={shorten(repr(self._options.name))} codes={len(self._codes)}{state}>"
 
-    def link(self, target_type: ObjectCodeFormatType | str) -> ObjectCode:
+    def link(self, target_type: ObjectCodeFormatType | str, *, cache: ProgramCacheResource | None = None) -> ObjectCode:
         """Link the code (nvJitLinkComplete, or cuLinkComplete).
 
         Parameters
@@ -85,6 +88,11 @@ class Linker:
         target_type : ObjectCodeFormatType or str
             The format to link to: ``"cubin"``; ``"ptx"`` where there is LTO-IR; ``"ltoir"`` where there is nothing
             else, to be linked again.
+        cache : ProgramCacheResource, optional
+            Where to look for the linked code first, and to keep it, with the logs, for the next time. The key has the
+            contents and the names of all parts, the options, and the linker's build. It is linked each time if the
+            driver links, if `time` is set, if `ptxas_options` may name a file, and for a linker whose :attr:`handle`
+            was asked for, because others can have changed it. Default None.
 
         Returns
         -------
@@ -104,6 +112,10 @@ class Linker:
             For options that contradict the target, and a closed linker.
         """
         target = check_linked_target(target_type)
+        if cache is not None:
+            from cudacore_compile._cache.compile import check_cache
+
+            check_cache(cache)
         if self._closed:
             raise closed(self)
         codes, options = self._codes, self._options
@@ -111,16 +123,12 @@ class Linker:
         self._check(inputs, target)
         choice = self._choose(inputs, target)
         try:
-            _check_parts(inputs, options._arch())
             if choice.backend is CompilerBackendType.NVJITLINK:
-                flags = self._flags(inputs, target)
-                linker = _nvjitlink.load()
-                box = self._take(flags)
-                try:
-                    linked = linker.link(box, target.value, flags, inputs)
-                finally:
-                    del box
+                linked = self._link(inputs, target, cache)
             else:
+                if cache is not None:
+                    cache.count("uncacheable")
+                _check_parts(inputs, options._arch())
                 linked = _link_with_driver(inputs, options)
         except CUDAError as error:
             self._logs = (error.log, "")
@@ -194,6 +202,22 @@ class Linker:
         if found is None:
             raise closed(self)
         return linker.raw(found[0])
+
+    def _link(self, inputs: list[Input], target: ObjectCodeFormatType, cache: ProgramCacheResource | None) -> Linked:
+        """Link by nvJitLink."""
+        flags = self._flags(inputs, target)
+        linker = _nvjitlink.load()
+        box = self._take(flags)
+
+        def link_now(box: Any = None) -> Linked:
+            _check_parts(inputs, self._options._arch())
+            return linker.link(box, target.value, flags, inputs)
+
+        if cache is None or box is not None:
+            return link_now(box)
+        from cudacore_compile._cache.link import link_cached
+
+        return link_cached(cache, linker, target, self._options, flags, inputs, link_now)
 
     def _take(self, flags: list[bytes]) -> Any:
         """Return the linker that `handle` gave out, for one link; None where there is none for these flags."""

@@ -62,7 +62,7 @@ def program_key(
         )
     backend = BACKENDS[code_type]
     flags = options.as_bytes(backend, target)
-    digest = _Digest()
+    digest = Digest()
     digest.add(b"schema", _SCHEMA)
     digest.add(b"environment", repr(environment()).encode("utf-8", "surrogateescape"))
     digest.add(b"code type", code_type.value.encode())
@@ -102,7 +102,7 @@ def compiler_identity(code_type: SourceCodeType, code: bytes) -> bytes:
     return nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend, code)
 
 
-class _Digest:
+class Digest:
     """A hash of parts, each with its length."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class _Digest:
         return self._hash.digest()
 
 
-def _add_modules(digest: _Digest, options: ProgramOptions) -> None:
+def _add_modules(digest: Digest, options: ProgramOptions) -> None:
     """Add what an NVVM program is linked with."""
     from cudacore_compile._compilers import nvvm as _nvvm
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import fields
 
 from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
 
 # None of this is documented. The names are those that NVRTC 12.0 to 13.5 look up.
@@ -41,6 +43,13 @@ _KNOWN = frozenset(
     numba_debug
     """.split()
 )
+_KNOWN_TO_LINKERS = frozenset(
+    """
+    name arch max_register_count verbose link_time_optimization ptx optimization_level debug lineinfo ftz prec_div
+    prec_sqrt fma kernels_used variables_used optimize_unused_variables ptxas_options split_compile
+    split_compile_extended no_cache numba_debug
+    """.split()
+)
 # An option of ptxas that names no file. One that does has it behind "=", or as the next item.
 _PTXAS = re.compile(r"--?[A-Za-z][\w-]*(?:=(?:true|false|yes|no|on|off|all|[0-9]+|c[agsv]|lu|wb|wt)?)?")
 _PTXAS_FILES = re.compile(r"--?(?:o|optf|options-file|output-file|input-as-string|ias)(?:=.*)?")
@@ -59,9 +68,7 @@ def check_options(options: ProgramOptions) -> None:
     UncacheableError
         When there is such an option.
     """
-    for name in _READS_FILES:
-        if os.environ.get(name):
-            raise UncacheableError(f"the environment variable {name} can have the compiler read other files")
+    check_environment()
     for field in fields(options):
         value = getattr(options, field.name)
         if value is None or value is False or value == []:
@@ -72,8 +79,39 @@ def check_options(options: ProgramOptions) -> None:
             raise UncacheableError(
                 f"ProgramOptions.{field.name}: it is not known whether the compiler reads files for it"
             )
-    given = options.ptxas_options
+    check_ptxas_options("ProgramOptions", options.ptxas_options)
+
+
+def check_link_options(options: LinkerOptions) -> None:
+    """Raise if an option or an environment variable has the linker read files, or say what another link would not.
+
+    Raises
+    ------
+    UncacheableError
+        When there is such an option.
+    """
+    check_environment()
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if value is None or value is False:
+            continue
+        if field.name == "time":
+            raise UncacheableError("LinkerOptions.time: the log has the times of this link")
+        if field.name not in _KNOWN_TO_LINKERS:
+            raise UncacheableError(f"LinkerOptions.{field.name}: it is not known whether the linker reads files for it")
+    check_ptxas_options("LinkerOptions", options.ptxas_options)
+
+
+def check_environment() -> None:
+    """Raise UncacheableError if an environment variable has a compiler read files that are not followed."""
+    for name in _READS_FILES:
+        if os.environ.get(name):
+            raise UncacheableError(f"the environment variable {name} can have the compiler read other files")
+
+
+def check_ptxas_options(options: str, given: str | Sequence[str] | None) -> None:
+    """Raise UncacheableError for an option of ptxas that may name a file."""
     for option in (given,) if isinstance(given, str) else given or ():
         for word in option.replace(",", " ").split():
             if not _PTXAS.fullmatch(word) or _PTXAS_FILES.fullmatch(word):
-                raise UncacheableError(f"ProgramOptions.ptxas_options: {word!r} may name a file")
+                raise UncacheableError(f"{options}.ptxas_options: {word!r} may name a file")

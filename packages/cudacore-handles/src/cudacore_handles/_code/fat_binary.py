@@ -28,8 +28,32 @@ class Image(NamedTuple):
     variant: str = ""  # "a" if it is for that architecture alone, "f" if for its family
 
 
+class _Entry(NamedTuple):
+    kind: int
+    arch: int
+    flags: int
+    packed: bytes
+    size: int  # unpacked
+
+
 def images(fatbin: bytes) -> Iterator[Image]:
     """Read the images that can be unpacked: Zstandard needs the system's library. What is damaged ends them."""
+    for entry in _entries(fatbin):
+        code: bytes | None = entry.packed
+        if entry.flags & (_LZ4 | _ZSTANDARD):
+            code = _unpack(entry.packed, entry.size, entry.flags)
+        if code is not None and entry.kind in _KINDS:
+            kind = _KINDS[entry.kind]
+            variant = "a" if entry.flags & _ACCELERATED else "f" if entry.flags & _FAMILY else ""
+            yield Image(kind, entry.arch, code.rstrip(b"\0") if kind == "ptx" else code, variant)
+
+
+def code_types(fatbin: bytes) -> set[str]:
+    """Return the types of the images, also of those that cannot be unpacked."""
+    return {_KINDS.get(entry.kind, "other") for entry in _entries(fatbin)}
+
+
+def _entries(fatbin: bytes) -> Iterator[_Entry]:
     if len(fatbin) < 16:
         return
     magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbin)
@@ -40,12 +64,8 @@ def images(fatbin: bytes) -> Iterator[Image]:
         at = start + size
         if header_size < _ENTRY.size or at > end:
             return
-        code: bytes | None = fatbin[start:at]
-        if flags & (_LZ4 | _ZSTANDARD):
-            code = _unpack(fatbin[start : min(start + packed, at)], unpacked, flags)
-        if code is not None and kind in _KINDS:
-            variant = "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""
-            yield Image(_KINDS[kind], arch, code.rstrip(b"\0") if _KINDS[kind] == "ptx" else code, variant)
+        stop = min(start + packed, at) if flags & (_LZ4 | _ZSTANDARD) else at
+        yield _Entry(kind, arch, flags, fatbin[start:stop], unpacked)
 
 
 def parts(fatbins: bytes) -> Iterator[bytes]:

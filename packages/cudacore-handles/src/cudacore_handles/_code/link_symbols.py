@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cudacore_handles._code.cubin import Cubin
-from cudacore_handles._code.fat_binary import Image, images, parts
+from cudacore_handles._code.fat_binary import Image, code_types, images, parts
 
 
 class Symbol(NamedTuple):
@@ -73,8 +73,7 @@ def parts_of(code: bytes, code_type: str, arch: str) -> list[Part] | None:
 
 def has_only_ltoir(fatbin: bytes) -> bool:
     """Return whether a fat binary has LTO-IR and nothing else, so that it is linked by link-time optimization."""
-    types = {image.code_type for image in images(fatbin)}
-    return types == {"ltoir"}
+    return code_types(fatbin) == {"ltoir"}
 
 
 # ---- PTX

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Linking with a program cache."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cudacore_compile._cache.digest import Digest, build_identity
+from cudacore_compile._cache.entry import Entry
+from cudacore_compile._cache.resource import ProgramCacheResource
+from cudacore_compile._cache.settings import check_link_options, environment
+from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._compilers.linker_options import LinkerOptions
+from cudacore_compile._compilers.nvjitlink import Input, Linked, NVJitLink
+from cudacore_compile.typing import ObjectCodeFormatType
+from cudacore_handles._sdk.compile import carries_ptx
+
+# Whatever changes what a key means, what an entry has, or what is refused before it is linked, changes this.
+_SCHEMA = b"cudacore-link-1"
+
+
+def link_cached(
+    cache: ProgramCacheResource,
+    linker: NVJitLink,
+    target: ObjectCodeFormatType,
+    options: LinkerOptions,
+    flags: Sequence[bytes],
+    inputs: Sequence[Input],
+    link_now: Callable[[], Linked],
+) -> Linked:
+    """Return what was linked from a cache, or link it and keep it there.
+
+    Parameters
+    ----------
+    cache : ProgramCacheResource
+        The cache. If it fails, the code is linked, with a RuntimeWarning.
+    linker : NVJitLink
+        The library that links.
+    target : ObjectCodeFormatType
+        The format.
+    options : LinkerOptions
+        The options.
+    flags : sequence of bytes
+        The options as they are given to nvJitLink.
+    inputs : sequence of Input
+        All that is linked, as it was read. It is this that is linked, whatever becomes of files.
+    link_now : callable
+        Links it.
+    """
+    try:
+        key = link_key(linker, target, options, flags, inputs)
+    except UncacheableError:
+        cache.count("uncacheable")
+        return link_now()
+    try:
+        entry = cache._load(key)
+    except Exception as error:  # a user's cache can fail in ways of its own
+        _warn(cache, "read", error)
+        entry = None
+    if entry is not None and entry.facts.get("code_type") == target.value:
+        error_log, _, info_log = entry.log.partition(_BETWEEN_LOGS)
+        return Linked(entry.code, error_log, info_log)
+    linked = link_now()
+    facts: dict[str, Any] = {"code_type": target.value, "name": options.name or "", "symbol_mapping": {}}
+    facts["log"] = f"{linked.error_log}{_BETWEEN_LOGS}{linked.info_log}"
+    try:
+        cache._save(key, Entry(linked.code, facts))
+    except Exception as error:
+        _warn(cache, "written", error)
+    return linked
+
+
+_BETWEEN_LOGS = "\0"  # which logs do not have
+
+
+def link_key(
+    linker: NVJitLink,
+    target: ObjectCodeFormatType,
+    options: LinkerOptions,
+    flags: Sequence[bytes],
+    inputs: Sequence[Input],
+) -> bytes:
+    """Return the key of a link.
+
+    Raises
+    ------
+    UncacheableError
+        When the linker may read files, or its log is that of one link alone.
+    """
+    check_link_options(options)
+    digest = Digest()
+    digest.add(b"schema", _SCHEMA)
+    digest.add(b"linker", linker.version_text.encode() + b"\0" + build_identity(Path(linker.path).resolve()))
+    digest.add(b"environment", repr(environment()).encode("utf-8", "surrogateescape"))
+    digest.add(b"target", target.value.encode())
+    if target is ObjectCodeFormatType.CUBIN and carries_ptx():
+        digest.add(b"carries", b"PTX")
+    digest.add_all(b"options", flags)
+    for part in inputs:
+        digest.add(part.code_type.encode(), part.code)
+        digest.add(b"name", part.name.encode("utf-8", "surrogateescape"))
+    if options.debug or options.lineinfo:
+        digest.add(b"directory", os.fsencode(os.getcwd()))
+        digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
+    return digest.digest()
+
+
+def _warn(cache: ProgramCacheResource, what: str, error: Exception) -> None:
+    cache.count("failures")
+    warnings.warn(f"{cache!r} could not be {what}: {error!r}", RuntimeWarning, stacklevel=5)
