@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import pickle
 import signal
 import threading
@@ -18,6 +20,7 @@ from compile_sources import SLOW
 from cudacore_compile import BatchError, CompileJob, NVRTCError, Program, compile_many
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers.interrupt import run_interruptibly
+from cudacore_handles import live_counts
 
 QUICK = 'extern "C" __global__ void quick() {}'
 SLOW_JOB = (SLOW, {"arch": "sm_90"})
@@ -47,12 +50,17 @@ def soon() -> Iterator[None]:
     assert time.monotonic() - start < 4
 
 
-def _wait_for_compilers() -> None:
-    """Wait for threads that end in a moment, as the interpreter does at its exit."""
-    for thread in threading.enumerate():
-        if thread.name.startswith("cudacore-compile"):
-            thread.join(30)
-            assert not thread.is_alive()
+@pytest.fixture(autouse=True)
+def _compilers_end() -> Iterator[None]:
+    """Wait for compilations that end in a moment, as the interpreter does at its exit."""
+    before = live_counts()["nvrtc_program"]
+    yield
+    for _ in range(600):
+        gc.collect()
+        if live_counts()["nvrtc_program"] <= before:
+            return
+        time.sleep(0.05)
+    pytest.fail("a compilation that was cancelled goes on")
 
 
 def raise_alarm() -> None:
@@ -65,7 +73,6 @@ def test_signal_ends_a_compilation() -> None:
     with alarm(raise_alarm), soon(), pytest.raises(Alarm):
         program.compile("cubin")
     assert not program._running
-    _wait_for_compilers()
     assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
 
 
@@ -86,7 +93,7 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
     assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
     with pytest.raises(NVRTCError, match="NVRTC_ERROR_COMPILATION"):
         Program("nonsense", "c++", {"arch": "sm_90"}).compile("ptx")
@@ -118,7 +125,6 @@ def test_signal_ends_a_batch() -> None:
     """Ctrl-C would not end the compilations of a batch that are running."""
     with alarm(raise_alarm), soon(), pytest.raises(Alarm):
         compile_many([SLOW_JOB, (SLOW, {"arch": "sm_80"}), (SLOW, {"arch": "sm_120"})], max_workers=2)
-    _wait_for_compilers()
 
 
 def test_cancelled_job() -> None:
@@ -178,5 +184,16 @@ def test_a_compiler_that_cannot_be_cancelled() -> None:
     with alarm(raise_alarm, 0.05), pytest.raises(Alarm):
         run_interruptibly(work, lambda: None)
     assert not ended.is_set()
-    _wait_for_compilers()
-    assert ended.is_set()
+    assert ended.wait(30)
+
+
+def test_after_fork() -> None:
+    """A child process would wait for a thread that only its parent has."""
+    assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        calls: list[int] = []
+        run_interruptibly(lambda: calls.append(1), lambda: None)
+        os._exit(len(calls))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1

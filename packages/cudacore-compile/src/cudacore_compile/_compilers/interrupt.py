@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+_MAX_THREADS = 64  # there is one, and another one for each call that was interrupted and still runs
+_pool: ThreadPoolExecutor | None = None
 
 
 def run_interruptibly(work: Callable[[], None], cancel: Callable[[], None]) -> None:
     """Call a function; if a signal handler raises an exception meanwhile, cancel the function and raise that exception.
 
     Python handles signals on the main thread, between two bytecodes, so that Ctrl-C waits for a call in C. On the main
-    thread, `work` therefore runs on a thread of its own, while the main thread waits for an event, which a signal
-    interrupts. Other threads handle no signals and call `work` themselves.
+    thread, `work` therefore runs on another thread, while the main thread waits for a lock, which a signal interrupts.
+    Other threads handle no signals and call `work` themselves.
 
     This is for NVRTC alone. nvJitLink keeps state by thread: when one thread makes a linker and another thread links it
     and ends, the next linker of the first thread is a SIGSEGV (13.5).
@@ -29,37 +37,44 @@ def run_interruptibly(work: Callable[[], None], cancel: Callable[[], None]) -> N
         work()
         return
     call = _Call(work)
-    thread = threading.Thread(target=call.run, name="cudacore-compile")
+    del work
     try:
         try:
-            thread.start()
+            future = _threads().submit(call)
         except RuntimeError:  # no more threads: the interpreter is ending, or the system's limit is reached
-            call.run()
-        call.ended.wait()
+            call()
+            return
+        future.result()
     except BaseException:
         cancel()
         raise
-    error, call.error = call.error, None
-    try:
-        if error is not None:
-            raise error
-    finally:
-        del error  # a frame that refers to its exception keeps both until a collection
 
 
 class _Call:
-    """A call on another thread."""
+    """A call that keeps nothing alive when it is over: threads drop what they have run a little later."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
-        self.ended = threading.Event()
-        self.error: BaseException | None = None
+        self._work: Callable[[], None] | None = work
 
-    def run(self) -> None:
-        """Make the call."""
-        try:
-            self._work()
-        except BaseException as error:
-            self.error = error.with_traceback(None)
-        finally:
-            self.ended.set()
+    def __call__(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            work()
+
+
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads, which stay: a new one for each call would cost a short compilation some percent."""
+    global _pool
+    if _pool is None:
+        from concurrent.futures import ThreadPoolExecutor  # here, so that importing this package does not import it
+
+        _pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="cudacore-compile-main")
+    return _pool
+
+
+def _forget() -> None:
+    global _pool
+    _pool = None
+
+
+os.register_at_fork(after_in_child=_forget)  # where there is one thread
