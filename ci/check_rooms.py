@@ -181,6 +181,27 @@ def sizes(root: Path) -> Iterator[str]:
             yield f"{path} has {count} lines, and {most} are the most: divide it, or LONG_FILES is wrong"
 
 
+def recipes(root: Path) -> Iterator[str]:
+    """Return the rows of CONTRIBUTING's table "to add X, touch these files" that are not true."""
+    tree = {*root.glob("packages/*/src/**/*"), *root.glob("packages/*/include/**/*")}
+    stand_ins = {root / "packages/cudacore-handles/tests/c/abi-baseline.txt", *root.glob("packages/*/tests/c/double/*")}
+    texts = {
+        str(path.relative_to(root / "packages")): path.read_text(encoding="utf-8")
+        for path in tree | stand_ins
+        if path.suffix in SUFFIXES | {".txt"} and path.is_file()
+    }
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (an? [^|]+) \| `(\w+)` \| ([^|]+) \|$", text, re.MULTILINE)
+    if len(rows) < 5:
+        yield 'CONTRIBUTING.md: the table "to add, example, files" is not there'
+    for what, example, files in rows:
+        stated = set(re.findall(r"`([^`]+)`", files))
+        found = {name for name, text in texts.items() if example in text}
+        for name in sorted(stated ^ found):
+            verb = "does not name" if name in found else "names"
+            yield f"CONTRIBUTING.md: {what}: the row of {example} {verb} {name}"
+
+
 def copies_that_differ(root: Path) -> Iterator[str]:
     """Return the files that are not the same in all packages that have them."""
     for name in COPIES:
@@ -195,6 +216,7 @@ def problems(root: Path) -> list[str]:
         *imports_across_packages(root),
         *uses_of_upper_rooms(root),
         *sizes(root),
+        *recipes(root),
         *copies_that_differ(root),
     ]
 

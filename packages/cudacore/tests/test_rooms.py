@@ -76,3 +76,16 @@ def test_copies_that_differ_are_found(tmp_path: Path) -> None:
     write(tmp_path, f"two/{check_rooms.COPIES[0]}", "changed")
     (found,) = check_rooms.copies_that_differ(tmp_path)
     assert found == "packages/one/tools/build_backend.py and packages/two/tools/build_backend.py: must be equal copies"
+
+
+def test_rows_that_are_not_true_are_found(tmp_path: Path) -> None:
+    """The table of what to touch would go on naming files that are no longer touched, and not name new ones."""
+    rows = [f"| a thing | `thing{i}` | `p/src/a.py`, `p/src/b.py` |\n" for i in range(5)]
+    (tmp_path / "CONTRIBUTING.md").write_text("".join(rows))
+    write(tmp_path, "p/src/a.py", "thing0 thing1 thing2 thing3 thing4")
+    write(tmp_path, "p/src/b.py", "thing0 thing1 thing2 thing3")
+    write(tmp_path, "p/src/c.py", "thing3")
+    assert list(check_rooms.recipes(tmp_path)) == [
+        "CONTRIBUTING.md: a thing: the row of thing3 does not name p/src/c.py",
+        "CONTRIBUTING.md: a thing: the row of thing4 names p/src/b.py",
+    ]
