@@ -35,12 +35,12 @@ LAYERS = {
         *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_graph", "_sdk"),
     ),
     "cudacore-compile/src/cudacore_compile": ("_compilers", "_cache", "_command"),
-    "cudacore-sim/src/sim": ("control", "isa", "ptx", "exec", "checks", "driver", "carry"),
+    "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver"),
+    "cudacore-sim/src/sim/driver": ("base", "device", "memory", "code", "graph", "stream", "entry"),
 }
 #: Uses of an upper room: the file in its package, and the room, with the reason.
 UPWARD = {
     ("src/native/stream/stream.c", "graph"): "Stream.callback() reads its arguments as those of a node's are read",
-    ("src/sim/driver/code/image.h", "carry"): "code that carries its PTX is read where images are",
     ("src/cudacore_handles/_driver/context.py", "_stream"): "Context.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_stream"): "Device.create_stream() and create_event()",
     ("src/cudacore_handles/_driver/device.py", "_memory"): "Device.memory_resource",
@@ -65,8 +65,6 @@ LONG_FILES = {
     "packages/cudacore-handles/src/native/graph/node_params.c": "to be divided by node types",
     "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
     "packages/cudacore-handles/tests/views/test_memoryview.py": "to be divided",
-    "packages/cudacore-sim/src/sim/driver/device/context.cpp": "to be divided",
-    "packages/cudacore-sim/src/sim/driver/graph/params.cpp": "to be divided by node types",
 }
 SUFFIXES = {".c", ".cpp", ".cu", ".h", ".inc", ".py", ".pyi"}
 #: Files that the compiled packages have a copy of each, because their source distributions stand alone.
@@ -133,7 +131,7 @@ def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
                 yield from ((node.lineno, name.name) for name in node.names)
     elif path.suffix in {".c", ".cpp", ".h"}:
         for number, line in enumerate(text.splitlines(), 1):
-            found = re.match(rf'#include "(?:{layer.name}/)?(\w+)/', line)
+            found = re.match(rf'#include "(?:sim/)?(?:{layer.name}/)?(\w+)/', line)
             if found:
                 yield number, found.group(1)
 

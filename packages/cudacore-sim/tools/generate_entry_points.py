@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write src/sim/driver/base/entry_points.inc, the table of every function that the CUDA driver API declares.
 
-    python tools/generate_entry_points.py FOLDER_WITH_CUDA_H > src/sim/driver/base/entry_points.inc
+    python tools/generate_entry_points.py FOLDER_WITH_CUDA_H
 
 Run it when a newer ``cuda.h`` is to be covered. It takes the prototypes from ``cuda.h`` as the driver itself sees it
 (every version of every function), and from the function types of ``cudaTypedefs.h`` the CUDA version at which each
 was introduced. Rows:
 
-``SIM_FUNCTION(symbol, base, parameters, arguments)``
-    A symbol; ``base`` is the name that it has for users: all versions of a function share it.
+``SIM_FUNCTION(symbol, base, flags, parameters, arguments)``
+    A symbol; ``base`` is the name that it has for users: all versions of a function share it. ``flags`` are properties
+    of the function (``EntryFlag`` in ``api.h``). They are written by hand, and kept from the table that there is.
 ``SIM_PER_THREAD(symbol, plain, parameters, arguments)``
     The same as the symbol ``plain``, but the default stream is the thread's own.
 ``SIM_VERSION(name, version, symbol, per_thread)``
@@ -26,6 +27,8 @@ from pathlib import Path
 PROTOTYPE = re.compile(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;{}]*)\)\s*;")
 TYPEDEF = re.compile(r"typedef CUresult\s*\(CUDAAPI \*PFN_(cu\w+?)_v(\d+)(_ptds|_ptsz)?\)\(([^;]*)\);")
 # cudaProfiler.h is in no wheel.
+TABLE = Path(__file__).parents[1] / "src" / "sim" / "driver" / "base" / "entry_points.inc"
+
 PROFILER = """
 CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 CUresult cuProfilerStart(void);
@@ -67,7 +70,7 @@ def name_parameters(text: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Write the table."""
     folder = Path(sys.argv[1])
     text = preprocess(folder / "cuda.h") + PROFILER
     symbols = {name: name_parameters(parameters) for name, parameters in PROTOTYPE.findall(text)}
@@ -81,6 +84,7 @@ def main() -> None:
         base, number, variant = SUFFIX.fullmatch(symbol).groups()  # type: ignore[union-attr]
         if not variant:
             families[base].append((int(number or 1), symbol))
+    flags = dict(re.findall(r"SIM_FUNCTION\((\w+), \w+, ([\w |]+), ", TABLE.read_text()))
     found = re.search(r"#define CUDA_VERSION (\d+)", (folder / "cuda.h").read_text())
     lines = [
         "/* SPDX-License-Identifier: Apache-2.0 */",
@@ -94,14 +98,15 @@ def main() -> None:
         if len(family) != len(since):
             raise SystemExit(f"{base}: {family} but {since}")
         for symbol, version in zip(family, since, strict=True):
-            lines.append(f"SIM_FUNCTION({symbol}, {base}, {symbols[symbol][0]}, {symbols[symbol][1]})")
+            parameters, arguments = symbols[symbol]
+            lines.append(f"SIM_FUNCTION({symbol}, {base}, {flags.get(symbol, 'none')}, {parameters}, {arguments})")
             rows.append(f"SIM_VERSION({base}, {version}, {symbol}, false)")
             for variant in ("_ptds", "_ptsz"):
                 if symbol + variant in symbols:
                     rows.append(f"SIM_VERSION({base}, {version}, {symbol + variant}, true)")
                     parameters, arguments = symbols[symbol + variant]
                     lines.append(f"SIM_PER_THREAD({symbol + variant}, {symbol}, {parameters}, {arguments})")
-    sys.stdout.write("\n".join(lines + rows) + "\n")
+    TABLE.write_text("\n".join(lines + rows) + "\n")
 
 
 if __name__ == "__main__":

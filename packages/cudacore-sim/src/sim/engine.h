@@ -3,8 +3,8 @@
 #define CUDACORE_SIM_ENGINE_H
 
 /*
- * The kernel engine: PTX in, running kernels out. It knows nothing of the driver API; the driver half of the
- * simulator gives it modules to compile, the memory that a launch may touch, and a launch.
+ * The interface of the engine, which compiles and runs PTX. It does not depend on the driver API: the driver gives it
+ * modules to compile, the memory that a launch may access, and launches.
  */
 
 #include <array>
@@ -27,15 +27,15 @@ struct Parameter {
   uint32_t alignment;
 };
 
-/* What can be known of a kernel without running it. */
+/* The properties of a kernel. */
 struct KernelInfo {
   std::string name;
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;  /* a thread's stack frame as far as PTX says */
-  uint32_t registers = 0;    /* an estimate: what 32-bit registers hold all live .reg declarations, capped at 255 */
-  Dim3 max_threads{0, 0, 0}; /* .maxntid; zeros: not given */
+  uint32_t local_bytes = 0;       /* the stack frame of a thread, as far as PTX says */
+  uint32_t registers = 0;         /* an estimate from live .reg declarations, at most 255 */
+  Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros: not given */
   Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros: not given */
   uint32_t min_blocks = 0;        /* .minnctapersm */
   Dim3 required_cluster{0, 0, 0}; /* .reqnctapercluster; zeros: not given */
@@ -44,7 +44,7 @@ struct KernelInfo {
 
 enum class Space { global, constant };
 
-/* A variable of a module, to be placed by the driver half before anything runs. */
+/* A variable of a module. The driver gives it an address before anything runs. */
 struct Variable {
   std::string name;
   Space space;
@@ -52,7 +52,7 @@ struct Variable {
   uint64_t alignment;
   bool is_external;               /* .extern: must be found elsewhere */
   std::vector<std::byte> initial; /* `size` bytes */
-  struct Relocation { /* the address of `symbol` + addend belongs at `offset`; functions have addresses too */
+  struct Relocation { /* the address of `symbol` + addend is stored at `offset`; functions have addresses, too */
     uint64_t offset;
     std::string symbol;
     int64_t addend;
@@ -90,55 +90,55 @@ struct PtxText {
 };
 
 /*
- * Parses and decodes PTX. `size` excludes a closing NUL. Any bytes at all: an error, never a crash. Thread-safe.
- * Several texts, at least one, become one module; lines of faults are then those of the texts one after the other.
+ * Compiles PTX. `size` excludes a closing NUL. Any bytes give an error, never a crash. Thread-safe. Several texts, at
+ * least one, are linked to one module; the lines of faults are then counted through all texts.
  */
 CompileResult compile(const char *text, size_t size);
 CompileResult compile(const std::vector<PtxText> &texts);
 const ModuleInfo &info(const Module &module);
 
-/* A module with its variables placed: where each variable of info().variables lies (device addresses). */
+/* A module whose variables have addresses: those of info().variables, in the same order. */
 struct Instance {
   std::shared_ptr<const Module> module;
   std::vector<uint64_t> variable_addresses;
-  /* Address that a function has when its address is taken, for relocations; the engine recognises these. */
+  /* The address of a function, for relocations. The engine recognises such addresses. */
   uint64_t function_address(const std::string &name) const;
 };
 
 /*
- * Memory that kernels may touch. Device addresses of ordinary device memory are not host addresses: host code that
- * dereferences one must crash, as on a GPU. Sorted by begin, not overlapping. A launch holds one immutable snapshot.
+ * The memory that kernels may access. Device addresses are not host addresses: host code that dereferences one must
+ * crash, as on a GPU. Sorted by begin, without overlap. A launch holds one immutable snapshot.
  */
 struct Range {
   uint64_t begin, end; /* device addresses */
-  std::byte *host;     /* where `begin` really is */
+  std::byte *host;     /* the memory of `begin` on the host */
   bool writable;
-  uint64_t allocation;          /* the driver half's name for it, for reports */
-  std::byte *written = nullptr; /* a byte for each: not 0 once it was written; null: that is not kept */
+  uint64_t allocation;          /* identifies the allocation in reports */
+  std::byte *written = nullptr; /* a byte for each byte: not 0 once it was written; null: that is not kept */
 };
 struct MemoryMap {
   std::vector<Range> ranges;
 };
 
-/* What malloc() in kernels gives. It outlives launches: a context has one. */
+/* The heap of malloc() in kernels. Each context has one, which outlives launches. */
 class Heap;
 std::shared_ptr<Heap> make_heap();
-size_t pieces_in(Heap &heap); /* that free() was not given */
+size_t pieces_in(Heap &heap); /* pieces that were not freed */
 
-/* What is looked for while a kernel runs, besides what stops it on a GPU. */
+/* The checks of a running kernel, besides those of a GPU. */
 struct Checks {
-  bool sync = false;  /* barriers and masks that leave undefined what happens */
-  bool init = false;  /* reads of what was never written, or was freed */
+  bool sync = false;  /* barriers and masks whose effect is undefined */
+  bool init = false;  /* reads of memory that was never written, or was freed */
   bool race = false;  /* accesses that nothing orders */
-  bool order = false; /* of different units of work, likewise: the engine says what a kernel touched */
+  bool order = false; /* the same between units of work: the engine reports which bytes a kernel accesses */
   bool any() const { return sync || init || race || order; }
 };
 
-/* Bytes that a kernel has read or written, all of them in one manner and by one instruction. */
+/* Bytes that one instruction of a kernel has read or written, in the same manner. */
 struct Touch {
   uint64_t begin, end;
   bool write;
-  bool plain, strong;                       /* in which manner; both: in the one and in the other */
+  bool plain, strong;                       /* both: some accesses were plain and some strong */
   std::shared_ptr<const std::string> place; /* in words */
 };
 
@@ -155,18 +155,18 @@ struct Launch {
   uint32_t multiprocessors = 132; /* for %smid, %nsmid */
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
-  uint64_t heap_bytes = 8 << 20;   /* of a heap that nothing was taken from yet; others stay as they are */
+  uint64_t heap_bytes = 8 << 20;   /* of a heap without allocations; others keep their size */
   uint64_t printf_limit = 1 << 20; /* bytes of output kept before more is dropped */
   /* The output of printf and, `is_error`, of failed assertions, in the order of a valid schedule. */
   std::function<void(const std::string &text, bool is_error)> print;
   /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
   Checks checks;
-  std::function<void(const Fault &)> found;        /* called with what they find, which stops nothing. Any thread */
+  std::function<void(const Fault &)> found;        /* called with each finding, which does not stop the kernel */
   std::function<void(std::vector<Touch>)> touched; /* called once, at the end */
-  std::byte fill{0};                               /* what shared memory is full of when a block begins */
+  std::byte fill{0};                               /* the initial value of the bytes of shared memory */
   const std::atomic<bool> *abandoned = nullptr;    /* once it is true, the launch ends soon, without a fault */
-  uint64_t instruction_limit = 0;                  /* a thread's; 0: none. A guard against endless loops in tests */
+  uint64_t instruction_limit = 0;                  /* of a thread; 0: none. A guard against endless loops in tests */
 };
 
 enum class FaultKind {
@@ -178,14 +178,14 @@ enum class FaultKind {
   trap,                /* CUDA_ERROR_LAUNCH_FAILED */
   assertion,           /* CUDA_ERROR_ASSERT */
   hang,                /* a barrier that can never complete, or the instruction limit: CUDA_ERROR_LAUNCH_TIMEOUT */
-  /* What checks find. */
+  /* Findings of checks. */
   synchronization,
   unwritten, /* a read */
   freed,     /* memory that free() has taken back, or malloc() never gave */
   race
 };
 
-/* Why a kernel was stopped, with all that a report can say. */
+/* The reason why a kernel was stopped, or a finding, with everything for a report. */
 struct Fault {
   FaultKind kind = FaultKind::none;
   std::string kernel;
@@ -201,8 +201,8 @@ struct Fault {
 };
 
 /*
- * Runs a kernel to its end on the engine's worker threads (one a host core; blocks run in parallel) and the calling
- * thread. Thread-safe: several launches can run at once. Atomics and fences of device memory are those of the host.
+ * Runs a kernel to its end, on the calling thread and worker threads (one for each core of the host; blocks run in
+ * parallel). Thread-safe: several launches can run at once. Atomics and fences of device memory are those of the host.
  */
 Fault run(const Launch &launch);
 

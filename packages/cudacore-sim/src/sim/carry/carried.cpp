@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The section of a cubin that holds the PTX it was made of. */
+/* Reads and writes the section of a cubin that holds the PTX it was made from. */
 #include "sim/carry/carried.h"
 
 #include <cstdint>
@@ -44,7 +44,7 @@ bool read(const char *data, size_t size, Elf64_Ehdr &header, std::vector<Elf64_S
   return names.sh_offset <= size && names.sh_size <= size - names.sh_offset;
 }
 
-/* The last one: nvJitLink copies what its inputs have of them into what it makes. */
+/* The last one, because nvJitLink copies such sections of its inputs to its output. */
 const Elf64_Shdr *find(const char *data, size_t size, const Elf64_Ehdr &header,
                        const std::vector<Elf64_Shdr> &sections) {
   const Elf64_Shdr &names = sections[header.e_shstrndx];
@@ -67,7 +67,7 @@ std::vector<char> with_carried(const char *cubin, size_t size, const std::vector
   if (!read(cubin, size, header, sections))
     return out;
   auto align = [&] { out.resize((out.size() + 7) / 8 * 8); };
-  /* All that there is stays where it is; the names and the table of sections come again, longer, at the end. */
+  /* Existing sections stay where they are; longer tables of names and sections are appended. */
   align();
   Elf64_Shdr section{};
   section.sh_type = SHT_PROGBITS;

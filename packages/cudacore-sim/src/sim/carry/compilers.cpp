@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVRTC and nvJitLink, with cubins that carry the PTX they were made of. */
+/* Wraps NVRTC and nvJitLink, so that cubins carry the PTX they were made from. */
 #include "sim/carry/carried.h"
 
 #include <cudacore_sim.h>
@@ -20,7 +20,7 @@ namespace {
 
 using LookUp = void *(*)(void *library, const char *name);
 
-std::mutex mutex; /* guards all that follows; never held in a call of a compiler */
+std::mutex mutex; /* guards the members below; never held during a call of a compiler */
 
 using Size = int (*)(void *program, size_t *size);
 using Bytes = int (*)(void *program, char *bytes);
@@ -39,7 +39,7 @@ template <class F> void *as_symbol(F function) {
   return symbol;
 }
 
-/* What a pair of functions gives; empty where they fail, when `result` says how. */
+/* The output of a pair of functions; empty: they failed, with `result`. */
 std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
   size_t size = 0;
   if (size_of == nullptr || bytes_of == nullptr || (result = size_of(program, &size)) != 0 || size == 0)
@@ -55,10 +55,10 @@ std::string text_of(std::string ptx) {
   return ptx;
 }
 
-/* A few libraries of a kind can be in a process, each with functions of its own to stand for it. */
-constexpr size_t most_libraries = 8;
+/* A process can have several libraries of a kind; each has replacement functions of its own. */
+constexpr size_t max_libraries = 8;
 
-/* ---- NVRTC: it keeps the PTX that it has made on the way */
+/* ---- NVRTC, which has compiled to PTX on the way */
 
 struct Nvrtc {
   Size cubin_size, ptx_size;
@@ -66,7 +66,7 @@ struct Nvrtc {
 
   static constexpr const char *names[] = {"nvrtcGetCUBINSize", "nvrtcGetCUBIN"};
 
-  static inline Nvrtc *loaded[most_libraries];
+  static inline Nvrtc *loaded[max_libraries];
 
   Nvrtc(void *library, const std::string &, const std::string &, LookUp look_up)
       : cubin_size(as_function<Size>(look_up(library, "nvrtcGetCUBINSize"))),
@@ -111,11 +111,11 @@ struct Nvrtc {
   };
 };
 
-/* ---- nvJitLink: what it links is noted */
+/* ---- nvJitLink, whose inputs are recorded */
 
 enum InputType { input_cubin = 1, input_ptx = 2, input_ltoir = 3, input_fatbin = 4, input_any = 10 };
 
-/* What NVJITLINK_INPUT_ANY is; 0: something else, that there is no PTX of. */
+/* The type of an NVJITLINK_INPUT_ANY; 0: something else, which has no PTX. */
 int type_of(int type, const std::string &code) {
   auto begins = [&](const char *with, size_t size) { return code.compare(0, size, with, size) == 0; };
   if (type != input_any)
@@ -137,7 +137,7 @@ struct Input {
 struct Linking {
   std::vector<std::string> options;
   std::vector<Input> inputs;
-  std::vector<char> cubin; /* once it was asked for */
+  std::vector<char> cubin; /* when it was requested */
 };
 
 std::map<void *, std::shared_ptr<Linking>> linkings;
@@ -182,7 +182,7 @@ struct NvJitLink {
   Size cubin_size, ptx_size;
   Bytes cubin, ptx;
 
-  static inline NvJitLink *loaded[most_libraries];
+  static inline NvJitLink *loaded[max_libraries];
 
   NvJitLink(void *library, const std::string &prefix, const std::string &suffix, LookUp look_up) {
     auto find = [&](auto &function, const char *name) {
@@ -205,8 +205,8 @@ struct NvJitLink {
   }
 
   /*
-   * LTO-IR becomes PTX where it is linked with the options it was linked with. Only LTO-IR can be linked so: what of it
-   * other inputs call has to be kept, which is an option of NVVM.
+   * LTO-IR is linked again to PTX, with the same options. Only LTO-IR can be linked so: functions that other inputs
+   * call have to be kept, which is an option of NVVM.
    */
   std::string link_ltoir(const Linking &linking, bool keeps_all) const {
     std::vector<const char *> options{"-lto", "-ptx"};
@@ -337,10 +337,10 @@ struct NvJitLink {
   };
 };
 
-/* ---- what is called in place of their functions */
+/* ---- the replacements of their functions */
 
 template <class Library> struct Loaded {
-  static inline std::string keys[most_libraries]; /* file and names of its functions; empty: free */
+  static inline std::string keys[max_libraries]; /* the file and the names of its functions; empty: unused */
 
   template <size_t... index> static void *function(size_t at, const std::string &name, std::index_sequence<index...>) {
     void *found = nullptr;
@@ -348,14 +348,14 @@ template <class Library> struct Loaded {
     return found;
   }
 
-  /* `name` is made of what comes before a name that is known, this, and what comes after it. */
+  /* `name` is a prefix, a known name, and a suffix. */
   static void *find(void *real, const char *path, const std::string &prefix, const std::string &name,
                     const std::string &suffix, LookUp look_up) {
     std::lock_guard<std::mutex> lock(mutex);
     std::string key = std::string(path) + '\n' + prefix + suffix;
-    for (size_t i = 0; i < most_libraries; i++) {
+    for (size_t i = 0; i < max_libraries; i++) {
       if (keys[i].empty()) {
-        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* kept open: its functions are */
+        void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD); /* kept open, because its functions are called */
         if (handle == nullptr)
           return real;
         auto library = std::make_unique<Library>(handle, prefix, suffix, look_up);
@@ -365,7 +365,7 @@ template <class Library> struct Loaded {
         keys[i] = key;
       }
       if (keys[i] == key)
-        return function(i, name, std::make_index_sequence<most_libraries>());
+        return function(i, name, std::make_index_sequence<max_libraries>());
     }
     return real;
   }
@@ -375,7 +375,7 @@ template <class Library> bool wrap(void *&function, const char *path, const std:
   for (std::string known : Library::names) {
     size_t at = name.find(known);
     std::string suffix = at != name.npos ? name.substr(at + known.size()) : "";
-    /* The plain name, or the one that has a version: __nvJitLinkCreate_12_0. */
+    /* The plain name, or a name with a version: __nvJitLinkCreate_12_0. */
     bool is_plain = at == 0 && suffix.empty(), is_versioned = at == 2 && suffix.compare(0, 1, "_") == 0;
     if (at == name.npos || (!is_plain && !is_versioned))
       continue;
@@ -397,7 +397,7 @@ void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *lib
     return function;
   const char *slash = std::strrchr(where.dli_fname, '/'), *file = slash != nullptr ? slash + 1 : where.dli_fname;
   if (std::strstr(file, "nvrtc") == nullptr && std::strstr(file, "nvJitLink") == nullptr)
-    return function; /* one that stands for it already */
+    return function; /* it is a replacement already */
   if (!sim::wrap<sim::Nvrtc>(function, where.dli_fname, name, look_up))
     sim::wrap<sim::NvJitLink>(function, where.dli_fname, name, look_up);
   return function;

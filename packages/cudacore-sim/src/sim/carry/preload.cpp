@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A library for $LD_PRELOAD, which python -m cudacore_sim puts into every program that it runs: dlsym(), with functions
- * of NVRTC and nvJitLink whose cubins carry their PTX. It needs nothing but the C library, and loads the simulator only
- * where one of these functions is asked for.
+ * The library that python -m cudacore_sim preloads into programs. It replaces dlsym(), which gives out functions of
+ * NVRTC and nvJitLink whose cubins carry their PTX. It depends on the C library alone, and loads the simulator only
+ * when one of these functions is looked up.
  */
 #include <atomic>
 #include <cstring>
@@ -21,7 +21,7 @@ template <class F> F as_function(void *symbol) {
   return function;
 }
 
-/* Symbols of the C library have versions, by which its dlsym can be told from the one here. */
+/* The dlsym of the C library is found by its symbol version, which this one does not have. */
 LookUp real_dlsym() {
   LookUp found = real.load(std::memory_order_relaxed);
   constexpr const char *versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"};
@@ -39,7 +39,7 @@ bool gives_cubins(const char *name) {
 
 } // namespace
 
-/* Where nothing is to be changed the C library's must see who has called: this has to be a jump, for RTLD_NEXT. */
+/* Other names are passed to dlsym of the C library, which must see the caller: this has to be a jump, for RTLD_NEXT. */
 extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict library,
                                                               const char *__restrict name) noexcept {
   LookUp look_up = real_dlsym();

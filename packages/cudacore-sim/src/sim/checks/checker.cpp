@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of synchronization and of initialization, and what is common to all. */
+/* The checks of synchronization and initialization, and the parts common to all checks. */
 #include "sim/exec/checker.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@ namespace sim::exec {
 
 namespace {
 
-constexpr size_t most_findings = 100; /* of a launch */
+constexpr size_t max_findings = 100; /* of a launch */
 
 uint32_t lane_of(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
 uint32_t count_of(uint32_t lanes) { return static_cast<uint32_t>(__builtin_popcount(lanes)); }
 
-/* The compiler's names of variables in functions: _ZZ4kernE4tile is kern::tile. */
+/* The readable form of a compiler's name of a variable in a function: _ZZ4kernE4tile is kern::tile. */
 std::string demangled(const std::string &symbol) {
   int status = 0;
   char *name = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
@@ -61,7 +61,7 @@ Checker::~Checker() = default;
 void Checker::find(Fault what, const Instruction &ins, uint64_t other) {
   {
     std::lock_guard<std::mutex> hold(lock_);
-    if (found_.size() >= most_findings || !found_.insert({&ins, other}).second)
+    if (found_.size() >= max_findings || !found_.insert({&ins, other}).second)
       return;
   }
   if (grid_.launch.found)
@@ -144,7 +144,7 @@ void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
        ins);
 }
 
-/* Lanes that have ended need not come, but those that had yet to do something should have. */
+/* A lane that has ended need not reach the barrier, unless it still had something to do. */
 void Checker::ends(Warp &w, uint32_t lanes) {
   uint32_t missed = lanes & w.awaited;
   if (!checks_.sync || !missed)
@@ -169,7 +169,7 @@ void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected)
   auto threads = [](uint32_t count) {
     return count ? std::to_string(count) + " threads" : std::string("all threads of the block");
   };
-  std::string other; /* unknown of those that arrived and did not wait */
+  std::string other; /* not known of lanes that arrived and did not wait */
   for (Warp &one : w.block->warps)
     for_lanes(one.waiting(Warp::Wait::barrier), [&](uint32_t lane) {
       if (other.empty() && one.barrier[lane] == number)
@@ -238,8 +238,8 @@ void Checker::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
  */
 
 /*
- * An access of which a part was written is no finding: compilers copy structures with their padding, and load more
- * than they need. Nor is an asynchronous copy, which does not look at what it copies.
+ * An access to bytes of which some were written is not reported: compilers copy structures with their padding, and load
+ * more than they need. Nor is an asynchronous copy, which does not use the values.
  */
 void Checker::initialised(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write,
                           std::byte unwritten) {
@@ -269,7 +269,7 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
     touches_->add(w, ins, spot.address, bytes, write);
 }
 
-/* What is used too early or too late is not there, which need not be all that is to be said of it. */
+/* Memory can be missing because nothing orders its allocation or free with this access: the order check needs it. */
 void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (touches_)
     touches_->add(w, ins, address, bytes, write);

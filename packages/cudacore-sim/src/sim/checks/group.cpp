@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of wgmma, whose products are complete when the program has waited for their group. */
+/* The checks of wgmma. Its products are complete when the program has waited for their group. */
 #include <algorithm>
 #include <map>
 
@@ -9,13 +9,13 @@
 
 namespace sim::exec {
 
-/* Of a warp. */
+/* The state of a warp's wgmma. */
 struct GroupWork {
   struct Sum {
     uint32_t group; /* counts them */
     const Instruction *product;
   };
-  std::map<size_t, Sum> sums; /* that are not known to be complete, by where they are in the warp's registers */
+  std::map<size_t, Sum> sums; /* the accumulators that may be incomplete, by their index in the warp's registers */
   uint32_t open = 0;          /* the group of the next product */
   uint64_t products = 0;
   bool has_fenced = false;
@@ -76,7 +76,7 @@ void Checker::group_multiplies(Warp &w, const Instruction &ins, const GroupProdu
     work.sums[w.place_of(product.tile.registers[i])] = {work.open, &ins};
 }
 
-/* Registers are looked at as the program names them: a compiler may copy them before they are complete. */
+/* Registers are checked when the program names them: a compiler may copy accumulators before they are complete. */
 void Checker::uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use) {
   if (!checks_.sync || !w.group_work)
     return;
@@ -100,7 +100,7 @@ void Checker::uses_accumulators(Warp &w, const Instruction &ins, const Accumulat
        ins);
 }
 
-/* The warps of a group that have executed different numbers of products. */
+/* Reports warps of a group that have executed different numbers of products. */
 void Checker::groups_ended(Block &block) {
   auto count = [](const Warp &w) { return w.group_work ? w.group_work->products : 0; };
   auto less = [&](const Warp &a, const Warp &b) { return count(a) < count(b); };

@@ -20,7 +20,7 @@ ViewPtr Meeting::result(uint32_t threads) const {
   if (own_.empty() && views_.size() <= 1)
     return views_.empty() ? nullptr : *views_.begin();
   auto joined = std::make_shared<View>();
-  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* those of `joined` that are not others' as well */
+  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* the views of `joined` that no other thread shares */
   auto change = [&](uint32_t block) -> Clocks & {
     std::shared_ptr<Clocks> &mine = changed[block];
     if (!mine) {
@@ -75,7 +75,7 @@ void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
   thread.view = both.result(grid_.warps * warp_size);
 }
 
-/* A barrier makes sure of what relaxed reads before it have seen, and hands on what fences before it have released. */
+/* A barrier completes relaxed reads before it, and passes on what fences before it have released. */
 static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
   Meeting &meeting = gathering.all;
   if (thread.has_observed) {
@@ -97,7 +97,7 @@ static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, ui
   }
 }
 
-/* What was gathered becomes one view, as all that go on ask for the same. */
+/* Merges what was gathered into one view, which all threads share. */
 static void settle(Gathering &gathering, uint32_t threads) {
   auto settle_one = [&](Meeting &meeting) {
     ViewPtr view = meeting.result(threads);
@@ -109,7 +109,7 @@ static void settle(Gathering &gathering, uint32_t threads) {
     settle_one(fenced);
 }
 
-/* Threads that have come together share what they know, which is what each knew and more. */
+/* After the barrier, each thread is ordered after all of them. */
 static void pass(ThreadHistory &thread, const Gathering &gathering, uint32_t threads) {
   thread.view = gathering.all.result(threads);
   for (size_t scope = 0; scope < scopes; ++scope)
@@ -143,7 +143,7 @@ void Races::passes(Warp &w, uint32_t lanes, uint32_t barrier) {
 
 void Races::is_over(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
 
-/* Phases of the cluster's barrier are not told apart: who arrives early at the next one is seen too soon. */
+/* The phases of a cluster's barrier are not distinguished: an early arrival at the next phase counts too soon. */
 void Races::arrives_at_cluster(Warp &w, uint32_t lanes) {
   Gathering &gathering = w.block->unit->blocks[0].history->cluster;
   for_lanes(lanes,
@@ -157,7 +157,7 @@ void Races::passes_cluster(Warp &w, uint32_t lanes) {
   settle(gathering, grid_.warps * warp_size);
   for_lanes(lanes, [&](uint32_t lane) {
     ThreadHistory &thread = thread_of(w, lane);
-    Gathering both = gathering; /* between its arrival and now, it may have learned more */
+    Gathering both = gathering; /* between its arrival and now, its view may have grown */
     both.all.add(thread.view);
     for (size_t scope = 0; scope < scopes; ++scope)
       both.fenced[scope].add(thread.fenced[scope].view);
@@ -184,7 +184,7 @@ void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* That is all that is known then: else, what threads of other warps have done is not ordered. */
+/* Nothing else is ordered by it: accesses of threads of other warps are not. */
 void Races::ends_reads(Warp &w) {
   Meeting &reads = w.block->history->group_reads[w.index / group_warps];
   auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
@@ -199,12 +199,12 @@ void Races::knows_reads(Warp &w, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { learn(thread_of(w, lane), view); });
 }
 
-/* Operations on an mbarrier order all that is done with it, whatever their scope: compilers leave that out. */
+/* Operations on an mbarrier order it for all threads, whatever their scope: compilers leave the scope out. */
 static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barrier ? Scope::all : ins.scope(); }
 
 /*
- * An access learns what was released for its block, if its own scope includes who released it. Where several blocks
- * have released, one after the other, it is enough that one of them is included.
+ * An access acquires what was released for its block, if its own scope includes the thread that released it. If several
+ * blocks have released one after the other, it is enough that one of them is included.
  */
 void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
   ThreadHistory &thread = thread_of(w, lane);
@@ -252,7 +252,7 @@ void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere
     ++thread.now;
     return;
   }
-  /* A fence of a wider scope is one of narrower scopes as well, of which nothing more is to be said. */
+  /* A fence of a wider scope is also one of narrower scopes, so these need nothing more. */
   const Fenced *wider = nullptr;
   for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
     const Fenced &fenced = thread.fenced[scope];
@@ -270,7 +270,7 @@ void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, 
   if (!write)
     return;
   if (!is_update && found != released_.end())
-    released_.erase(found); /* what was released is not to be seen here any more */
+    released_.erase(found); /* the value that released it was overwritten */
   if ((ins.manner & manner_release) || thread_of(w, lane).fenced[0].is)
     release(w, ins, lane, released_[key]);
 }
@@ -290,7 +290,7 @@ bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
 /* --- accesses ------------------------------------------------------------------------------------------------------
  */
 
-static_assert(manner_acquire == 2 && manner_release == 4); /* they are not kept: the scope is there */
+static_assert(manner_acquire == 2 && manner_release == 4); /* their bits hold the scope here */
 static uint8_t manner_of(const Instruction &ins) {
   return static_cast<uint8_t>((ins.manner & (manner_strong | manner_update)) | static_cast<uint8_t>(scope_of(ins))
                                                                                    << 1);
@@ -311,9 +311,9 @@ bool Races::knows(const ViewPtr &view, const Seen &seen) {
 }
 
 /*
- * wgmma reads memory in another way than stores write it, and may find what was there before: a fence.proxy.async is
- * needed in between, of the thread that wrote, or of one that has learned of it. Of asynchronous copies, those in bulk
- * write in that way, too; what the others need is not looked at.
+ * wgmma reads memory by another proxy than stores write it, and may find old values: a fence.proxy.async is needed in
+ * between, by the thread that wrote or by one ordered after it. Of asynchronous copies, the bulk copies write by that
+ * proxy, too; what the others need is not checked.
  */
 bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const {
   if (ins.run != group_product_handler() || !write.bytes || (write.manner & manner_strong))
@@ -328,7 +328,7 @@ bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &wr
                       [&](const ThreadHistory &thread) { return knows(thread.crossed, write); });
 }
 
-/* Whether a store writes what is there already: then it does not matter which of two came first. */
+/* Whether a store writes the value that is there already: then the order does not matter. */
 bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
   if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler())
     return copied_ && std::memcmp(spot.host, copied_, bytes) == 0;
@@ -359,7 +359,7 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
                  uint32_t bytes, bool write) {
   ThreadHistory &thread = thread_of(w, lane);
   ThreadName who = name_of(w, lane);
-  auto are_strong = [&](const Seen &seen) { /* both, and each for the other */
+  auto are_strong = [&](const Seen &seen) { /* both are strong, each in a scope that includes the other thread */
                                             return (seen.manner & now.manner & manner_strong) &&
                                                    includes(scope_of(seen), seen.block, now.block) &&
                                                    includes(scope_of(now), now.block, seen.block);
@@ -368,7 +368,7 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
     return (seen.bytes & now.bytes) && !are_strong(seen) && !is_before(seen, who, thread);
   };
   auto is_same = [&](const Seen &seen) { return seen.bytes && seen.block == now.block && seen.thread == now.thread; };
-  /* What one instruction does to several of the bytes, one after the other. */
+  /* Joins the accesses of one instruction to several of the bytes. */
   auto joined = [&](const Seen &seen) {
     Seen both = now;
     if (is_same(seen) && seen.manner == now.manner && seen.clock == now.clock && seen.pc == now.pc)
@@ -405,11 +405,11 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
                    uint32_t bytes, bool write) {
   if (&owner != w.block)
     visits(w, ins, lane, owner, spot, bytes, write);
-  auto key = reinterpret_cast<uint64_t>(spot.host); /* addresses of blocks are the same */
+  auto key = reinterpret_cast<uint64_t>(spot.host); /* a host address: blocks have the same device addresses */
   if (ins.manner & manner_barrier)
     mbarriers_.insert(key);
   if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
-    return scratch(w, ins, lane, spot.host); /* the copy counts its bytes there */
+    return scratch(w, ins, lane, spot.host); /* the asynchronous copy counts its bytes there */
   if (ins.manner & manner_strong)
     order(w, ins, lane, key, write);
   note_read(w, ins, lane, spot, write);
@@ -428,12 +428,12 @@ void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
   Visit visit{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
   if (!thread.view || !thread.view->blocks.count(owner.history->index))
     report_visit(w, owner, visit, false);
-  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* by a relaxed read, too */
+  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* also by relaxed reads */
   if (!may_be_seen)
     owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
 }
 
-/* A block's memory is there while one of its threads is: one has to know of the visit when it ends. */
+/* A block's shared memory exists while one of its threads does: one has to be ordered after each visit when it ends. */
 void Races::ended(Unit &unit) {
   for (Block &owner : unit.blocks)
     for (const auto &[who, visit] : owner.history->visits) {
@@ -468,7 +468,7 @@ void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &s
          spot, bytes, write);
 }
 
-/* Groups of several warps wait for each other there, whichever instructions that takes. */
+/* Groups of several warps use the reserved memory as a barrier, whichever instructions they use. */
 void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   Instruction strong = ins;
   strong.manner |= manner_update | manner_acquire | manner_release;
@@ -535,7 +535,7 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
   fault.access_bytes = bytes;
   fault.is_write = write;
   fault.space = spot.space;
-  /* Which of the two came first was chance. */
+  /* Which access came first was chance: the report names them in the order of the code. */
   const Instruction &first = before.pc < w.pc ? other : ins;
   uint64_t second = uint64_t{std::max(before.pc, w.pc)} + 1;
   bool is_of_update = wrote ? !write && (before.manner & manner_update) : (ins.manner & manner_update) != 0;

@@ -7,20 +7,20 @@
 #include "sim/exec/checker.h"
 
 /*
- * Races: accesses of two threads to the same bytes, at least one of them a write and at least one not strong, of which
- * none happens before the other. Each thread has a clock, which counts what others may learn of it, and a view, the
- * clocks of other threads up to which it has learned of them: at barriers, by __syncwarp(), and where it acquires
- * what they released. What touched memory is kept with its thread and clock; it happened before an access of a thread
- * whose view reaches that clock.
- *
- * One thread of the host runs a grid that is looked at so, and no access needs a lock.
+ * A detector of races: two threads access the same bytes, at least one writes, at least one access is
+ * not strong, and neither happens before the other. Each thread has a clock and a view: the clocks of
+ * other threads up to which it is ordered after them. Views grow at barriers, by __syncwarp(), and when
+ * a thread acquires what another one released. For each byte, the last accesses are kept with their
+ * threads and clocks. Such an access happened before another one if the view of the other thread
+ * reaches that clock. One thread of the host runs a grid that is checked for races, so nothing needs a
+ * lock.
  */
 namespace sim::exec {
 
 using Clock = uint32_t;
 using Clocks = std::vector<Clock>; /* of a block's threads */
 
-/* By block. Views do not change, so that threads that have met share one. */
+/* The clocks by block. Views are immutable, so that threads share them after a barrier. */
 struct View {
   std::map<uint32_t, std::shared_ptr<const Clocks>> blocks;
 };
@@ -30,7 +30,7 @@ struct ThreadName {
   uint32_t block, thread;
 };
 
-/* Makes one view of several. */
+/* Merges views. */
 class Meeting {
 public:
   void add(const ViewPtr &view);
@@ -42,14 +42,14 @@ private:
   std::vector<std::pair<ThreadName, Clock>> own_;
 };
 
-/* Of threads at a barrier: what they did, and what of it they had released by fences, by the scope of these. */
+/* The views of the threads at a barrier, and what they had released by fences, by the scope of the fence. */
 struct Gathering {
   Meeting all;
   std::array<Meeting, scopes> fenced;
   std::array<bool, scopes> has_fenced{};
 };
 
-/* What relaxed writes release: what a thread had learned at its last fence, and its own clock. */
+/* What relaxed writes release: the thread's view at its last fence, and its own clock then. */
 struct Fenced {
   bool is = false;
   ViewPtr view;
@@ -70,7 +70,7 @@ struct ThreadHistory {
   uint32_t next_read = 0;
 };
 
-/* An access that was. */
+/* An earlier access. */
 struct Seen {
   uint32_t block = 0;
   uint16_t thread = 0;
@@ -80,13 +80,13 @@ struct Seen {
   uint32_t pc = 0;
 };
 
-/* What is kept of four bytes. */
+/* The last accesses to four bytes. */
 struct Cell {
   Seen write;
   std::array<Seen, 2> reads; /* of different threads, where neither happened before the other */
 };
 
-/* An access of a thread of another block of the cluster. */
+/* An access to shared memory by a thread of another block of the cluster. */
 struct Visit {
   uint32_t rank, lane, warp; /* who */
   const Instruction *place;
@@ -96,12 +96,12 @@ struct Visit {
   Clock clock;
 };
 
-/* What was released at a place for the threads of a scope, and the blocks of the threads that did. */
+/* What was released at an address for a scope, and the blocks of the threads that released it. */
 struct Released {
   ViewPtr view;
   std::set<uint32_t> by;
 };
-/* For all; for those of a cluster, by its first block; for those of a block. */
+/* Releases at an address: for all threads; by cluster (its first block); by block. */
 struct ReleasedHere {
   Released for_all;
   std::map<uint32_t, Released> for_clusters, for_blocks;
@@ -113,7 +113,7 @@ struct BlockHistory {
   std::vector<Cell> cells; /* of shared memory */
   std::array<Gathering, barrier_count> barriers;
   Gathering cluster; /* of the cluster's first block: all arrivals at its barrier */
-  std::array<Meeting, max_warps / group_warps> group_reads; /* those that read for wgmma */
+  std::array<Meeting, max_warps / group_warps> group_reads; /* the warps that read for wgmma */
   std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last, by block and thread */
 };
 
@@ -130,7 +130,7 @@ public:
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
   void fences(Warp &w, const Instruction &ins, uint32_t lanes);
-  /* A warp has read for a product of wgmma; lanes go on when no warp of their group reads any more. */
+  /* A warp has read for a product of wgmma. Lanes continue when no warp of their group reads any more. */
   void ends_reads(Warp &w);
   void knows_reads(Warp &w, uint32_t lanes);
 
@@ -150,18 +150,18 @@ private:
   static ThreadName name_of(Warp &w, uint32_t lane);
   Cell &cell_of(uint64_t address);
   void learn(ThreadHistory &thread, const ViewPtr &view);
-  /* What an access that orders memory learns at `key` and leaves there. */
+  /* Applies an access that orders memory: acquires what was released at `key`, and releases there. */
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
   void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
   void release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here);
-  /* The block that stands for a block's cluster: its first. */
+  /* The first block of a block's cluster, which stands for the cluster. */
   uint32_t cluster_of(uint32_t block) const;
   bool includes(Scope scope, uint32_t block, uint32_t other) const;
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
   static bool knows(const ViewPtr &view, const Seen &seen);
   bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
-  /* What happens in another block's shared memory: that block has to have begun, and must not have ended. */
+  /* An access to another block's shared memory: that block must have begun, and must not have ended. */
   void visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
               bool write);
   void report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun);
@@ -176,8 +176,8 @@ private:
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::unordered_map<uint64_t, ReleasedHere> released_; /* by address */
   /*
-   * Findings of a plain read and an update, by the read: not said where any thread goes on from there to update what
-   * it has read, as loops that swap do, whose first read may be of anything.
+   * Findings of a plain read and an update, by the read. They are dropped if a thread goes on to update what it has
+   * read, as compare-and-swap loops do: the first read of these may find any value.
    */
   struct Deferred {
     Fault fault;
@@ -185,7 +185,7 @@ private:
     uint64_t other;
   };
   std::multimap<uint32_t, Deferred> deferred_;
-  std::set<uint32_t> speculative_;    /* such reads */
+  std::set<uint32_t> speculative_;    /* the reads of such loops */
   std::set<uint64_t> mbarriers_;      /* of shared memory, by where they are */
   const std::byte *copied_ = nullptr; /* what an asynchronous copy is about to write */
 };

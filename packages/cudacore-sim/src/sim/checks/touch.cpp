@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a grid touches of global memory. */
+/* Records the accesses of a grid to global memory. */
 #include "sim/checks/touch.h"
 
 #include <algorithm>

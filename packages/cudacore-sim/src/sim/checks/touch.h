@@ -9,8 +9,8 @@
 namespace sim::exec {
 
 /*
- * Which bytes of global memory a grid touches, and where in its code: for the driver, which knows what else is in
- * flight. One thread of the host runs a grid that is looked at so.
+ * The bytes of global memory that a grid accesses, and where in its code. The driver compares them with other work in
+ * flight. One thread of the host runs a grid that is checked so.
  */
 class Touches {
 public:
@@ -21,7 +21,7 @@ public:
 
 private:
   static constexpr uint64_t page_bytes = 512;
-  /* Of a byte: the instruction that touched it first, plainly rather than strongly, and how it was touched. */
+  /* Of a byte: the first instruction that accessed it, preferring plain accesses to strong ones, and how. */
   struct Mark {
     uint32_t pc : 30, plain : 1, strong : 1;
     bool operator==(const Mark &other) const {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration that the environment gives. */
+/* Reads the configuration from the environment. */
 #include "sim/control/config.h"
 
 #include <cerrno>
@@ -56,7 +56,7 @@ std::optional<uint64_t> parse_number(const char *text, bool unit) {
   return value << shift;
 }
 
-/* Nothing where it is not set, or to no use. */
+/* Empty: it is not set, or invalid. */
 std::optional<uint64_t> read_number(Config &config, const char *name, uint64_t lowest, uint64_t highest,
                                     bool unit = false) {
   const char *text = setting(name);

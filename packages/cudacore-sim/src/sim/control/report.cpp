@@ -12,18 +12,18 @@
 namespace sim {
 namespace {
 
-constexpr size_t most_reports = 1000; /* later ones still go to stderr */
+constexpr size_t max_reports = 1000; /* later ones still go to stderr */
 
 struct Reports {
   std::mutex mutex;
   std::vector<std::string> texts;
   std::vector<std::string> explanations;
-  std::set<std::string> known; /* these, or their keys */
-  std::string fault;           /* the last one, and what calls return because of it */
+  std::set<std::string> known; /* explanations or their keys */
+  std::string fault;           /* the last fault, and the code that calls return because of it */
   int fault_result = 0;
 };
 
-/* Never destroyed with its thread: threads report as they end. */
+/* Never destroyed with its thread, because threads report while they end. */
 struct Said {
   bool in_call = false;
   std::string now, last;
@@ -47,7 +47,7 @@ Reports &store() {
 
 void add(const std::string &text) {
   note(text);
-  if (store().texts.size() < most_reports)
+  if (store().texts.size() < max_reports)
     store().texts.push_back(text);
 }
 
@@ -78,7 +78,7 @@ void explain(const std::string &text, const std::string &key) {
   remember(text);
   std::lock_guard<std::mutex> guard(store().mutex);
   std::set<std::string> &known = store().known;
-  if (known.size() >= most_reports || !known.insert(key.empty() ? text : key).second)
+  if (known.size() >= max_reports || !known.insert(key.empty() ? text : key).second)
     return;
   store().explanations.push_back(text);
   note(text);

@@ -9,20 +9,20 @@
 namespace sim {
 
 /*
- * Says what went wrong, on stderr and in the control interface: a fault of a kernel, a misuse of the driver, a leak.
- * Any thread, with or without the state's lock.
+ * Reports an error on stderr and in the control interface: a fault of a kernel, a misuse of the driver, a leak. Any
+ * thread, with or without the state's lock.
  */
 void report(const std::string &text);
 
-/* The same, unless a report that says exactly this is there already. */
+/* The same, unless there is an equal report already. */
 void report_once(const std::string &text);
 
-/* A report of why a context fails, with the CUresult that its calls return from now on. */
+/* Reports why a context fails, and the CUresult that its calls return from now on. */
 void report_fault(const std::string &text, int result);
 
 /*
- * Says why a call is refused, where that is no misuse: on stderr the first time, and to who asks for it. Of texts that
- * differ in numbers alone `key` tells that they are one. refuse() does so on the way to returning a code.
+ * Explains why a call is refused that is not a misuse: on stderr the first time, and in the control interface. Texts
+ * with the same `key` count as one. refuse() does so on the way to returning a code.
  */
 void explain(const std::string &text, const std::string &key = {});
 template <class Code> Code refuse(Code code, const std::string &text, const std::string &key = {}) {
@@ -30,13 +30,13 @@ template <class Code> Code refuse(Code code, const std::string &text, const std:
   return code;
 }
 
-/* What this thread has said since call_began() is why its call failed. */
+/* Collects the reports and explanations of this thread since call_began(): they say why its call failed. */
 void call_began();
 bool call_said();
 void call_ended(int result);
-std::string why(); /* the last call of this thread that failed did so; empty: nobody has said */
+std::string why(); /* the reason why the last failed call of this thread failed; empty: not known */
 
-/* Says on stderr alone what is no mistake of the program, such as a limit of the simulator that it has met. */
+/* Prints a note on stderr about something that is not an error of the program, such as a limit of the simulator. */
 void note(const std::string &text);
 
 std::vector<std::string> reports();

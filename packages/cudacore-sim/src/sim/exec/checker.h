@@ -13,7 +13,7 @@ class Touches;
 
 constexpr const char *shared_space = "shared";
 
-/* What an access touches. */
+/* The memory of an access. */
 struct Spot {
   const char *space;
   uint64_t address;
@@ -22,8 +22,9 @@ struct Spot {
 };
 
 /*
- * What checks see of a grid. It has one only where something is checked; else nothing of this is called. Accesses and
- * barriers tell it before they happen. What it finds is said once for each place of the code, and stops nothing.
+ * The checks of a grid, if anything is checked. The interpreter calls it before each access
+ * and barrier. A finding is reported once for each place in the code, and does not stop the
+ * kernel.
  */
 class Checker {
 public:
@@ -31,23 +32,23 @@ public:
   ~Checker();
 
   void begins(Block &block);
-  void ended(Unit &unit); /* all its threads have */
+  void ended(Unit &unit); /* all threads of the unit have ended */
   void finish();          /* the grid has ended */
 
-  /* Lanes come to an instruction for all of `members`; of those, `present` execute it now, or `lanes` wait (0). */
+  /* Lanes reach an instruction for all of `members`. Of these, `present` execute it now; 0: `lanes` wait. */
   void names(Warp &w, uint32_t lanes, uint32_t members);
   void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
-  /* `present` execute what all of a warp have to. */
+  /* `present` execute an instruction that all lanes of a warp have to execute. */
   void aligned(Warp &w, const Instruction &ins, uint32_t present);
   void ends(Warp &w, uint32_t lanes);
   /* wgmma. */
   void group_orders(Warp &w, const Instruction &ins);
   void group_multiplies(Warp &w, const Instruction &ins, const GroupProduct &product);
   void group_has_multiplied(Warp &w);
-  /* Lanes go on behind wgmma.wait_group. */
+  /* Lanes continue after wgmma.wait_group. */
   void group_passes(Warp &w, uint32_t lanes);
   void uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use);
-  /* Lanes come to a barrier of the block, arrive at it, and it completes. */
+  /* Lanes reach a barrier of the block, arrive at it, and the barrier completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);
   void arrives(Warp &w, uint32_t lanes, uint32_t number);
   void completes(Block &block, uint32_t number, const Barrier &done);
@@ -59,19 +60,19 @@ public:
   void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write); /* all memory */
   void heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void local(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
-  /* Variables of the frame, by their fixed place. */
+  /* Variables at a fixed place of the frame. */
   void frame(Warp &w, const Instruction &ins, uint32_t lanes, uint32_t bytes, bool write);
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, uint32_t bytes,
               bool write);
-  /* The system's part of shared memory, where groups of warps meet. */
+  /* The reserved part of shared memory, which groups of several warps use as a barrier. */
   void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
   void allocates(uint64_t address, uint64_t bytes); /* by malloc() */
-  /* What an asynchronous copy is about to write, where it writes next. */
+  /* The source of an asynchronous copy that is about to write. */
   void copies(const std::byte *what);
 
-  /* `other`: what the finding is about besides the instruction; the two together are reported once. */
+  /* `other`: the other side of the finding. Each pair of instruction and other side is reported once. */
   void find(Fault what, const Instruction &ins, uint64_t other = 0);
-  /* The shared variable that is there: "'tile' + 4"; empty: none is. */
+  /* The shared variable at a place: "'tile' + 4". Empty: there is none. */
   std::string variable_at(const Spot &spot) const;
 
 private:
@@ -87,7 +88,7 @@ private:
   std::set<std::pair<const Instruction *, uint64_t>> found_;
 };
 
-/* The lines of an instruction as reports have them: " [file.cu:3] [PTX line 7]". */
+/* The lines of an instruction in the format of reports: " [file.cu:3] [PTX line 7]". */
 std::string lines_of(const Program &program, const Instruction &ins);
 std::string text_of(const Dim3 &at);
 

@@ -13,7 +13,7 @@ constexpr int64_t warp_turn = 32768;            /* instructions of a warp until 
 constexpr int64_t unit_turn = 40;               /* rounds over the warps until another unit may run */
 constexpr uint32_t sm_threads = 2048;           /* resident on one multiprocessor */
 constexpr uint32_t sm_blocks = 32;              /* likewise */
-constexpr uint64_t resident_bytes = 512u << 20; /* what units that have begun may hold of the host's memory, about */
+constexpr uint64_t resident_bytes = 512u << 20; /* limit of host memory for units that have begun */
 } // namespace
 
 Grid::Grid(const Launch &of)
@@ -35,7 +35,7 @@ Grid::Grid(const Launch &of)
   resident_limit =
       std::max<uint64_t>(1, std::min(blocks * of.multiprocessors / cluster_size, resident_bytes / unit_bytes));
   if (of.cooperative)
-    resident_limit = units; /* all must make progress */
+    resident_limit = units; /* all blocks must make progress */
   if (of.checks.any())
     checker = std::make_shared<Checker>(*this);
 }
@@ -82,7 +82,7 @@ void Block::arrive(Warp &warp, uint32_t lanes, uint32_t number, uint32_t expecte
     release(number);
 }
 
-/* A warp counts as a whole once all its lanes that live have come, as barriers count warps. */
+/* A warp counts as a whole, as on the hardware, once all its lanes that have not ended have arrived. */
 bool Block::complete(const Barrier &barrier) const {
   uint32_t count = 0;
   for (size_t i = 0; i < warps.size(); ++i) {
@@ -164,7 +164,7 @@ void Block::wait_products(Warp &warp, uint32_t lanes) {
     checker->group_passes(warp, lanes);
 }
 
-/* Whether the others of its group that live have come as far as a warp waits for. */
+/* Whether the other warps of the group that have not ended have reached the product that a warp waits for. */
 bool Block::has_group(const Warp &warp) const {
   size_t first = warp.index / group_warps * group_warps, end = std::min(first + group_warps, warps.size());
   return std::all_of(warps.begin() + static_cast<ptrdiff_t>(first), warps.begin() + static_cast<ptrdiff_t>(end),
@@ -269,7 +269,7 @@ Unit::Result Unit::run() {
       return Result::parked;
     if (round < unit_turn)
       continue;
-    /* A unit that changes memory is at work; one that does not may wait for units that have not begun. */
+    /* A unit that writes memory makes progress. One that does not may wait for units that have not begun. */
     uint64_t stores = 0;
     for (Block &block : blocks)
       for (Warp &warp : block.warps)

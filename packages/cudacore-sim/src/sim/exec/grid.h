@@ -12,11 +12,11 @@ namespace sim::exec {
 
 constexpr uint32_t barrier_count = 16; /* of a block */
 constexpr uint32_t max_warps = 32;     /* of a block */
-constexpr uint32_t group_warps = 4;    /* that execute wgmma together: the first of them is a multiple of that */
+constexpr uint32_t group_warps = 4;    /* warps that execute wgmma together; the first one is a multiple of it */
 
 class Checker;
 
-/* A launch while it runs, shared by the workers. */
+/* A launch that is running. The worker threads share it. */
 struct Grid {
   explicit Grid(const Launch &of);
 
@@ -26,7 +26,7 @@ struct Grid {
   const Function &function;
   uint32_t threads;        /* of a block */
   uint32_t warps;          /* likewise */
-  uint32_t shared_bytes;   /* of a block, in whole units, without the system's KiB */
+  uint32_t shared_bytes;   /* of a block, in whole units, without the reserved KiB */
   uint32_t cluster_size;   /* blocks */
   Dim3 clusters;           /* the grid, in clusters */
   uint64_t units;          /* how many clusters */
@@ -35,7 +35,7 @@ struct Grid {
   std::atomic<uint64_t> next_unit{0};
   std::atomic<bool> stop{false};
   std::shared_ptr<Checker> checker; /* null: nothing is checked */
-  /* What cooperative groups find at %envreg1:%envreg2; zero when the launch begins. */
+  /* The memory that cooperative groups use, at %envreg1:%envreg2. It is zero when the launch begins. */
   alignas(16) std::array<std::byte, 64> workspace{};
 
   bool is_over() const {
@@ -72,23 +72,23 @@ struct Block {
   Dim3 index{};
   uint32_t rank = 0; /* in the cluster */
   std::vector<std::byte> shared;
-  uint64_t unchecked_bytes = 0;   /* of it, which may be used without a look: all, or none where there are checks */
-  std::vector<std::byte> written; /* a byte for each of it: not 0 once it was written; empty: that is not kept */
-  std::shared_ptr<BlockHistory> history;                     /* of accesses, for races; null: it is not kept */
-  alignas(16) std::array<std::byte, shared_scratch> scratch; /* in the system's part of it; zero when it begins */
+  uint64_t unchecked_bytes = 0;          /* of it, accessible without a check: all, or none */
+  std::vector<std::byte> written;        /* a byte for each of it: not 0 once it was written; empty: that is not kept */
+  std::shared_ptr<BlockHistory> history; /* of accesses, for races; null: it is not kept */
+  alignas(16) std::array<std::byte, shared_scratch> scratch; /* reserved; zero when the block begins */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;
 
-  /* Lanes of a warp come to a barrier. `waits`: they stay until it completes; else (bar.arrive) they go on. */
+  /* Lanes of a warp reach a barrier. `waits`: they stay until it completes; else (bar.arrive) they continue. */
   void arrive(Warp &warp, uint32_t lanes, uint32_t barrier, uint32_t expected, bool waits, const uint32_t *predicate);
   /*
-   * Lanes of a warp come to a product of wgmma, which begins when all warps of the group have. False: they wait for
-   * that, and come again.
+   * Lanes of a warp reach a product of wgmma, which begins when all warps of the group have reached it. False: they
+   * wait and try again.
    */
   bool begin_product(Warp &warp, uint32_t lanes);
-  /* The warp has made its share. */
+  /* The warp has computed its part of the product. */
   void end_product(Warp &warp);
-  /* They wait until all have made their shares of the products of which this one has. */
+  /* The lanes wait until all warps have computed their parts of the products that this warp has computed. */
   void wait_products(Warp &warp, uint32_t lanes);
   void check_barriers();
 
@@ -99,19 +99,19 @@ private:
   void check_group(const Warp &warp);
 };
 
-/* What is scheduled: a cluster of blocks, or a block when there are no clusters. Its blocks make progress together. */
+/* The unit of scheduling: a cluster, or a block if there are no clusters. Its blocks make progress together. */
 struct Unit {
   enum class Result : uint8_t { finished, parked };
 
   void start(Grid &of, uint64_t number);
-  /* Runs for a while. Parked: it waits for other units, or its time is over. */
+  /* Runs for one turn. Parked: it waits for other units, or the turn is over. */
   Result run();
   void arrive_cluster(Warp &warp, uint32_t lanes);
   void check_cluster();
   void lanes_ended(Block &block);
 
   Grid *grid = nullptr;
-  uint64_t wake_at = 0; /* parked until then, as all that could run sleeps; 0: it does not */
+  uint64_t wake_at = 0; /* parked until then, because all its lanes that could run sleep; 0: it is not */
   std::vector<Block> blocks;
   Dim3 cluster_index{};
 

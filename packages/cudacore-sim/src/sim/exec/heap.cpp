@@ -10,7 +10,7 @@ namespace sim {
 
 namespace {
 constexpr uint64_t granule = 16;
-constexpr uint64_t most_bytes = uint64_t{1} << 40; /* any size can be asked for; this is beyond every device's memory */
+constexpr uint64_t max_bytes = uint64_t{1} << 40; /* any size can be requested; this is more than any device has */
 } // namespace
 
 std::shared_ptr<Heap> make_heap() { return std::make_shared<Heap>(); }
@@ -29,9 +29,9 @@ Heap::~Heap() {
     munmap(states_, size_);
 }
 
-/* Pages are committed where they are touched. */
+/* Pages are committed when they are first used. */
 bool Heap::open(uint64_t limit, bool keep_states) {
-  uint64_t size = std::min(limit, most_bytes) / granule * granule;
+  uint64_t size = std::min(limit, max_bytes) / granule * granule;
   auto map = [size] {
     void *memory =
         size == 0 ? MAP_FAILED

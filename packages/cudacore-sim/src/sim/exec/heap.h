@@ -22,16 +22,16 @@ public:
   ~Heap();
 
   /*
-   * An address in the heap's window, aligned to 16 bytes, or 0 when there is no room. The first allocation makes the
-   * heap as large as `limit`, for good.
+   * An address in the heap's window, aligned to 16 bytes, or 0 if the heap is full. The first allocation sets the size
+   * of the heap to `limit`, for good.
    */
   uint64_t allocate(uint64_t bytes, uint64_t limit, bool keep_states);
-  /* False for what is no live allocation. */
+  /* False: there is no such allocation. */
   bool free(uint64_t address);
-  /* The host's memory of what is in the heap, allocated or not; null for what is not. */
+  /* The host's memory of an offset, allocated or not; null: it is outside of the heap. */
   std::byte *locate(uint64_t offset, uint64_t bytes) const;
 
-  /* What a byte of the heap is, where the first allocation asked for that to be kept; freed ones rest then. */
+  /* The state of a byte, kept if the first allocation asks for it. Then freed bytes are reused late. */
   static constexpr std::byte outside{0}, written{1}, new_{2}, freed{3};
   std::byte *states(uint64_t offset) const;
 
@@ -47,7 +47,7 @@ private:
   uint64_t size_ = 0;
   std::map<uint64_t, uint64_t> free_;                 /* offset -> size, neighbours merged */
   std::map<uint64_t, uint64_t> taken_;                /* likewise */
-  std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, not to be used again while there is other room */
+  std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, and not reused while there is other memory */
 };
 
 } // namespace sim

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches: which thread runs which blocks, and when. */
+/* Launches: threads of the host run units of the grid until all have ended. */
 #include <cfenv>
 #include <chrono>
 #include <condition_variable>
@@ -16,9 +16,9 @@ namespace sim {
 namespace exec {
 namespace {
 
-constexpr uint64_t inline_warps = 8; /* launches of no more warps are not worth waking anybody */
+constexpr uint64_t inline_warps = 8; /* a launch with no more warps runs on the calling thread alone */
 
-/* Blocks are cheap to start again where others have run: registers and shared memory stay allocated. */
+/* A store of units for reuse, which saves allocating their registers and shared memory again. */
 class UnitStore {
 public:
   std::unique_ptr<Unit> take() {
@@ -39,14 +39,14 @@ private:
   std::unique_ptr<Unit> kept_;
 };
 
-/* Runs units of a launch until none is left to begin and all that this thread began have ended. */
+/* Runs units of a launch until all have begun and all that this thread began have ended. */
 void work(Grid &grid, uint64_t resident_limit) {
   static thread_local UnitStore store;
   std::fenv_t environment;
   std::fegetenv(&environment);
-  std::fesetenv(FE_DFL_ENV); /* the caller's rounding and flushing are not the GPU's */
+  std::fesetenv(FE_DFL_ENV); /* the caller's modes of rounding and of subnormal numbers are not the GPU's */
   std::deque<std::unique_ptr<Unit>> parked;
-  uint64_t next_wake = UINT64_MAX; /* of the units that were looked at since one was at work */
+  uint64_t next_wake = UINT64_MAX; /* of the parked units since one last made progress */
   size_t asleep = 0;               /* how many these are */
   try {
     while (!grid.is_over()) {
@@ -91,7 +91,7 @@ void work(Grid &grid, uint64_t resident_limit) {
   std::fesetenv(&environment);
 }
 
-/* Threads that wait for launches to help with. Never destroyed: they may outlive static objects. */
+/* The worker threads, which wait for launches. Never destroyed: threads may outlive static objects. */
 class Pool {
 public:
   static Pool &get() {
@@ -138,7 +138,7 @@ private:
     return pool;
   }
 
-  /* Where no more can be made, those that there are have to do: the thread that launches works in any case. */
+  /* If no more threads can be created, the existing ones have to do: the calling thread works in any case. */
   void begin_threads() {
     try {
       for (; threads_ < size(); ++threads_)
@@ -175,7 +175,7 @@ private:
   uint64_t threads_ = 0;
 };
 
-/* The driver half checks launches; this is what must hold for the engine to be safe. Empty when all is well. */
+/* Checks what must hold for the engine to be safe; the driver has checked the rest. Empty: all is well. */
 std::string problem_of(const Launch &launch) {
   if (!launch.instance || !launch.instance->module)
     return "no module";

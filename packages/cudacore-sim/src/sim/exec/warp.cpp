@@ -7,8 +7,8 @@
 namespace sim::exec {
 
 namespace {
-constexpr int64_t group_turn = 16384;            /* instructions, while other groups of the warp could run */
-constexpr uint32_t poll_limit = 4;               /* signs of waiting after which others get a chance */
+constexpr int64_t group_turn = 16384;            /* instructions of a group while other groups of the warp could run */
+constexpr uint32_t poll_limit = 4;               /* signs of waiting after which another group is chosen */
 constexpr size_t max_register_slots = 1u << 18;  /* 64 MiB of registers: about 10,000 nested calls */
 constexpr uint32_t longest_sleep = 1'000'000;    /* nanoseconds */
 constexpr size_t max_local_bytes = 512u * 1024u; /* a thread's, as on the hardware */
@@ -114,13 +114,13 @@ bool Warp::select() {
   return true;
 }
 
-/* The running group stops running: keeps what it did, and decides who is next. */
+/* Stores the state of the running group, and decides which group is next. */
 void Warp::store_group() {
   int64_t done = group_start_ - group_budget_;
   budget_ -= done;
   ++clock_;
   for_lanes(active, [&](uint32_t lane) { lane_pc_[lane] = pc; });
-  /* Those that have left the group by a branch or a call have run as well. */
+  /* Lanes that have left the group by a branch or a call have run, too. */
   for_lanes(group_, [&](uint32_t lane) {
     last_run_[lane] = clock_;
     executed_[lane] += static_cast<uint64_t>(done);
@@ -148,7 +148,7 @@ void Warp::yield() {
 const Instruction &Warp::instruction_of(uint32_t lane) const { return grid->program.code[lane_pc_[lane]]; }
 
 void Warp::branch(uint32_t lanes, uint32_t target) {
-  /* Only loops can last: their ends are where a turn may be over. */
+  /* A turn ends only at the end of a loop: other code is short. */
   if (target <= pc && (group_budget_ <= 0 || polls_ >= poll_limit))
     limit_ = 0;
   if (lanes == active) {
@@ -167,9 +167,9 @@ void Warp::scatter(uint32_t lanes, const std::array<uint32_t, warp_size> &target
 }
 
 bool Warp::is_ending(uint32_t lane) {
-  constexpr uint32_t most_jumps = 4;
+  constexpr uint32_t max_jumps = 4;
   uint32_t at = lane_pc_[lane];
-  for (uint32_t i = 0; i < most_jumps; ++i) {
+  for (uint32_t i = 0; i < max_jumps; ++i) {
     const Instruction &ins = grid->program.code[at];
     bool is_left_out = false;
     if (ins.guard >= 0) {
@@ -194,7 +194,7 @@ void Warp::exit(uint32_t lanes) {
   alive &= ~lanes;
   active &= ~lanes;
   limit_ = 0;
-  /* Those who wait for lanes that have ended must look again. */
+  /* Lanes that wait for lanes that have ended must check again. */
   release(waiting(Wait::warp), false);
   block->unit->lanes_ended(*block);
 }

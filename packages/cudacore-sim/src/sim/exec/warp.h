@@ -36,7 +36,7 @@ class Warp {
 public:
   enum class Result : uint8_t { finished, blocked, yielded };
 
-  /* Makes the warp ready to run a kernel from its start. */
+  /* Prepares the warp to run a kernel from its start. */
   void start(Block &of, uint32_t warp_index, uint32_t lanes);
   bool finished() const { return alive == 0; }
   bool can_run() const { return (alive & ~blocked_) != 0; }
@@ -48,7 +48,7 @@ public:
     return op >= 0 ? frame + op : constants + static_cast<size_t>(~op) * warp_size;
   }
   uint64_t *out(OperandIndex op) { return frame + op; }
-  /* Where a register of the running group is among the warp's, which a call may move all together. */
+  /* The index of a register of the running group. A pointer would not do: a call may move all registers. */
   size_t place_of(OperandIndex op) const {
     return static_cast<size_t>(frame - registers_.data()) + static_cast<size_t>(op);
   }
@@ -69,7 +69,7 @@ public:
   void exit(uint32_t lanes);
   void call(const Instruction &ins, uint32_t lanes, uint32_t function);
   void leave(uint32_t lanes);
-  /* A sign of waiting for others: an atomic, a volatile load, a failed test. */
+  /* Counts a sign that the warp waits for others: an atomic, a volatile load, a failed test. */
   void polled() { ++polls_; }
   /* Ends the turn after this instruction. */
   void yield();
@@ -77,21 +77,21 @@ public:
   enum class Wait : uint8_t { none, warp, barrier, cluster, sleep, group };
   /* The lanes stay at this instruction until they are released. */
   void wait(uint32_t lanes, Wait why);
-  /* Lets waiting lanes go on: past their instruction, or to try it again. */
+  /* Releases waiting lanes: past their instruction, or to try it again. */
   void release(uint32_t lanes, bool past);
   uint32_t waiting(Wait why) const { return waiting_[static_cast<size_t>(why)]; }
   /*
-   * For instructions that the lanes of `members` execute as one. Returns the lanes that take part when all that live
-   * have come, those that waited included; 0 when `lanes` must wait. With `anywhere`, they may come to other
-   * instructions of that kind.
+   * For instructions that all lanes of `members` execute together. Returns the participating lanes once all that have
+   * not ended have reached it; 0: `lanes` must wait. With `anywhere`, they may be at different instructions of that
+   * kind.
    */
   uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
-  /* The lanes wait for so many nanoseconds each, a millisecond at most, as nanosleep has it. */
+  /* Each lane waits for a number of nanoseconds, at most a millisecond, like nanosleep. */
   void sleep(uint32_t lanes, const uint64_t *durations);
-  /* Lets those go on whose time is over; when the next one's is, or UINT64_MAX. */
+  /* Releases lanes whose time is over. Returns when the next one's is, or UINT64_MAX. */
   uint64_t wake(uint64_t now);
 
-  /* The place of a lane in the kernel, as faults and findings have it. */
+  /* The place of a lane in the kernel, for faults and findings. */
   Fault place(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
   [[noreturn]] void fault(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail = {}) const;
   [[noreturn]] void access_fault(FaultKind kind, const Instruction &ins, uint32_t lane, uint64_t address,
@@ -100,10 +100,10 @@ public:
   const Instruction &instruction_of(uint32_t lane) const;
   uint32_t pc_of(uint32_t lane) const { return lane_pc_[lane]; }
   uint32_t members_of(uint32_t lane) const { return members_[lane]; }
-  /* Whether all that is left to a lane is to end. */
+  /* Whether a lane only has to return and exit. */
   bool is_ending(uint32_t lane);
   uint64_t *frame_of(uint32_t lane) { return registers_.data() + static_cast<size_t>(base_[lane]) * warp_size; }
-  /* A byte for each of a lane's local memory: not 0 once it was written. Null: that is not kept. */
+  /* One byte for each byte of a lane's local memory: not 0 once it was written. Null: that is not kept. */
   std::byte *local_written(uint32_t lane) {
     return local_written_.empty() ? nullptr : local_written_.data() + static_cast<size_t>(lane) * local_stride_;
   }
@@ -119,21 +119,21 @@ public:
   Grid *grid = nullptr;
   uint32_t index = 0;                   /* in the block */
   uint32_t pc = 0;                      /* of the running group */
-  uint32_t next = 0;                    /* where it goes on */
+  uint32_t next = 0;                    /* where the running group continues */
   uint32_t active = 0;                  /* the running group */
   uint32_t alive = 0;                   /* lanes that have not ended */
   uint32_t carries = 0;                 /* CC.CF, a bit a lane */
   uint64_t stores = 0;                  /* a sign of progress */
-  Range range{0, 0, nullptr, false, 0}; /* the memory last touched: most accesses are near the last */
+  Range range{0, 0, nullptr, false, 0}; /* the range accessed last: the next access is likely in it, too */
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
-  uint32_t awaited = 0;                     /* lanes that others waited for while they had something else to do */
+  uint32_t awaited = 0;                     /* lanes that others waited for while they executed something else */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
-  /* Products of wgmma to which it has come, and of which it has made its share; whether it waits for others at one. */
+  /* The products of wgmma that the warp has reached, and of which it has computed its part; whether it waits at one. */
   uint32_t group_begun = 0, group_made = 0;
   bool awaits_group = false;
-  std::shared_ptr<GroupWork> group_work; /* what is known of its wgmma; null: that is not kept */
+  std::shared_ptr<GroupWork> group_work; /* the state of its wgmma, for checks; null: that is not kept */
 
 private:
   bool select();
@@ -145,12 +145,12 @@ private:
                       const std::vector<Place> &to, uint64_t *to_frame, uint32_t to_local, uint32_t lane);
   void call_builtin(const Instruction &ins, uint32_t lanes, const Function &callee);
 
-  uint32_t group_ = 0; /* the running group as it began */
+  uint32_t group_ = 0; /* the running group as it was when it was chosen */
   uint32_t blocked_ = 0;
   std::array<uint32_t, 6> waiting_{};
   std::array<uint64_t, warp_size> wake_at_{}; /* of lanes that sleep */
-  std::array<uint32_t, warp_size> members_{}; /* for whom a lane waits */
-  uint32_t limit_ = 0;                        /* the counter at which the group is chosen anew */
+  std::array<uint32_t, warp_size> members_{}; /* the lanes that a lane waits for */
+  uint32_t limit_ = 0;                        /* the program counter at which a group is chosen again */
   uint32_t polls_ = 0;
   int64_t budget_ = 0;       /* instructions until the turn is over */
   int64_t group_budget_ = 0; /* until other groups get a chance */
@@ -169,10 +169,10 @@ private:
   size_t local_stride_ = 0;
 };
 
-/* Nanoseconds of a clock that never goes back. */
+/* Nanoseconds of a monotonic clock. */
 uint64_t monotonic_time();
 
-/* Calls f(lane) for each lane of a mask; the full mask, by far the most frequent, is a plain loop. */
+/* Calls f(lane) for each lane of a mask. The full mask is by far the most frequent, and a plain loop. */
 template <class F> inline void for_lanes(uint32_t lanes, F &&f) {
   if (lanes == all_lanes) {
     for (uint32_t lane = 0; lane < warp_size; ++lane)

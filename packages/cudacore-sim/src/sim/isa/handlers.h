@@ -6,8 +6,8 @@
 #include "sim/isa/types.h"
 
 /*
- * What the decoder chooses from: for an operation and its variants, the handler that executes it. A null pointer says
- * that there is no such instruction. Operands are the destination first, then the sources, unless said otherwise.
+ * The handlers that the decoder chooses from, by operation and variant. A null pointer means that there is no such
+ * instruction. The operands are the destination first, then the sources, unless a comment says otherwise.
  */
 namespace sim::exec {
 
@@ -98,21 +98,21 @@ enum class BitOp : uint8_t {
 };
 Handler bit_handler(BitOp op, Type type); /* lop3: the table is the immediate */
 
-/* absdiff4: of the bytes of two words, differences or, absdiff4_sum, c and all of them together */
+/* absdiff4 gives the differences of the bytes of two words; absdiff4_sum adds them all to c */
 enum class DotOp : uint8_t { dp4a, dp2a_lo, dp2a_hi, absdiff4, absdiff4_sum };
 Handler dot_handler(DotOp op, Type a, Type b);
 
 /* The scalar video instructions: operands d, a, b, c or absent; the immediate is a VideoMode. */
 enum class VideoOp : uint8_t { add, sub, absdiff, min, max, shl, shr, mad, set };
 enum class VideoPart : uint8_t { word, b0, b1, b2, b3, h0, h1 }; /* of an operand */
-enum class VideoSecond : uint8_t { none, add, min, max };        /* what is done with the result and c */
+enum class VideoSecond : uint8_t { none, add, min, max };        /* how the result and c are combined */
 struct VideoMode {
   VideoPart d = VideoPart::word, a = VideoPart::word, b = VideoPart::word;
   bool d_signed = false, a_signed = false, b_signed = false;
   bool saturate = false;
   VideoSecond second = VideoSecond::none;
-  bool merge = false;                          /* into c, where d says */
-  bool wrap = false;                           /* shifts: else what is above 32 is 32 */
+  bool merge = false;                          /* the result replaces the part of c that d names */
+  bool wrap = false;                           /* shifts: amounts wrap around; else amounts above 32 count as 32 */
   bool minus_product = false, minus_c = false; /* mad */
   bool plus_one = false;                       /* likewise */
   uint8_t shift = 0;                           /* likewise: 7 or 15 */
@@ -153,7 +153,7 @@ struct FloatMode {
   bool ftz = false;
   bool sat = false;
   bool relu = false;
-  bool xorsign = false; /* min and max: of magnitudes, the sign being that of the product */
+  bool xorsign = false; /* min and max: of the magnitudes, with the sign of the product */
 };
 Handler float_handler(FloatOp op, Type type, FloatMode mode);
 Handler half_handler(FloatOp op, Type type, FloatMode mode);
@@ -164,11 +164,11 @@ Handler testp_handler(FloatTest test, Type type); /* destination: a predicate */
 /* --- comparison and selection ---------------------------------------------------------------------------------- */
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
 enum class BooleanOp : uint8_t { none, and_, or_, xor_ };
-/* Operands: p, q, a, b, c; p and q may be absent, c is there with a BooleanOp, which is the instruction's mode. */
+/* Operands: p, q, a, b, c. p and q may be absent. c is there with a BooleanOp, which is the instruction's mode. */
 Handler setp_handler(Comparison comparison, Type type, bool ftz);
 /* For f16x2 and bf16x2: p has the low half's result, q the high one's. */
 Handler setp_pair_handler(Comparison comparison, Type type);
-/* Operands: d, a, b, absent, c; the immediate is what stands for true. */
+/* Operands: d, a, b, absent, c. The immediate is the value of true. */
 Handler set_handler(Comparison comparison, Type type, bool ftz);
 Handler selp_handler(Type type);
 Handler slct_handler(Type type, Type selector, bool ftz);
@@ -203,7 +203,7 @@ Handler mapa_handler(bool wide); /* of 64-bit addresses, generic ones */
 Handler getctarank_handler();
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */
-/* `frame`: the address is the immediate, an offset in the frame. Loads: values, then the base; stores likewise. */
+/* `frame`: the address is the immediate, an offset in the frame. Loads and stores have the values, then the base. */
 struct AccessMode {
   StateSpace space = StateSpace::generic;
   Type type = Type::none;
@@ -217,16 +217,16 @@ Handler store_handler(const AccessMode &mode);
 enum class AtomicOp : uint8_t { add, exch, cas, inc, dec, min, max, and_, or_, xor_ };
 /* Operands: d (or absent), address, b, c. */
 Handler atomic_handler(AtomicOp op, Type type, StateSpace space);
-Handler fence_handler(); /* mode: one between the ways to memory, too, .proxy.async */
+Handler fence_handler(); /* mode: whether it is a .proxy.async, too */
 Handler nop_handler();
 /*
  * Operands: shared address, global address, size or absent, a predicate to copy nothing or absent; count: bytes;
  * immediate and target are added to the addresses.
  */
 Handler copy_async_handler();
-/* cp.async.bulk: destination, source, bytes, the mbarrier that counts them or absent. Addresses may be of 32 bits,
- * which are shared ones: bit 0 of the mode says so for the destination, bit 1 for the source, bit 2 for the mbarrier.
- */
+/* cp.async.bulk: destination, source, bytes, and the mbarrier that counts them or absent. Addresses of 32
+   bits are shared ones: bits of the mode say which addresses are: 0 the destination, 1 the source, 2 the
+   mbarrier. */
 Handler copy_bulk_handler();
 /* cp.reduce.async.bulk: destination (of the space), source (shared), bytes; null: there is no such reduction. */
 Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space);
@@ -265,15 +265,15 @@ Handler cluster_wait_handler();
 /* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
 Handler matrix_product_handler(); /* target: of Program::products */
 Handler group_product_handler();  /* target: of Program::group_products */
-/* wgmma's fence, commit_group and wait_group; mode: a GroupOrder; the immediate: groups that need not be complete */
+/* wgmma's fence, commit_group and wait_group. mode: a GroupOrder; immediate: how many groups may be incomplete */
 enum class GroupOrder : uint8_t { fence, commit, wait };
 Handler group_order_handler();
 Handler accumulator_use_handler(); /* one of Program::accumulator_uses */
-/* count matrices: their parts, then the rows' addresses; mode: transposed */
+/* Operands: the parts of `count` matrices, then the addresses of the rows; mode: transposed */
 Handler load_rows_handler(StateSpace space);
 Handler store_rows_handler(StateSpace space);
 Handler transpose_handler(); /* d, a */
-/* Operands: address, distance of lines in numbers; target: of Program::matrix_accesses */
+/* Operands: address, distance of lines in elements; target: of Program::matrix_accesses */
 Handler load_fragment_handler(StateSpace space);
 Handler store_fragment_handler(StateSpace space);
 
@@ -287,7 +287,7 @@ Handler exit_handler();
 Handler trap_handler();
 Handler sleep_handler(); /* a */
 
-/* Special registers: name, component (0: none). The one list of them. */
+/* The special registers: name, and number of components (0: none). */
 #define SIM_SPECIAL_REGISTERS(X)                                                                                       \
   X(tid, 3)                                                                                                            \
   X(ntid, 3)                                                                                                           \

@@ -29,14 +29,14 @@ constexpr OperandIndex predicate_true = -1;
 
 constexpr size_t max_operands = 10;
 
-/* What checks need to know of an access or a barrier besides what it does. */
+/* How an instruction accesses memory, for the checks. */
 enum Manner : uint8_t {
-  manner_strong = 1,   /* volatile, relaxed or more: races with none of its kind */
-  manner_acquire = 2,  /* what comes after it sees what was released */
-  manner_release = 4,  /* what comes before it is released */
-  manner_update = 8,   /* reads and writes in one */
+  manner_strong = 1,   /* volatile, relaxed or stronger: two such accesses do not race */
+  manner_acquire = 2,  /* later accesses see what was released */
+  manner_release = 4,  /* earlier accesses are released */
+  manner_update = 8,   /* a read and a write in one operation */
   manner_replace = 16, /* an update that does not depend on what was there */
-  manner_store = 32,   /* the operands before the address are what is written */
+  manner_store = 32,   /* the operands before the address are written */
   manner_barrier = 64, /* of an mbarrier */
   manner_aligned = 128 /* a barrier that all threads of a warp execute together */
 };
@@ -50,7 +50,7 @@ struct Instruction {
   std::array<OperandIndex, max_operands> op;
   OperandIndex guard = no_operand;
   uint8_t count = 1;     /* elements of a vector access */
-  uint8_t mode = 0;      /* what the handler's family needs besides: a comparison, a table, ... */
+  uint8_t mode = 0;      /* depends on the handler: a comparison, a table, ... */
   bool flag : 1;         /* likewise */
   uint8_t scope_ : 2;    /* of Scope */
   uint8_t manner = 0;    /* of Manner */

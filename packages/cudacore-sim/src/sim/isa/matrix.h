@@ -8,15 +8,15 @@
 #include "sim/isa/types.h"
 
 /*
- * Products of matrices that a warp computes, D = A B + C: what they are made of, where the elements lie in the lanes'
- * registers, and what their sum is. A has m rows and k columns, B k rows and n columns, C and D m rows and n columns.
+ * Products of matrices that a warp computes, D = A B + C: the shapes, the places of the elements in the registers of
+ * the lanes, and the sums. A has m rows and k columns, B k rows and n columns, C and D m rows and n columns.
  */
 namespace sim::exec {
 
-/* b1: the element is a word of 32 of them, which are consecutive in k. */
+/* An element of b1 is a word of 32 numbers, which are consecutive in k. */
 enum class Element : uint8_t { none, f16, bf16, tf32, f32, f64, e4m3, e5m2, s4, u4, s8, u8, s32, b1 };
 uint32_t bits_of(Element element); /* in a register */
-/* How many numbers it is: 32 of b1, else one. */
+/* The numbers in an element: 32 of b1, else one. */
 inline uint32_t numbers_in(Element element) { return element == Element::b1 ? 32 : 1; }
 
 struct MatrixShape {
@@ -26,7 +26,7 @@ struct MatrixShape {
 
 enum class MatrixRole : uint8_t { a, b, c }; /* D is like C */
 
-/* The family of an instruction, on which it depends how matrices are spread over the lanes. */
+/* The family of an instruction, which decides how matrices are spread over the lanes. */
 enum class Spread : uint8_t {
   mma,
   quad_pairs, /* mma.m8n8k4 of f16: four products, each of eight lanes */
@@ -48,54 +48,54 @@ struct Fragment {
   uint32_t products() const { return spread == Spread::quad_pairs ? 4 : 1; }
   uint32_t per_register() const { return bits_of(element) == 64 ? 1 : 32 / bits_of(element); }
   uint32_t registers() const;
-  /* Those that make the matrix: the elements of the others are in them already. */
+  /* The registers that make up the matrix. The others repeat elements of these. */
   uint32_t registers_used() const;
-  /* Whether the elements of a register are next to each other in memory, if they were there `by_row`, or not. */
+  /* Whether the elements of a register are adjacent in memory, for a matrix that is there by rows or by columns. */
   bool has_neighbours() const;
 };
 
 struct MatrixCell {
   uint32_t row, column, product;
 };
-/* Where in the matrix the `index`th element of a lane is: those of its first register, then those of the next. */
+/* The place in the matrix of the `index`th element of a lane, counted register by register. */
 MatrixCell cell_of(const Fragment &fragment, uint32_t lane, uint32_t index);
 
 enum class BitProduct : uint8_t { xor_, and_ };
 
-/* An instruction that multiplies. The registers of D, A, B and C are those of the fragments, one after the other. */
+/* A multiplication. Its registers are those of the fragments D, A, B and C, one after the other. */
 struct MatrixProduct {
   Fragment a, b, c, d;
   std::vector<OperandIndex> registers;
   bool saturate = false;
   BitProduct bits = BitProduct::xor_;
-  /* Of a sparse A: the words that say which columns its numbers are in, and whose lanes' words count. */
+  /* For a sparse A: the words that say which columns its numbers are in, and which lanes hold these words. */
   OperandIndex metadata = no_operand;
   uint32_t selector = 0;
 };
 
 /*
- * wgmma: four warps multiply 64 rows of A. Each of them does so with 16 rows and eight columns at a time, which are the
- * product `tile`; its registers are those of all of D, which is C, too, and then those of A, unless it is in memory.
+ * wgmma: four warps multiply 64 rows of A. Each of them multiplies 16 rows by eight columns at a time: the product
+ * `tile`. Its registers are those of all of D, which is also C, then those of A unless A is in memory.
  */
 struct GroupProduct {
   MatrixProduct tile;
   uint32_t n = 0;
   bool negated_a = false, negated_b = false;
-  /* Whether the elements of a row of A, or of a column of B, are next to each other in memory. */
+  /* Whether the elements of a row of A, or of a column of B, are adjacent in memory. */
   bool a_by_k = true, b_by_k = true;
   OperandIndex a_descriptor = no_operand, b_descriptor = no_operand; /* none: A is in registers */
-  OperandIndex adds = predicate_true;                                /* or D is the product alone */
+  OperandIndex adds = predicate_true;                                /* else D is the product without C */
 
   uint32_t sums() const { return n / tile.d.shape.n * tile.d.registers(); } /* registers of D */
 };
 
-/* Where a matrix of wgmma lies in shared memory: in pieces of 16 bytes, which are consecutive in k, or in m or n. */
+/* The place of a matrix of wgmma in shared memory: in pieces of 16 bytes, consecutive in k, or in m or n. */
 class MatrixDescriptor {
 public:
   explicit MatrixDescriptor(uint64_t bits) : bits_(bits) {}
-  /* The offset in shared memory of a piece that has bytes of one line; a line is a row of A, or a column of B. */
+  /* The offset in shared memory of a piece with bytes of one line. A line is a row of A, or a column of B. */
   uint32_t by_k(uint32_t line, uint32_t k_byte) const;
-  /* Of one that has elements of 16 bits of one place in k; `line` is that of the first. */
+  /* The same of a piece with elements of 16 bits at one place in k; `line` is the line of the first. */
   uint32_t by_line(uint32_t line, uint32_t k) const;
 
 private:
@@ -113,16 +113,16 @@ struct MatrixAccess {
   std::vector<OperandIndex> registers;
 };
 
-constexpr uint32_t most_elements = 2048; /* of a matrix: sparse s4 with m16 and k128 */
+constexpr uint32_t max_elements = 2048; /* of a matrix: sparse s4 with m16 and k128 */
 
 /* The elements of one matrix, as bits; A and C by rows, B by columns. */
-using MatrixBits = std::array<uint64_t, most_elements>;
-/* What is not there of a sparse A: its bits are zero, but it is multiplied with nothing, infinity neither. */
+using MatrixBits = std::array<uint64_t, max_elements>;
+/* An element that a sparse A lacks: its bits are zero, but it is multiplied with nothing, not even infinity. */
 constexpr uint64_t absent_element = uint64_t{1} << 63;
-/* Of a sparse A, from what is there of its rows to all of them; how many values a selector has. */
+/* Expands the rows of a sparse A to all columns; and the number of values that a selector can have. */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);
 uint32_t selectors_of(const Fragment &a);
-/* The one sum of products, element by element: what lies where is no matter here. */
+/* The sum of products, element by element. It does not depend on where the elements lie. */
 void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
               MatrixBits &d);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the elements of a matrix lie in the registers of a warp. */
+/* The places of the elements of a matrix in the registers of a warp. */
 #include "sim/isa/matrix.h"
 
 #include <utility>
@@ -30,11 +30,11 @@ namespace {
 
 bool is_transposed(const Fragment &fragment) { return fragment.spread == Spread::wmma && fragment.shape.n == 32; }
 
-/* Lanes are in eight groups of four: a group has a row of A and C, and a column of B. */
+/* The lanes form eight groups of four. A group has a row of A and C, and a column of B. */
 uint32_t group_of(uint32_t lane) { return lane / 4; }
 uint32_t place_of(uint32_t lane) { return lane % 4; }
 
-/* A tile of 16 rows of A, or of 8: a register has elements that are next to each other in k. */
+/* A tile of 16 rows of A, or of 8. The elements of a register are adjacent in k. */
 MatrixCell a_cell(uint32_t lane, uint32_t index, uint32_t per_register, bool tall) {
   uint32_t number = index / per_register, part = index % per_register;
   uint32_t lower = tall ? number % 2 : 0, right = tall ? number / 2 : number;
@@ -45,7 +45,7 @@ MatrixCell b_cell(uint32_t lane, uint32_t index, uint32_t per_register) {
   uint32_t number = index / per_register, part = index % per_register;
   return {(place_of(lane) + 4 * number) * per_register + part, group_of(lane), 0};
 }
-/* A tile of 8 columns of C: two of them for each lane, in one row, then in one that is 8 further down. */
+/* A tile of 8 columns of C. Each lane has two elements of a row, then two of the row 8 further down. */
 MatrixCell c_cell(uint32_t lane, uint32_t index) {
   return {group_of(lane) + 8 * (index / 2), place_of(lane) * 2 + index % 2, 0};
 }
@@ -74,8 +74,8 @@ MatrixCell mma_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
 }
 
 /*
- * wmma is made of mma: tiles of 16 rows and 8 columns, one after the other; what has more registers than that needs has
- * its elements several times over. With 8 rows and 32 columns, all is transposed.
+ * wmma consists of mma tiles of 16 rows and 8 columns. If there are more registers than elements, elements are
+ * repeated. With 8 rows and 32 columns, everything is transposed.
  */
 MatrixCell wmma_cell(const Fragment &fragment, uint32_t lane, uint32_t index) {
   MatrixShape shape = fragment.shape;

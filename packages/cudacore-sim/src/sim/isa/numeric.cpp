@@ -4,8 +4,8 @@
 namespace sim::exec {
 
 namespace {
-/* Whether a value between two neighbours goes to the larger magnitude. `half`: it is in the upper half or the middle,
- * `rest`: something is below that. */
+/* Whether a value between two neighbours is rounded to the larger magnitude. `half`: it is in the middle or above,
+   `rest`: it is not exactly at a neighbour or in the middle. */
 bool rounds_away(Rounding rounding, bool negative, bool odd, bool half, bool rest) {
   switch (rounding) {
   case Rounding::zero:
@@ -37,7 +37,7 @@ uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int ex
   bool rest = sticky || drop > 64 || (drop > 1 && (mantissa << (65 - drop)) != 0);
   if (rounds_away(rounding, negative, kept & 1, half, rest))
     ++kept;
-  /* The mantissa's leading one, where there is one, adds the last unit of the exponent; so does its carry. */
+  /* The leading one of the mantissa adds one to the exponent; so does a carry out of the mantissa. */
   uint64_t biased = exponent < lowest ? 0 : static_cast<uint64_t>(exponent + format.bias() - 1);
   bool overflow = exponent > format.bias() + 1;
   uint64_t bits = overflow ? 0 : (biased << format.mantissa_bits) + kept;

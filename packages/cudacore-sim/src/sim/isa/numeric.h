@@ -32,7 +32,7 @@ constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff
 
 /*
  * The bits of mantissa * 2^exponent, rounded. `sticky`: the exact value is a little larger in magnitude. Overflow gives
- * infinity or the largest number as the rounding says; always the latter with `satfinite`.
+ * infinity or the largest number, depending on the rounding; with `satfinite` always the latter.
  */
 uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int exponent, bool sticky, Rounding rounding,
                   bool satfinite);
@@ -41,7 +41,7 @@ uint64_t round_to(const Format &format, double value, Rounding rounding, bool sa
 /* Exact for all formats up to f64. */
 double value_of(const Format &format, uint64_t bits);
 
-/* a + b, rounded to odd when inexact: rounding that to a format of at most 51 bits rounds the exact sum. */
+/* a + b, rounded to odd if inexact. Rounding the result to at most 51 bits gives the exact sum, rounded. */
 double add_to_odd(double a, double b);
 
 template <class To, class From> inline To bit_cast(From from) {
@@ -52,10 +52,10 @@ template <class To, class From> inline To bit_cast(From from) {
 }
 
 inline float canonical_nan(float value) { return value == value ? value : bit_cast<float>(0x7fffffffu); }
-/* f64 operations keep a NaN's sign and payload, but it becomes a quiet one. */
+/* f64 operations keep the sign and payload of a NaN, and make it a quiet one. */
 inline double quiet_nan(double value) { return bit_cast<double>(bit_cast<uint64_t>(value) | uint64_t{1} << 51); }
-/* The result of an operation that is a NaN: the first of its sources that is one, else the one of invalid operations.
- */
+/* The NaN that an operation gives: the first source that is a NaN, else the NaN of invalid
+   operations. */
 inline double first_nan(std::initializer_list<double> sources) {
   for (double one : sources)
     if (one != one)
@@ -70,7 +70,7 @@ inline double flush(double value) { return value; }
 /* [0, 1], NaN to 0. */
 template <class T> inline T saturate_unit(T value) { return value > T{0} ? (value < T{1} ? value : T{1}) : T{0}; }
 
-/* A directed rounding mode of the host while it lives. */
+/* Sets a rounding mode of the host for the lifetime of the object. */
 template <Rounding R> class RoundingScope {
 public:
   RoundingScope() {

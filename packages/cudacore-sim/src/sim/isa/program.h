@@ -13,10 +13,10 @@
 
 namespace sim::exec {
 
-/* Functions that the CUDA runtime environment provides. */
+/* The functions that the runtime environment of CUDA provides. */
 enum class Builtin : uint8_t { none, vprintf, assert_fail, malloc, free, set_condition };
 
-/* Where a value passed to or from a function lies: in the frame's bytes, or in a register. */
+/* The place of a value that is passed to or from a function: bytes of the frame, or a register. */
 struct Place {
   bool is_register = false;
   OperandIndex register_index = no_operand; /* or a constant, at a call */
@@ -37,7 +37,7 @@ struct Function {
   uint32_t local_bytes = 0; /* .local ones alone */
   std::vector<Place> results, parameters;
   std::vector<uint32_t> callees;
-  std::vector<uint32_t> shared_variables; /* that it names */
+  std::vector<uint32_t> shared_variables; /* that the function names */
   bool calls_indirectly = false;
 };
 
@@ -50,10 +50,10 @@ struct SharedVariable {
   std::string name;
   uint64_t size = 0;
   uint64_t alignment = 1;
-  bool is_dynamic = false; /* extern .shared x[]: what the launch adds */
+  bool is_dynamic = false; /* extern .shared x[]: its size is given by the launch */
 };
 
-/* Of a kernel: where the shared variables that it can reach lie in a block's shared memory. */
+/* The places in shared memory of the variables that a kernel can reach. */
 struct SharedLayout {
   std::unordered_map<uint32_t, uint32_t> offsets; /* by variable */
   uint32_t static_bytes = 0;
@@ -65,16 +65,16 @@ struct Kernel {
   SharedLayout shared;
 };
 
-/* An instruction that takes or moves what may be a sum of wgmma, which is no number before it was waited for. */
+/* An instruction that reads or moves an accumulator of wgmma, whose value is undefined until it was waited for. */
 struct AccumulatorUse {
   Handler run = nullptr;
-  bool moves = false; /* to its first operand: a copy is a sum as well */
+  bool moves = false; /* to its first operand: the copy counts as an accumulator, too */
   std::vector<OperandIndex> registers;
 };
 
 struct Program {
   std::vector<Instruction> code;
-  std::vector<uint64_t> constants; /* warp_size of each */
+  std::vector<uint64_t> constants; /* each is repeated warp_size times */
   std::vector<Function> functions;
   std::vector<CallSite> calls;
   std::vector<std::vector<uint32_t>> branch_tables;
@@ -88,7 +88,7 @@ struct Program {
   uint32_t id = 0; /* distinguishes the function addresses of modules */
 };
 
-/* The windows of generic addresses, above all addresses that user-space memory can have. */
+/* The windows of generic addresses. They are above all addresses that a process can have. */
 constexpr uint64_t window_shift = 48;
 enum class Window : uint64_t {
   memory = 0,
@@ -101,13 +101,13 @@ enum class Window : uint64_t {
 };
 constexpr uint64_t window_base(Window window) { return static_cast<uint64_t>(window) << window_shift; }
 
-/* A shared address: the rank of its block in the cluster, and an offset. The first KiB is the system's, as on sm_90. */
+/* A shared address: the rank of its block in the cluster, and an offset. The first KiB is reserved, as on sm_90. */
 constexpr uint32_t shared_rank_shift = 24;
 constexpr uint32_t shared_reserved = 1024;
-/* Of that, what cooperative groups of several warps work with, at %reserved_smem_offset_1; the rest nobody may touch.
- */
+/* The part of it that cooperative groups of several warps use, at %reserved_smem_offset_1. Programs may not use the
+   rest. */
 constexpr uint32_t shared_scratch = 288, shared_scratch_offset = shared_reserved - shared_scratch;
-constexpr uint32_t shared_unit = 128; /* what shared memory is given in, on devices from 8.0 on */
+constexpr uint32_t shared_unit = 128; /* the unit in which devices from 8.0 on allocate shared memory */
 
 constexpr uint64_t function_address(uint32_t program, uint32_t function) {
   return window_base(Window::function) | (uint64_t{program} << 24) | (uint64_t{function} << 4);

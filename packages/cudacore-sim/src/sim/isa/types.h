@@ -8,7 +8,7 @@
 
 namespace sim::ptx {
 
-/* The fundamental types of PTX: name, size in bits, class. The one list that names and sizes come from. */
+/* The fundamental types of PTX: name, size in bits, class. */
 #define SIM_PTX_TYPES(X)                                                                                               \
   X(b8, 8, bits)                                                                                                       \
   X(b16, 16, bits)                                                                                                     \
@@ -47,7 +47,7 @@ enum class Type : uint8_t {
 #undef SIM_PTX_TYPE
 };
 
-/* `name` without its dot; Type::none for what is no type. */
+/* `name` without its dot. Type::none: there is no such type. */
 Type type_named(std::string_view name);
 std::string_view name_of(Type type);
 uint32_t bits_of(Type type);
@@ -58,7 +58,7 @@ inline bool is_integer(Type type) {
   return class_of(type) == TypeClass::signed_integer || class_of(type) == TypeClass::unsigned_integer;
 }
 
-/* A state space as an instruction or a declaration names it; `generic` is the absence of one. */
+/* The state space that an instruction or a declaration names. `generic`: it names none. */
 enum class StateSpace : uint8_t { generic, global, shared, shared_cluster, local, constant, param, reg };
 
 } // namespace sim::ptx

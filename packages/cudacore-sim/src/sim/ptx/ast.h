@@ -11,7 +11,7 @@
 #include "sim/engine.h"
 #include "sim/isa/types.h"
 
-/* PTX as it is written: names are not resolved yet. All string_views refer to the compiled text. */
+/* The syntax tree of PTX, with names that are not resolved yet. All string_views refer to the compiled text. */
 namespace sim::ptx::ast {
 
 struct Operand {
@@ -32,7 +32,7 @@ struct Operand {
   std::string_view name;
   std::string_view component; /* the x of %tid.x */
   std::string_view second;    /* the name after | */
-  uint64_t value = 0;         /* a number, or what is added to a name: bytes, or elements where `indexed` */
+  uint64_t value = 0;         /* a number, or an offset from a name: bytes, or elements if `indexed` */
   std::vector<Operand> elements;
 };
 
@@ -52,7 +52,7 @@ struct Instruction {
 
 enum class Linkage : uint8_t { internal, visible, external, weak };
 
-/* One value of an initialiser, at its place among the array's elements. */
+/* One value of an initialiser, at its index in the array. */
 struct InitialValue {
   uint64_t index = 0;
   Operand value;        /* integer, floating, or a name with an addend */
@@ -69,7 +69,7 @@ struct Declaration {
   uint64_t alignment = 0; /* 0: not given */
   uint64_t elements = 1;  /* of an array, all dimensions together */
   bool is_array = false;
-  bool unsized = false;        /* name[] without an initialiser that sizes it */
+  bool unsized = false;        /* name[] without an initialiser to take the size from */
   uint32_t register_count = 0; /* %r<8> */
   std::string_view name;
   std::vector<InitialValue> initial;
@@ -94,7 +94,7 @@ struct Statement {
   Kind kind = Kind::instruction;
   uint32_t line = 0;
   std::string_view label;
-  /* One of these is meant, by `kind`; an index into the function's lists keeps statements small. */
+  /* An index into one of the function's lists, which `kind` chooses; it keeps statements small. */
   size_t index = 0;
 };
 

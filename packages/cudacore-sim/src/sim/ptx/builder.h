@@ -11,13 +11,13 @@
 #include "sim/ptx/ast.h"
 #include "sim/ptx/lexer.h"
 
-/* From names to places: the symbols of a module and of a function while its code is made. */
+/* Code generation for a module and its functions: symbols, registers and labels. */
 namespace sim::ptx {
 
 using exec::Instruction;
 using exec::OperandIndex;
 
-/* An error in one statement; the others can still be looked at. */
+/* An error in one statement. The other statements are still checked. */
 struct StatementError {
   std::string message;
   CompileResult::Failure failure = CompileResult::Failure::syntax;
@@ -81,7 +81,7 @@ private:
   CompileResult::Failure failure_ = CompileResult::Failure::none;
 };
 
-/* Where the offset of a new variable of that alignment is. */
+/* The first offset with that alignment. */
 constexpr uint64_t aligned(uint64_t offset, uint64_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }
@@ -96,13 +96,13 @@ public:
    */
   const Symbol &resolve(std::string_view name);
   bool knows(std::string_view name) { return find(name) != nullptr; }
-  /* The registers of a vector register (.reg .v4 .f32 %v), by name; null: the name is none's. */
+  /* The registers of a vector register (.reg .v4 .f32 %v), by name; null: there is no such vector. */
   const std::vector<std::string_view> *vector_elements(std::string_view name);
-  /* The label's number; its instruction is known in the end. */
+  /* The number of a label. Its instruction is known when the function is complete. */
   uint32_t label(std::string_view name);
   const ast::Prototype *prototype(std::string_view name) const;
   const ast::BranchTargets *branch_targets(std::string_view name) const;
-  /* A register of 64 bits that holds a value until the instruction that is being decoded. */
+  /* A register of 64 bits for a temporary value of the instruction that is being decoded. */
   OperandIndex scratch();
   OperandIndex scratch_predicate();
   void emit(const Instruction &instruction) { module.program().code.push_back(instruction); }
@@ -148,13 +148,13 @@ private:
   uint32_t estimate_registers();
 
   const ast::Function &tree_;
-  std::vector<Scope> scopes_;                         /* all of them, in the order of their beginnings */
+  std::vector<Scope> scopes_;                         /* all scopes, in the order in which they begin */
   std::vector<size_t> open_scopes_;                   /* those around the current statement */
   std::vector<uint32_t> labels_;                      /* instruction of each */
   std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
   std::vector<uint32_t> tables_;                      /* of the program, to patch */
   std::unordered_map<OperandIndex, Live> live_;
-  /* Of functions with wgmma: the registers of their instructions. */
+  /* In functions with wgmma: the registers that an instruction uses. */
   struct Use {
     uint32_t at;
     bool moves;
@@ -169,7 +169,7 @@ private:
   OperandIndex sink_ = exec::no_operand, predicate_sink_ = exec::no_operand;
   std::vector<OperandIndex> scratch_;
   bool has_vectors_ = false;
-  std::deque<std::string> names_; /* that are not in the text: of the registers of vectors */
+  std::deque<std::string> names_; /* names that are not in the text: registers of vectors */
   size_t scratch_used_ = 0;
   uint64_t frame_bytes_ = 0;
   Symbol found_;

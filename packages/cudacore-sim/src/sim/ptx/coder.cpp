@@ -208,7 +208,7 @@ uint64_t Coder::immediate(const ast::Operand &operand, Type type) const {
   fail("a floating-point number cannot be of type ." + std::string(name_of(type)));
 }
 
-/* Special registers: %tid.x and the like. A register that the program declares hides one of the same name. */
+/* Special registers, such as %tid.x. A declared register hides a special one of the same name. */
 bool Coder::special(const ast::Operand &operand, Instruction &read) const {
   using exec::SpecialRegister;
   struct Row {
@@ -256,7 +256,7 @@ Type Coder::register_type(const ast::Operand &operand) {
   return symbol.kind == Symbol::Kind::reg || symbol.kind == Symbol::Kind::predicate ? symbol.type : Type::none;
 }
 
-/* Components and signs are of special registers, of vectors, and of the instructions that take them off before. */
+/* Components and signs belong to special registers, to vectors, and to instructions that have taken them already. */
 void Coder::refuse_component(const ast::Operand &operand) const {
   if (operand.minus)
     fail("'" + std::string(operand.name) + "' cannot have a minus sign");
@@ -264,7 +264,7 @@ void Coder::refuse_component(const ast::Operand &operand) const {
     fail("'" + std::string(operand.name) + "' has no component '." + std::string(operand.component) + "'");
 }
 
-/* What is added to a variable's address. */
+/* The offset from the address of a variable. */
 uint64_t Coder::addend(const ast::Operand &operand, const Symbol &symbol) const {
   if (!operand.indexed)
     return operand.value;

@@ -7,8 +7,8 @@
 namespace sim::ptx {
 
 /*
- * One instruction while it is decoded: its modifiers, which are taken one by one until none is left, its operands,
- * which become places, and what is made of them.
+ * An instruction that is being decoded. Decoders take its modifiers one by one until none is left, convert its
+ * operands, and emit instructions of the program.
  */
 class Coder {
 public:
@@ -17,18 +17,18 @@ public:
   /* --- modifiers ---------------------------------------------------------------------------------------------------
    */
   bool take(std::string_view modifier);
-  /* The first that is left and one of `names`: its place there, or `count`. */
+  /* Takes the first modifier that is one of `names`. Returns its index there, or `count`. */
   size_t take_one_of(const std::string_view *names, size_t count);
-  /* The first type that is left, or Type::none. */
+  /* Takes the first type that is left, or returns Type::none. */
   Type take_type();
   Type need_type();
-  StateSpace take_space(); /* the first that is left; generic when there is none */
+  StateSpace take_space(); /* takes the first one that is left; generic: there is none */
   exec::Rounding take_rounding();
   /* .v2, .v4, .v8 */
   uint32_t take_vector();
-  /* Modifiers that change nothing here: how caches and the memory system are used. */
+  /* Takes modifiers without effect here: hints for caches and the memory system. */
   void skip_cache_hints();
-  /* .sem and .scope; true for those that order or share memory. */
+  /* Takes .sem and .scope. True: the access orders or shares memory. */
   bool take_memory_order();
   void take_scope();
   [[noreturn]] void unsupported() const;
@@ -59,9 +59,9 @@ public:
     int64_t offset = 0;
   };
   Address address(const ast::Operand &operand, uint64_t bytes);
-  /* The address's base, offset and width as fields of `out`. */
+  /* Stores base, offset and width of an address in `out`. */
   void set_address(const ast::Operand &operand, size_t place, uint64_t bytes = 1);
-  /* Whether an operand is a special register; `read` becomes what reads it, but for the destination. */
+  /* Whether an operand is a special register; `read` becomes the instruction that reads it, without a destination. */
   bool special(const ast::Operand &operand, Instruction &read) const;
   /* Computes the address of a symbol into a register. */
   void emit_address_of(const Symbol &symbol, int64_t offset, OperandIndex into);
@@ -69,7 +69,7 @@ public:
   /* --- results -----------------------------------------------------------------------------------------------------
    */
   Instruction out;
-  /* Adds the instruction; `handler` null: there is no such instruction. All modifiers must have been taken. */
+  /* Adds the instruction. `handler` null: PTX has no such instruction. All modifiers must have been taken. */
   void emit(exec::Handler handler);
   void emit_before(Instruction instruction);
   void emit_branch(uint32_t label);
@@ -92,7 +92,7 @@ private:
 /* Decodes an instruction and adds it to the code. Throws StatementError. */
 void decode(Coder &coder);
 
-/* The decoders, by groups of instructions; each table ends with a null name. */
+/* The tables of decoders, by groups of instructions. Each ends with a null name. */
 struct Decoder {
   const char *name;
   void (*decode)(Coder &);

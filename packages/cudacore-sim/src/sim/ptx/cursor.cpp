@@ -6,7 +6,7 @@
 namespace sim::ptx {
 
 namespace {
-constexpr int max_depth = 64; /* of nested expressions: text must not choose how deep our stack grows */
+constexpr int max_depth = 64; /* of nested expressions: the text must not exhaust the stack */
 
 struct Level {
   std::string_view operators[4];
@@ -18,7 +18,7 @@ constexpr Level levels[] = {
 };
 constexpr int level_count = static_cast<int>(std::size(levels));
 
-/* Of integers; what counts as unsigned, and that shifts are by the lowest six bits, is as ptxas has it. */
+/* Applies an operator to integers. As in ptxas: what counts as unsigned, and that shifts use the lowest six bits. */
 ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Operand &right, const Cursor &cursor) {
   uint64_t a = left.value, b = right.value;
   auto sa = static_cast<int64_t>(a), sb = static_cast<int64_t>(b);
@@ -66,7 +66,7 @@ ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Ope
   if (b == 0)
     cursor.fail("division by zero in a constant expression");
   if (op == "%")
-    return number(a % b, is_unsigned); /* of the bits, whatever the operands are */
+    return number(a % b, is_unsigned); /* unsigned, whatever the operands are */
   if (is_unsigned)
     return number(a / b, true);
   /* INT64_MIN / -1 has no value in C++ */
@@ -202,7 +202,7 @@ ast::Operand Cursor::unary(int depth) {
 
 ast::Operand Cursor::primary(int depth) {
   if (accept("(")) {
-    /* A cast changes nothing of the bits, only what they are taken for. */
+    /* A cast does not change bits, only their interpretation. */
     if (peek().kind == TokenKind::dotted && (is(".s64") || is(".u64"))) {
       bool is_unsigned = take().text == ".u64";
       expect(")");

@@ -7,7 +7,7 @@
 
 namespace sim::ptx {
 
-/* A place in the tokens, with what every part of the grammar needs. */
+/* A position in the tokens, with functions that all parts of the grammar need. */
 class Cursor {
 public:
   explicit Cursor(const std::vector<Token> &tokens) : tokens_(tokens) {}
@@ -38,7 +38,7 @@ public:
   uint64_t integer(const char *what);
   [[noreturn]] void fail(const std::string &message) const;
 
-  /* A constant expression; its value is a number (integer or floating), never a name. */
+  /* Reads a constant expression. Its value is an integer or a floating-point number, never a name. */
   ast::Operand constant();
 
 private:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function's code: scopes, registers, labels, and its statements in their order. */
+/* Generates the code of a function: scopes, registers, labels, statements. */
 #include <algorithm>
 #include <charconv>
 #include <unordered_set>
@@ -11,7 +11,7 @@ namespace sim::ptx {
 
 namespace {
 constexpr uint64_t max_frame_bytes = 512 * 1024;
-constexpr uint32_t masks_in_slot = 64; /* predicates in the space of one register */
+constexpr uint32_t masks_in_slot = 64; /* predicates in a register's space */
 constexpr uint32_t max_slots = 1u << 16;
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
@@ -58,7 +58,7 @@ uint32_t FunctionBuilder::build() {
       module.error(statement.line, error);
     }
   }
-  /* Running past the end returns. */
+  /* The end of the body is a return. */
   Instruction end;
   end.run = exec::return_handler();
   end.line = tree_.line;
@@ -71,7 +71,7 @@ uint32_t FunctionBuilder::build() {
   return estimate_registers();
 }
 
-/* Labels can be used before they are defined, so all are known before the first instruction. */
+/* Labels can be used before they are defined, so all are collected before the first instruction. */
 void FunctionBuilder::collect_labels() {
   scopes_.emplace_back();
   std::vector<size_t> open{0};
@@ -219,7 +219,7 @@ Symbol FunctionBuilder::new_frame_variable(const ast::Declaration &one) {
 }
 
 namespace {
-/* A name such as %r12 in its parts, as .reg %r<20> declares many. */
+/* A name such as %r12, split into %r and 12, because .reg %r<20> declares many. */
 struct Numbered {
   explicit Numbered(std::string_view name) {
     size_t digits = name.size();
@@ -237,7 +237,7 @@ struct Numbered {
 };
 } // namespace
 
-/* V becomes V.x, V.y and so on, names that nothing else in the text can have. */
+/* Declares V.x, V.y and so on for V. Nothing else in the text can have such names. */
 void FunctionBuilder::add_vector(Scope &scope, std::string_view name, Type type, uint32_t count) {
   if (class_of(type) == TypeClass::predicate)
     throw StatementError{quoted(name) + " cannot be a vector of predicates"};
@@ -272,7 +272,7 @@ const std::vector<std::string_view> *FunctionBuilder::vector_elements(std::strin
   return nullptr;
 }
 
-/* A vector register as the list of its registers, and a component of one as that register. */
+/* Replaces a vector register by the list of its registers, and a component by that register. */
 ast::Operand FunctionBuilder::without_vectors(const ast::Operand &operand) {
   ast::Operand result = operand;
   for (ast::Operand &element : result.elements)
@@ -418,7 +418,7 @@ void FunctionBuilder::instruction(const ast::Instruction &one) {
     uses_.push_back({static_cast<uint32_t>(code.size() - 1), one.opcode == "mov", touched_});
 }
 
-/* Registers of which wgmma makes sums, and those that they are moved to, which compilers do between two products. */
+/* Lists accumulators of wgmma, and registers that they are moved to: compilers move them between two products. */
 void FunctionBuilder::keep_accumulator_uses(size_t begin) {
   exec::Program &program = module.program();
   std::unordered_set<OperandIndex> sums;
@@ -461,8 +461,8 @@ void FunctionBuilder::touch(const Symbol &symbol) {
     place->second.end = at;
 }
 
-/* The most registers that live at once: from the first to the last mention, stretched over the loops around the last.
- */
+/* The maximum of registers that are live at once. A register is live from its first to its last mention, and to the
+   end of loops around the last. */
 uint32_t FunctionBuilder::estimate_registers() {
   std::vector<Live> intervals;
   for (auto &[op, live] : live_)
@@ -483,7 +483,7 @@ uint32_t FunctionBuilder::estimate_registers() {
     changes.emplace_back(live.begin, static_cast<int32_t>(live.words));
     changes.emplace_back(live.end, -static_cast<int32_t>(live.words));
   }
-  std::sort(changes.begin(), changes.end()); /* at one place, ends come before beginnings */
+  std::sort(changes.begin(), changes.end()); /* at one instruction, ends come before beginnings */
   int32_t now = 0, most = 0;
   for (auto [at, change] : changes) {
     now += change;

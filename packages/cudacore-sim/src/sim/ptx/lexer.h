@@ -28,13 +28,13 @@ struct Token {
   bool is_unsigned = false; /* integer: written with a U, or too large for a signed one */
 };
 
-/* What stops compilation at once: text that cannot be read on. */
+/* An error that ends compilation at once: the rest of the text cannot be read. */
 struct SyntaxError {
   uint32_t line;
   std::string message;
 };
 
-/* All tokens of `text`, closed by one of kind `end`. The tokens refer to `text`. Throws SyntaxError. */
+/* Returns all tokens of `text`, and one of kind `end`. The tokens refer to `text`. Throws SyntaxError. */
 std::vector<Token> tokenize(std::string_view text, uint32_t first_line = 1);
 
 } // namespace sim::ptx

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several modules as one, as a linker makes it. */
+/* Links modules, like a linker does. */
 #include "sim/ptx/link.h"
 
 #include <algorithm>
@@ -38,9 +38,9 @@ public:
   }
 
 private:
-  /* What all modules have together by a name. */
+  /* The meaning of a name that the modules share. */
   struct Shared {
-    size_t module = 0; /* that of the definition; of the first declaration while there is none */
+    size_t module = 0; /* the module of the definition, or of the first declaration */
     bool is_defined = false;
     bool is_weak = false;
     ast::Function *function = nullptr;    /* the definition, or the first declaration */
@@ -52,7 +52,7 @@ private:
                  names_[first.module] + "'\n";
   }
 
-  /* A function that one of its declarations makes visible is so; kernels are what modules are made for. */
+  /* A function is visible if one of its declarations says so; a kernel always is. */
   static Linkage linkage_of(const ast::Function &function, const ast::Module &module) {
     Linkage found = function.is_entry && function.linkage == Linkage::internal ? Linkage::visible : function.linkage;
     for (const ast::Function &other : module.functions)
@@ -75,7 +75,7 @@ private:
                  (known.module != index && !one.is_entry &&
                   (!same_formals(known.function->parameters, one.parameters) ||
                    !same_formals(known.function->results, one.results)))) {
-        if (known.module != index) /* within one module it is found when that is built */
+        if (known.module != index) /* within one module, it is reported when that is built */
           conflict("Prototype doesn't match for", one.name, index, "first specified", known);
         continue;
       }
@@ -115,7 +115,7 @@ private:
         continue;
       }
       if (known.module == index)
-        continue; /* declared twice, which is found when the module is built */
+        continue; /* declared twice, which is reported when the module is built */
       if (known.variable == nullptr || known.variable->space != one.space) {
         conflict("Memory space doesn't match for", one.name, index, "first specified", known);
       } else if (!one.unsized && !known.variable->unsized && one.bytes() != known.variable->bytes()) {
@@ -200,7 +200,7 @@ private:
     }
     for (ast::Function &one : module.functions) {
       rename(one.name, renamed);
-      Renamed seen = renamed; /* but for names that are the function's own */
+      Renamed seen = renamed; /* without names that the function declares itself */
       for (const auto *list : {&one.results, &one.parameters, &one.declarations})
         for (const ast::Declaration &own : *list)
           seen.erase(own.name);

@@ -9,15 +9,15 @@
 
 namespace sim::ptx {
 
-/* Modules that cannot be one. */
+/* An error: the modules cannot be linked. */
 struct LinkError {
   std::string messages; /* a line each */
 };
 
 /*
- * Makes one module of several. A name that is not internal is the same in all of them: of its definitions the one that
- * is not weak is taken, or the first, and declarations find it. Internal names that others have too are made others,
- * which are kept in `names_made`. The modules' names are for messages. Throws LinkError.
+ * Links modules. A name that is not internal means the same in all modules: of its definitions, the one that is not
+ * weak is taken, or else the first, and declarations refer to it. An internal name that other modules use is replaced
+ * by a new one, which is stored in `names_made`. The names of the modules are for messages. Throws LinkError.
  */
 ast::Module link(std::vector<ast::Module> modules, const std::vector<std::string> &names,
                  std::deque<std::string> &names_made);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A module: its names, its variables and their initial bytes, its kernels as the driver wants to know them. */
+/* Builds a module: names, variables and their initial values, and the properties of kernels for the driver. */
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -56,7 +56,7 @@ bool has_sizes(const std::vector<exec::Place> &places, const std::vector<uint32_
                     [](const exec::Place &place, uint32_t size) { return place.size == size; });
 }
 
-/* One number of an initialiser as the bits of an element. */
+/* The bits of an element for a number of an initialiser. */
 uint64_t bits_of_value(const ast::Operand &value, Type type) {
   if (value.kind == ast::Operand::Kind::integer) {
     if (class_of(type) != TypeClass::floating)
@@ -112,7 +112,7 @@ CompileResult ModuleBuilder::build() {
     if (!one.has_body || !symbol || symbol->kind != Symbol::Kind::function)
       continue;
     const exec::Function &declared = module_->program.functions[symbol->index];
-    /* What differs from its declaration has been reported. */
+    /* A definition that differs from its declaration was reported already. */
     if (declared.is_entry != one.is_entry || (!one.is_entry && !has_signature(declared, one)))
       continue;
     if (declared.is_defined) {
@@ -191,12 +191,12 @@ uint32_t ModuleBuilder::add_shared(const ast::Declaration &one) {
   return static_cast<uint32_t>(module_->program.shared_variables.size() - 1);
 }
 
-/* The initial bytes, once all names are known. */
+/* Computes the initial bytes, when all names are known. */
 void ModuleBuilder::resolve_initial_values() {
   for (size_t i = 0; i < variable_declarations_.size(); ++i) {
     const ast::Declaration &one = *variable_declarations_[i];
     Variable &variable = module_->info.variables[i];
-    /* Without an initialiser a variable is zero; large ones need not be kept as bytes then. */
+    /* A variable without an initialiser is zero. Large ones then need no bytes. */
     if (one.initial.empty()) {
       if (!variable.is_external && variable.size <= max_initialised_bytes)
         variable.initial.resize(variable.size);
@@ -290,7 +290,7 @@ void ModuleBuilder::declare_functions() {
   }
 }
 
-/* Functions without a body: either the environment has them, or nobody does. */
+/* A function without a body must be one of the runtime environment. */
 void ModuleBuilder::check_externals() {
   std::vector<exec::Function> &functions = module_->program.functions;
   for (const ast::Function &one : tree_.functions) {
@@ -342,7 +342,7 @@ std::vector<uint32_t> ModuleBuilder::reachable(uint32_t from) const {
   return order;
 }
 
-/* Larger alignments first would waste less, but the order of declaration is what compilers keep. */
+/* Variables are in the order of declaration, like in compilers, although sorting them by alignment would waste less. */
 void ModuleBuilder::lay_out_shared(uint32_t function, exec::SharedLayout &layout) const {
   const exec::Program &program = module_->program;
   std::vector<uint32_t> used;
@@ -352,7 +352,7 @@ void ModuleBuilder::lay_out_shared(uint32_t function, exec::SharedLayout &layout
   std::sort(used.begin(), used.end());
   used.erase(std::unique(used.begin(), used.end()), used.end());
   uint64_t end = 0, dynamic_alignment = 1;
-  /* Compilers pad for all dynamic variables of the module, also in kernels that use none. */
+  /* Compilers pad for all dynamic variables of the module, even in kernels that use none. */
   for (const exec::SharedVariable &variable : program.shared_variables)
     if (variable.is_dynamic)
       dynamic_alignment = std::max({dynamic_alignment, uint64_t{variable.alignment}, uint64_t{16}});
@@ -395,7 +395,7 @@ KernelInfo ModuleBuilder::describe(uint32_t index, const ast::Function &from) {
     info.registers = std::max(info.registers, registers_[one]);
     info.local_bytes = std::max(info.local_bytes, module_->program.functions[one].local_bytes);
   }
-  /* A compiler keeps the promise of the launch bounds, and spills. */
+  /* Compilers obey the launch bounds, and spill registers. */
   const Dim3 &bound = from.required_threads[0] ? from.required_threads : from.max_threads;
   uint64_t threads = uint64_t{bound[0]} * bound[1] * bound[2] * std::max(1u, from.min_blocks);
   if (threads)
@@ -423,9 +423,9 @@ namespace sim {
 
 namespace {
 
-constexpr size_t most_quoted = 200; /* of a line of PTX */
+constexpr size_t max_quoted = 200; /* of a line of PTX */
 
-/* A text that is compiled, and the numbers that its lines have among those of all texts. */
+/* A text that is compiled, and the numbers of its lines among those of all texts. */
 struct Lines {
   std::string_view name, text;
   uint32_t first = 1, count = 0;
@@ -442,7 +442,7 @@ std::string_view line_of(std::string_view text, size_t number) {
   return text.substr(at, text.find('\n', at) - at);
 }
 
-/* "line 3: message" of every error, with what line 3 is, and whose. */
+/* Adds the text of the line, and its file, to each error of the form "line 3: message". */
 std::string with_lines(const std::string &log, const std::vector<Lines> &texts) {
   std::string result;
   for (size_t at = 0; at < log.size();) {
@@ -461,7 +461,7 @@ std::string with_lines(const std::string &log, const std::vector<Lines> &texts) 
       if (first == line.npos)
         continue;
       message += ": ";
-      for (char c : line.substr(first, std::min(last - first + 1, most_quoted)))
+      for (char c : line.substr(first, std::min(last - first + 1, max_quoted)))
         message += c >= 0x20 && c < 0x7f ? c : c == '\t' ? ' ' : '?';
     }
     result += message + '\n';

@@ -7,7 +7,7 @@ namespace sim::ptx {
 
 namespace {
 
-constexpr uint64_t max_elements = uint64_t{1} << 34; /* of one variable: more is a mistake, and would not fit */
+constexpr uint64_t max_elements = uint64_t{1} << 34; /* of one variable: more would not fit, and is a mistake */
 constexpr int max_nesting = 200;                     /* of blocks and initialisers */
 
 class Parser {
@@ -124,7 +124,7 @@ private:
         in_.take();
       }
     }
-    /* Line 0 stands for code of no line; the last known one serves a reader better. */
+    /* Line 0 means that the code has no line; the last known line is more useful. */
     if (at.line != 0)
       source_ = at;
   }
@@ -167,7 +167,7 @@ private:
     return StateSpace::generic;
   }
 
-  /* What stands before the names: space, alignment, vector, type, and attributes that change nothing here. */
+  /* Parses what precedes the names: space, alignment, vector, type, and attributes without effect here. */
   ast::Declaration declaration_head(ast::Linkage linkage) {
     ast::Declaration head;
     head.linkage = linkage;
@@ -227,7 +227,7 @@ private:
     if (one.space == StateSpace::reg && in_.accept("<")) {
       if (in_.peek().kind != TokenKind::integer)
         in_.fail("expected the number of registers");
-      uint64_t count = in_.take().value; /* no expression: the > is not an operator here */
+      uint64_t count = in_.take().value; /* not an expression: the > is not an operator here */
       in_.expect(">");
       if (count == 0 || count > (1u << 24))
         in_.fail("too many registers, or none");
@@ -276,7 +276,7 @@ private:
       in_.fail("too many values in an initialiser");
   }
 
-  /* Values of the dimension `level` from element `at` on; returns the element after the last one given. */
+  /* Parses the values of dimension `level`, from element `at` on. Returns the index after the last one. */
   uint64_t initial_list(ast::Declaration &one, const std::vector<uint64_t> &dimensions, size_t level, uint64_t at) {
     if (level > static_cast<size_t>(max_nesting))
       in_.fail("an initialiser is nested too deeply");
@@ -522,7 +522,7 @@ private:
       return address();
     if (in_.is("{"))
       return group("{", "}", Operand::Kind::vector, depth);
-    if (in_.is("(") && in_call_) /* elsewhere it is a constant's */
+    if (in_.is("(") && in_call_) /* elsewhere it begins a constant expression */
       return group("(", ")", Operand::Kind::list, depth);
     if (in_.is("!") || (in_.peek().kind == TokenKind::identifier && !in_.is("WARP_SZ")))
       return named();
@@ -583,7 +583,7 @@ private:
 
   Cursor in_;
   const uint32_t first_file_;
-  bool in_call_ = false; /* the instruction is a call, whose operands can be lists */
+  bool in_call_ = false; /* within a call, whose operands can be lists */
   ast::Module module_;
   ast::SourcePosition source_;
 };

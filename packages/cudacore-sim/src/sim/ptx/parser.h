@@ -8,8 +8,8 @@
 namespace sim::ptx {
 
 /*
- * Reads a module. The result refers to `text`. Its lines and the files of .loc are counted from the numbers given, so
- * that those of several texts are different ones. Throws SyntaxError.
+ * Parses a module. The result refers to `text`. Lines and the files of .loc are counted from the given numbers, so that
+ * they differ between texts that are linked. Throws SyntaxError.
  */
 ast::Module parse(std::string_view text, uint32_t first_line = 1, uint32_t first_file = 0);
 

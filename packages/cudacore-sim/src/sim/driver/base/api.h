@@ -3,16 +3,20 @@
 #define CUDACORE_SIM_DRIVER_BASE_API_H
 
 /*
- * Every entry point of the driver as sim::api::<symbol>. entry_points.cpp exports the symbols and defines all of them
- * weakly to answer CUDA_ERROR_NOT_SUPPORTED; to add one, define it in the file of its resource. It runs with the
- * state's lock held (Call::current().lock), after cuInit, and outside of callbacks.
+ * Every entry point of the driver is a function sim::api::<symbol>. By default it returns CUDA_ERROR_NOT_SUPPORTED: a
+ * weak definition in entry_points.cpp, which also exports the symbols. To add a function, define it in the room of its
+ * resource. It runs after cuInit, outside of callbacks, with the state's lock held (Call::current().lock).
  */
 
-/* The driver's own view of the header: every version of every function, under the name of its symbol. */
+/* The header as the driver itself sees it: every version of every function, by the name of its symbol. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
-/* Of cudaProfiler.h, which comes with no wheel. */
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+/* From cudaProfiler.h, which is in no wheel. */
 extern "C" CUresult CUDAAPI cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 extern "C" CUresult CUDAAPI cuProfilerStart(void);
 extern "C" CUresult CUDAAPI cuProfilerStop(void);
@@ -20,7 +24,7 @@ extern "C" CUresult CUDAAPI cuProfilerStop(void);
 namespace sim {
 
 enum class Entry : uint16_t {
-#define SIM_FUNCTION(symbol, base, parameters, arguments) symbol,
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments) symbol,
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments) symbol,
 #define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
@@ -32,11 +36,24 @@ enum class Entry : uint16_t {
 
 inline constexpr size_t entry_count = static_cast<size_t>(Entry::count);
 
+/* Properties of an entry point: the flags of its row in the table. A per-thread variant has those of the plain one. */
+enum EntryFlag : uint8_t {
+  none = 0,
+  quick = 1,       /* reads only what never changes: takes no lock, and is allowed before cuInit and in callbacks */
+  before_init = 2, /* is allowed before cuInit */
+  in_callback = 4, /* is allowed in host functions and callbacks */
+  probe = 8,       /* libraries call it in callbacks to find out whether calls are permitted: that is not reported */
+  unsafe = 16      /* acts at once where a program may mean it to be captured: captures forbid it, as on a GPU */
+};
+
+extern const std::array<uint8_t, entry_count> entry_flags;
+inline bool has(Entry entry, EntryFlag flag) { return (entry_flags[static_cast<size_t>(entry)] & flag) != 0; }
+
 const char *symbol_of(Entry entry);
 const char *base_name_of(Entry entry); /* the name without version */
 
 namespace api {
-#define SIM_FUNCTION(symbol, base, parameters, arguments) CUresult symbol parameters;
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments) CUresult symbol parameters;
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments)
 #define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"

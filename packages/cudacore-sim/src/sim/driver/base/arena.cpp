@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device addresses and what is behind them. */
+/* Allocates device addresses and the memory behind them. */
 #include "sim/driver/base/memory.h"
 #include "sim/driver/base/state.h"
 
@@ -14,17 +14,17 @@ namespace {
 
 constexpr uint64_t small_alignment = 512, page = 4096;
 
-/* Behind every allocation, so that running over its end meets nothing. */
+/* Left free after every allocation, so that accesses beyond its end are detected. */
 constexpr uint64_t gap = 256;
 
-/* What was freed last is kept from being used again: this many pieces, as reports can name, or this part of all. */
-constexpr size_t most_resting = 4096;
+/* Freed memory is reused late: after this many other frees, which reports can name, or when it is this part of all. */
+constexpr size_t max_resting = 4096;
 constexpr uint64_t resting_part = 4;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t most_addresses = uint64_t{1} << 38; /* sanitizers have the rest */
+constexpr uint64_t max_addresses = uint64_t{1} << 38; /* sanitizers use the rest */
 #else
-constexpr uint64_t most_addresses = uint64_t{1} << 43;
+constexpr uint64_t max_addresses = uint64_t{1} << 43;
 #endif
 
 uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -32,7 +32,7 @@ uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple 
 } // namespace
 
 bool Arena::open(uint64_t wanted) {
-  wanted = wanted < most_addresses ? round_up(wanted, large) : most_addresses;
+  wanted = wanted < max_addresses ? round_up(wanted, large) : max_addresses;
   /* Containers may limit the addresses of a process: take what there is. */
   for (; wanted >= uint64_t{1} << 30; wanted /= 2) {
     size_t whole = wanted + large;
@@ -59,7 +59,7 @@ bool Arena::open(uint64_t wanted) {
 }
 
 bool Arena::open_file(uint64_t wanted) {
-  wanted = round_up(wanted < most_addresses / 4 ? wanted : most_addresses / 4, large);
+  wanted = round_up(wanted < max_addresses / 4 ? wanted : max_addresses / 4, large);
   for (; wanted >= large; wanted /= 2)
     if ((behind = SharedFile::create(wanted)) != nullptr) {
       length = wanted;
@@ -73,7 +73,7 @@ std::byte *Arena::written(const std::byte *host) const {
   return marks != nullptr && host >= behind->at(0) && offset(host) < length ? marks + offset(host) : nullptr;
 }
 
-/* Whole pages of marks are given back: much of what is allocated may never be touched. */
+/* Whole pages of marks are given back, because much of an allocation may never be used. */
 void Arena::forget_writes(uint64_t base, uint64_t size) {
   if (marks == nullptr)
     return;
@@ -99,7 +99,7 @@ void Arena::erase(std::map<uint64_t, uint64_t>::iterator range) {
   vacant.erase(range);
 }
 
-/* Joins what is freed with what is vacant beside it. */
+/* Merges a freed range with adjacent vacant ranges. */
 void Arena::vacate(uint64_t start, uint64_t bytes) {
   uint64_t from = start, to = start + bytes;
   auto after = vacant.upper_bound(start);
@@ -115,12 +115,12 @@ void Arena::vacate(uint64_t start, uint64_t bytes) {
     erase(after);
   }
   insert(from, to - from);
-  /* Pages that it shared with its neighbours may be vacant as a whole now. */
+  /* A page that it shared with its neighbours may be vacant as a whole now. */
   uint64_t low = std::max(from, start / page * page), high = std::min(to, round_up(start + bytes, page));
   behind->punch(low, high - low);
 }
 
-/* The least vacant range that has room; of it the first part. */
+/* Takes the first part of the smallest vacant range that is large enough. */
 bool Arena::cut(uint64_t bytes, uint64_t &start) {
   uint64_t alignment = bytes >= large ? large : small_alignment;
   for (auto fitting = vacant_by_size.lower_bound({bytes, 0}); fitting != vacant_by_size.end(); ++fitting) {
@@ -179,7 +179,7 @@ void Arena::give_back_exactly(uint64_t base, uint64_t bytes) {
   behind->punch(offset(base), bytes);
   resting.push_back({offset(base), bytes});
   resting_bytes += bytes;
-  while (resting.size() > most_resting || resting_bytes > length / resting_part)
+  while (resting.size() > max_resting || resting_bytes > length / resting_part)
     end_rest();
 }
 

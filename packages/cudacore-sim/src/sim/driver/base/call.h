@@ -12,8 +12,8 @@
 namespace sim {
 
 /*
- * One call of an entry point, from the application's thread. It takes the one lock that guards all state, and
- * releases it when it ends; what waits or runs long gives the lock up in between.
+ * A call of an entry point, on the application's thread. It holds the lock of the state until it ends. Functions that
+ * wait, or run for long, release the lock meanwhile.
  */
 class Call {
 public:
@@ -25,11 +25,11 @@ public:
   static Call &current();
   static bool active();
 
-  /* Not CUDA_SUCCESS: the call ends with this before it does anything. */
+  /* Checks whether the call is permitted. If not, it returns this code before it does anything. */
   CUresult refused();
   CUresult done(CUresult result);
 
-  /* Something of the application's that runs when the call is over, before it returns. */
+  /* A function of the application that runs at the end of the call, before it returns. */
   void run_at_end(std::function<void()> function) { at_end.push_back(std::move(function)); }
 
   std::unique_lock<std::mutex> lock;
@@ -42,12 +42,11 @@ private:
   std::vector<std::function<void()>> at_end;
   void *context = nullptr;
   bool injected = false;
-  bool quick = false; /* reads what never changes, before cuInit and in callbacks too, and takes no lock */
 };
 
 CUresult code_of(const std::exception &error);
 
-/* Only what derives from std::exception is caught: a thread that is cancelled unwinds, too, and must not be stopped. */
+/* Catches only exceptions that derive from std::exception: the unwinding of a cancelled thread must not be stopped. */
 template <class Body> CUresult enter(Entry entry, bool per_thread, Body body) {
   Call call(entry, per_thread);
   CUresult result = CUDA_SUCCESS;
@@ -61,9 +60,9 @@ template <class Body> CUresult enter(Entry entry, bool per_thread, Body body) {
   return call.done(result);
 }
 
-CUresult unsupported(Entry entry); /* what is not simulated answers, and says on stderr, once a function */
+CUresult unsupported(Entry entry); /* for functions that are not simulated; explained on stderr once */
 
-/* Whether this thread runs a host function or callback, where CUDA calls are forbidden. */
+/* A scope in which this thread runs a host function or callback, where CUDA calls are forbidden. */
 class CallbackScope {
 public:
   explicit CallbackScope(const char *what, bool ends_outer = false);

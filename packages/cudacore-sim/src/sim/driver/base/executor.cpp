@@ -8,20 +8,22 @@
 #include <ctime>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <thread>
 #include <utility>
 
 namespace sim {
 namespace {
 
-/* Units that run at once, as on a GPU, where kernels may wait for one another; functions of the application are not
-   counted. */
-constexpr size_t most_running = 128;
+/* The limit of units that run at once, as on a GPU, where kernels may wait for one another. Functions of the
+   application do not count. */
+constexpr size_t max_running = 128;
 
-/* With shuffling, how long work is held back while nobody waits for any, so that there is something to choose from. */
+/* In shuffle mode, how long work is held back while nothing waits for it, so that there is a choice. */
 constexpr uint64_t shuffle_hold_ns = 2'000'000;
 
-/* With shuffling one unit runs at a time, but one that takes this long may wait for what another does. */
+/* In shuffle mode one unit runs at a time. A unit that takes longer than this may wait for another one. */
 constexpr uint64_t shuffle_patience_ns = 500'000'000;
 
 constexpr int watch_interval_us = 100;
@@ -34,6 +36,11 @@ void make_room(std::vector<UnitPtr> &units, size_t count) {
 }
 
 } // namespace
+
+uint64_t thread_id() {
+  static thread_local uint64_t id = static_cast<uint64_t>(syscall(SYS_gettid));
+  return id;
+}
 
 uint64_t monotonic_ns() {
   timespec now{};
@@ -48,7 +55,7 @@ bool Unit::is_skipped() const {
 }
 
 void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies) {
-  /* Where there is no memory for it, nothing has changed. */
+  /* If this fails for lack of memory, nothing has changed. */
   make_room(ready, pending + 1);
   for (const UnitPtr &dependency : dependencies)
     if (dependency != nullptr && !dependency->done)
@@ -69,7 +76,7 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
   for (const UnitPtr &dependency : dependencies) {
     if (dependency == nullptr || dependency->done)
       continue;
-    /* One edge a pair is enough; a stream names its tail twice where it is the legacy stream's, too. */
+    /* One edge for each pair is enough. A stream names its tail twice if the legacy stream has the same one. */
     if (!dependency->next.empty() && dependency->next.back() == unit)
       continue;
     dependency->next.push_back(unit);
@@ -96,10 +103,10 @@ void Executor::make_ready(UnitPtr unit, std::vector<UnitPtr> &completed) {
   work_there.notify_one();
 }
 
-/* As many as there is work for; with shuffling one that stands by is enough. */
+/* Starts a thread for each unit that can run; in shuffle mode, one idle thread is enough. */
 void Executor::start_workers(std::vector<UnitPtr> &completed) {
   size_t wanted = config().shuffle ? std::min<size_t>(ready.size(), 1) : ready.size();
-  while (idle < wanted && workers - in_application < most_running && start_thread(&Executor::serve)) {
+  while (idle < wanted && workers - in_application < max_running && start_thread(&Executor::serve)) {
     workers++;
     idle++;
   }
@@ -113,7 +120,7 @@ void Executor::start_workers(std::vector<UnitPtr> &completed) {
   ready.clear();
 }
 
-/* Iterates instead of recursing: a chain of units without work can be of any length. */
+/* A loop and not a recursion, because a chain of units without work can have any length. */
 void Executor::complete(std::vector<UnitPtr> completed) {
   bool any = !completed.empty();
   while (!completed.empty()) {
@@ -137,7 +144,7 @@ void Executor::complete(std::vector<UnitPtr> completed) {
       ending = std::move(outer);
     }
     if (unit->ordered != nullptr) {
-      unit->ordered->waits_outside |= unit->of_application;
+      unit->ordered->may_wait_for_anything |= unit->of_application;
       order_done(unit->ordered);
     }
     std::vector<UnitPtr> next = std::move(unit->next);
@@ -187,7 +194,7 @@ bool Executor::start_thread(void (Executor::*body)()) {
   try {
     std::thread([this, body] { (this->*body)(); }).detach();
   } catch (const std::exception &) {
-    started = false; /* those that run have to do */
+    started = false; /* the running threads have to do */
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return started;
@@ -217,9 +224,9 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
       if (unit->traced != nullptr)
         trace_begin(*unit->traced);
       if (unit->ordered != nullptr && unit->of_application) {
-        Ordered begun = *unit->ordered; /* the application sees that what is before it is done, and it is not */
-        begun.place--;
-        learn_done(&begun);
+        Ordered begun = *unit->ordered; /* the function sees that all before it is done, and not itself */
+        begun.position--;
+        mark_known_done(&begun);
       }
       running_here = unit.get();
       lock.unlock();
@@ -230,8 +237,8 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
     lock.lock();
     unit->context->fail(code_of(error));
   } catch (...) {
-    /* The thread ends: Python before 3.14 does that to threads that enter it once it is being finalised, and soon after
-       it cannot be entered at all. */
+    /* The thread ends: Python before 3.14 ends threads that enter it during finalisation, and soon after that it
+       cannot be entered at all. */
     lock.lock();
     application_ends = true;
     in_application -= unit->of_application;
@@ -253,14 +260,14 @@ void Executor::complete_when(UnitPtr unit, std::function<bool()> condition) {
     return;
   }
   if (unit->ordered != nullptr) {
-    unit->ordered->waits_outside = true;
+    unit->ordered->may_wait_for_anything = true;
     order_after(*unit->ordered, ending.get());
   }
   watched.emplace_back(std::move(unit), std::move(condition));
   watch_there.notify_one();
 }
 
-/* Nobody tells when memory changes: it is looked at again and again, while somebody waits for it. */
+/* There is no notification when memory changes, so conditions are evaluated periodically. */
 void Executor::watch() {
   pthread_setname_np(pthread_self(), "cudacore-sim");
   std::unique_lock<std::mutex> lock(state().mutex);
@@ -290,7 +297,7 @@ void Executor::wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
     progress.wait(lock, [&] { return unit->done; });
     waiters--;
   }
-  learn_done(unit->ordered.get());
+  mark_known_done(unit->ordered.get());
 }
 
 void Executor::wait_all(std::unique_lock<std::mutex> &lock) {

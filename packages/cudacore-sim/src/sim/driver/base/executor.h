@@ -18,8 +18,8 @@ namespace sim {
 struct Context;
 
 /*
- * A piece of work with its dependencies: a kernel, a copy, a host function, the recording of an event, ... The
- * executor knows nothing of streams: they only say what a unit depends on, as a graph's edges would.
+ * A unit of work with its dependencies: a kernel, a copy, a host function, the recording of an event, ... The executor
+ * does not know about streams: they only add dependencies, like the edges of a graph.
  */
 struct Unit {
   const char *name = "";
@@ -35,7 +35,7 @@ struct Unit {
   bool done = false;
   uint64_t finished = 0; /* nanoseconds of the monotonic clock */
   TracedPtr traced;      /* null: no trace is made */
-  OrderedPtr ordered;    /* null: nobody looks at the order of work */
+  OrderedPtr ordered;    /* the order of work is not checked */
 
 private:
   friend class Executor;
@@ -50,20 +50,20 @@ using UnitPtr = std::shared_ptr<Unit>;
 /* All functions are called with the state's lock held. */
 class Executor {
 public:
-  /* Runs the unit once the dependencies are done; those that are null or done already are passed over. */
+  /* Runs the unit once its dependencies are done. Null dependencies are ignored. */
   void submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies);
 
   /*
-   * Completes a unit once a condition holds that something outside of the executor brings about: memory that others
-   * write to. The condition is evaluated with the lock held; it counts as true once the context has failed.
+   * Completes a unit once a condition holds that something outside of the executor changes: values in memory. The
+   * condition is evaluated with the lock held. It counts as true once the context has failed.
    */
   void complete_when(UnitPtr unit, std::function<bool()> condition);
 
-  /* Give the lock up until the unit is done, or until nothing is left to run at all. */
+  /* Release the lock and wait until the unit is done, or until all units are. */
   void wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
   void wait_all(std::unique_lock<std::mutex> &lock);
 
-  /* Gives the lock up until nothing runs or can run: what is left waits for values in memory. */
+  /* Releases the lock and waits until nothing runs or can run. Units that wait for values in memory may be left. */
   void settle(std::unique_lock<std::mutex> &lock);
 
   bool is_idle() const { return pending == 0; }
@@ -71,7 +71,7 @@ public:
   /* The unit whose work this thread runs; null: none. */
   static const Unit *running();
 
-  /* Tells that somebody looks whether work is done: in shuffle mode, work that is held back may then start. */
+  /* Notes that the application queries whether work is done: in shuffle mode, work that is held back may then start. */
   void poll();
 
 private:
@@ -89,14 +89,15 @@ private:
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;
   std::condition_variable work_there, watch_there, progress;
   size_t workers = 0, idle = 0, in_application = 0, pending = 0, waiters = 0;
-  UnitPtr ending; /* its end is under way: what is submitted now comes after it */
+  UnitPtr ending; /* the unit that is ending; units that are submitted now come after it */
   uint64_t submissions = 0, last_submission = 0, last_start = 0;
   std::mt19937_64 random;
   bool seeded = false, watching = false;
-  bool application_ends = false; /* its functions are not called any more */
+  bool application_ends = false; /* functions of the application are not called any more */
 };
 
 uint64_t monotonic_ns();
+uint64_t thread_id(); /* the system's number of the calling thread */
 
 } // namespace sim
 

@@ -34,8 +34,9 @@ enum class Kind : uint8_t {
 const char *name_of(Kind kind);
 
 /*
- * Handles of one kind. A handle is no address: nothing is mapped where it points, and it bears its kind, so that any
- * value can be looked up. Without CUDACORE_SIM_REUSE no value is used twice, so that what was destroyed stays known.
+ * A table of handles of one kind. A handle is not an address: nothing is mapped there. Its value
+ * contains the kind. Without CUDACORE_SIM_REUSE no value is used twice, so that destroyed handles stay
+ * known.
  */
 template <class T> class Handles {
 public:
@@ -54,13 +55,13 @@ public:
     return base + index * 16 + 16;
   }
 
-  /* Gives a handle that was removed a new object, as a device's primary context has one handle for good. */
+  /* Gives a removed handle a new object. The primary contexts of a device all have the same handle. */
   void restore(uint64_t handle, std::shared_ptr<T> object) {
     slots[index_of(handle)] = std::move(object);
     live++;
   }
 
-  /* Null for a value that is no live handle. */
+  /* Null: the value is not a live handle. */
   std::shared_ptr<T> find(uint64_t handle) const {
     size_t index = index_of(handle);
     return index < slots.size() ? slots[index] : nullptr;
@@ -70,7 +71,7 @@ public:
     return index < slots.size() ? slots[index].get() : nullptr;
   }
 
-  /* Whether it was a handle and is none any more. */
+  /* Whether the value was a handle whose object was destroyed. */
   bool was_destroyed(uint64_t handle) const {
     size_t index = index_of(handle);
     return index < slots.size() && slots[index] == nullptr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be told about memory of the application without touching it. */
+/* Queries memory of the application without accessing it. */
 #include "sim/driver/base/host_memory.h"
 
 #include <cerrno>
@@ -21,12 +21,12 @@ constexpr uint64_t page = 4096;
 
 bool is_range(uint64_t address, uint64_t bytes) { return address != 0 && bytes != 0 && bytes <= UINT64_MAX - address; }
 
-/* Bringing this much in takes longer than reading what the system lists. */
+/* Committing this much takes longer than reading the list of mappings. */
 constexpr uint64_t much = 4 << 20;
 
 enum class Of { any, no_file };
 
-/* What the system lists of this process. It does not know where a file has become shorter than its mapping. */
+/* Reads the system's list of mappings. It does not show that a file has become shorter than its mapping. */
 bool is_listed(uint64_t address, uint64_t end, bool write, Of what) {
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> maps(std::fopen("/proc/self/maps", "re"), std::fclose);
   if (maps == nullptr)
@@ -57,7 +57,7 @@ bool is_usable(uint64_t address, uint64_t bytes, bool write) {
     return true;
   if (madvise(reinterpret_cast<void *>(start), end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
-  /* Without the permission, memory of a device, or a system before Linux 5.14: they look alike. */
+  /* No permission, memory of a device, or Linux before 5.14: they cannot be distinguished. */
   return errno == EINVAL && is_listed(address, end, write, Of::any);
 }
 

@@ -7,14 +7,14 @@
 namespace sim {
 
 /*
- * Memory of the application, of which nothing is known but what the system says. What is answered holds for now:
- * another thread may unmap it at any time.
+ * Queries about memory of the application, which the system answers. Another thread may unmap the memory at any time,
+ * so an answer holds only at that moment.
  */
 
-/* Whether all of it can be read, or written to. May bring it in: to be asked for what is used at once. */
+/* Whether all of it can be read or written. May commit pages: call it just before the memory is used. */
 bool is_usable(uint64_t address, uint64_t bytes, bool write);
 
-/* Whether something is mapped in all of it; not whether it can be used. */
+/* Whether all of it is mapped; not whether it can be used. */
 bool is_mapped(uint64_t address, uint64_t bytes);
 
 } // namespace sim

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of all memory: what an address is, who may use it, and what kernels see. */
+/* The table of all allocations: lookup by address, access rights, and the memory that kernels see. */
 #include "sim/driver/base/memory.h"
 
 #include "sim/control/report.h"
 #include "sim/driver/base/host_memory.h"
-#include "sim/driver/memory/ipc.h"
-#include "sim/driver/base/room.h"
+#include "sim/driver/base/state.h"
+#include "sim/driver/base/host_budget.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace sim {
 namespace {
 
 constexpr size_t history_length = 4096; /* freed allocations that reports can name */
-constexpr uint64_t near = 1 << 20;      /* an allocation that is farther off explains nothing */
+constexpr uint64_t near = 1 << 20;      /* allocations farther away are not mentioned in reports */
 
 uint64_t distance(uint64_t address, uint64_t base, uint64_t size) {
   if (address < base)
@@ -67,7 +67,7 @@ std::shared_ptr<const void> Allocation::backing() const {
   return pool != nullptr && pool->file != nullptr ? pool : nullptr;
 }
 
-/* Keeps what it shows, so that a kernel that uses memory after its free finds memory. */
+/* Keeps the memory mapped, so that a kernel that uses it after its free does not crash the process. */
 struct LastingMap : MemoryMap {
   std::vector<std::shared_ptr<const void>> kept;
 };
@@ -96,7 +96,7 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
     return allocation.pool->is_managed() || allocation.device == context.device || granted(allocation.pool->access);
   case Allocation::Kind::graph:
     return allocation.device == context.device || granted(allocation.access);
-  case Allocation::Kind::imported: /* opening it enabled access to its device */
+  case Allocation::Kind::imported: /* cuIpcOpenMemHandle enables access to its device */
     return allocation.device == context.device || allocation.context.lock().get() == &context;
   case Allocation::Kind::device: {
     if (allocation.device == context.device)
@@ -108,7 +108,7 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
   return false;
 }
 
-/* Copies between devices need access to what is mapped, as pools' memory is; not to that of cuMemAlloc. */
+/* Copies between devices need access to mappings and pooled memory, but not to memory of cuMemAlloc. */
 static bool needs_access(const Allocation &allocation) {
   return allocation.kind == Allocation::Kind::mapped ||
          (allocation.kind == Allocation::Kind::pooled && allocation.device != nullptr);
@@ -117,7 +117,7 @@ static bool needs_access(const Allocation &allocation) {
 void Memory::add(AllocationPtr allocation) {
   allocation->id = next_id++;
   if (ordering())
-    forget_touches(allocation->base, allocation->size);
+    forget_accesses(allocation->base, allocation->size);
   uint64_t base = allocation->base;
   if (allocation->kind == Allocation::Kind::registered)
     registered.insert(allocation);
@@ -172,7 +172,7 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
   return true;
 }
 
-/* Registered memory that its owner has unmapped is no memory any more. */
+/* Hides registered memory that the application has unmapped. */
 void Memory::hide_unmapped() {
   for (const AllocationPtr &allocation : registered)
     if (allocation->visible && !is_mapped(allocation->base, allocation->size)) {
@@ -248,7 +248,7 @@ bool Device::charge(uint64_t bytes) {
                       " bytes left: " + std::to_string(used) + " of " + std::to_string(memory) + " are in use",
                   "no memory of device " + std::to_string(ordinal));
   if (!may_promise(bytes))
-    return refuse(false, no_room());
+    return refuse(false, host_exhausted_text());
   used += bytes;
   return true;
 }
@@ -273,7 +273,7 @@ CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationP
 }
 
 void fill_new_memory(std::byte *host, uint64_t size) {
-  constexpr uint64_t most = 64 << 20; /* of larger ones the program may mean to touch a part, and this commits all */
+  constexpr uint64_t most = 64 << 20; /* a larger one may be used in part, and filling commits all */
   if (config().fill != 0 && size <= most)
     std::memset(host, config().fill, size);
 }

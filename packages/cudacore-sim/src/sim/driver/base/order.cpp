@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is before what: units of work, and what the host knows. */
+/* Which units of work are before which others. */
 #include "sim/driver/base/order.h"
 
 #include "sim/control/report.h"
@@ -11,69 +11,69 @@ namespace sim {
 namespace {
 
 /* Never destroyed: threads outlive exit(). */
-struct Chains {
+struct Timelines {
   uint64_t now = 0;
-  std::vector<std::weak_ptr<Chain>> all;
+  std::vector<std::weak_ptr<Timeline>> all;
 };
-Chains &chains() {
-  static Chains *const instance = new Chains;
+Timelines &timelines() {
+  static Timelines *const instance = new Timelines;
   return *instance;
 }
 
-ChainPtr new_chain() {
-  std::vector<std::weak_ptr<Chain>> &all = chains().all;
+TimelinePtr new_timeline() {
+  std::vector<std::weak_ptr<Timeline>> &all = timelines().all;
   if (all.size() == all.capacity())
     all.erase(std::remove_if(all.begin(), all.end(), [](const auto &one) { return one.expired(); }), all.end());
-  auto chain = std::make_shared<Chain>();
-  all.push_back(chain);
-  return chain;
+  auto timeline = std::make_shared<Timeline>();
+  all.push_back(timeline);
+  return timeline;
 }
 
-bool is_known(const Ordered &unit, uint64_t at) { return unit.known != 0 && unit.known <= at; }
+bool is_known_done(const Ordered &unit, uint64_t at) { return unit.known_at != 0 && unit.known_at <= at; }
 
-void come_after(Ordered &unit, const ChainPtr &chain, uint64_t place) {
-  uint64_t &reached = unit.after[chain];
-  reached = std::max(reached, place);
+void follow(Ordered &unit, const TimelinePtr &timeline, uint64_t position) {
+  uint64_t &reached = unit.clock[timeline];
+  reached = std::max(reached, position);
 }
 
-void come_after(Ordered &unit, const Ordered &before) {
-  unit.knows = std::max(unit.knows, before.knows);
-  for (const auto &[chain, place] : before.after)
-    come_after(unit, chain, place);
-  come_after(unit, before.chain, before.place);
+void follow(Ordered &unit, const Ordered &before) {
+  unit.host_time = std::max(unit.host_time, before.host_time);
+  for (const auto &[timeline, position] : before.clock)
+    follow(unit, timeline, position);
+  follow(unit, before.timeline, before.position);
 }
 
-/* Whatever has begun may be before it. */
-void come_after_all(Ordered &unit) {
-  unit.knows = next_moment();
-  for (const std::weak_ptr<Chain> &one : chains().all)
-    if (ChainPtr chain = one.lock(); chain != nullptr && chain != unit.chain && chain->last > 0)
-      come_after(unit, chain, chain->last);
+/* Everything that has begun may be before the unit. */
+void follow_all(Ordered &unit) {
+  unit.host_time = next_time();
+  for (const std::weak_ptr<Timeline> &one : timelines().all)
+    if (TimelinePtr timeline = one.lock(); timeline != nullptr && timeline != unit.timeline && timeline->last > 0)
+      follow(unit, timeline, timeline->last);
 }
 
 } // namespace
 
 bool ordering() { return config().checks.order; }
 
-uint64_t next_moment() { return ++chains().now; }
+uint64_t next_time() { return ++timelines().now; }
 
 OrderedPtr new_ordered(const char *what) {
   auto unit = std::make_shared<Ordered>();
   unit->what = what;
   if (Call::active())
     unit->call = symbol_of(Call::current().entry);
-  unit->knows = next_moment();
+  unit->host_time = next_time();
   return unit;
 }
 
-OrderedPtr now_on_host(const char *what) {
+OrderedPtr new_host_action(const char *what) {
   auto moment = std::make_shared<Ordered>();
   moment->what = what;
-  moment->knows = moment->known = next_moment();
+  moment->host_time = moment->known_at = next_time();
   return moment;
 }
 
-void order_as(Ordered &unit, const Ordered &launch) {
+void describe_like(Ordered &unit, const Ordered &launch) {
   unit.call = launch.call;
   unit.stream = launch.stream;
   unit.stream_name = launch.stream_name;
@@ -86,68 +86,68 @@ void order_after(Ordered &unit, const Unit *before) {
 }
 
 void order_ready(const OrderedPtr &unit) {
-  if (unit->chain != nullptr)
+  if (unit->timeline != nullptr)
     return;
-  unit->began = next_moment();
+  unit->began = next_time();
   for (const OrderedPtr &before : unit->before) {
-    if (is_known(*before, unit->knows))
+    if (is_known_done(*before, unit->host_time))
       continue;
-    come_after(*unit, *before);
-    if (unit->chain == nullptr && before->place == before->chain->last)
-      unit->chain = before->chain;
+    follow(*unit, *before);
+    if (unit->timeline == nullptr && before->position == before->timeline->last)
+      unit->timeline = before->timeline;
   }
   unit->before.clear();
-  if (unit->chain == nullptr)
-    unit->chain = new_chain();
-  unit->after.erase(unit->chain);
-  for (auto entry = unit->after.begin(); entry != unit->after.end();) {
-    const Chain &chain = *entry->first;
-    bool is_implied = entry->second <= chain.known && chain.known_at <= unit->knows;
-    entry = is_implied ? unit->after.erase(entry) : std::next(entry);
+  if (unit->timeline == nullptr)
+    unit->timeline = new_timeline();
+  unit->clock.erase(unit->timeline);
+  for (auto entry = unit->clock.begin(); entry != unit->clock.end();) {
+    const Timeline &timeline = *entry->first;
+    bool is_implied = entry->second <= timeline.done && timeline.done_at <= unit->host_time;
+    entry = is_implied ? unit->clock.erase(entry) : std::next(entry);
   }
-  unit->place = ++unit->chain->last;
-  unit->chain->unknown.push_back(unit);
-  if (unit->waits_outside)
-    come_after_all(*unit);
+  unit->position = ++unit->timeline->last;
+  unit->timeline->not_known.push_back(unit);
+  if (unit->may_wait_for_anything)
+    follow_all(*unit);
 }
 
 void order_done(const OrderedPtr &unit) {
-  if (unit->waits_outside)
-    come_after_all(*unit);
-  if (unit->tells_host)
-    learn_done(unit.get());
+  if (unit->may_wait_for_anything)
+    follow_all(*unit);
+  if (unit->visible_to_host)
+    mark_known_done(unit.get());
 }
 
-void learn_done(const Ordered *unit) {
-  if (unit == nullptr || unit->chain == nullptr)
+void mark_known_done(const Ordered *unit) {
+  if (unit == nullptr || unit->timeline == nullptr)
     return;
-  uint64_t now = next_moment();
-  auto learn = [&](Chain &chain, uint64_t place) {
-    while (!chain.unknown.empty() && chain.unknown.front()->place <= place) {
-      chain.unknown.front()->known = now;
-      chain.unknown.pop_front();
+  uint64_t now = next_time();
+  auto mark = [&](Timeline &timeline, uint64_t position) {
+    while (!timeline.not_known.empty() && timeline.not_known.front()->position <= position) {
+      timeline.not_known.front()->known_at = now;
+      timeline.not_known.pop_front();
     }
-    if (place > chain.known) {
-      chain.known = place;
-      chain.known_at = now;
+    if (position > timeline.done) {
+      timeline.done = position;
+      timeline.done_at = now;
     }
   };
-  ChainPtr own = unit->chain; /* which may hold nothing else */
-  std::map<ChainPtr, uint64_t> after = unit->after;
-  for (const auto &[chain, place] : after)
-    learn(*chain, place);
-  learn(*own, unit->place);
+  TimelinePtr own = unit->timeline; /* nothing else may keep it alive */
+  std::map<TimelinePtr, uint64_t> clock = unit->clock;
+  for (const auto &[timeline, position] : clock)
+    mark(*timeline, position);
+  mark(*own, unit->position);
 }
 
 bool is_before(const Ordered &one, const Ordered &other) {
-  if (&one == &other || is_known(one, other.knows))
+  if (&one == &other || is_known_done(one, other.host_time))
     return true;
-  if (one.chain == nullptr || other.chain == nullptr)
+  if (one.timeline == nullptr || other.timeline == nullptr)
     return false;
-  if (one.chain == other.chain)
-    return one.place < other.place;
-  auto reached = other.after.find(one.chain);
-  return reached != other.after.end() && one.place <= reached->second;
+  if (one.timeline == other.timeline)
+    return one.position < other.position;
+  auto reached = other.clock.find(one.timeline);
+  return reached != other.clock.end() && one.position <= reached->second;
 }
 
 std::string text_of(const Ordered &unit) {

@@ -16,12 +16,16 @@ namespace sim {
 struct Unit;
 
 /*
- * The check `order`: of units that touch the same bytes, one has to be before the other, whichever came first this
- * time. Units are in chains, each one after the one before; a unit knows how far each other chain is before it, and
- * what the host knew of when it was submitted. What the host knows to be done is before all that it submits then.
+ * The check `order`: if two units of work access the same bytes, something must order them, whichever ran first this
+ * time. It is a detector of happens-before races with vector clocks. Units that follow one another share a timeline,
+ * in which each has a position. The clock of a unit says up to which position each other timeline is before it.
  *
- * Where it cannot be seen what orders two units, they count as ordered: all threads of the host are one, what a host
- * function may have waited for is before what comes after it, and kernels that meet in atomics are never told apart.
+ * The host is handled apart: a time is kept at which the host knew that a unit was done. Everything that the host
+ * submits later comes after that unit.
+ *
+ * Where the order cannot be observed, two units count as ordered: all threads of the host count as one, what a host
+ * function may have waited for is before what comes after it, and kernels that communicate by atomics are never
+ * reported.
  *
  * All functions are called with the state's lock held.
  */
@@ -30,52 +34,54 @@ bool ordering();
 struct Ordered;
 using OrderedPtr = std::shared_ptr<Ordered>;
 
-struct Chain {
-  uint64_t last = 0;                /* of its units that are ready, or were */
-  uint64_t known = 0, known_at = 0; /* up to which one the host knew that they were done, and since when */
-  std::deque<OrderedPtr> unknown;   /* all of the others that are ready, or were */
+/* Units of which each comes after the one before. */
+struct Timeline {
+  uint64_t last = 0;                /* the position of the latest unit that was ready */
+  uint64_t done = 0, done_at = 0;   /* the last position that the host knew to be done, and since when */
+  std::deque<OrderedPtr> not_known; /* ready units of which the host does not know that they are done */
 };
-using ChainPtr = std::shared_ptr<Chain>;
+using TimelinePtr = std::shared_ptr<Timeline>;
 
-/* A unit's place in the order. Times are those of a clock that counts what happens. */
+/* What the check knows of a unit. Times count events of the check. */
 struct Ordered {
-  std::string what, call;            /* in words, and the function that submitted it; empty: none did */
+  std::string what, call;            /* a description, and the function that submitted it; empty: none did */
   uint64_t stream = 0;               /* handle */
-  const char *stream_name = nullptr; /* of one without a handle; null and no handle: it is in no stream */
+  const char *stream_name = nullptr; /* of a stream without a handle; null and no handle: it is in no stream */
   uint64_t number = 0;               /* among the work of the stream */
 
-  std::vector<OrderedPtr> before; /* until it is ready */
-  ChainPtr chain;                 /* null: it is not ready, or no unit but the host's */
-  uint64_t place = 0;             /* in the chain */
-  std::map<ChainPtr, uint64_t> after;
-  uint64_t knows = 0; /* what the host has known by then is before it */
-  uint64_t began = 0, known = 0;
-  bool waits_outside = false;  /* for something that may be after any unit that has begun */
-  bool tells_host = false;     /* the host may see what it did before it is told that it is done */
-  bool meets_host = false;     /* likewise, while it runs */
-  std::vector<OrderedPtr> met; /* units that it may have waited for while it ran */
+  std::vector<OrderedPtr> before; /* its dependencies, until it is ready */
+  TimelinePtr timeline;           /* null: it is not ready, or an action of the host */
+  uint64_t position = 0;          /* in the timeline */
+  std::map<TimelinePtr, uint64_t> clock;
+  uint64_t host_time = 0; /* what the host knew to be done by then is before it */
+  uint64_t began = 0;
+  uint64_t known_at = 0;                     /* since when the host knows that it is done; 0: it does not */
+  bool may_wait_for_anything = false;        /* any unit that has begun may be before it */
+  bool visible_to_host = false;              /* the host may see what it wrote before it is known to be done */
+  bool shares_host_memory = false;           /* likewise, while it runs */
+  std::vector<OrderedPtr> communicated_with; /* units that it may have waited for in memory, while it ran */
 };
 
 OrderedPtr new_ordered(const char *what);
-OrderedPtr now_on_host(const char *what);            /* what the host does itself, at this moment */
-void order_as(Ordered &unit, const Ordered &launch); /* in a graph */
+OrderedPtr new_host_action(const char *what);             /* what the host does itself, now */
+void describe_like(Ordered &unit, const Ordered &launch); /* a unit of a graph, like the launch of the graph */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);
 void order_done(const OrderedPtr &unit);
-void learn_done(const Ordered *unit); /* the host; null: nothing */
+void mark_known_done(const Ordered *unit); /* the host knows that it is done; null: nothing */
 bool is_before(const Ordered &one, const Ordered &other);
 std::string text_of(const Ordered &unit);
-uint64_t next_moment();
+uint64_t next_time();
 
 enum class Manner { read, write, allocate, free };
 
-/* A unit uses memory, before it is done. Null: nobody looks at that. */
-void touch(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner);
-void touch_strongly(const OrderedPtr &unit, uint64_t address, uint64_t bytes); /* writes it, as atomics do */
-void touch_all(const OrderedPtr &unit, const std::vector<Touch> &touches);     /* a kernel does */
+/* A unit accesses memory, before it is done. Null: the order is not checked. */
+void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner);
+void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes);
+void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches); /* of a kernel */
 
-void forget_touches(uint64_t address, uint64_t bytes);
-void forget_all_touches();
+void forget_accesses(uint64_t address, uint64_t bytes);
+void forget_all_accesses();
 
 } // namespace sim
 

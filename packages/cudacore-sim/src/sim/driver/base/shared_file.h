@@ -50,6 +50,20 @@ private:
   uint64_t window_start = 0, window_length = 0;
 };
 
+/* A hold on a record of another process. */
+class Import {
+public:
+  Import(std::shared_ptr<SharedFile> file, uint64_t offset, uint64_t name)
+      : file(std::move(file)), offset(offset), name(name) {}
+  ~Import() { file->let_go(offset); }
+  Import(const Import &) = delete;
+  Import &operator=(const Import &) = delete;
+
+  const std::shared_ptr<SharedFile> file;
+  const uint64_t offset; /* of the record */
+  const uint64_t name;
+};
+
 } // namespace sim
 
 #endif

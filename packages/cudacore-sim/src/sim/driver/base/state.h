@@ -271,12 +271,14 @@ CUresult usable(const ContextPtr &context);
 CUresult find_exact_context(CUcontext handle, ContextPtr &out);
 CUresult find_any_context(CUcontext handle, ContextPtr &out); /* also one that has ended */
 CUresult find_context(CUcontext handle, ContextPtr &out);     /* its home */
+bool are_context_flags(unsigned flags);                       /* of cuCtxCreate */
 CUresult retain_primary(Device &device);
 void release_primary(Device &device); /* which is retained */
 CUresult find_device(CUdevice ordinal, Device *&out);
 int device_attribute(CUdevice_attribute attribute, const Device &device);
 ContextPtr new_context(Device &device, unsigned flags, bool primary);
 void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock);
+void lose_graph_execs(const ContextPtr &context); /* executable graphs of a primary context that is destroyed */
 
 /* ---- work */
 
@@ -297,6 +299,8 @@ UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 
+bool set_condition(uint64_t handle, uint32_t value); /* of a conditional node. Takes the lock; false: there is none */
+
 /* ---- memory */
 
 CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
@@ -308,6 +312,10 @@ void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);
 CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
 CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device);
+/* Memory of graphs. In the order of calls: freed by a graph that was launched, or by the application. */
+void mark_freed(Allocation &memory);
+/* In the order of work. Frees the address, too, where no graph is left that allocates it. */
+void free_graph_memory(const AllocationPtr &memory, const char *by);
 void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
 void shrink_pools(const Device &device); /* at a synchronisation: down to their release thresholds */
 

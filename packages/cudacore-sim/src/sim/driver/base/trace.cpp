@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trace of what ran. */
+/* Writes the trace of calls and work. */
 #include "sim/driver/base/trace.h"
 
 #include "sim/driver/base/executor.h"
 #include "sim/control/config.h"
-#include "sim/driver/base/journal.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,7 +18,7 @@
 namespace sim {
 namespace {
 
-/* Each device is a process to those who show traces; the numbers are no processes' own. */
+/* Viewers show each device as a process, with a number that no real process has. */
 constexpr int first_device = 1 << 30;
 
 using StreamKey = std::pair<int, uint64_t>;
@@ -46,7 +45,7 @@ std::string path_of(std::string path) {
   return place == std::string::npos ? path : path.replace(place, 2, std::to_string(getpid()));
 }
 
-/* Without an end it can be read as well: so much is left of a process that was killed. */
+/* A file without this end can be read, too: it is what a killed process leaves. */
 void close_file() {
   Trace &t = trace();
   std::lock_guard<std::mutex> guard(t.mutex);
@@ -58,7 +57,7 @@ void close_file() {
   t.file = nullptr;
 }
 
-/* Opens the file for the first event, which is the beginning of time. */
+/* Opens the file at the first event. Times are counted from there. */
 bool is_open(Trace &t, uint64_t time) {
   if (t.opened)
     return t.file != nullptr;
@@ -169,7 +168,7 @@ void trace_after(Traced &work, const TracedPtr &dependency) {
     add(dependency);
     return;
   }
-  /* Arrows go from and to work that takes time, over points in between; a stream's own order needs none. */
+  /* Arrows connect work that takes time, across points in between. The order of a stream needs none. */
   for (const TracedPtr &source : dependency->sources)
     if (source->device != work.device || source->stream != work.stream)
       add(source);
@@ -211,7 +210,7 @@ void trace_end(Traced &work) {
     if (source->began != 0 && is_elsewhere(*source, work))
       write_arrow(t, "dependency", place_of_work(t, *source), std::max(source->began, source->ended - 1), here,
                   work.began);
-  work.sources.clear(); /* nobody asks for more than what was before it */
+  work.sources.clear(); /* its own dependencies are not needed any more */
 }
 
 void trace_call(const char *name, uint64_t began) {

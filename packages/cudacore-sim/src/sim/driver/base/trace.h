@@ -10,31 +10,31 @@
 namespace sim {
 
 /*
- * CUDACORE_SIM_TRACE: a file in the format of Chrome's traces, which Perfetto shows: what ran when, by device and
- * stream, the calls that asked for it, by thread, and arrows from these to the work, and from work to what waited for
- * it on another stream.
+ * CUDACORE_SIM_TRACE: a file in the format of Chrome's traces, which Perfetto displays. It shows the work by device and
+ * stream, the calls that submitted it by thread, and arrows from calls to work, and from work to dependent work on
+ * other streams.
  */
 bool tracing();
 
-/* What the trace knows of a unit of work. Guarded by the state's lock, as units are. */
+/* The data of a unit of work for the trace. Guarded by the state's lock, like units. */
 struct Traced {
   std::string name;
   std::string details; /* members of a JSON object */
   int device = 0;
   uint64_t stream = 0;     /* identifies it on the device; 0: none */
   std::string stream_name; /* empty: no stream */
-  bool takes_time = false; /* or else it is but a point, as the record of an event is */
+  bool takes_time = false; /* else it is a point in time, like the record of an event */
   uint64_t began = 0, ended = 0;
-  size_t lane = 0;                              /* work of one stream that runs at the same time is in several lanes */
-  uint64_t thread = 0, called = 0;              /* the call that asked for it, and when that began; 0: none */
-  std::vector<std::shared_ptr<Traced>> sources; /* what it waited for elsewhere: only work that takes time */
+  size_t lane = 0;                              /* concurrent work of one stream is in several lanes */
+  uint64_t thread = 0, called = 0;              /* the call that submitted it, and when that began; 0: none */
+  std::vector<std::shared_ptr<Traced>> sources; /* dependencies on other streams: only work that takes time */
 };
 
 using TracedPtr = std::shared_ptr<Traced>;
 
 void trace_after(Traced &work, const TracedPtr &dependency);
 void trace_begin(Traced &work);
-/* Of work that takes no time, and of work that was skipped, there is no trace_begin. */
+/* Work that takes no time, and skipped work, has no trace_begin(). */
 void trace_end(Traced &work);
 
 /* A call of this thread has ended. Any thread, without the state's lock. */

@@ -47,9 +47,9 @@ CUresult find_function(CUfunction handle, Callable &out);
 CUresult function_of(const std::shared_ptr<Kernel> &kernel, const ContextPtr &context, CUfunction *out);
 
 /* Bytes of dynamic shared memory that a launch may ask for. */
-int most_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings);
-uint64_t most_cluster_blocks(const KernelSettings &settings);
-int most_threads(const KernelInfo &kernel, const Device &device);
+int max_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings);
+uint64_t max_cluster_blocks(const KernelSettings &settings);
+int max_threads_of(const KernelInfo &kernel, const Device &device);
 uint32_t register_count(const KernelInfo &kernel);
 
 /* Blocks of a kernel that fit a multiprocessor. */

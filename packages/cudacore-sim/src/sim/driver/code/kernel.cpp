@@ -7,7 +7,7 @@
 namespace sim {
 namespace {
 
-constexpr int most_ordinary_shared = 49152;
+constexpr int max_default_shared = 49152;
 
 CUresult read_attribute(const Callable &what, CUfunction_attribute attribute, const Device &device, int *out) {
   const KernelInfo &kernel = what.info();
@@ -18,7 +18,7 @@ CUresult read_attribute(const Callable &what, CUfunction_attribute attribute, co
   };
   switch (static_cast<int>(attribute)) {
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    *out = most_threads(kernel, device);
+    *out = max_threads_of(kernel, device);
     break;
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
     *out = static_cast<int>(kernel.static_shared_bytes);
@@ -47,7 +47,7 @@ CUresult read_attribute(const Callable &what, CUfunction_attribute attribute, co
     *out = 0;
     break;
   case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-    *out = most_dynamic_shared(kernel, settings);
+    *out = max_dynamic_shared(kernel, settings);
     break;
   case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
     *out = settings.get(attribute, -1);
@@ -132,7 +132,7 @@ CUresult on_device(CUkernel handle, CUdevice ordinal, Callable &out, Device *&de
 
 } // namespace
 
-int most_threads(const KernelInfo &kernel, const Device &device) {
+int max_threads_of(const KernelInfo &kernel, const Device &device) {
   int most = device_attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, device);
   const Dim3 &given = kernel.max_threads;
   uint64_t threads = uint64_t{given[0]} * std::max(given[1], 1u) * std::max(given[2], 1u);
@@ -142,12 +142,12 @@ int most_threads(const KernelInfo &kernel, const Device &device) {
 /* PTX has no limit on registers; a compiler for the device would keep to the device's. */
 uint32_t register_count(const KernelInfo &kernel) { return std::clamp(kernel.registers, 4u, 255u); }
 
-int most_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings) {
-  int ordinary = std::max(most_ordinary_shared - static_cast<int>(kernel.static_shared_bytes), 0);
+int max_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings) {
+  int ordinary = std::max(max_default_shared - static_cast<int>(kernel.static_shared_bytes), 0);
   return settings.get(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, ordinary);
 }
 
-uint64_t most_cluster_blocks(const KernelSettings &settings) {
+uint64_t max_cluster_blocks(const KernelSettings &settings) {
   return settings.get(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 0) != 0 ? 16 : 8;
 }
 

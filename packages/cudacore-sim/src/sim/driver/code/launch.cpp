@@ -3,9 +3,8 @@
 #include "sim/driver/code/launch.h"
 
 #include "sim/control/report.h"
-#include "sim/driver/graph/capture.h"
 #include "sim/driver/device/green.h"
-#include "sim/driver/base/room.h"
+#include "sim/driver/base/host_budget.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -49,10 +48,10 @@ CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings,
     return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "it has to have clusters of " + text_of(required) +
                                                        " blocks, and not " + text_of(request.cluster));
   uint64_t blocks = product(request.cluster);
-  if (blocks == 0 || blocks > most_cluster_blocks(settings))
+  if (blocks == 0 || blocks > max_cluster_blocks(settings))
     return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, of(kernel) + "a cluster of " + text_of(request.cluster) +
                                                        " blocks, where it can have at most " +
-                                                       std::to_string(most_cluster_blocks(settings)));
+                                                       std::to_string(max_cluster_blocks(settings)));
   if (blocks > 1 && device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, device) == 0)
     return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "the device has no clusters");
   for (size_t i = 0; i < 3; i++)
@@ -158,7 +157,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
     std::fwrite(text.data(), 1, text.size(), out);
     std::fflush(out);
   };
-  RoomWatch watch;
+  HostMemoryWatch watch;
   launch.abandoned = watch.flag();
   if (launch.checks.any())
     launch.found = [&s](const Fault &fault) {
@@ -168,7 +167,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   if (launch.checks.order)
     launch.touched = [&s, unit = Executor::running()->ordered](const std::vector<Touch> &touches) {
       std::lock_guard<std::mutex> guard(s.mutex);
-      touch_all(unit, touches);
+      record_accesses(unit, touches);
     };
   Fault fault = run(launch);
   launch.memory = nullptr;
@@ -177,7 +176,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   std::lock_guard<std::mutex> guard(s.mutex);
   if (fault.kind == FaultKind::none) {
     report_fault("kernel '" + info(*placement->instance.module).kernels[launch.kernel].name +
-                     "' was stopped: " + no_room(),
+                     "' was stopped: " + host_exhausted_text(),
                  CUDA_ERROR_OUT_OF_MEMORY);
     context->fail(CUDA_ERROR_OUT_OF_MEMORY);
     return;
@@ -217,19 +216,19 @@ CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &
                         " threads in dimension " + "xyz"[i]);
   }
   uint64_t threads = product(request.block);
-  if (threads > static_cast<uint64_t>(most_threads(kernel, device)))
+  if (threads > static_cast<uint64_t>(max_threads_of(kernel, device)))
     return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "blocks of " + std::to_string(threads) +
                                                 " threads, where it can have at most " +
-                                                std::to_string(most_threads(kernel, device)));
+                                                std::to_string(max_threads_of(kernel, device)));
   if (kernel.required_threads[0] != 0 &&
       request.block != Dim3{kernel.required_threads[0], std::max(kernel.required_threads[1], 1u),
                             std::max(kernel.required_threads[2], 1u)})
     return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + "blocks of " + text_of(request.block) +
                                                 " threads, where .reqntid is " + text_of(kernel.required_threads));
-  if (request.dynamic_shared > static_cast<uint32_t>(most_dynamic_shared(kernel, *what.settings)))
+  if (request.dynamic_shared > static_cast<uint32_t>(max_dynamic_shared(kernel, *what.settings)))
     return refuse(CUDA_ERROR_INVALID_VALUE, of(kernel) + std::to_string(request.dynamic_shared) +
                                                 " bytes of dynamic shared memory, where it may have " +
-                                                std::to_string(most_dynamic_shared(kernel, *what.settings)) +
+                                                std::to_string(max_dynamic_shared(kernel, *what.settings)) +
                                                 " (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises that)");
   if (CUresult result = check_cluster(kernel, *what.settings, device, request))
     return result;
@@ -375,139 +374,4 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
   return CUDA_SUCCESS;
 }
 
-namespace {
-
-CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, Request &request) {
-  for (unsigned i = 0; i < count; i++)
-    if (CUresult result = read_attribute(attributes[i], request))
-      return result;
-  return CUDA_SUCCESS;
-}
-
-/* A launch as a node of a graph. */
-void capture_launch(const StreamPtr &stream, CUfunction handle, const Callable &what, const Request &request,
-                    std::vector<std::byte> arguments, bool as_block) {
-  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes;
-  for (const CUlaunchAttribute &attribute : request.attributes)
-    if (is_node_attribute(attribute.id))
-      attributes[attribute.id] = attribute.value;
-  CUlaunchAttributeValue value{};
-  value.cooperative = 1;
-  if (request.cooperative)
-    attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE] = value;
-  value = {};
-  value.priority = request.priority.value_or(stream->priority);
-  if (value.priority != 0)
-    attributes[CU_LAUNCH_ATTRIBUTE_PRIORITY] = value;
-  ParamsPtr params =
-      make_kernel(value_of(handle), what, request, std::move(arguments), as_block, std::move(attributes));
-  NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
-  for (const auto &[event, port] : request.events)
-    capture_record(node, *stream->capture, *event, port);
-}
-
-CUresult launch_kernel(CUfunction handle, Request request, CUstream stream_handle, void **parameters, void **extra) {
-  State &s = state();
-  StreamPtr stream;
-  Callable what;
-  if (handle == nullptr)
-    return CUDA_ERROR_INVALID_HANDLE;
-  if (CUresult result = find_stream(stream_handle, stream))
-    return result;
-  ContextPtr context = stream->context.lock();
-  if (CUresult result = find_callable(handle, context, what))
-    return result;
-  if (what.context != context)
-    return CUDA_ERROR_INVALID_HANDLE;
-  for (const auto &[event, port] : request.events)
-    if (event->context.lock() != context)
-      return CUDA_ERROR_INVALID_HANDLE;
-  bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
-  std::vector<std::byte> arguments;
-  const Dim3 asked_cluster = request.cluster;
-  if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
-    return result;
-  request.multiprocessors = multiprocessors_of(*stream);
-  if (CUresult result = check_sizes(what, *context->device, request)) {
-    if (is_captured)
-      invalidate(*stream->capture->capture);
-    return result;
-  }
-  if (is_captured) {
-    request.cluster = asked_cluster;
-    capture_launch(stream, handle, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
-    return CUDA_SUCCESS;
-  }
-  if (CUresult result = check_code(what))
-    return result;
-  std::function<void()> work;
-  if (CUresult result = kernel_work(what, request, arguments, work))
-    return result;
-  s.last_launch = {s.last_launch.number + 1,
-                   what.info().name,
-                   value_of(stream_handle),
-                   context->handle,
-                   request.grid,
-                   request.block,
-                   asked_cluster,
-                   request.dynamic_shared,
-                   request.cooperative,
-                   request.programmatic,
-                   std::move(arguments)};
-  UnitPtr unit = new_unit("kernel", context, std::move(work));
-  if (unit->traced != nullptr)
-    describe_launch(*unit->traced, what, request);
-  if (unit->ordered != nullptr)
-    unit->ordered->what = name_of(what);
-  enqueue(stream, unit);
-  if (request.priority)
-    unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);
-  for (const auto &[event, port] : request.events) {
-    event->captured = nullptr;
-    event->recorded = unit;
-  }
-  return CUDA_SUCCESS;
-}
-
-} // namespace
-
-namespace api {
-
-CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
-  Request request;
-  request.grid = {gridDimX, gridDimY, gridDimZ};
-  request.block = {blockDimX, blockDimY, blockDimZ};
-  request.dynamic_shared = sharedMemBytes;
-  return launch_kernel(f, std::move(request), hStream, kernelParams, extra);
-}
-
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                                   unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
-  Request request;
-  request.grid = {gridDimX, gridDimY, gridDimZ};
-  request.block = {blockDimX, blockDimY, blockDimZ};
-  request.dynamic_shared = sharedMemBytes;
-  request.cooperative = true;
-  return launch_kernel(f, std::move(request), hStream, kernelParams, nullptr);
-}
-
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
-  Request request;
-  if (config == nullptr || (config->attrs == nullptr && config->numAttrs != 0))
-    return CUDA_ERROR_INVALID_VALUE;
-  request.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
-  request.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
-  request.dynamic_shared = config->sharedMemBytes;
-  if (CUresult result = read_attributes(config->attrs, config->numAttrs, request))
-    return result;
-  request.attributes.assign(config->attrs, config->attrs + config->numAttrs);
-  return launch_kernel(f, std::move(request), config->hStream, kernelParams, extra);
-}
-
-} // namespace api
 } // namespace sim

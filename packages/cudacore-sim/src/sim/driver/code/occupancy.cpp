@@ -27,7 +27,7 @@ CUresult potential_block(int *grid, int *block, CUfunction handle, CUoccupancyB2
   if (grid == nullptr || block == nullptr || limit < 0)
     return CUDA_ERROR_INVALID_VALUE;
   const Device &device = *what.context->device;
-  int most = most_threads(what.info(), device), best = 0, best_blocks = 0;
+  int most = max_threads_of(what.info(), device), best = 0, best_blocks = 0;
   if (limit == 0 || limit > most)
     limit = most;
   for (int aligned = static_cast<int>(round_up(static_cast<uint64_t>(limit), warp)); aligned > 0; aligned -= warp) {
@@ -74,7 +74,7 @@ int active_blocks(const Callable &what, const Device &device, int threads, size_
   uint64_t warp_registers = round_up(uint64_t{register_count(kernel)} * warp, register_unit);
   uint64_t register_warps = value(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR) / warp_registers / 4 * 4;
   blocks = std::min(blocks, register_warps / warps);
-  if (dynamic_shared > static_cast<size_t>(most_dynamic_shared(kernel, *what.settings)))
+  if (dynamic_shared > static_cast<size_t>(max_dynamic_shared(kernel, *what.settings)))
     return 0;
   uint64_t shared = round_up(kernel.static_shared_bytes + dynamic_shared + reserved, shared_unit);
   return static_cast<int>(std::min(blocks, value(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) / shared));
@@ -126,7 +126,7 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
   if (active_blocks(what, device, blockSize, 0) < numBlocks)
     return CUDA_ERROR_INVALID_VALUE;
   int left = std::max(shared - static_cast<int>(what.info().static_shared_bytes), 0);
-  *dynamicSmemSize = static_cast<size_t>(std::min(left, most_dynamic_shared(what.info(), *what.settings)));
+  *dynamicSmemSize = static_cast<size_t>(std::min(left, max_dynamic_shared(what.info(), *what.settings)));
   return CUDA_SUCCESS;
 }
 
@@ -140,7 +140,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, c
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, *what.context->device) == 0)
     return CUDA_ERROR_NOT_SUPPORTED;
-  *clusterSize = static_cast<int>(most_cluster_blocks(*what.settings));
+  *clusterSize = static_cast<int>(max_cluster_blocks(*what.settings));
   return CUDA_SUCCESS;
 }
 
@@ -153,7 +153,7 @@ CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const C
   const Device &device = *what.context->device;
   uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
   uint64_t size = cluster_blocks(*config, what.info());
-  if (threads == 0 || threads > 1024 || size == 0 || size > most_cluster_blocks(*what.settings))
+  if (threads == 0 || threads > 1024 || size == 0 || size > max_cluster_blocks(*what.settings))
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   int blocks = active_blocks(what, device, static_cast<int>(threads), config->sharedMemBytes);
   *numClusters = blocks * device_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) / static_cast<int>(size);

@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-constexpr size_t most_argument_bytes = 4096; /* of launches that are made in steps */
+constexpr size_t max_argument_bytes = 4096; /* of launches that are made in steps */
 
 CUresult find_launch(CUfunction handle, Callable &what, std::shared_ptr<OldLaunch> &out) {
   if (CUresult result = find_function(handle, what))
@@ -26,8 +26,8 @@ CUresult set_argument(CUfunction handle, int offset, const void *value, size_t b
   std::shared_ptr<OldLaunch> launch;
   if (CUresult result = find_launch(handle, what, launch))
     return result;
-  if (offset < 0 || value == nullptr || bytes > most_argument_bytes ||
-      static_cast<size_t>(offset) > most_argument_bytes - bytes)
+  if (offset < 0 || value == nullptr || bytes > max_argument_bytes ||
+      static_cast<size_t>(offset) > max_argument_bytes - bytes)
     return CUDA_ERROR_INVALID_VALUE;
   size_t end = static_cast<size_t>(offset) + bytes;
   if (launch->arguments.size() < end)
@@ -80,7 +80,7 @@ CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
   std::shared_ptr<OldLaunch> launch;
   if (CUresult result = find_launch(hfunc, what, launch))
     return result;
-  if (numbytes > most_argument_bytes)
+  if (numbytes > max_argument_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   launch->arguments.resize(numbytes);
   return CUDA_SUCCESS;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: the threads' stacks of them, their limits and flags, and how they end. */
+/* Contexts: how they are created and destroyed, and the stack of contexts that each thread has. */
 #include "sim/control/report.h"
-#include "sim/driver/graph/capture.h"
-#include "sim/driver/graph/exec.h"
+#include "sim/driver/base/capture_rules.h"
 #include "sim/driver/device/green.h"
 
 #include <algorithm>
@@ -11,42 +10,10 @@ namespace sim {
 namespace {
 
 constexpr unsigned api_version = 3020;
-constexpr size_t most_stack = 512 << 10; /* local memory that a thread can have */
-
-size_t round_up(size_t value, size_t unit) {
-  return value > SIZE_MAX - unit ? value : (value + unit - 1) / unit * unit;
-}
-
-bool good_flags(unsigned flags) {
-  unsigned schedule = flags & CU_CTX_SCHED_MASK;
-  return (flags & ~CU_CTX_FLAGS_MASK) == 0 && (schedule & (schedule - 1)) == 0;
-}
-
-size_t *limit_of(Context &context, CUlimit limit) {
-  switch (limit) {
-  case CU_LIMIT_STACK_SIZE:
-    return &context.limits.stack;
-  case CU_LIMIT_PRINTF_FIFO_SIZE:
-    return &context.limits.printf_fifo;
-  case CU_LIMIT_MALLOC_HEAP_SIZE:
-    return &context.limits.malloc_heap;
-  case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
-    return &context.limits.pending_launches;
-  case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
-    return &context.limits.l2_fetch;
-  case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
-    return &context.limits.persisting_l2;
-  default:
-    return nullptr;
-  }
-}
-
-/* The limits that exist, and are not there on this device or not for setting. */
-bool is_limit(CUlimit limit) { return limit >= 0 && limit <= 9; }
 
 CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   Device *device = nullptr;
-  if (out == nullptr || !good_flags(flags))
+  if (out == nullptr || !are_context_flags(flags))
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_device(ordinal, device))
     return result;
@@ -58,7 +25,7 @@ CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   return CUDA_SUCCESS;
 }
 
-/* How much of each kind dies with a context. */
+/* Counts what is destroyed with a context, by kind. */
 std::map<std::string, size_t> contents_of(const ContextPtr &context) {
   State &s = state();
   std::map<std::string, size_t> counts;
@@ -80,7 +47,7 @@ std::map<std::string, size_t> contents_of(const ContextPtr &context) {
   return counts;
 }
 
-/* What can still be used should be destroyed first: whoever has it finds it gone. After an error nothing can be. */
+/* Reports what is destroyed with a context although the application can still use it. After an error it cannot. */
 void report_contents(const ContextPtr &context, const char *by) {
   std::string text;
   for (const auto &[kind, count] : contents_of(context))
@@ -89,7 +56,7 @@ void report_contents(const ContextPtr &context, const char *by) {
     report(std::string(by) + " destroys a context with what is alive in it: " + text);
 }
 
-/* The device's primary contexts have one handle, and so follow one another. */
+/* All primary contexts of a device have the same handle, so the next one waits for the end of this one. */
 void end_primary(Device &device) {
   struct Ending {
     Device &device;
@@ -105,6 +72,11 @@ void end_primary(Device &device) {
 }
 
 } // namespace
+
+bool are_context_flags(unsigned flags) {
+  unsigned schedule = flags & CU_CTX_SCHED_MASK;
+  return (flags & ~CU_CTX_FLAGS_MASK) == 0 && (schedule & (schedule - 1)) == 0;
+}
 
 CUresult retain_primary(Device &device) {
   state().primary_ended.wait(Call::current().lock, [&] { return !device.primary_ending; });
@@ -122,7 +94,7 @@ void release_primary(Device &device) {
     end_primary(device);
 }
 
-/* All contexts of the device fail, and those that come. */
+/* All contexts of the device fail, also new ones. */
 void Context::fail(CUresult code) {
   auto note = [code](CUresult &where) { where = where == CUDA_SUCCESS ? code : where; };
   note(error);
@@ -143,7 +115,7 @@ ContextPtr current_context() {
     return nullptr;
   ContextPtr &top = stack.back();
   if (top->destroyed && top->primary && top->device->primary != nullptr)
-    top = top->device->primary; /* one that is retained again is the same, also for threads that had kept it current */
+    top = top->device->primary; /* retained again, it is the same, also for threads that had it current */
   return top;
 }
 
@@ -168,7 +140,7 @@ CUresult need_context(ContextPtr &out) {
   return result;
 }
 
-/* One that may be made current: also one that has ended, as whoever restores what was current does. Its use fails. */
+/* Finds a context to make current. A destroyed one is found, too, by code that restores it. Its use fails. */
 CUresult find_any_context(CUcontext handle, ContextPtr &out) {
   out = state().green_contexts.find(value_of(handle)); /* by either of its handles */
   if (out != nullptr)
@@ -219,7 +191,7 @@ ContextPtr new_context(Device &device, unsigned flags, bool primary) {
   return context;
 }
 
-/* What of a primary context the driver crashes on when it is used later. */
+/* Marks the handles that the driver crashes on after the primary context was destroyed. */
 void lose_contents(const ContextPtr &context) {
   State &s = state();
   for (const StreamPtr &stream : context->streams)
@@ -227,14 +199,10 @@ void lose_contents(const ContextPtr &context) {
   for (const auto &event : s.events.all())
     if (event->context.lock() == context)
       s.lost[event->handle] = nullptr;
-  for (const ExecPtr &exec : s.graph_execs.all())
-    if (exec->context.lock() == context) {
-      s.lost[exec->handle] = exec;
-      s.graph_execs.remove(exec->handle);
-    }
+  lose_graph_execs(context);
 }
 
-/* Takes all that was made in it along, as the driver does. */
+/* Destroys everything that was created in the context, as the driver does. */
 void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock) {
   State &s = state();
   auto is_done = [](const UnitPtr &unit) { return unit == nullptr || unit->done; };
@@ -245,7 +213,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
     for (const UnitPtr &unit : units)
       s.executor.wait(lock, unit);
   if (context->destroyed)
-    return; /* by another thread, while the lock was given up */
+    return; /* destroyed by another thread while the lock was released */
   context->destroyed = true;
   const char *by = "cudasim_reset_device";
   if (Call::active()) {
@@ -286,7 +254,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   context->placements.clear();
   context->map = nullptr;
   if (s.contexts.find(context->handle) != context)
-    return; /* the next primary context has it already */
+    return; /* the next primary context has this handle already */
   s.ended_contexts[context->handle] = context;
   s.contexts.remove(context->handle, !context->primary);
 }
@@ -334,7 +302,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
   Device *device = nullptr;
   if (CUresult result = find_device(dev, device))
     return result;
-  if (!good_flags(flags) || (flags & CU_CTX_MAP_HOST) != 0)
+  if (!are_context_flags(flags) || (flags & CU_CTX_MAP_HOST) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   device->primary_flags = flags;
   if (device->primary != nullptr)
@@ -453,26 +421,6 @@ CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxGetFlags(unsigned int *flags) {
-  ContextPtr context = current_context();
-  if (context == nullptr)
-    return CUDA_ERROR_INVALID_CONTEXT;
-  if (flags == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *flags = home_of(context)->primary ? context->flags | CU_CTX_MAP_HOST : context->flags;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSetFlags(unsigned int flags) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (!good_flags(flags))
-    return CUDA_ERROR_INVALID_VALUE;
-  context->flags = (flags & ~static_cast<unsigned>(CU_CTX_MAP_HOST)) | (context->flags & CU_CTX_MAP_HOST);
-  return CUDA_SUCCESS;
-}
-
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   ContextPtr context = current_context();
   if (ctxId == nullptr)
@@ -506,66 +454,6 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   return synchronize(context);
 }
 
-CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pvalue == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (limit == CU_LIMIT_SHMEM_SIZE)
-    *pvalue =
-        static_cast<size_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, *context->device));
-  else if (limit == CU_LIMIT_CIG_ENABLED)
-    *pvalue = 0;
-  else if (size_t *value = limit_of(*context, limit))
-    *pvalue = *value;
-  else
-    return is_limit(limit) ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED)
-    return CUDA_ERROR_NOT_PERMITTED;
-  size_t *field = limit_of(*context, limit);
-  if (field == nullptr)
-    return is_limit(limit) ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_ERROR_INVALID_VALUE;
-  switch (limit) {
-  case CU_LIMIT_STACK_SIZE:
-    if (value > most_stack)
-      return CUDA_ERROR_INVALID_VALUE;
-    value = round_up(value, 16);
-    break;
-  case CU_LIMIT_PRINTF_FIFO_SIZE:
-    value = round_up(std::max(value, size_t{512} << 10), 256);
-    break;
-  case CU_LIMIT_MALLOC_HEAP_SIZE:
-    value = std::max(value, size_t{4} << 20);
-    break;
-  case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
-    value = std::max(value, size_t{32});
-    break;
-  case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
-    if (value > 128)
-      return CUDA_ERROR_INVALID_VALUE;
-    break;
-  case CU_LIMIT_PERSISTING_L2_CACHE_SIZE: {
-    CUdevice_attribute most = CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE;
-    if (value > static_cast<size_t>(device_attribute(most, *context->device)))
-      return CUDA_ERROR_INVALID_VALUE;
-    value = round_up(value, 3932160); /* it is set aside by ways of the cache */
-    break;
-  }
-  default:
-    break;
-  }
-  *field = value;
-  return CUDA_SUCCESS;
-}
-
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   ContextPtr context = current_context();
   if (version == nullptr)
@@ -579,61 +467,6 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *version = api_version;
   return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (leastPriority != nullptr)
-    *leastPriority = 0;
-  if (greatestPriority != nullptr)
-    *greatestPriority = -5;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pconfig == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pconfig = context->cache;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
-    return CUDA_ERROR_INVALID_VALUE;
-  context->cache = config;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pConfig == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE || config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
-             ? CUDA_ERROR_INVALID_VALUE
-             : CUDA_SUCCESS;
-}
-
-CUresult cuCtxResetPersistingL2Cache(void) {
-  ContextPtr context;
-  return need_context(context);
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-/* What differs between compute capabilities and matters for launches; the rest is as on an H200. */
+/* Properties that differ between compute capabilities and matter for launches. The rest is as on an H200. */
 struct Architecture {
   int capability, threads, blocks, shared, optin_shared;
 };
@@ -98,7 +98,7 @@ void device_uuid(int number, char *out) {
   out[15] = static_cast<char>(number);
 }
 
-/* As nvidia-smi writes it. */
+/* The UUID in the format of nvidia-smi. */
 std::string uuid_text(int number) {
   char bytes[16], digits[3];
   device_uuid(number, bytes);
@@ -123,15 +123,15 @@ int named_device(const std::string &entry) {
   for (int number = 0; number < config().devices; number++)
     if (uuid_text(number).rfind(entry, 0) == 0) {
       if (found >= 0)
-        return -1; /* it could be either */
+        return -1; /* ambiguous */
       found = number;
     }
   return found;
 }
 
 /*
- * The devices of this process, in its order: all, or what CUDA_VISIBLE_DEVICES lists, up to the first entry that names
- * none. A list that begins with UUIDs goes on with them; one that repeats a device is refused.
+ * Finds the devices of this process, in its order: all, or those of CUDA_VISIBLE_DEVICES up to the first invalid entry.
+ * A list that begins with UUIDs must continue with UUIDs. A list with a device twice is refused.
  */
 CUresult find_visible_devices(std::vector<int> &numbers) {
   const char *list = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -159,7 +159,7 @@ CUresult start() {
   std::vector<int> numbers;
   if (CUresult result = find_visible_devices(numbers))
     return result;
-  /* Eight times the memory: addresses of what was freed are not used again for long. */
+  /* Eight times the memory, because freed addresses are reused late. */
   uint64_t memory = config().memory * numbers.size();
   if (!s.arena.open(memory > UINT64_MAX / 8 ? UINT64_MAX : memory * 8))
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -255,7 +255,7 @@ CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_device(dev, device))
     return result;
-  return CUDA_ERROR_NOT_SUPPORTED; /* Windows has them */
+  return CUDA_ERROR_NOT_SUPPORTED; /* on Windows alone */
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {

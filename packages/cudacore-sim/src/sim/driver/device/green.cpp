@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Green contexts: how they come and go, what they have, and events that stand for all of their work. */
+/* Green contexts: creation, destruction, resources, and events for all of their work. */
 #include "sim/driver/device/green.h"
 
 #include "sim/control/report.h"
-#include "sim/driver/graph/capture.h"
+#include "sim/driver/base/capture_rules.h"
 
 #include <algorithm>
 
@@ -33,12 +33,12 @@ DeviceShare share_of(const Context &context) {
   return context.share != nullptr ? *context.share : DeviceShare{all_multiprocessors(*context.device), all_queues()};
 }
 
-/* A capture in one of its streams ends there. */
+/* Captures of its streams are invalidated. */
 CUresult check_green_capture(const ContextPtr &green) {
   CUresult result = CUDA_SUCCESS;
   for (const StreamPtr &stream : green->streams)
     if (stream->capture != nullptr) {
-      invalidate(*stream->capture->capture);
+      invalidate_capture(*stream);
       result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
   return result;
@@ -62,7 +62,7 @@ void destroy_green(const ContextPtr &green, std::unique_lock<std::mutex> &lock) 
     for (const UnitPtr &unit : units)
       s.executor.wait(lock, unit);
   if (green->destroyed)
-    return; /* by another thread, while the lock was given up */
+    return; /* destroyed by another thread while the lock was released */
   green->destroyed = true;
   green->home->greens.erase(green);
   s.ended_contexts[green->handle] = green;
@@ -75,7 +75,7 @@ namespace api {
 CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
   Device *device = nullptr;
   DeviceShare share;
-  bool needs_stream = !is_13_1(); /* CU_GREEN_CTX_DEFAULT_STREAM had to be asked for */
+  bool needs_stream = !is_13_1(); /* CU_GREEN_CTX_DEFAULT_STREAM was required */
   if (phCtx == nullptr || (flags & ~static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM)) != 0 ||
       (flags == 0 && needs_stream))
     return CUDA_ERROR_INVALID_VALUE;
@@ -193,7 +193,7 @@ CUresult cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent) {
   if (CUresult result = check_green_capture(green))
     return result;
   if (event->captured != nullptr) {
-    invalidate(*event->captured->capture);
+    invalidate_capture(*event);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   wait_in_context(*green, *event);

@@ -3,8 +3,8 @@
 #define CUDACORE_SIM_DRIVER_DEVICE_GREEN_H
 
 /*
- * Green contexts. One has a part of a device's multiprocessors, and streams of its own; everything else that is made in
- * it is the primary context's.
+ * Green contexts. A green context has some multiprocessors of a device, and streams of its own. Everything else that is
+ * created in it belongs to the primary context.
  */
 
 #include "sim/driver/base/state.h"
@@ -13,25 +13,25 @@
 
 namespace sim {
 
-constexpr size_t most_multiprocessors = 512;
-using Multiprocessors = std::bitset<most_multiprocessors>;
+constexpr size_t max_multiprocessors = 512;
+using Multiprocessors = std::bitset<max_multiprocessors>;
 
-/* What the driver keeps in a CUdevResource beside what the program may read: which multiprocessors are meant. */
+/* The multiprocessors of a CUdevResource, which the driver stores in its opaque bytes. */
 struct SmSet {
   const Device *device = nullptr;
   Multiprocessors members;
-  unsigned alignment = 0, least = 0; /* co-scheduled together, and the smallest part */
+  unsigned alignment = 0, least = 0; /* number that is co-scheduled, and minimum of a part */
   unsigned flags = 0;                /* CUdevSmResourceGroup_flags */
-  uint32_t split = 0;                /* the call that made it; 0: it was asked for, and not split off */
+  uint32_t split = 0;                /* the call that split it off; 0: it was queried */
   bool may_be_split = true;
 };
 
 struct WorkQueues {
-  unsigned limit = 0; /* 0: it was not said */
+  unsigned limit = 0; /* 0: not given */
   CUdevWorkqueueConfigScope scope = CU_WORKQUEUE_SCOPE_DEVICE_CTX;
 };
 
-/* What a descriptor has together, and the green context that is made of it. */
+/* The resources of a descriptor, and of the green context that is created from it. */
 struct DeviceShare {
   SmSet sms;
   WorkQueues queues;
@@ -39,7 +39,7 @@ struct DeviceShare {
 
 SmSet all_multiprocessors(const Device &device);
 WorkQueues all_queues();
-/* Whether the driver is of CUDA 13.1 or later: it has work queues, and tells and takes all of CUdevSmResource. */
+/* Whether the driver is of CUDA 13.1 or later, which has work queues, and all members of CUdevSmResource. */
 bool is_13_1();
 CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResource *out);
 CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare &out); /* null: all of the device */
@@ -47,7 +47,7 @@ CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare 
 /* The multiprocessors that work of a stream runs on. */
 unsigned multiprocessors_of(const Stream &stream);
 
-/* Ends a green context, whose streams are detached. */
+/* Destroys a green context. Its streams stay, detached. */
 void destroy_green(const ContextPtr &green, std::unique_lock<std::mutex> &lock);
 
 } // namespace sim

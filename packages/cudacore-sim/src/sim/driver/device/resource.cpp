@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources of devices: multiprocessors, how they are split, and work queues. */
+/* Resources of devices: multiprocessors and their splits, and work queues. */
 #include "sim/driver/device/green.h"
 
 #include <cstdlib>
@@ -11,24 +11,24 @@ namespace {
 constexpr uint32_t mark = 0x5EED5A1D;
 constexpr uint64_t first_descriptor = uint64_t{0x5D} << 40;
 
-/* In the bytes of a CUdevResource that programs leave alone: it can be copied, and is worth the same. */
+/* The opaque bytes of a CUdevResource, which programs can copy. */
 struct Hidden {
   uint32_t mark, split;
   int32_t device;
   uint32_t may_be_split, alignment, least;
-  std::array<uint8_t, most_multiprocessors / 8> members;
+  std::array<uint8_t, max_multiprocessors / 8> members;
 };
 static_assert(sizeof(Hidden) <= sizeof(CUdevResource::_internal_padding));
 
-std::deque<DeviceShare> &descriptors() { /* for the life of the process, as the driver has them */
+std::deque<DeviceShare> &descriptors() { /* never destroyed, as in the driver */
   static auto *const made = new std::deque<DeviceShare>;
   return *made;
 }
 
-/* What comes of a split says its alignment to those drivers alone that take what it says. */
+/* Writes a resource. Results of a split give their alignment only to drivers of 13.1 and later. */
 void write(const SmSet &set, CUdevResource &out, bool says_alignment = is_13_1()) {
   Hidden hidden{mark, set.split, set.device->ordinal, set.may_be_split, set.alignment, set.least, {}};
-  for (size_t i = 0; i < most_multiprocessors; i++)
+  for (size_t i = 0; i < max_multiprocessors; i++)
     if (set.members[i])
       hidden.members[i / 8] |= static_cast<uint8_t>(1u << i % 8);
   out = {};
@@ -54,15 +54,15 @@ CUresult read(const CUdevResource *resource, SmSet &out) {
   if (hidden.mark != mark || find_device(hidden.device, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   out = {device, {}, hidden.alignment, hidden.least, resource->sm.flags, hidden.split, hidden.may_be_split != 0};
-  for (size_t i = 0; i < most_multiprocessors; i++)
+  for (size_t i = 0; i < max_multiprocessors; i++)
     out.members[i] = (hidden.members[i / 8] >> i % 8 & 1) != 0;
   return resource->sm.smCount == out.members.count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Takes so many of them, the first ones. */
+/* Takes the first `count` of them. */
 Multiprocessors take(Multiprocessors &from, unsigned count) {
   Multiprocessors taken;
-  for (size_t i = 0; i < most_multiprocessors && count > 0; i++)
+  for (size_t i = 0; i < max_multiprocessors && count > 0; i++)
     if (from[i]) {
       taken.set(i);
       from.reset(i);
@@ -75,7 +75,7 @@ void write_rest(const SmSet &input, const Multiprocessors &left, uint32_t split,
                 CUdevResource *out) {
   if (out == nullptr)
     return;
-  SmSet rest{input.device, left, 2, 2, 0, split, may_be_split}; /* it has no structure */
+  SmSet rest{input.device, left, 2, 2, 0, split, may_be_split}; /* of any alignment */
   if (left.any())
     write(rest, *out);
   else
@@ -87,8 +87,8 @@ uint32_t next_split() {
   return ++last;
 }
 
-/* How large the groups of cuDevSmResourceSplitByCount are. Eight are enough for the largest cluster of an H200; flags
- * that there are not are not looked at. */
+/* The size of the groups of cuDevSmResourceSplitByCount. Eight are enough for the largest cluster of an H200.
+   Unknown flags are ignored. */
 CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet &group, unsigned &size) {
   bool is_fine = (flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING) != 0;
   bool for_clusters = (flags & CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE) != 0;
@@ -101,19 +101,19 @@ CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet 
   if (is_fine)
     group.alignment = group.least = 2;
   size = std::max((wanted + group.alignment - 1) / group.alignment * group.alignment, group.least);
-  size = std::min(size, count); /* one group of all, where rounding asks for more than there are */
+  size = std::min(size, count); /* one group of all, if rounding exceeds them */
   return CUDA_SUCCESS;
 }
 
-/* How many a group of cuDevSmResourceSplit gets of those that are left. */
+/* The number of multiprocessors of a group of cuDevSmResourceSplit, from those that are left. */
 CUresult count_group(const SmSet &input, size_t left, const CU_DEV_SM_RESOURCE_GROUP_PARAMS &params, unsigned &out,
                      unsigned &together) {
   bool fills = (params.flags & CU_DEV_SM_RESOURCE_GROUP_BACKFILL) != 0;
-  unsigned most_together = config().compute_major >= 9 ? 32 : 2;
+  unsigned max_together = config().compute_major >= 9 ? 32 : 2;
   together = params.coscheduledSmCount != 0 ? params.coscheduledSmCount : all_multiprocessors(*input.device).alignment;
   unsigned preferred = params.preferredCoscheduledSmCount;
   if ((params.flags & ~static_cast<unsigned>(CU_DEV_SM_RESOURCE_GROUP_BACKFILL)) != 0 || together % 2 != 0 ||
-      together > most_together || (preferred != 0 && preferred % together != 0))
+      together > max_together || (preferred != 0 && preferred % together != 0))
     return CUDA_ERROR_INVALID_VALUE;
   for (unsigned reserved : params.reserved)
     if (reserved != 0)
@@ -162,7 +162,7 @@ CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResourc
     write(set, *out, true);
     return CUDA_SUCCESS;
   }
-  bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* that there is: it can be told, and not be used */
+  bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* it exists: it can be queried, but not used */
   if (!is_13_1() || (type != CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && !is_queue))
     return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   *out = {};
@@ -274,7 +274,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
     SmSet set;
     if (CUresult result = read(&resource, set))
       return result;
-    /* Before that, the numbers are added up, and what is together is chosen anew. */
+    /* Before 13.1, only the numbers count: they are added up, and multiprocessors are chosen anew. */
     if (!is_13_1() && sets != 0 && device == set.device) {
       size_t count = share.sms.members.count() + set.members.count();
       set.members |= share.sms.members;

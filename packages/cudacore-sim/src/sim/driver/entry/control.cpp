@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of the control interface that looks at the driver's objects. */
+/* The part of the control interface that accesses the driver's objects. */
 #include "sim/driver/graph/exec.h"
 #include "sim/driver/device/green.h"
 #include "sim/control/config.h"
@@ -20,7 +20,7 @@ constexpr const char *kind_names[CUDASIM_KIND_COUNT] = {
     "physical_memory", "address_range", "library", "module", "graph",         "graph_exec",  "user_object",
 };
 
-/* The state's lock, unless this thread holds it already: at a fault the debugger may ask, too. */
+/* Holds the state's lock, unless this thread does already: a debugger may call these functions at a fault. */
 class Access {
 public:
   Access() : guard(state().mutex, std::defer_lock) {
@@ -45,10 +45,10 @@ int kind_of(const Allocation &allocation) {
   case Allocation::Kind::mapped:
     break;
   }
-  return -1; /* a mapping lives with its range */
+  return -1; /* a mapping does not count: its address range does */
 }
 
-/* Calls found(kind, text) for every live object; the text is made only where it is asked for. */
+/* Calls found(kind, text) for every live object. `text` is a function, called only where it is needed. */
 template <class Found> void for_each_live(Found found) {
   State &s = state();
   for (const auto &context : s.contexts.all())
@@ -196,7 +196,7 @@ int cudasim_clear_errors(void) {
   s.executor.settle(lock);
   for (const ContextPtr &context : s.contexts.all())
     if (context->error != CUDA_SUCCESS)
-      for (const UnitPtr &unit : outstanding(*context)) /* is skipped, also what waits for a value */
+      for (const UnitPtr &unit : outstanding(*context)) /* skipped work, including units that wait for a value */
         s.executor.wait(lock, unit);
   for (const ContextPtr &context : s.contexts.all())
     context->error = CUDA_SUCCESS;
@@ -212,7 +212,7 @@ void cudasim_reset_device(void) {
   State &s = state();
   std::unique_lock<std::mutex> lock(s.mutex);
   s.executor.wait_all(lock);
-  forget_all_touches();
+  forget_all_accesses();
   for (const auto &exec : s.graph_execs.all())
     s.graph_execs.remove(exec->handle);
   s.lost.clear();
@@ -231,7 +231,7 @@ void cudasim_reset_device(void) {
   for (const ContextPtr &context : s.contexts.all())
     context->home != nullptr ? destroy_green(context, lock) : destroy_context(context, lock);
   for (const StreamPtr &stream : s.streams.all())
-    s.streams.remove(stream->handle); /* of green contexts that have gone */
+    s.streams.remove(stream->handle); /* of destroyed green contexts */
   for (const AllocationPtr &allocation : s.memory.all()) {
     if (allocation->pool != nullptr && !allocation->freed)
       allocation->pool->used -= allocation->size;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exported symbols, and an answer for every entry point that nothing else defines. */
+/* Exports the symbols, and defines every entry point weakly. */
 #include "sim/driver/base/call.h"
 
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 namespace sim {
-/* Not static: an overriding definition must take its place. */
+/* Not static, so that the definition of a simulated function takes their place. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 namespace api {
-#define SIM_FUNCTION(symbol, base, parameters, arguments)                                                              \
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments)                                                       \
   __attribute__((weak)) CUresult symbol parameters { return unsupported(Entry::symbol); }
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments)
 #define SIM_VERSION(name, version, symbol, per_thread)
@@ -22,7 +22,7 @@ namespace api {
 
 const char *symbol_of(Entry entry) {
   static const char *const names[] = {
-#define SIM_FUNCTION(symbol, base, parameters, arguments) #symbol,
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments) #symbol,
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments) #symbol,
 #define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
@@ -36,7 +36,7 @@ const char *symbol_of(Entry entry) {
 const char *base_name_of(Entry entry) {
   /* A per-thread symbol comes after the plain one, with which it shares the name. */
   static const char *const names[] = {
-#define SIM_FUNCTION(symbol, base, parameters, arguments) #base,
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments) #base,
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments) nullptr,
 #define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"
@@ -48,10 +48,41 @@ const char *base_name_of(Entry entry) {
   return names[index] != nullptr ? names[index] : names[index - 1];
 }
 
+namespace {
+
+constexpr uint8_t find_flags(Entry entry) {
+  switch (entry) {
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments)                                                       \
+  case Entry::symbol:                                                                                                  \
+    return flags;
+#define SIM_PER_THREAD(symbol, plain, parameters, arguments)                                                           \
+  case Entry::symbol:                                                                                                  \
+    return find_flags(Entry::plain);
+#define SIM_VERSION(name, version, symbol, per_thread)
+#include "sim/driver/base/entry_points.inc"
+#undef SIM_FUNCTION
+#undef SIM_PER_THREAD
+#undef SIM_VERSION
+  default:
+    return none;
+  }
+}
+
+constexpr std::array<uint8_t, entry_count> find_all_flags() {
+  std::array<uint8_t, entry_count> flags{};
+  for (size_t i = 0; i < entry_count; i++)
+    flags[i] = find_flags(static_cast<Entry>(i));
+  return flags;
+}
+
+} // namespace
+
+constexpr std::array<uint8_t, entry_count> entry_flags = find_all_flags();
+
 } // namespace sim
 
 extern "C" {
-#define SIM_FUNCTION(symbol, base, parameters, arguments)                                                              \
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments)                                                       \
   SIM_EXPORT CUresult CUDAAPI symbol parameters {                                                                      \
     return sim::enter(sim::Entry::symbol, false, [&] { return sim::api::symbol arguments; });                          \
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuGetProcAddress: the newest version of a function that is not newer than what the caller was written for. */
-#include "sim/driver/base/journal.h"
+/* cuGetProcAddress: finds the newest version of a function that the caller knows. */
+#include "sim/driver/entry/journal.h"
 #include "sim/driver/base/state.h"
 
 #include <string_view>
@@ -16,15 +16,15 @@ struct Version {
   bool per_thread;
 };
 
-/* Functions with a per-thread default stream came with CUDA 7.0, also of those that are older. */
+/* Per-thread variants came with CUDA 7.0, also those of older functions. */
 constexpr int per_thread_since = 7000;
 
-/* What cuGetProcAddress looks at; filled at its first use, versions in ascending order as in the table. */
+/* The versions by name, in ascending order as in the table. Filled at the first use. */
 using Table = std::unordered_map<std::string_view, std::vector<Version>>;
 const Table &table() {
   static const Table *const instance = [] {
     static const Version rows[] = {
-#define SIM_FUNCTION(symbol, base, parameters, arguments)
+#define SIM_FUNCTION(symbol, base, flags, parameters, arguments)
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments)
 #define SIM_VERSION(name, version, symbol, per_thread)                                                                 \
   {#name, (per_thread) && (version) < per_thread_since ? per_thread_since : (version),                                 \
@@ -42,7 +42,7 @@ const Table &table() {
   return *instance;
 }
 
-/* The newest version that `wanted` may have; null where there is none, and then whether the name is known at all. */
+/* Returns the newest version up to `wanted`, or null. `known`: whether the name exists at all. */
 void *resolve(const char *name, int wanted, bool per_thread, bool &known) {
   known = false;
   auto found = table().find(name);

@@ -217,6 +217,10 @@ CUresult update(CUstream handle, const CUgraphNode *nodes, const CUgraphEdgeData
 
 void invalidate(Capture &capture) { capture.is_valid = false; }
 
+void invalidate_capture(const Stream &stream) { invalidate(*stream.capture->capture); }
+
+void invalidate_capture(const Event &event) { invalidate(*event.captured->capture); }
+
 NodePtr capture_node(const StreamPtr &stream, CUgraphNodeType type, ParamsPtr params, bool programmatic) {
   StreamCapture &part = *stream->capture;
   std::vector<Edge> before;

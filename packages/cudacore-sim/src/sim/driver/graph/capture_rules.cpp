@@ -7,46 +7,6 @@ namespace {
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* Calls that act at once where a program may mean them to be captured, as a GPU has answered. Those that look at an
-   event or a stream ask check_unsafe() themselves. */
-bool is_unsafe(Entry entry) {
-  switch (entry) {
-  case Entry::cuCtxSetLimit:
-  case Entry::cuGraphExecDestroy:
-  case Entry::cuGraphInstantiate:
-  case Entry::cuGraphInstantiate_v2:
-  case Entry::cuGraphInstantiateWithFlags:
-  case Entry::cuGraphInstantiateWithParams:
-  case Entry::cuGraphInstantiateWithParams_ptsz:
-  case Entry::cuLibraryUnload:
-  case Entry::cuMemAlloc_v2:
-  case Entry::cuMemAllocHost_v2:
-  case Entry::cuMemAllocManaged:
-  case Entry::cuMemAllocPitch_v2:
-  case Entry::cuMemFree_v2:
-  case Entry::cuMemFreeHost:
-  case Entry::cuMemHostAlloc:
-  case Entry::cuMemHostRegister_v2:
-  case Entry::cuMemHostUnregister:
-  case Entry::cuMemPoolCreate:
-  case Entry::cuMemPoolDestroy:
-  case Entry::cuMemPoolExportPointer:
-  case Entry::cuMemPoolExportToShareableHandle:
-  case Entry::cuMemPoolGetAccess:
-  case Entry::cuMemPoolGetAttribute:
-  case Entry::cuMemPoolImportFromShareableHandle:
-  case Entry::cuMemPoolImportPointer:
-  case Entry::cuMemPoolSetAccess:
-  case Entry::cuMemPoolSetAttribute:
-  case Entry::cuMemPoolTrimTo:
-  case Entry::cuModuleUnload:
-  case Entry::cuPointerSetAttribute:
-    return true;
-  default:
-    return false;
-  }
-}
-
 /* Whether a capture keeps this thread from unsafe calls. */
 bool prohibits(const Capture &capture) {
   bool is_own = capture.thread == this_thread();
@@ -56,7 +16,7 @@ bool prohibits(const Capture &capture) {
 }
 
 CUresult refuse(const StreamPtr &stream, CUresult code) {
-  invalidate(*stream->capture->capture);
+  invalidate_capture(*stream);
   return code;
 }
 
@@ -72,10 +32,6 @@ CUresult check_unsafe() {
       is_prohibited = true;
     }
   return is_prohibited ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
-}
-
-CUresult check_unsafe(Entry entry) {
-  return state().captures.empty() || !is_unsafe(entry) ? CUDA_SUCCESS : check_unsafe();
 }
 
 CUresult check_legacy(const StreamPtr &stream, bool invalidates) {

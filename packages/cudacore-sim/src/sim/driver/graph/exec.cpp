@@ -5,7 +5,6 @@
 #include "sim/control/report.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace sim {
 namespace {
@@ -29,36 +28,6 @@ struct Refusal {
   }
 };
 
-bool may_be_in_body(CUgraphNodeType type) {
-  switch (static_cast<int>(type)) {
-  case CU_GRAPH_NODE_TYPE_KERNEL:
-  case CU_GRAPH_NODE_TYPE_EMPTY:
-  case CU_GRAPH_NODE_TYPE_GRAPH:
-  case CU_GRAPH_NODE_TYPE_MEMSET:
-  case CU_GRAPH_NODE_TYPE_MEMCPY:
-  case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-    return true;
-  default:
-    return false;
-  }
-}
-
-bool may_be_launched_by_device(CUgraphNodeType type) {
-  return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET ||
-         type == CU_GRAPH_NODE_TYPE_GRAPH;
-}
-
-/* Memory of copies and fills has to be there still. */
-CUresult check_memory(const GraphNode &node) {
-  if (const auto *copy = std::get_if<MemcpyParams>(node.params.get()))
-    return copy->context == nullptr ? CUDA_ERROR_INVALID_CONTEXT
-                                    : check_copy_node(*copy->context, copy->to, copy->from, copy->shape);
-  if (const auto *fill = std::get_if<MemsetParams>(node.params.get()))
-    return fill->context == nullptr ? CUDA_ERROR_INVALID_CONTEXT
-                                    : check_fill_node(*fill->context, fill->to, fill->shape, fill->fields.elementSize);
-  return CUDA_SUCCESS;
-}
-
 /* Whether the graph cannot be instantiated; recursive. */
 bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) {
   std::vector<const GraphNode *> order;
@@ -69,31 +38,20 @@ bool is_refused(const Graph &graph, uint64_t flags, bool in_body, Refusal &why) 
     return why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, in_cycle->second.get());
   }
   for (const GraphNode *node : order) {
+    const NodeType &type = *find_node_type(node->type);
     bool on_device = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) != 0;
-    if ((in_body && !may_be_in_body(node->type)) || (on_device && !may_be_launched_by_device(node->type)))
+    if ((in_body && !type.may_be_in_body) || (on_device && !type.may_be_launched_by_device))
       return why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED, node);
-    if (node->type == CU_GRAPH_NODE_TYPE_KERNEL) {
-      const KernelParams &kernel = as<KernelParams>(node->params);
-      LaunchRequest request;
-      CUresult result = check_code(kernel.what);
-      if (result == CUDA_SUCCESS)
-        result = check_kernel(kernel, request);
-      if (result != CUDA_SUCCESS)
-        return why.is(result, CUDA_GRAPH_INSTANTIATE_ERROR, node);
-    } else if (CUresult result = check_memory(*node)) {
+    if (CUresult result = node->params->check_instance())
       return why.is(result, CUDA_GRAPH_INSTANTIATE_ERROR, node);
-    } else if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
-      if (is_refused(*as<ChildParams>(node->params).graph, flags, in_body, why))
-        return true;
-    } else if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-      for (const GraphPtr &body : as<ConditionalParams>(node->params).bodies) {
-        if (body->lost) {
-          report("a graph was instantiated with a body that a failed capture had destroyed: here the driver crashes");
-          return why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node);
-        }
-        if (is_refused(*body, flags, true, why))
-          return true;
+    bool is_conditional = node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    for (const GraphPtr &part : node->params->graphs()) {
+      if (is_conditional && part->lost) {
+        report("a graph was instantiated with a body that a failed capture had destroyed: here the driver crashes");
+        return why.is(CUDA_ERROR_INVALID_VALUE, CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE, node);
       }
+      if (is_refused(*part, flags, in_body || is_conditional, why))
+        return true;
     }
   }
   return false;
@@ -112,10 +70,7 @@ void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::
   for (size_t i = 0; i < graph.nodes.size(); i++) {
     const ExecNode &node = graph.nodes[i];
     exec.places[node.source] = {path, i};
-    if (node.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-      exec.allocations.push_back(as<AllocParams>(node.params).memory);
-    if (node.type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-      exec.frees.push_back(as<FreeParams>(node.params).memory);
+    node.params->list_memory(exec);
     for (size_t part = 0; part < node.parts.size(); part++) {
       auto inner = path;
       inner.emplace_back(i, part);
@@ -126,13 +81,9 @@ void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::
 
 void add_references(References &to, const Graph &graph) {
   to.add(graph.references);
-  for (const auto &[id, node] : graph.nodes) {
-    if (const auto *child = std::get_if<ChildParams>(node->params.get()))
-      add_references(to, *child->graph);
-    if (const auto *conditional = std::get_if<ConditionalParams>(node->params.get()))
-      for (const GraphPtr &body : conditional->bodies)
-        add_references(to, *body);
-  }
+  for (const auto &[id, node] : graph.nodes)
+    for (const GraphPtr &part : node->params->graphs())
+      add_references(to, *part);
 }
 
 CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &why) {
@@ -187,60 +138,20 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
   return CUDA_SUCCESS;
 }
 
-/* A node of an executable graph, of a type. */
-CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node) {
-  if (CUresult result = find_exec(exec_handle, exec))
-    return result;
-  NodePtr source; /* it must be there still */
-  if (CUresult result = find_node(node_handle, source))
-    return result;
-  node = sim::find_exec_node(*exec, node_handle);
-  return node != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-template <class Read> CUresult change(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeType type, Read read) {
-  ExecPtr exec;
-  ExecNode *node = nullptr;
-  ParamsPtr params;
-  if (CUresult result = find_exec_node(exec_handle, handle, exec, node))
-    return result;
-  if (node->type != type)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read(*node, params))
-    return result;
-  if (check_change(*exec, *node, params) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
-    return CUDA_ERROR_INVALID_VALUE;
-  node->params = std::move(params);
-  return CUDA_SUCCESS;
-}
-
-CUresult change_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *from) {
-  return change(exec, node, CU_GRAPH_NODE_TYPE_KERNEL, [&](const ExecNode &old, ParamsPtr &params) {
-    return from == nullptr ? CUDA_ERROR_INVALID_VALUE : read_kernel(*from, &as<KernelParams>(old.params), params);
-  });
-}
-
-CUresult change_child(CUgraphExec exec_handle, CUgraphNode handle, CUgraph graph_handle) {
-  ExecPtr exec;
-  ExecNode *node = nullptr;
-  GraphPtr graph;
-  if (CUresult result = find_exec_node(exec_handle, handle, exec, node))
-    return result;
-  if (CUresult result = find_graph(graph_handle, graph))
-    return result;
-  if (node->type != CU_GRAPH_NODE_TYPE_GRAPH)
-    return CUDA_ERROR_INVALID_VALUE;
-  CUgraphExecUpdateResultInfo info{};
-  if (CUresult result = update_exec_graph(*exec, node->parts[0], *graph, info))
-    return result;
-  auto references = std::make_shared<References>(*exec->references);
-  add_references(*references, *graph);
-  exec->references = references;
-  return CUDA_SUCCESS;
-}
-
-bool can_be_disabled(CUgraphNodeType type) {
-  return type == CU_GRAPH_NODE_TYPE_KERNEL || type == CU_GRAPH_NODE_TYPE_MEMCPY || type == CU_GRAPH_NODE_TYPE_MEMSET;
+/* A node in graphs that no launch shares; null: the executable graph has none. */
+ExecNode *find_writable(GraphExec &exec, CUgraphNode handle) {
+  auto found = exec.places.find(value_of(handle));
+  if (found == exec.places.end())
+    return nullptr;
+  auto writable = [](std::shared_ptr<ExecGraph> &graph) {
+    if (graph.use_count() > 1)
+      graph = std::make_shared<ExecGraph>(*graph);
+    return graph.get();
+  };
+  ExecGraph *graph = writable(exec.top);
+  for (const auto &[node, part] : found->second.path)
+    graph = writable(graph->nodes[node].parts[part]);
+  return &graph->nodes[found->second.index];
 }
 
 } // namespace
@@ -248,6 +159,15 @@ bool can_be_disabled(CUgraphNodeType type) {
 CUresult find_exec(CUgraphExec handle, ExecPtr &out) {
   CUresult result = find_object(state().graph_execs, Kind::graph_exec, handle, out);
   return result == CUDA_ERROR_INVALID_HANDLE ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+void lose_graph_execs(const ContextPtr &context) {
+  State &s = state();
+  for (const ExecPtr &exec : s.graph_execs.all())
+    if (exec->context.lock() == context) {
+      s.lost[exec->handle] = exec;
+      s.graph_execs.remove(exec->handle);
+    }
 }
 
 std::shared_ptr<References> references_of(const Graph &graph) {
@@ -270,11 +190,8 @@ std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph) {
       copy.before.emplace_back(places[edge.node], edge.data);
     for (const Edge &edge : node->after)
       copy.after.push_back(places[edge.node]);
-    if (const auto *child = std::get_if<ChildParams>(node->params.get()))
-      copy.parts.push_back(make_exec_graph(*child->graph));
-    if (const auto *conditional = std::get_if<ConditionalParams>(node->params.get()))
-      for (const GraphPtr &body : conditional->bodies)
-        copy.parts.push_back(make_exec_graph(*body));
+    for (const GraphPtr &part : node->params->graphs())
+      copy.parts.push_back(make_exec_graph(*part));
     made->nodes.push_back(std::move(copy));
   }
   std::vector<const GraphNode *> order;
@@ -284,19 +201,27 @@ std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph) {
   return made;
 }
 
-ExecNode *find_exec_node(GraphExec &exec, CUgraphNode handle) {
-  auto found = exec.places.find(value_of(handle));
-  if (found == exec.places.end())
-    return nullptr;
-  auto writable = [](std::shared_ptr<ExecGraph> &graph) {
-    if (graph.use_count() > 1)
-      graph = std::make_shared<ExecGraph>(*graph);
-    return graph.get();
-  };
-  ExecGraph *graph = writable(exec.top);
-  for (const auto &[node, part] : found->second.path)
-    graph = writable(graph->nodes[node].parts[part]);
-  return &graph->nodes[found->second.index];
+CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node) {
+  if (CUresult result = find_exec(exec_handle, exec))
+    return result;
+  NodePtr source; /* it must be there still */
+  if (CUresult result = find_node(node_handle, source))
+    return result;
+  node = find_writable(*exec, node_handle);
+  return node != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult replace_params(const GraphExec &exec, ExecNode &node, ParamsPtr params) {
+  if (node.params->check_change(exec, *params) != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  node.params = std::move(params);
+  return CUDA_SUCCESS;
+}
+
+void add_references_of(GraphExec &exec, const Graph &graph) {
+  auto references = std::make_shared<References>(*exec.references);
+  add_references(*references, graph);
+  exec.references = references;
 }
 
 namespace api {
@@ -367,100 +292,6 @@ CUresult cuGraphExecGetId(CUgraphExec hGraphExec, unsigned int *graphId) {
   if (graphId == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   *graphId = exec->id;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                        const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
-  if (nodeParams == nullptr)
-    return change_kernel(hGraphExec, hNode, nullptr);
-  CUDA_KERNEL_NODE_PARAMS params{};
-  std::memcpy(&params, nodeParams, sizeof *nodeParams);
-  return change_kernel(hGraphExec, hNode, &params);
-}
-
-CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                           const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
-  return change_kernel(hGraphExec, hNode, nodeParams);
-}
-
-CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams,
-                                        CUcontext ctx) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, [&](const ExecNode &, ParamsPtr &params) {
-    return copyParams == nullptr ? CUDA_ERROR_INVALID_VALUE : read_memcpy(*copyParams, ctx, params);
-  });
-}
-
-CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                        const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_MEMSET, [&](const ExecNode &, ParamsPtr &params) {
-    if (memsetParams == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUDA_MEMSET_NODE_PARAMS_v2 fields{};
-    std::memcpy(&fields, memsetParams, sizeof *memsetParams);
-    fields.ctx = ctx;
-    return read_memset(fields, params);
-  });
-}
-
-CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
-                                      const CUDA_HOST_NODE_PARAMS *nodeParams) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_HOST, [&](const ExecNode &, ParamsPtr &params) {
-    if (nodeParams == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    CUDA_HOST_NODE_PARAMS_v2 fields{};
-    fields.fn = nodeParams->fn;
-    fields.userData = nodeParams->userData;
-    return read_host(fields, params);
-  });
-}
-
-CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
-  return change_child(hGraphExec, hNode, childGraph);
-}
-
-CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-                [&](const ExecNode &, ParamsPtr &params) { return read_event(event, params); });
-}
-
-CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
-  return change(hGraphExec, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-                [&](const ExecNode &, ParamsPtr &params) { return read_event(event, params); });
-}
-
-CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
-  if (nodeParams == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (nodeParams->type == CU_GRAPH_NODE_TYPE_GRAPH)
-    return change_child(hGraphExec, hNode, nodeParams->graph.graph);
-  return change(hGraphExec, hNode, nodeParams->type, [&](const ExecNode &old, ParamsPtr &params) {
-    GraphNode like;
-    like.type = old.type;
-    like.params = old.params;
-    return read_params(like, *nodeParams, params);
-  });
-}
-
-CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
-  ExecPtr exec;
-  ExecNode *node = nullptr;
-  if (CUresult result = find_exec_node(hGraphExec, hNode, exec, node))
-    return result;
-  if (!can_be_disabled(node->type))
-    return CUDA_ERROR_INVALID_VALUE;
-  node->enabled = isEnabled != 0;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
-  ExecPtr exec;
-  ExecNode *node = nullptr;
-  if (CUresult result = find_exec_node(hGraphExec, hNode, exec, node))
-    return result;
-  if (!can_be_disabled(node->type) || isEnabled == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  *isEnabled = node->enabled;
   return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,16 @@ namespace sim {
 
 struct ExecGraph;
 
+/* A launch that is under way. The nodes that a condition chooses are submitted while it runs. */
+struct GraphLaunch {
+  ContextPtr context;   /* of the stream */
+  int priority = 0;     /* likewise */
+  bool by_node = false; /* nodes have priorities of their own */
+  std::shared_ptr<const References> references;
+  TracedPtr traced;   /* its beginning; null: no trace is made */
+  OrderedPtr ordered; /* likewise; null: nobody looks at the order */
+};
+
 /* A node as it runs. */
 struct ExecNode {
   uint64_t source = 0; /* the node that it was made of */
@@ -49,14 +59,21 @@ CUresult find_exec(CUgraphExec handle, ExecPtr &out);
 
 CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream);
 
+/* Submits the nodes of a graph, which come after `head`. `leaves`: the units that nothing in the graph waits for. */
+CUresult submit_graph(const LaunchPtr &launch, const std::shared_ptr<ExecGraph> &graph, const UnitPtr &head,
+                      std::vector<UnitPtr> &leaves);
+void submit_unit(const LaunchPtr &launch, const UnitPtr &unit, const std::vector<UnitPtr> &dependencies);
+CUresult submit_empty(const LaunchPtr &launch, const std::vector<UnitPtr> &before, UnitPtr &out);
+
 std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph);
-ExecNode *find_exec_node(GraphExec &exec, CUgraphNode handle); /* to be changed; null: it has none */
+/* A node of an executable graph, to be changed. */
+CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node);
+/* CUDA_ERROR_INVALID_VALUE where the parameters cannot take the place of those that the node has. */
+CUresult replace_params(const GraphExec &exec, ExecNode &node, ParamsPtr params);
 
-/* Those of a graph and of all graphs in it. */
+/* The references of a graph and of all graphs in it. */
 std::shared_ptr<References> references_of(const Graph &graph);
-
-/* Whether a node's parameters may take the place of those that it has in an executable graph. */
-CUgraphExecUpdateResult check_change(const GraphExec &exec, const ExecNode &old, const ParamsPtr &now);
+void add_references_of(GraphExec &exec, const Graph &graph);
 
 CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, const Graph &now,
                            CUgraphExecUpdateResultInfo &info);

@@ -9,32 +9,20 @@
 namespace sim {
 namespace {
 
-/* The graphs in a node. */
-std::vector<GraphPtr> parts_of(const GraphNode &node) {
-  if (node.params == nullptr)
-    return {};
-  if (const auto *child = std::get_if<ChildParams>(node.params.get()))
-    return {child->graph};
-  if (const auto *conditional = std::get_if<ConditionalParams>(node.params.get()))
-    return conditional->bodies;
-  return {};
-}
-
 template <class Found> bool any_node(const Graph &graph, Found found) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto &entry) {
     const GraphNode &node = *entry.second;
     if (found(node))
       return true;
-    std::vector<GraphPtr> parts = parts_of(node);
+    std::vector<GraphPtr> parts = node.params->graphs();
     return std::any_of(parts.begin(), parts.end(), [&](const GraphPtr &part) { return any_node(*part, found); });
   });
 }
 
 void forget_node(const NodePtr &node) {
-  for (const GraphPtr &part : parts_of(*node))
+  for (const GraphPtr &part : node->params->graphs())
     destroy_graph(part);
-  if (const auto *conditional = std::get_if<ConditionalParams>(node->params.get()))
-    conditional->condition->used = false;
+  node->params->release();
   state().graph_nodes.remove(node->handle);
 }
 
@@ -46,12 +34,7 @@ void erase_edge(std::vector<Edge> &edges, const GraphNode *node) {
 
 } // namespace
 
-Graph &Graph::root() {
-  Graph *graph = this;
-  while (graph->owner != nullptr)
-    graph = graph->owner->graph;
-  return *graph;
-}
+Graph &Graph::root() const { return owner != nullptr ? owner->graph->root() : const_cast<Graph &>(*this); }
 
 CUresult find_graph(CUgraph handle, GraphPtr &out) {
   return find_object(state().graphs, Kind::graph, handle, out) == CUDA_SUCCESS ? CUDA_SUCCESS
@@ -105,32 +88,29 @@ NodePtr add_node(Graph &graph, CUgraphNodeType type, ParamsPtr params, const std
   graph.nodes.emplace_hint(graph.nodes.end(), node->id, node);
   for (const Edge &edge : before)
     edge.node->after.push_back({node.get(), edge.data});
-  set_params(*node, std::move(params));
-  if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE)
-    graph.has_memory_nodes = true;
+  if (params != nullptr)
+    set_params(*node, std::move(params));
+  graph.has_memory_nodes |= find_node_type(type)->has_memory;
   return node;
 }
 
 void set_params(GraphNode &node, ParamsPtr params) {
   node.params = std::move(params);
-  for (const GraphPtr &part : parts_of(node))
+  for (const GraphPtr &part : node.params->graphs())
     part->owner = &node;
 }
 
 bool has_memory(const Graph &graph) {
-  return any_node(graph, [](const GraphNode &node) {
-    return node.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node.type == CU_GRAPH_NODE_TYPE_MEM_FREE;
-  });
+  return any_node(graph, [](const GraphNode &node) { return find_node_type(node.type)->has_memory; });
 }
 
 bool has_conditions(const Graph &graph) {
   return any_node(graph, [](const GraphNode &node) { return node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL; });
 }
 
-bool has_lost_kernel(const GraphNode &node) {
-  const auto *kernel = std::get_if<KernelParams>(node.params.get());
-  return kernel != nullptr && kernel->what.context->primary && kernel->what.context->destroyed;
-}
+namespace {
+
+bool is_lost(const GraphNode &node) { return node.params->is_lost(); }
 
 CUresult report_lost_kernel() {
   report(std::string(symbol_of(Call::current().entry)) +
@@ -138,9 +118,16 @@ CUresult report_lost_kernel() {
   return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-CUresult check_kernels(const Graph &graph) {
-  return any_node(graph, has_lost_kernel) ? report_lost_kernel() : CUDA_SUCCESS;
+} // namespace
+
+CUresult check_readable(const GraphNode &node) {
+  if (!is_lost(node))
+    return CUDA_SUCCESS;
+  ContextPtr current = current_context();
+  return current != nullptr && current->destroyed ? CUDA_ERROR_NOT_FOUND : report_lost_kernel();
 }
+
+CUresult check_kernels(const Graph &graph) { return any_node(graph, is_lost) ? report_lost_kernel() : CUDA_SUCCESS; }
 
 CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out) {
   out = new_graph(owner);
@@ -148,16 +135,14 @@ CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out) {
   std::unordered_map<const GraphNode *, NodePtr> copies;
   for (const auto &[id, node] : graph.nodes) {
     NodePtr copy = add_node(*out, node->type, nullptr, {});
+    ParamsPtr params;
     copies[node.get()] = copy;
     out->origin[node->handle] = copy->handle;
-    if (const auto *child = std::get_if<ChildParams>(node->params.get())) {
-      GraphPtr inner;
-      if (CUresult result = clone_graph(*child->graph, copy.get(), inner))
-        return result;
-      set_params(*copy, std::make_shared<Params>(ChildParams{inner}));
-    } else {
-      copy->params = node->params;
-    }
+    copy->params = node->params;
+    if (CUresult result = node->params->clone(*copy, params))
+      return result;
+    if (params != nullptr)
+      set_params(*copy, std::move(params));
   }
   for (const auto &[id, node] : graph.nodes) {
     NodePtr &copy = copies[node.get()];

@@ -2,21 +2,12 @@
 #ifndef CUDACORE_SIM_DRIVER_GRAPH_GRAPH_H
 #define CUDACORE_SIM_DRIVER_GRAPH_GRAPH_H
 
-#include "sim/driver/memory/copy.h"
-#include "sim/driver/code/launch.h"
+#include "sim/driver/graph/params.h"
 #include "sim/driver/graph/user_object.h"
-
-#include <variant>
 
 namespace sim {
 
-struct Graph;
-struct GraphNode;
-
-using GraphPtr = std::shared_ptr<Graph>;
 using NodePtr = std::shared_ptr<GraphNode>;
-
-/* ---- what nodes do: parameters never change, a node is given others */
 
 /* The variable of a conditional handle, of which there is one: so is the executable graph that has it. */
 struct Condition {
@@ -35,75 +26,6 @@ struct GraphMemory {
   uint64_t freed_in_graph = 0; /* the graph with a free node; 0: none */
   ~GraphMemory();              /* gives the address back; with the lock held */
 };
-
-struct KernelParams {
-  CUfunction function = nullptr; /* as they are read back: one of both */
-  CUkernel kernel = nullptr;
-  Callable what;
-  LaunchRequest request; /* without attributes */
-  std::vector<std::byte> arguments;
-  std::vector<void *> pointers;                                     /* to the arguments, to be read back */
-  std::vector<void *> extra;                                        /* the same where they were given as one block */
-  size_t extra_size = 0;                                            /* of the block */
-  std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes; /* those that were set */
-};
-
-struct MemcpyParams {
-  CUDA_MEMCPY3D fields;
-  ContextPtr context;
-  Side to, from;
-  Shape shape;
-};
-
-struct MemsetParams {
-  CUDA_MEMSET_NODE_PARAMS_v2 fields;
-  ContextPtr context;
-  Side to;
-  Shape shape;
-};
-
-struct HostParams {
-  CUDA_HOST_NODE_PARAMS_v2 fields;
-};
-
-struct ChildParams {
-  GraphPtr graph;
-};
-
-struct EventParams {
-  CUevent handle;
-  std::shared_ptr<Event> event;
-};
-
-struct AllocParams {
-  CUDA_MEM_ALLOC_NODE_PARAMS fields;
-  std::vector<CUmemAccessDesc> access;
-  std::shared_ptr<GraphMemory> memory;
-};
-
-struct FreeParams {
-  CUdeviceptr address;
-  std::shared_ptr<GraphMemory> memory;
-};
-
-struct ConditionalParams {
-  CUDA_CONDITIONAL_NODE_PARAMS fields;
-  std::shared_ptr<Condition> condition;
-  ContextPtr context;
-  std::vector<GraphPtr> bodies;
-  std::vector<CUgraph> handles; /* of the bodies, for the caller */
-};
-
-/* Operations on values in memory, which a capture can see. */
-struct ValueParams {
-  std::function<void(std::vector<UnitPtr> before, UnitPtr &out)> submit;
-};
-
-using Params = std::variant<std::monostate, ValueParams, KernelParams, MemcpyParams, MemsetParams, HostParams,
-                            ChildParams, EventParams, AllocParams, FreeParams, ConditionalParams>;
-using ParamsPtr = std::shared_ptr<const Params>;
-
-template <class T> const T &as(const ParamsPtr &params) { return std::get<T>(*params); }
 
 /* ---- graphs */
 
@@ -136,7 +58,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   bool has_memory_nodes = false;                      /* of its own, or in children */
   std::weak_ptr<struct GraphExec> executable;         /* the latest */
   mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones, and child graphs that were made of it */
-  Graph &root();
+  Graph &root() const;
 };
 
 CUresult find_graph(CUgraph handle, GraphPtr &out); /* CUDA_ERROR_INVALID_VALUE */
@@ -160,8 +82,7 @@ bool has_conditions(const Graph &graph);
 CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
 
 /* The driver crashes when it reads the parameters of a kernel node whose primary context was destroyed. */
-bool has_lost_kernel(const GraphNode &node);
-CUresult report_lost_kernel();              /* the code to return */
+CUresult check_readable(const GraphNode &node);
 CUresult check_kernels(const Graph &graph); /* reports them, child graphs and bodies included */
 
 /* In an order that edges allow; false: there is none. */
@@ -170,41 +91,11 @@ bool sort_nodes(const Graph &graph, std::vector<const GraphNode *> &out);
 bool is_default(const CUgraphEdgeData &data);
 bool may_leave(const CUgraphEdgeData &data, CUgraphNodeType from); /* whether an edge from such a node can be so */
 
-/* ---- parameters: from what the application gives, and back */
-
-bool is_node_attribute(CUlaunchAttributeID attribute);
-ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
-                      std::vector<std::byte> arguments, bool as_block,
-                      std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes);
-CUresult read_kernel(const CUDA_KERNEL_NODE_PARAMS &from, const KernelParams *previous, ParamsPtr &out);
-CUresult check_kernel(const KernelParams &params, LaunchRequest &request); /* with its attributes, as it would run */
-CUresult read_memcpy(const CUDA_MEMCPY3D &from, CUcontext context, ParamsPtr &out);
-CUresult read_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out);
-CUresult read_host(const CUDA_HOST_NODE_PARAMS_v2 &from, ParamsPtr &out);
-CUresult read_event(CUevent event, ParamsPtr &out);
-CUresult read_child(const Graph &into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from, ParamsPtr &out);
-CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsPtr &out);
-CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out);
-CUresult read_conditional(const Graph &into, CUDA_CONDITIONAL_NODE_PARAMS &from, ParamsPtr &out);
-void fill_conditional(GraphNode &node, CUDA_CONDITIONAL_NODE_PARAMS &from); /* makes the bodies */
-
-/* Those of any type, for a node that is there: what can be changed of it. */
-CUresult read_params(const GraphNode &node, const CUgraphNodeParams &from, ParamsPtr &out);
-
-CUDA_KERNEL_NODE_PARAMS write_kernel(const KernelParams &from);
-
-/* ---- conditions */
-
-bool set_condition(uint64_t handle, uint32_t value); /* takes the state's lock; false: there is none */
-
 /* ---- memory of graphs */
 
 CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted); /* for a launch, or an upload */
 void mark_allocated(Allocation &memory); /* in the order of calls, when a graph is launched */
-void mark_freed(Allocation &memory);
-void bring_memory(Allocation &memory); /* in the order of work */
-/* Takes the memory, and the address too where no graph is left that allocates it. */
-void free_graph_memory(const AllocationPtr &memory, const char *by);
+void show_memory(Allocation &memory);    /* in the order of work */
 
 } // namespace sim
 

@@ -2,8 +2,6 @@
 /* Memory that graphs allocate: an address from the node on, memory from launches to frees. */
 #include "sim/driver/graph/graph.h"
 
-#include "sim/control/report.h"
-
 #include <algorithm>
 #include <cstring>
 
@@ -11,28 +9,6 @@ namespace sim {
 namespace {
 
 constexpr uint64_t piece = 32 << 20; /* in which memory is reserved for graphs */
-
-std::shared_ptr<GraphMemory> find_memory(CUdeviceptr address) {
-  AllocationPtr allocation = state().memory.find(address);
-  return allocation != nullptr && allocation->base == address ? allocation->node.lock() : nullptr;
-}
-
-CUresult check_access(const CUDA_MEM_ALLOC_NODE_PARAMS &from, std::vector<CUmemAccessDesc> &out) {
-  if (from.accessDescCount > state().devices.size() || (from.accessDescs == nullptr && from.accessDescCount != 0))
-    return CUDA_ERROR_INVALID_VALUE;
-  for (size_t i = 0; i < from.accessDescCount; i++) {
-    const CUmemAccessDesc &access = from.accessDescs[i];
-    Device *device = nullptr;
-    if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-      return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult result = find_device(access.location.id, device))
-      return result;
-    if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-      return CUDA_ERROR_NOT_SUPPORTED;
-    out.push_back(access);
-  }
-  return CUDA_SUCCESS;
-}
 
 CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *&out) {
   Device *device = nullptr;
@@ -61,70 +37,6 @@ GraphMemory::~GraphMemory() {
   /* What a launch has allocated stays until it is freed. */
   if (allocation->freed && state().memory.find(allocation->base) == allocation)
     release_memory(allocation, "the destruction of its graph");
-}
-
-CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsPtr &out) {
-  State &s = state();
-  Device *device = nullptr;
-  AllocParams params{from, {}, nullptr};
-  const CUmemPoolProps &pool = from.poolProps;
-  if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  bool is_managed = pool.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
-  if (from.bytesize == 0 || (pool.allocType != CU_MEM_ALLOCATION_TYPE_PINNED && !is_managed) ||
-      pool.location.type == CU_MEM_LOCATION_TYPE_INVALID)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (pool.handleTypes != CU_MEM_HANDLE_TYPE_NONE || pool.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (find_device(pool.location.id, device) != CUDA_SUCCESS)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_access(from, params.access))
-    return result;
-  if (from.bytesize > device->memory)
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  uint64_t base = s.arena.take(from.bytesize);
-  if (base == 0)
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  if (is_managed)
-    note("managed memory of graphs is simulated as memory of the device, which host code cannot use");
-  auto allocation = std::make_shared<Allocation>();
-  allocation->kind = Allocation::Kind::graph;
-  allocation->base = base;
-  allocation->size = from.bytesize;
-  allocation->host = s.arena.host(base);
-  allocation->device = device;
-  allocation->visible = false;
-  allocation->freed = true;
-  for (const CUmemAccessDesc &access : params.access)
-    allocation->access.emplace_back(access.location.id, true);
-  s.memory.add(allocation);
-  params.memory = std::make_shared<GraphMemory>();
-  params.memory->allocation = allocation;
-  params.memory->home = into.handle;
-  allocation->node = params.memory;
-  from.dptr = params.fields.dptr = base;
-  auto made = std::make_shared<Params>(std::move(params));
-  AllocParams &kept = std::get<AllocParams>(*made);
-  kept.access.reserve(1);
-  kept.fields.accessDescs = kept.access.data();
-  out = std::move(made);
-  return CUDA_SUCCESS;
-}
-
-CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out) {
-  std::shared_ptr<GraphMemory> memory = find_memory(address);
-  if (memory == nullptr || memory->freed_in_graph == into.handle)
-    return CUDA_ERROR_INVALID_VALUE;
-  /* Either the graph that allocates frees, or others do. */
-  if (memory->freed_in_graph != 0 && (into.handle == memory->home || memory->freed_in_graph == memory->home))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (into.handle == memory->home && !into.executable.expired())
-    return CUDA_ERROR_INVALID_VALUE; /* it counts on what is not freed */
-  memory->freed_in_graph = into.handle;
-  out = std::make_shared<const Params>(FreeParams{address, memory});
-  return CUDA_SUCCESS;
 }
 
 CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted) {
@@ -158,7 +70,7 @@ void mark_freed(Allocation &memory) {
   memory.device->graph_memory.used -= memory.size;
 }
 
-void bring_memory(Allocation &memory) {
+void show_memory(Allocation &memory) {
   state().arena.forget_writes(memory.base, memory.size);
   fill_new_memory(memory.host, memory.size);
   memory.visible = true;

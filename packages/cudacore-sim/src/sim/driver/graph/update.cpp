@@ -87,82 +87,11 @@ private:
   std::vector<const GraphNode *> queue;
 };
 
-bool has_attribute(const KernelParams &params, CUlaunchAttributeID id, CUlaunchAttributeValue &out) {
-  auto found = params.attributes.find(id);
-  std::memset(&out, 0, sizeof out);
-  if (found != params.attributes.end())
-    out = found->second;
-  return found != params.attributes.end();
-}
-
-CUgraphExecUpdateResult check_kernel_change(const GraphExec &exec, const KernelParams &old, const KernelParams &now) {
-  if (old.what.context != now.what.context)
-    return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
-  CUlaunchAttributeValue before, after;
-  has_attribute(old, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, before);
-  has_attribute(now, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, after);
-  if ((before.cooperative != 0) != (after.cooperative != 0))
-    return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
-  has_attribute(old, CU_LAUNCH_ATTRIBUTE_PRIORITY, before);
-  has_attribute(now, CU_LAUNCH_ATTRIBUTE_PRIORITY, after);
-  if ((exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) != 0 && before.priority != after.priority)
-    return CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED;
-  return CU_GRAPH_EXEC_UPDATE_SUCCESS;
-}
-
-CUgraphExecUpdateResult check_memcpy_change(const MemcpyParams &old, const MemcpyParams &now) {
-  auto is_line = [](const Shape &shape) { return shape.height == 1 && shape.depth == 1; };
-  bool is_same_shape = old.shape.width == now.shape.width && old.shape.height == now.shape.height &&
-                       old.shape.depth == now.shape.depth && old.fields.srcPitch == now.fields.srcPitch &&
-                       old.fields.dstPitch == now.fields.dstPitch;
-  bool is_like = old.context == now.context && old.fields.srcMemoryType == now.fields.srcMemoryType &&
-                 old.fields.dstMemoryType == now.fields.dstMemoryType;
-  bool can_change = (is_line(old.shape) && is_line(now.shape)) || is_same_shape;
-  return is_like && can_change ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-}
-
-CUgraphExecUpdateResult check_memset_change(const MemsetParams &old, const MemsetParams &now) {
-  const CUDA_MEMSET_NODE_PARAMS_v2 &before = old.fields, &after = now.fields;
-  bool is_line = before.height == 1 && after.height == 1;
-  bool is_same_shape = before.height == after.height && before.width == after.width && before.pitch == after.pitch &&
-                       before.elementSize == after.elementSize;
-  return old.context == now.context && (is_line || is_same_shape) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
-                                                                  : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
-}
-
-CUgraphExecUpdateResult check_conditional_change(const ConditionalParams &old, const ConditionalParams &now) {
-  bool is_same = old.fields.type == now.fields.type && old.fields.size == now.fields.size && old.context == now.context;
-  return is_same ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
-}
-
-std::vector<GraphPtr> parts_of(const GraphNode &node) {
-  if (const auto *child = std::get_if<ChildParams>(node.params.get()))
-    return {child->graph};
-  if (const auto *conditional = std::get_if<ConditionalParams>(node.params.get()))
-    return conditional->bodies;
-  return {};
-}
-
 CUresult fail_update(CUgraphExecUpdateResultInfo &info) {
   return info.result == CU_GRAPH_EXEC_UPDATE_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
 } // namespace
-
-CUgraphExecUpdateResult check_change(const GraphExec &exec, const ExecNode &old, const ParamsPtr &now) {
-  switch (static_cast<int>(old.type)) {
-  case CU_GRAPH_NODE_TYPE_KERNEL:
-    return check_kernel_change(exec, as<KernelParams>(old.params), as<KernelParams>(now));
-  case CU_GRAPH_NODE_TYPE_MEMCPY:
-    return check_memcpy_change(as<MemcpyParams>(old.params), as<MemcpyParams>(now));
-  case CU_GRAPH_NODE_TYPE_MEMSET:
-    return check_memset_change(as<MemsetParams>(old.params), as<MemsetParams>(now));
-  case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-    return check_conditional_change(as<ConditionalParams>(old.params), as<ConditionalParams>(now));
-  default:
-    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
-  }
-}
 
 /* Makes a changed copy, so that an update that fails has changed nothing. */
 CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, const Graph &now,
@@ -174,17 +103,16 @@ CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, con
   auto changed = std::make_shared<ExecGraph>(*old);
   for (const auto &[id, node] : now.nodes) {
     ExecNode &like = changed->nodes[pairing.place_of(*node)];
-    info.result = check_change(exec, like, node->params);
+    info.result = like.params->check_change(exec, *node->params);
     if (info.result != CU_GRAPH_EXEC_UPDATE_SUCCESS) {
       info.errorNode = handle_of_node(*node);
       return fail_update(info);
     }
-    std::vector<GraphPtr> parts = parts_of(*node);
+    std::vector<GraphPtr> parts = node->params->graphs();
     for (size_t i = 0; i < parts.size(); i++)
       if (CUresult result = update_exec_graph(exec, like.parts[i], *parts[i], info))
         return result;
-    bool is_memory = like.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || like.type == CU_GRAPH_NODE_TYPE_MEM_FREE;
-    if (!is_memory) /* which stays what it is */
+    if (!find_node_type(like.type)->has_memory) /* which stays as it is */
       like.params = node->params;
   }
   old = std::move(changed);

@@ -6,34 +6,57 @@
 
 namespace sim {
 
-/* What a side of a copy says it is. */
+/* The kind of memory that a side of a copy names. */
 enum class Place { host, device, either };
 
-/* Rows of memory: `pitch` bytes from one to the next, `slice` bytes from one plane of them to the next. */
+/* Rows of memory, `pitch` bytes apart, in planes that are `slice` bytes apart. */
 struct Side {
   Place place;
   uint64_t address;
   uint64_t pitch = 0, slice = 0;
-  ContextPtr context = nullptr; /* whose memory it is, where a copy between contexts says so: that has access to it */
+  ContextPtr context = nullptr; /* of a copy between contexts: the one whose access rights count */
 };
 
 struct Shape {
   uint64_t width, height = 1, depth = 1;
 };
 
-/* When the call returns: at once, or as the synchronous functions do. */
-enum class Return { at_once, when_synchronous };
-
-/* When what is copied is read: in the stream's order, or before the call returns. */
-enum class Read { in_order, during_call };
-
-CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when,
-              Read read = Read::in_order);
-
-/* What the structure of a three-dimensional copy means. */
+/* Read the structures of cuMemcpy2D, cuMemcpy3D and cuMemcpy3DPeer. */
+CUresult read_copy(const CUDA_MEMCPY2D &fields, Side &to, Side &from, Shape &shape);
 CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape);
+CUresult read_copy(const CUDA_MEMCPY3D_PEER &fields, Side &to, Side &from, Shape &shape);
 
-/* The work of nodes of a graph: it runs any number of times, and looks at host memory only then. */
+/* The bytes that a copy moves; UINT64_MAX where that overflows. */
+uint64_t size_of(const Shape &shape);
+
+/* ---- copies and fills that are submitted now */
+
+/* The driver stages this much of pageable memory, and waits for a copy of more. */
+constexpr uint64_t max_staged = 65536;
+
+/* A side that was checked. */
+struct CheckedSide {
+  Side side;
+  uint64_t bytes;
+  bool known;          /* known to CUDA: not pageable host memory */
+  bool staged = false; /* copied to memory of the driver */
+};
+
+CUresult check_side(const Context &context, const Side &side, const Shape &shape, bool write, CheckedSide &out);
+/* Memory of a pool of the host, which functions for device memory refuse. */
+bool is_in_host_pool(const Side &side);
+bool is_on_host(const CheckedSide &side);
+
+/* Copies pageable memory, which may change once the call has returned. Null: it cannot be read. */
+std::shared_ptr<std::vector<std::byte>> stage(CheckedSide &from, const Shape &shape);
+
+/* Copies, on a worker. False: host memory was unmapped or protected. Other errors are the context's from then on. */
+bool copy_now(Context &context, const CheckedSide &to, const CheckedSide &from, const Shape &shape);
+void fail_unusable(Context &context); /* the error where copy_now() returns false. Takes the state's lock */
+
+/* ---- copies and fills of graphs */
+
+/* The work of nodes can run any number of times. Host memory is checked when it runs. */
 CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape);
 /* For the trace. */
 void describe_shape(Traced &out, const Shape &shape);
@@ -42,12 +65,6 @@ std::function<void()> copy_work(const ContextPtr &context, const Side &to, const
 CUresult check_fill_node(const Context &context, const Side &to, const Shape &shape, unsigned bytes);
 std::function<void()> fill_work(const ContextPtr &context, const Side &to, const Shape &shape, uint32_t value,
                                 unsigned bytes);
-
-/*
- * Writes `value`, of `bytes` bytes, again and again; `width` counts bytes. The synchronous functions return when it is
- * done where host code can use the memory.
- */
-CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes, Return when);
 
 } // namespace sim
 

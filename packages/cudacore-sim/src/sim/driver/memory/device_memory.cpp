@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemAlloc, cuMemFree, host memory, managed memory. */
 #include "sim/control/report.h"
-#include "sim/driver/graph/graph.h"
+#include "sim/driver/base/state.h"
 #include "sim/driver/base/host_memory.h"
 #include "sim/driver/memory/ipc.h"
-#include "sim/driver/base/room.h"
+#include "sim/driver/base/host_budget.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -17,7 +17,7 @@ constexpr uint64_t page = 4096;
 
 uint64_t whole_pages(uint64_t size) { return (size + page - 1) / page * page; }
 
-/* Memory that host and devices share, at one address. */
+/* Allocates memory that host and devices share at one address. */
 CUresult new_host_memory(const ContextPtr &context, Allocation::Kind kind, size_t size, unsigned flags,
                          AllocationPtr &out) {
   std::byte *memory = map_host_memory(size);
@@ -37,23 +37,23 @@ CUresult new_host_memory(const ContextPtr &context, Allocation::Kind kind, size_
 
 const char *caller() { return Call::active() ? symbol_of(Call::current().entry) : "cudasim_reset_device"; }
 
-/* Frees of memory wait for the work of its context, as the driver's do. */
+/* A free waits for the work of the memory's context, as in the driver. */
 CUresult free_after_work(const AllocationPtr &allocation) {
   if (ContextPtr context = allocation->context.lock(); context != nullptr && !context->destroyed) {
     CUresult result = synchronize(context);
     if (result != CUDA_SUCCESS)
       return result;
   }
-  /* Another thread may have been faster while the lock was given up. */
+  /* Another thread may have freed it while the lock was released. */
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
-  if (ordering()) /* they do not wait for that of others */
-    touch(now_on_host(caller()), allocation->base, allocation->size, Manner::free);
+  if (ordering()) /* they do not wait for work of other contexts */
+    record_access(new_host_action(caller()), allocation->base, allocation->size, Manner::free);
   release_memory(allocation, caller());
   return CUDA_SUCCESS;
 }
 
-/* A context that failed, or is no more, says so before anything else; without one there is nothing to say. */
+/* The error of the current context, which comes before all others; CUDA_SUCCESS without a context. */
 CUresult current_error() {
   ContextPtr context = current_context();
   return context != nullptr ? usable(context) : CUDA_SUCCESS;
@@ -91,7 +91,7 @@ void hide_from_host(Allocation &mapping) {
 
 void release_memory(const AllocationPtr &allocation, const char *by) {
   State &s = state();
-  bool is_kept = allocation->exported != nullptr && allocation->exported->withdraw(); /* what they see stays */
+  bool is_kept = allocation->exported != nullptr && allocation->exported->withdraw(); /* other processes have it */
   if (is_kept)
     report(std::string(by) + " frees memory that another process has open: " + s.memory.explain(allocation->base));
   s.memory.remove(allocation, by);
@@ -210,7 +210,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
   AllocationPtr allocation = state().memory.find(dptr);
   if (allocation == nullptr || allocation->freed)
     return CUDA_ERROR_NOT_FOUND;
-  /* Memory of a pool of the host is found where a device has access to it. */
+  /* Memory of a host pool is found if the device has access to it. */
   bool is_in_host_pool =
       allocation->pool != nullptr && allocation->device == nullptr && !allocation->pool->is_managed();
   if (is_in_host_pool && !may_access(*home_of(context), *allocation, false))
@@ -234,7 +234,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
     return CUDA_SUCCESS;
   }
   AllocationPtr allocation;
-  /* With unified addressing all of it is mapped and portable, whether it was asked for or not; the one is told. */
+  /* All memory is mapped and portable. cuMemHostGetFlags always reports the one, and never the other. */
   unsigned told = (Flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)) | CU_MEMHOSTALLOC_DEVICEMAP;
   CUresult result = new_host_memory(context, Allocation::Kind::pinned, bytesize, told, allocation);
   if (result == CUDA_SUCCESS)
@@ -257,7 +257,7 @@ CUresult cuMemFreeHost(void *p) {
 }
 
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
-  /* Not CU_MEMHOSTREGISTER_IOMEMORY: there is no memory of other devices here. */
+  /* Not CU_MEMHOSTREGISTER_IOMEMORY: memory of other devices is not simulated. */
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
   ContextPtr context;
   if (CUresult result = need_context(context))
@@ -269,7 +269,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
     if (other->base < base + bytesize && base < other->end())
       return other->kind == Allocation::Kind::registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                                                          : CUDA_ERROR_INVALID_VALUE;
-  /* All of it is brought in, as where it is pinned. */
+  /* All of it is committed, because it is pinned. */
   if (!is_usable(base, bytesize, (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0))
     return CUDA_ERROR_INVALID_VALUE;
   auto allocation = std::make_shared<Allocation>();
@@ -320,7 +320,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flag
   if (dptr == nullptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
   if (!may_promise(bytesize))
-    return refuse(CUDA_ERROR_OUT_OF_MEMORY, no_room());
+    return refuse(CUDA_ERROR_OUT_OF_MEMORY, host_exhausted_text());
   AllocationPtr allocation;
   if (CUresult result = new_host_memory(context, Allocation::Kind::managed, bytesize, flags, allocation))
     return result;

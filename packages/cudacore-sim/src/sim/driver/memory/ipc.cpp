@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes tell each other of the things that they share. */
+/* Shares objects between processes: handles, records and files. */
 #include "sim/driver/memory/ipc.h"
 
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t magic = 0x314350494D495343; /* "CSIMIPC1" */
 constexpr int32_t of_host = -1;
 
-/* FNV-1a tells any two apart that differ in one byte: another process or descriptor may lead to the same file. */
+/* FNV-1a. It differs if one byte does: another process or descriptor may lead to the same file. */
 uint64_t seal_of(const Reference &reference) {
   std::array<unsigned char, sizeof reference> bytes;
   std::memcpy(bytes.data(), &reference, sizeof reference);
@@ -56,7 +56,7 @@ std::unique_ptr<Export> Export::make(Arena &arena, Shared kind, const Device *de
 }
 
 Export::~Export() {
-  /* Another record in its place would seem to be held. */
+  /* It is not reused while another process has it open. */
   if (!withdraw())
     arena.give_back(address, sizeof(Record));
 }
@@ -88,7 +88,7 @@ std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<Sha
     file = SharedFile::open(reference.process, reference.descriptor);
   if (file == nullptr || !file->hold(reference.offset))
     return nullptr;
-  /* It is read once it is held: who withdraws it looks for holds after that. */
+  /* It is read after it is held: withdraw() checks for holds after that. */
   auto import = std::make_shared<Import>(file, reference.offset, reference.name);
   bool is_it =
       file->read(reference.offset, &copy, sizeof copy) && copy.name == reference.name && is_good(copy, kind, *file);

@@ -9,8 +9,8 @@ namespace sim {
 enum class Shared : uint32_t { memory = 1, event, pool, pool_memory, physical };
 
 /*
- * What a process tells of something that it shares, in one of its files. The name is drawn at random and is 0 when the
- * thing is gone, so that a handle that outlived it is found out. Several processes read and write it at a time.
+ * What a process publishes about a shared object, in one of its files. The name is random, and 0 when the object is
+ * gone, so that stale handles are detected. Several processes read and write it at the same time.
  */
 struct Record {
   uint64_t name;
@@ -21,7 +21,7 @@ struct Record {
   int32_t recorder;              /* the process that recorded it last */
 };
 
-/* The first page of a file that is handed over as a descriptor. */
+/* The first page of a file that is shared by its descriptor. */
 struct Header {
   Record record;
   CUmemPoolProps pool;
@@ -29,13 +29,13 @@ struct Header {
 };
 static_assert(sizeof(Header) <= Arena::file_header);
 
-/* What the handles of cuIpcGet*Handle and cuMemPoolExportPointer hold, which are 64 bytes that the program carries. */
+/* The contents of the 64 bytes of handles of cuIpcGet*Handle and cuMemPoolExportPointer. */
 struct Reference {
   uint64_t seal;         /* of the bytes that follow */
   uint64_t name, offset; /* of the record */
   Shared kind;
-  int32_t process, descriptor; /* where the file is; a pool's is known */
-  uint32_t count;              /* memory of pools can have another handle each time, as on an H200 */
+  int32_t process, descriptor; /* where the file is; not used for pools */
+  uint32_t count;              /* makes handles of pooled memory differ, as on an H200 */
   uint32_t reserved[6];
 };
 static_assert(sizeof(Reference) == CU_IPC_HANDLE_SIZE && sizeof(Reference) == sizeof(CUmemPoolPtrExportData));
@@ -48,7 +48,7 @@ public:
   Export(const Export &) = delete;
   Export &operator=(const Export &) = delete;
 
-  /* Nobody can open it from now on. Whether another process has it open. */
+  /* Forbids opening it from now on. Returns whether another process has it open. */
   bool withdraw();
   Reference reference(uint32_t count = 0) const;
   Record &record() const { return *entry; }
@@ -61,42 +61,28 @@ private:
   Record *const entry;
 };
 
-/* A hold on a record of another process. */
-class Import {
-public:
-  Import(std::shared_ptr<SharedFile> file, uint64_t offset, uint64_t name)
-      : file(std::move(file)), offset(offset), name(name) {}
-  ~Import() { file->let_go(offset); }
-  Import(const Import &) = delete;
-  Import &operator=(const Import &) = delete;
-
-  const std::shared_ptr<SharedFile> file;
-  const uint64_t offset; /* of the record */
-  const uint64_t name;
-};
-
 /*
- * Holds the record that a handle names, and copies it; null: it is gone, or no such thing. `file` null: it is in that
- * of the process that the handle names.
+ * Holds the record that a handle names, and copies it. Null: there is none any more. `file` null: the record is in the
+ * file of the process that the handle names.
  */
 std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<SharedFile> file, Shared kind,
                                          Record &copy);
 
-/* Makes a file one that can be handed over: it is good for as long as anybody has it. */
+/* Writes the header that makes a file importable. The file lives as long as any process has it. */
 void write_header(SharedFile &file, Header header, Shared kind, const Device *device);
 
-/* A file that was handed over as a descriptor, and its header; null: it is something else. */
+/* Opens a file by a descriptor from another process, and reads its header. Null: it is something else. */
 std::unique_ptr<SharedFile> import_descriptor(const void *descriptor, Shared kind, Header &copy);
 
 CUresult device_of(const Record &record, Device *&out); /* null for memory of the host */
 
-/* The state of an event with CU_EVENT_INTERPROCESS, which all processes that have it see. */
+/* The state of an event with CU_EVENT_INTERPROCESS, which all its processes share. */
 struct SharedEvent {
   std::unique_ptr<Export> mine; /* or */
   std::shared_ptr<Import> theirs;
   Record *record = nullptr;
-  uint64_t recorded_here = 0; /* the last record that is this process's */
-  uint64_t awaited = 0;       /* the last record that is another's and that somebody here waits for */
+  uint64_t recorded_here = 0; /* the last record that this process has submitted */
+  uint64_t awaited = 0;       /* the last record of another process that work here waits for */
 
   static std::shared_ptr<SharedEvent> make(const Device &device);
   static std::shared_ptr<SharedEvent> open(const CUipcEventHandle &handle, Device *&device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of cuMemAlloc in other processes. */
+/* Shares memory of cuMemAlloc with other processes. */
 #include "sim/control/report.h"
 #include "sim/driver/memory/ipc.h"
 
@@ -9,7 +9,7 @@
 namespace sim {
 namespace {
 
-/* What this context opened already by the same handle, or by its address. */
+/* The memory that this context has already opened by the same handle, or by its address. */
 AllocationPtr opened(const Context &context, uint64_t name) {
   for (const AllocationPtr &allocation : state().memory.all())
     if (allocation->kind == Allocation::Kind::imported && allocation->import->name == name &&

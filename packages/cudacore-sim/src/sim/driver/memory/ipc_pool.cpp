@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory pools in other processes, and what is allocated in them. */
+/* Shares memory pools, and memory of pools, with other processes. */
 #include "sim/driver/memory/ipc.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int by_descriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
-/* What was imported already and is not freed. */
+/* The memory that was already imported and not freed. */
 AllocationPtr imported(const Pool &pool, uint64_t name) {
   for (const AllocationPtr &allocation : state().memory.all())
     if (allocation->pool.get() == &pool && !allocation->freed && allocation->import->name == name)

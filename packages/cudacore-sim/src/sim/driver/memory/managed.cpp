@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hints about managed memory. It is where host and device both find it, so that hints move nothing; they are kept. */
+/* Hints about managed memory, which are kept to be queried. Nothing moves: host and device use the same memory. */
 #include "sim/control/report.h"
-#include "sim/driver/graph/capture.h"
+#include "sim/driver/base/capture_rules.h"
 
 #include <cstring>
 #include <set>
 
 namespace sim {
 
-/* What was said of a range of managed memory. */
+/* The hints for a range of managed memory. */
 struct Hint {
   bool read_mostly = false;
-  CUmemLocation preferred{}, prefetched{}; /* CU_MEM_LOCATION_TYPE_INVALID: not said */
-  std::set<int> processors;                /* that were said to access it; CU_DEVICE_CPU is one */
+  CUmemLocation preferred{}, prefetched{}; /* CU_MEM_LOCATION_TYPE_INVALID: none */
+  std::set<int> processors;                /* hinted to access it; CU_DEVICE_CPU is one */
 };
 
 struct Hints {
-  std::map<uint64_t, Hint> from; /* an offset on to that of the next one */
+  std::map<uint64_t, Hint> from; /* from an offset to the next */
 
-  /* Where a hint begins or ends. */
+  /* Makes an offset a boundary between hints. */
   void split(uint64_t offset) {
     auto after = from.upper_bound(offset);
     if (after == from.begin())
@@ -87,7 +87,7 @@ CUmemLocation location_of(CUdevice device) {
   return location;
 }
 
-/* Locations as they are told: the host has the number of no device, and a node its own. */
+/* Locations as they are reported: the host with an invalid number, a NUMA node with its own. */
 CUmemLocation normal(CUmemLocation location) {
   if (location.type == CU_MEM_LOCATION_TYPE_HOST)
     location.id = CU_DEVICE_CPU;
@@ -100,7 +100,7 @@ int processor_of(const CUmemLocation &location) {
   return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : CU_DEVICE_CPU;
 }
 
-/* The one location that all of the pages have, or none. */
+/* The location that all pages have, or none. */
 CUmemLocation common_location(const Pages &pages, CUmemLocation Hint::*which) {
   CUmemLocation common{};
   bool first = true;
@@ -109,7 +109,7 @@ CUmemLocation common_location(const Pages &pages, CUmemLocation Hint::*which) {
     bool is_same = first || (one.type == common.type && one.id == common.id);
     common = is_same ? one : CUmemLocation{};
     if (!is_same)
-      common.id = INT32_MIN; /* like no other from here on */
+      common.id = INT32_MIN; /* it equals no other location */
     first = false;
   });
   if (common.type == CU_MEM_LOCATION_TYPE_INVALID)
@@ -131,7 +131,7 @@ void put_processors(const Pages &pages, int *out, size_t count) {
       one = hint.processors.count(*one) != 0 ? std::next(one) : all.erase(one);
     first = false;
   });
-  /* Devices by number, and the host after them. */
+  /* Devices in the order of their numbers, then the host. */
   size_t next = 0;
   for (int processor : all)
     if (processor != CU_DEVICE_CPU && next < count)
@@ -194,7 +194,7 @@ CUresult find_ranges(const CUdeviceptr *addresses, const size_t *sizes, size_t c
   return CUDA_SUCCESS;
 }
 
-/* Batches do not go to the legacy default stream. */
+/* Batches are refused on the legacy default stream. */
 CUresult find_batch_stream(CUstream handle, StreamPtr &out) {
   if (CUresult result = find_stream(handle, out))
     return result;
@@ -267,7 +267,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
 }
 
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
-  /* Three kinds of advice are about no processor, and say nothing of their device. */
+  /* Three kinds of advice do not use their location. */
   bool needs_location = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice >= CU_MEM_ADVISE_SET_ACCESSED_BY;
   CUmemLocation location = location_of(needs_location ? device : CU_DEVICE_CPU);
   if (CUresult result = check_location(location))
@@ -304,7 +304,7 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count
   return prefetch_batch(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }
 
-/* What was discarded may be read as anything: here it stays what it was. */
+/* Discarded memory has undefined contents: here it keeps them. */
 CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs,
                                            size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
                                            CUstream hStream) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked about an address. */
+/* Queries about addresses. */
 #include "sim/driver/base/state.h"
 
 #include <cstring>
@@ -11,7 +11,7 @@ constexpr uint64_t granule = 2 << 20, chunk = 32 << 20;
 
 template <class T> void put(void *data, T value) { std::memcpy(data, &value, sizeof value); }
 
-/* Base and size of what the memory is a part of: small memory lies in blocks, and that of pools in their chunks. */
+/* Base and size of the mapping that contains the memory: small allocations lie in blocks, pooled memory in chunks. */
 std::pair<uint64_t, uint64_t> mapping_of(const Allocation &allocation) {
   using AllocationKind = Allocation::Kind;
   bool in_block = allocation.kind == AllocationKind::device || allocation.kind == AllocationKind::imported;
@@ -20,7 +20,7 @@ std::pair<uint64_t, uint64_t> mapping_of(const Allocation &allocation) {
   return {base, (allocation.end() - base + unit - 1) / unit * unit};
 }
 
-/* What memory can be handed to other processes with: that of another process with nothing. */
+/* The handle types that memory can be exported with. Imported memory has none. */
 uint64_t handle_types(const Allocation &allocation) {
   if (allocation.import != nullptr)
     return 0;
@@ -114,14 +114,14 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
   return CUDA_SUCCESS;
 }
 
-/* What cuPointerGetAttributes says of an address that CUDA does not know: nothing, in as many bytes as there would be.
- */
+/* The value that cuPointerGetAttributes gives for an address that CUDA does not know: zeros, in the size of the
+   attribute. */
 void put_nothing(void *data, CUpointer_attribute attribute) {
   switch (static_cast<int>(attribute)) {
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
     put<int>(data, -2);
     break;
-  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: /* stays what it is */
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE: /* is not changed */
     break;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
@@ -175,7 +175,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
     return CUDA_ERROR_INVALID_VALUE;
   int wanted = 0;
   std::memcpy(&wanted, value, sizeof wanted);
-  allocation->sync_memops = wanted != 0; /* operations on memory are synchronous enough either way */
+  allocation->sync_memops = wanted != 0; /* without effect: operations are synchronous enough */
   return CUDA_SUCCESS;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream-ordered memory and its pools. */
+/* Memory pools. */
 #include "sim/control/report.h"
-#include "sim/driver/graph/capture.h"
+#include "sim/driver/base/state.h"
 #include "sim/driver/memory/ipc.h"
-#include "sim/driver/base/room.h"
+#include "sim/driver/base/host_budget.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t chunk = 32 << 20; /* pools reserve memory in pieces of it */
 
-/* Who may be given access: a device, or (null) the host where the pool is. */
+/* Finds the processor that is given access: a device, or (null) the host of the pool. */
 CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *&device) {
   switch (static_cast<int>(location.type)) {
   case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -26,7 +26,7 @@ CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *
   }
 }
 
-/* The driver that first had pools of such memory. */
+/* The first driver version with pools of such memory. */
 int first_with(const CUmemPoolProps &properties) {
   if (properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
     return 13000;
@@ -41,97 +41,6 @@ int first_with(const CUmemPoolProps &properties) {
 }
 
 void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
-
-CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, const StreamPtr &stream) {
-  CUDA_MEM_ALLOC_NODE_PARAMS fields{};
-  ParamsPtr params;
-  fields.poolProps.allocType = pool.properties.allocType;
-  fields.poolProps.location = pool.properties.location;
-  fields.bytesize = size;
-  if (CUresult result = read_alloc(*stream->capture->capture->graph, fields, params))
-    return result;
-  capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(params));
-  *out = fields.dptr;
-  return CUDA_SUCCESS;
-}
-
-/* Takes the memory now, and makes it visible in the stream's order. */
-CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &pool, const StreamPtr &stream) {
-  State &s = state();
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (pool->imported != nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
-  if (!is_captured)
-    if (CUresult result = check_unsafe())
-      return result;
-  if (size == 0) {
-    *out = 0;
-    return CUDA_SUCCESS;
-  }
-  if (is_captured) /* a graph has no memory that processes share */
-    return pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE ? CUDA_ERROR_NOT_SUPPORTED
-                                                                   : capture_allocation(out, size, *pool, stream);
-  if (pool->properties.maxSize != 0 && size > pool->properties.maxSize - pool->used)
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  uint64_t before = pool->reserved;
-  if (!pool->reserve(size))
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  uint64_t base = 0;
-  std::byte *host = nullptr;
-  if (!pool->take(size, base, host)) {
-    pool->trim(before);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  fill_new_memory(host, size);
-  pool->used += size;
-  pool->used_high = std::max(pool->used_high, pool->used);
-  auto allocation = std::make_shared<Allocation>();
-  allocation->kind = Allocation::Kind::pooled;
-  allocation->base = base;
-  allocation->size = size;
-  allocation->host = host;
-  allocation->device = pool->device;
-  allocation->pool = pool;
-  allocation->visible = false;
-  s.memory.add(allocation);
-  UnitPtr unit = new_unit("allocation", stream->context.lock());
-  unit->finish = [allocation, ordered = unit->ordered] {
-    allocation->visible = true;
-    state().memory.changed();
-    touch(ordered, allocation->base, allocation->size, Manner::allocate);
-  };
-  enqueue(stream, unit);
-  *out = base;
-  return CUDA_SUCCESS;
-}
-
-void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
-  mark_freed(*allocation);
-  UnitPtr unit = new_unit("free", stream->context.lock());
-  unit->finish = [allocation, ordered = unit->ordered] {
-    touch(ordered, allocation->base, allocation->size, Manner::free);
-    free_graph_memory(allocation, "cuMemFreeAsync");
-  };
-  enqueue(stream, unit);
-}
-
-/* What is freed is not reused before its pool is trimmed, as far as anybody can tell: its addresses are kept back. */
-void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
-  allocation->freed = true;
-  if (allocation->pool != nullptr)
-    allocation->pool->used -= allocation->size;
-  UnitPtr unit = new_unit("free", stream->context.lock());
-  unit->finish = [allocation, ordered = unit->ordered] {
-    touch(ordered, allocation->base, allocation->size, Manner::free);
-    if (state().memory.find(allocation->base) == allocation)
-      release_memory(allocation, "cuMemFreeAsync");
-  };
-  enqueue(stream, unit);
-}
 
 } // namespace
 
@@ -222,7 +131,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
     if (!can_be_shared)
       return CUDA_ERROR_INVALID_VALUE;
     created->file = std::make_unique<Arena>();
-    /* Twice the memory: what is in use can be in the way of what would fit. */
+    /* Twice the memory, because of fragmentation. */
     if (!created->file->open_file(2 * (created->device != nullptr ? created->device->memory : config().memory)))
       return CUDA_ERROR_OUT_OF_MEMORY;
     Header header{};
@@ -255,60 +164,6 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   found->destroyed = true; /* its memory goes with the last allocation */
   found->trim(0);
   state().pools.remove(found->handle);
-  return CUDA_SUCCESS;
-}
-
-CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  return allocate(dptr, bytesize, stream->context.lock()->device->pools.current, stream);
-}
-
-CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
-  StreamPtr stream;
-  std::shared_ptr<Pool> found;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = find_pool(pool, found))
-    return result;
-  return allocate(dptr, bytesize, found, stream);
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-  StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
-  if (!is_captured)
-    if (CUresult result = check_unsafe())
-      return result;
-  if (dptr == 0)
-    return CUDA_SUCCESS;
-  if (is_captured) {
-    ParamsPtr params;
-    if (CUresult result = read_free(*stream->capture->capture->graph, dptr, params))
-      return result;
-    capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(params));
-    return CUDA_SUCCESS;
-  }
-  AllocationPtr allocation = state().memory.find(dptr);
-  bool can_be_freed = allocation != nullptr && allocation->base == dptr && !allocation->freed &&
-                      (allocation->kind == Allocation::Kind::pooled || allocation->kind == Allocation::Kind::device ||
-                       allocation->kind == Allocation::Kind::graph);
-  if (allocation != nullptr && allocation->kind == Allocation::Kind::managed)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (!can_be_freed) {
-    report("cuMemFreeAsync was given " + hex(dptr) +
-           ", which is not the start of an allocation that it frees: " + state().memory.explain(dptr));
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (allocation->kind == Allocation::Kind::graph)
-    free_graph_memory_in_order(allocation, stream);
-  else
-    free_in_order(allocation, stream);
   return CUDA_SUCCESS;
 }
 
@@ -393,7 +248,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
     Device *device = nullptr;
     if (CUresult result = find_accessor(*found, map[i].location, device))
       return result;
-    /* Who has the memory cannot lose it, and nobody can have it for reading alone. */
+    /* The pool's own device cannot lose access, and no device can have read access alone. */
     bool has_it = device == found->device && !found->is_managed();
     switch (static_cast<int>(map[i].flags)) {
     case CU_MEM_ACCESS_FLAGS_PROT_READWRITE:

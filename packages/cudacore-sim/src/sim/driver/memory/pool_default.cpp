@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pools that every place has: its default one, and the one that cuMemAllocAsync takes from. */
+/* The default pool of each location, and the current one, which cuMemAllocAsync uses. */
 #include "sim/driver/base/state.h"
 
 namespace sim {

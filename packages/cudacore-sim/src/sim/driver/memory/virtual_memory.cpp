@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Virtual memory management: ranges of addresses, physical memory, and mappings of the one to the other. */
+/* Virtual memory management: address ranges, physical memory, and mappings. */
 #include "sim/control/report.h"
 #include "sim/driver/memory/ipc.h"
 
@@ -40,7 +40,7 @@ bool is_host(const CUmemLocation &location) {
   return location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
 }
 
-/* Lets host code use memory of the host at the address that it is mapped to. */
+/* Makes host memory accessible to host code at the address that it is mapped to. */
 CUresult show_to_host(Allocation &mapping) {
   void *wanted = handle_of<void *>(mapping.base);
   if (mmap(wanted, mapping.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
@@ -56,7 +56,7 @@ CUresult find_physical(CUmemGenericAllocationHandle handle, std::shared_ptr<Phys
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* What can be handed to other processes, or to host code, has a file of its own. */
+/* Memory that can be exported, or mapped for the host, has a file of its own. */
 bool back(Physical &physical) {
   if (physical.properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE && physical.device != nullptr)
     return (physical.base = state().arena.take(physical.size)) != 0;
@@ -73,7 +73,7 @@ bool back(Physical &physical) {
   return true;
 }
 
-/* The mappings that make up a range exactly; empty: it is not one, or has holes. */
+/* The mappings that cover a range exactly; empty: there are holes. */
 std::vector<AllocationPtr> mappings_in(uint64_t address, uint64_t size) {
   std::vector<AllocationPtr> found;
   if (size == 0 || size > UINT64_MAX - address)
@@ -99,7 +99,7 @@ bool is_reserved(uint64_t address, uint64_t size) {
   return size <= length && address - base <= length - size;
 }
 
-/* The mappings in a part of a reserved range, which may have holes, and may not cut a mapping. */
+/* The mappings in a part of a reserved range. It may have holes. False: a mapping is only partly inside. */
 bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> &out) {
   out.clear();
   if (size == 0 || size % granularity != 0 || !is_reserved(address, size))
@@ -114,8 +114,8 @@ bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> 
 }
 
 /*
- * Reserves addresses just where they are wanted. Behind every range are some that nobody gets, so that running over its
- * end meets nothing: who wants to go on where a range ends takes those over.
+ * Reserves addresses at a wanted place. After every range some are left free, so that accesses beyond its end are
+ * detected; a range that is to continue another one takes these over.
  */
 bool reserve_at(uint64_t wanted, uint64_t size, Reservation &out) {
   State &s = state();
@@ -221,7 +221,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
     return result;
   if (flags != 0 || size == 0 || ptr == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (offset != 0 || size != physical->size) /* it is mapped as a whole */
+  if (offset != 0 || size != physical->size) /* it has to be mapped as a whole */
     return CUDA_ERROR_NOT_SUPPORTED;
   if (ptr % granularity != 0 || !is_reserved(ptr, size))
     return CUDA_ERROR_INVALID_VALUE;
@@ -248,7 +248,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   for (const ContextPtr &context : s.contexts.all())
     for (const UnitPtr &unit : outstanding(*context))
       s.executor.wait(Call::current().lock, unit);
-  if (!whole_mappings(ptr, size, mappings)) /* another thread may have been here meanwhile */
+  if (!whole_mappings(ptr, size, mappings)) /* another thread may have unmapped them meanwhile */
     return CUDA_ERROR_INVALID_VALUE;
   for (const AllocationPtr &mapping : mappings)
     release_memory(mapping, "cuMemUnmap");
@@ -367,7 +367,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
   if (handle == nullptr || mapping == nullptr || mapping->kind != Allocation::Kind::mapped)
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Physical> physical = mapping->physical;
-  if (physical->references++ == 0) /* its last handle is gone, and only the mapping holds it */
+  if (physical->references++ == 0) /* no handle was left, only the mapping */
     physical->handle = s.physicals.add(physical);
   *handle = physical->handle;
   return CUDA_SUCCESS;

@@ -24,10 +24,7 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
   if (CUresult result = check_work(stream, is_captured))
     return result;
   if (is_captured) {
-    HostParams params{};
-    params.fields.fn = fn;
-    params.fields.userData = userData;
-    capture_node(stream, CU_GRAPH_NODE_TYPE_HOST, std::make_shared<const Params>(params));
+    capture_node(stream, CU_GRAPH_NODE_TYPE_HOST, make_host(fn, userData));
     return CUDA_SUCCESS;
   }
   UnitPtr unit = new_unit("host function", stream->context.lock(), [fn, userData] {

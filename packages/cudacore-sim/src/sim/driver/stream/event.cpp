@@ -58,7 +58,7 @@ UnitPtr awaited_record(Event &event) {
   /* Another process recorded it, after whatever it may have waited for. */
   ContextPtr context = event.context.lock();
   UnitPtr recorded = new_unit("event of another process", context);
-  recorded->ordered->waits_outside = true;
+  recorded->ordered->may_wait_for_anything = true;
   state().executor.submit(recorded, {});
   return recorded;
 }
@@ -137,7 +137,7 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
     return CUDA_ERROR_ILLEGAL_STATE;
   if (is_captured) {
     if (flags != 0)
-      capture_node(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, std::make_shared<const Params>(EventParams{hEvent, event}));
+      capture_node(stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, make_event_record(hEvent, event));
     else
       capture_record(stream, *event);
     return CUDA_SUCCESS;
@@ -160,7 +160,7 @@ CUresult cuEventQuery(CUevent hEvent) {
   if (latest_record(*event) != nullptr)
     return CUDA_ERROR_NOT_READY;
   if (event->recorded != nullptr)
-    learn_done(event->recorded->ordered.get());
+    mark_known_done(event->recorded->ordered.get());
   return CUDA_SUCCESS;
 }
 
@@ -197,7 +197,7 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
   if (!start->recorded->done || !end->recorded->done)
     return CUDA_ERROR_NOT_READY;
   for (const std::shared_ptr<Event> &event : {start, end})
-    learn_done(event->recorded->ordered.get());
+    mark_known_done(event->recorded->ordered.get());
   *pMilliseconds = static_cast<float>(static_cast<double>(end->recorded->finished) * 1e-6 -
                                       static_cast<double>(start->recorded->finished) * 1e-6);
   return CUDA_SUCCESS;

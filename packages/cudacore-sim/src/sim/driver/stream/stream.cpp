@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: they only say what a unit of work depends on. */
-#include "sim/driver/base/journal.h"
 #include "sim/control/report.h"
 #include "sim/driver/graph/capture.h"
 #include "sim/driver/device/green.h"
@@ -294,7 +293,7 @@ CUresult cuStreamQuery(CUstream hStream) {
       return CUDA_ERROR_NOT_READY;
   for (const UnitPtr &unit : outstanding(stream))
     if (unit != nullptr)
-      learn_done(unit->ordered.get());
+      mark_known_done(unit->ordered.get());
   return CUDA_SUCCESS;
 }
 
@@ -346,7 +345,7 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
   if (is_external && !is_captured)
     return CUDA_ERROR_ILLEGAL_STATE;
   if (is_external) {
-    capture_node(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, std::make_shared<const Params>(EventParams{hEvent, event}));
+    capture_node(stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, make_event_wait(hEvent, event));
     return CUDA_SUCCESS;
   }
   if (is_captured || event->captured != nullptr)

@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-constexpr unsigned most_operations = 256;
+constexpr unsigned max_operations = 256;
 
 struct Operation {
   enum class Kind { wait, write, reduce, barrier } kind;
@@ -85,8 +85,8 @@ void change_memory(Context &context, const Operation &operation) {
   if (memory == nullptr)
     return;
   if (const OrderedPtr &unit = Executor::running()->ordered) {
-    touch_strongly(unit, operation.address, operation.bytes);
-    unit->tells_host = true; /* which may look at the value */
+    record_atomic_write(unit, operation.address, operation.bytes);
+    unit->visible_to_host = true; /* which may look at the value */
   }
   if (std::byte *marks = state().arena.written(memory))
     std::fill_n(marks, operation.bytes, std::byte{1});
@@ -119,8 +119,7 @@ void submit_operation(const ContextPtr &context, const Operation &operation, con
 
 void capture_operations(const StreamPtr &stream, const std::vector<Operation> &operations) {
   ContextPtr context = stream->context.lock();
-  ValueParams params;
-  params.submit = [context, operations](std::vector<UnitPtr> before, UnitPtr &out) {
+  auto submit = [context, operations](std::vector<UnitPtr> before, UnitPtr &out) {
     out = nullptr;
     for (const Operation &operation : operations) {
       submit_operation(context, operation, before, out);
@@ -131,7 +130,7 @@ void capture_operations(const StreamPtr &stream, const std::vector<Operation> &o
       state().executor.submit(out, before);
     }
   };
-  capture_node(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, std::make_shared<const Params>(std::move(params)));
+  capture_node(stream, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, make_batch_mem_op(std::move(submit)));
 }
 
 void enqueue_operation(const StreamPtr &stream, const Operation &operation) {
@@ -260,7 +259,7 @@ CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatc
   StreamPtr found;
   if (CUresult result = find_stream(stream, found))
     return result;
-  if (flags != 0 || count > most_operations || (paramArray == nullptr && count != 0))
+  if (flags != 0 || count > max_operations || (paramArray == nullptr && count != 0))
     return CUDA_ERROR_INVALID_VALUE;
   std::vector<Operation> operations(count);
   for (unsigned i = 0; i < count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atom and red: the host's atomics, on every type. */
+/* atom and red, by atomics of the host, for every type. */
 #include "sim/exec/ops/memory.h"
 #include "sim/isa/numeric.h"
 
@@ -54,7 +54,7 @@ template <const Format &F> struct HalfAdd {
     return static_cast<uint16_t>(round_to(F, add_to_odd(value_of(F, a), value_of(F, b)), Rounding::nearest));
   }
 };
-/* A number rather than a NaN, and of zeros the negative one is the lesser. */
+/* Prefers a number to a NaN; the negative zero is the lesser one. */
 template <const Format &F> struct HalfMin {
   static uint16_t apply(uint16_t a, uint16_t b) {
     double x = value_of(F, a), y = value_of(F, b);
@@ -82,7 +82,7 @@ template <class H> struct PairOf {
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>;
 
-/* What all of these do, but for what the host has as one instruction. Returns what was there. */
+/* The general form, by compare-and-swap. Returns the old value. */
 template <class F, class T> Bits<T> change(std::byte *at, T value) {
   auto *place = reinterpret_cast<Bits<T> *>(at);
   Bits<T> old = __atomic_load_n(place, __ATOMIC_RELAXED);
@@ -97,17 +97,17 @@ template <class F, class T, StateSpace S> void update(Warp &w, const Instruction
   uint64_t mask = address_mask(ins);
   uint64_t *d = ins.op[0] == no_operand ? nullptr : w.out(ins.op[0]);
   if (d)
-    w.polled(); /* a red waits for nothing */
+    w.polled(); /* a red has no result to wait for */
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
-    if (address & (ins.count * sizeof(T) - 1)) /* the first element of a vector stands for all */
+    if (address & (ins.count * sizeof(T) - 1)) /* a vector is aligned as a whole */
       misaligned(w, ins, lane, address, static_cast<uint32_t>(ins.count * sizeof(T)), true, S);
     Bits<T> old = change<F, T>(locate<S>(w, ins, lane, address, sizeof(T), true), get<T>(b, lane));
     if (d)
       put<Bits<T>>(d, lane, old);
   });
 }
-/* The most frequent one, which the host has as one instruction. */
+/* Integer addition, the most frequent operation, is one instruction of the host. */
 template <class T, StateSpace S> void add_integer(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   uint64_t mask = address_mask(ins);
@@ -136,7 +136,7 @@ template <class T, StateSpace S> void compare_and_swap(Warp &w, const Instructio
       put<T>(d, lane, expected);
   });
 }
-/* 128 bits: under one lock of the process, as not every host has the instruction. Plain accesses see whole words. */
+/* 128 bits, under one lock of the process: not every host has the instruction. Plain accesses see whole words. */
 template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   static std::mutex &lock = *new std::mutex;
   auto wide = [&](OperandIndex op, uint32_t lane) {
@@ -162,7 +162,7 @@ template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction 
   });
 }
 
-/* A generic address says which memory it is in, and so which sum it gets. */
+/* A generic address decides at run time which memory it is in, and so how subnormal sums are rounded. */
 void add_generic_f32(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
   uint32_t shared = 0;
@@ -203,7 +203,7 @@ template <StateSpace S> Handler add_of(Type type) {
   }
 }
 
-/* Which function there is for types and operations, H for those of 16 bits: How says what it does with them. */
+/* Chooses a function by type and operation. H: functions for types of 16 bits; How: what to do with the function. */
 template <class How, class F, template <const Format &> class H, StateSpace S> Handler ordered(Type type) {
   switch (type) {
   case Type::u32:

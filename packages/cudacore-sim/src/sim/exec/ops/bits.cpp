@@ -22,7 +22,7 @@ struct Not {
 struct Cnot {
   template <class T> static T apply(T a) { return a == 0; }
 };
-/* Shift amounts of the width or more shift everything out. */
+/* A shift by the width or more gives zero, or all sign bits. */
 struct Shl {
   template <class T> static T apply(T a, uint32_t n) {
     return n < sizeof(T) * 8 ? static_cast<T>(uint64_t{a} << n) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of the runtime environment: printf, assert, malloc, free, cudaGraphSetConditional. */
+/* The functions of the runtime environment: printf, assert, malloc, free, cudaGraphSetConditional. */
 #include <cstdio>
 #include <string>
 
@@ -11,7 +11,7 @@ namespace sim::exec {
 
 namespace {
 
-constexpr size_t max_string = 64 * 1024; /* longer ones are cut: they are most likely not terminated */
+constexpr size_t max_string = 64 * 1024; /* longer strings are cut: most likely the terminator is missing */
 
 std::string read_string(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address) {
   if (!address)
@@ -27,7 +27,7 @@ std::string read_string(Warp &w, const Instruction &ins, uint32_t lane, uint64_t
   return text;
 }
 
-/* Reads the arguments that the compiler packed: each aligned to its size. */
+/* Reads the arguments of printf. The compiler aligns each to its size. */
 class Arguments {
 public:
   Arguments(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address)
@@ -66,7 +66,7 @@ template <class T> void append(std::string &out, const std::string &spec, T valu
   out.append(large, 0, static_cast<size_t>(length));
 }
 
-/* Formats as printf on the device does. Widths are limited so that no format can ask for gigabytes. */
+/* Formats text like printf on the device. Widths are limited, so that no format can request gigabytes. */
 class Formatter {
 public:
   Formatter(Warp &w, const Instruction &ins, uint32_t lane, uint64_t arguments)
@@ -85,7 +85,7 @@ public:
     }
     return std::move(out_);
   }
-  /* What printf returns on the device: not characters, but how many arguments were used. */
+  /* The result of printf on the device: the number of arguments that were used, not of characters. */
   uint64_t arguments_used() const { return arguments_.taken(); }
 
 private:

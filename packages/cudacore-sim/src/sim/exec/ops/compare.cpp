@@ -7,7 +7,7 @@ namespace sim::exec {
 
 namespace {
 
-/* f16 and bf16 compare as the doubles that they are. */
+/* f16 and bf16 are compared as doubles. */
 struct F16 {
   uint16_t bits;
   double value() const { return value_of(format_f16, bits); }

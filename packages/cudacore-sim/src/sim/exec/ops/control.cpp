@@ -30,7 +30,7 @@ void call_indirect(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *addresses = w.in(ins.op[0]);
   const Program &program = w.grid->program;
   uint32_t remaining = lanes;
-  /* Before the first call changes anything, while the operand can be read. */
+  /* The addresses are read before the first call changes registers. */
   std::array<uint64_t, warp_size> address;
   std::memcpy(address.data(), addresses, sizeof address);
   while (remaining) {

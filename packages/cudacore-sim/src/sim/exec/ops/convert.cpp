@@ -9,7 +9,7 @@ namespace sim::exec {
 
 namespace {
 
-/* The variants of a conversion, as the instruction's mode carries them. */
+/* The variants of a conversion, packed in the immediate of the instruction. */
 struct Mode {
   Rounding rounding;
   bool ftz, sat, relu, satfinite, integral;
@@ -79,7 +79,7 @@ template <Type To> uint64_t write_float(double value, const Mode &mode) {
   }
 }
 
-/* A number of type From as the 64 bits that its register holds, extended by its sign. */
+/* The 64 bits of a register that holds a number of type From, extended by its sign. */
 template <class From> uint64_t extend(From value) {
   if constexpr (std::is_signed_v<From>)
     return static_cast<uint64_t>(static_cast<int64_t>(value));
@@ -143,7 +143,7 @@ template <Type To, class From> void integer_to_float(Warp &w, const Instruction 
   });
 }
 
-/* What is left of a NaN where it is not replaced by the format's own: as many bits as there is room for. */
+/* A NaN that is not replaced by the NaN of the format keeps as many of its bits as fit. */
 template <Type To, Type From> uint64_t convert_nan(uint64_t bits, const Mode &mode) {
   const Format &format = format_of(To);
   if (From == Type::f64 && To != Type::f64) {

@@ -32,7 +32,7 @@ struct Sqrt {
 };
 
 template <class T> bool is_nan(T a) { return a != a; }
-/* A NaN loses against a number, and -0 is less than +0. */
+/* A number is preferred to a NaN, and -0 is less than +0. */
 template <bool Max, bool KeepNan> struct Extreme {
   template <class T> static T apply(T a, T b) {
     if (is_nan(a) || is_nan(b)) {
@@ -54,7 +54,7 @@ template <class E> struct XorSign {
   }
 };
 
-/* Approximations: double precision is far better than what the hardware promises. */
+/* The approximations are computed in double, which is more precise than the hardware promises. */
 struct DivFull {
   static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
 };
@@ -91,7 +91,7 @@ struct Ex2 {
 struct Tanh {
   static float apply(float a) { return static_cast<float>(std::tanh(double{a})); }
 };
-/* The seeds of Newton iterations: of 20 bits of mantissa, the low words being ignored, subnormal numbers flushed. */
+/* The seeds of Newton iterations: 20 bits of mantissa; the low words are ignored, subnormal numbers are flushed. */
 template <class F> struct Seed {
   static double apply(double a) {
     a = bit_cast<double>(bit_cast<uint64_t>(a) & 0xffffffff00000000u);
@@ -108,7 +108,7 @@ template <class F> struct Seed {
 
 template <bool Ftz, class T> T flush_if(T value) { return Ftz ? flush(value) : value; }
 
-/* Which NaN an operation on f64 gives, as a GPU has it: the second source's comes first, the third's next. */
+/* The NaN that an operation on f64 gives, as on a GPU: the second source is preferred, then the third. */
 template <class F> double nan_of(double a) { return first_nan({a}); }
 template <class F> double nan_of(double a, double b) {
   return std::is_same_v<F, Div> ? first_nan({a, b}) : first_nan({b, a});
@@ -204,7 +204,7 @@ template <class F, Arity N> Handler both(Type type, FloatMode mode) {
     return rounded<F, double, N>(mode);
   return nullptr;
 }
-/* No rounding to choose, no saturation. */
+/* Operations without a rounding mode and without saturation. */
 template <class F, Arity N> Handler plain(Type type, FloatMode mode) {
   if (mode.sat)
     return nullptr;
@@ -218,7 +218,7 @@ template <class F, Arity N = Arity::one> Handler only_f32(Type type, FloatMode m
   return type == Type::f32 && !mode.sat ? with_mode<F, float, N, Rounding::nearest>(mode) : nullptr;
 }
 
-/* These are arithmetic to a GPU: NaNs are no different from those of a sum. */
+/* On a GPU, abs and neg are arithmetic: they give the same NaN as a sum. */
 template <bool Negate, bool Ftz> struct SignOf {
   static float apply(float a) {
     float f = Ftz ? flush(a) : a;
@@ -257,7 +257,7 @@ template <FloatTest Test, class T> void test(Warp &w, const Instruction &ins, ui
     case FloatTest::notanumber:
       holds = std::isnan(value);
       break;
-    /* Zero counts as normal here. */
+    /* PTX counts zero as normal. */
     case FloatTest::normal:
       holds = std::isnormal(value) || value == 0;
       break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* f16, bf16 and their pairs: computed so that one rounding gives the exact operation's result. */
+/* f16, bf16 and their pairs. Intermediate results are exact enough that one rounding gives the exact result. */
 #include <algorithm>
 
 #include "sim/exec/ops/lanes.h"
@@ -68,7 +68,7 @@ template <FloatOp Op> double compute(double a, double b, double c) {
 
 template <FloatOp Op, class H> struct Scalar {
   static uint16_t apply(uint16_t a, uint16_t b, uint16_t c, FloatMode mode) {
-    if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) { /* which are arithmetic, as far as NaNs go */
+    if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) { /* on a GPU they give the same NaN as arithmetic */
       uint16_t magnitude = a & 0x7fff;
       if (magnitude > H::format.largest + 1)
         return static_cast<uint16_t>(H::format.nan);
@@ -96,7 +96,7 @@ FloatMode mode_of(const Instruction &ins) {
   return mode;
 }
 
-/* Absent sources read the first one. */
+/* A source that is absent reads the first one. */
 template <FloatOp Op, class H, bool Pair> void run(Warp &w, const Instruction &ins, uint32_t lanes) {
   FloatMode mode = mode_of(ins);
   const uint64_t *a = w.in(ins.op[1]);

@@ -91,7 +91,7 @@ struct Sad {
     return static_cast<T>(Ring<T>(c) + difference);
   }
 };
-/* Division by zero gives all ones, quotient and remainder alike; the most negative number by -1 wraps. */
+/* Division by zero gives all ones, also as remainder. The most negative number divided by -1 wraps around. */
 struct Div {
   template <class T> static T apply(T a, T b) {
     if (b == 0)
@@ -303,7 +303,7 @@ template <class A, class B, unsigned First> struct Dp2a {
   }
 };
 
-/* Sources are a, b and c; differences are bytes, which wrap around where the signs of the types differ. */
+/* The sources are a, b and c. Differences are bytes, which wrap around if the signedness of the types differs. */
 template <class A, class B, bool Sum> struct AbsDiff4 {
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
     uint32_t bytes = 0;

@@ -4,7 +4,7 @@
 
 #include "sim/exec/warp.h"
 
-/* Handlers made of a function of one lane's values. F::apply takes the sources and returns the result. */
+/* Handlers that apply a function to each lane. F::apply takes the sources and returns the result. */
 namespace sim::exec {
 
 template <class F, class R, class A> void unary(Warp &w, const Instruction &ins, uint32_t lanes) {

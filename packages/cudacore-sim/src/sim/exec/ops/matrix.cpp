@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions on matrices that a warp's lanes execute together: their registers, and shared memory. */
+/* Instructions on matrices, which all lanes of a warp execute together: their registers, and shared memory. */
 #include <algorithm>
 
 #include "sim/exec/checker.h"
@@ -10,7 +10,7 @@ namespace sim::exec {
 
 namespace {
 
-/* Calls f(lanes) when all lanes of the warp have come, which .aligned promises; those that have ended do not count. */
+/* Calls f(lanes) once all lanes of the warp that have not ended have reached it, as .aligned requires. */
 template <class F> void all_together(Warp &w, const Instruction &ins, uint32_t lanes, F &&f) {
   Checker *checker = w.grid->checker.get();
   uint32_t present = w.gather(lanes, all_lanes, false);
@@ -23,7 +23,7 @@ template <class F> void all_together(Warp &w, const Instruction &ins, uint32_t l
   f(present);
 }
 
-/* The place of a cell in MatrixBits. */
+/* The index of a cell in MatrixBits. */
 uint32_t index_of(const Fragment &fragment, const MatrixCell &cell) {
   uint32_t one = fragment.rows() * fragment.columns();
   uint32_t at = fragment.role == MatrixRole::b ? cell.column * fragment.rows() + cell.row
@@ -108,7 +108,7 @@ void store_part(std::byte *at, uint64_t value, uint32_t bytes) {
 /* --- wgmma: four warps, each for its own rows -----------------------------------------------------------------------
  */
 
-/* Puts the elements of a piece of memory where they belong in the matrix, `step` apart. */
+/* Stores the elements of a piece of memory in the matrix, `step` apart. */
 void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint32_t at, uint32_t step) {
   uint32_t bytes = bits_of(element) / 8;
   for (uint32_t i = 0; i < piece_bytes / bytes; ++i)
@@ -116,8 +116,8 @@ void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint3
 }
 
 /*
- * Reads lines, rows of A or columns of B, of which each has k elements. Which thread of the warp reads what is not
- * known: the first does here.
+ * Reads lines of k elements: rows of A, or columns of B. Which thread of the warp reads which line is undefined: the
+ * first one does here.
  */
 void read_lines(Warp &w, const Instruction &ins, uint32_t reader, const Fragment &fragment, OperandIndex descriptor,
                 bool by_k, uint32_t first, uint32_t count, MatrixBits &matrix) {
@@ -145,9 +145,9 @@ void negate(Element element, uint32_t count, MatrixBits &matrix) {
 }
 
 /*
- * A warp makes its share at once. But a product is one of all four warps: it does not begin before they have come, each
- * with what it has copied to memory, which an H200 waits for, too; and it is not complete while one of them may still
- * read there. Programs rely on both, with no barrier of their own.
+ * A warp computes its part at once. But the product belongs to all four warps: it begins when all have reached it, each
+ * with what it has copied to memory, as on an H200. It is complete when none of them reads memory any more. Programs
+ * rely on both, without a barrier of their own.
  */
 void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
@@ -187,7 +187,7 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* All but the wait is done at once, so that what is left is to know of programs that rely on it. */
+/* Everything but the wait is done at once. The rest is for the checks. */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     if (Checker *checker = w.grid->checker.get())
@@ -209,7 +209,7 @@ void use_accumulators(Warp &w, const Instruction &ins, uint32_t lanes) {
 constexpr uint32_t row_words = 4;
 using Rows = std::array<std::array<uint32_t, row_words>, 8>;
 
-/* What a lane has of a matrix: two elements of a row, or, of a transposed one, of a column. */
+/* The part of a matrix that a lane has: two elements of a row, or of a column if it is transposed. */
 uint32_t part_of(const Rows &rows, uint32_t lane, bool transposed) {
   if (!transposed)
     return rows[lane / 4][lane % 4];
@@ -217,7 +217,7 @@ uint32_t part_of(const Rows &rows, uint32_t lane, bool transposed) {
   uint32_t row = lane % 4 * 2, column = lane / 4;
   return element(row, column) | element(row + 1, column) << 16;
 }
-/* The matrix of which the lanes have these parts. */
+/* Assembles a matrix from the parts of the lanes. */
 Rows rows_of(const uint64_t *parts, bool transposed) {
   Rows rows{};
   for (uint32_t lane = 0; lane < warp_size; ++lane) {
@@ -289,7 +289,7 @@ void transpose(Warp &w, const Instruction &ins, uint32_t lanes) {
 /* --- wmma: fragments in memory -------------------------------------------------------------------------------------
  */
 
-/* Elements that are next to each other in a register and in memory are accessed together. */
+/* Elements that are adjacent in a register and in memory are accessed together. */
 template <StateSpace S, bool Write> void access_fragment(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     const MatrixAccess &what = w.grid->program.matrix_accesses[ins.target];

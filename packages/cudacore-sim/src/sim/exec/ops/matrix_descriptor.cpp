@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the elements of a matrix lie in shared memory. A descriptor has, from its lowest bits on, where the matrix
- * begins, two distances of its parts, and how pieces of 16 bytes change places ("swizzle").
+ * The place of a matrix in shared memory. A descriptor has, from its lowest bits on: the start of the matrix, two
+ * distances between its parts, and how pieces of 16 bytes are permuted ("swizzle").
  */
 #include <utility>
 
@@ -15,15 +15,15 @@ constexpr uint32_t lines_together = 8;
 
 } // namespace
 
-/* Bytes of a line that lie together: 16, or as many as pieces change places in. */
+/* The adjacent bytes of a line: 16, or the width of the swizzle. */
 uint32_t MatrixDescriptor::width() const {
   auto mode = static_cast<uint32_t>(bits_ >> 62);
   return mode == 0 ? piece_bytes : 256u >> mode;
 }
 
 /*
- * The number of a piece among its line's is changed by that of the 128 bytes of memory that it is in, counted from
- * where the pattern begins, which the base offset says.
+ * Swizzling: the number of a piece in its line is combined with the number of the 128 bytes of memory that it is in,
+ * counted from the start of the pattern, which the base offset gives.
  */
 uint32_t MatrixDescriptor::swizzled(uint32_t offset) const {
   auto base = static_cast<uint32_t>(bits_ >> 49 & 7) << 7;
@@ -36,7 +36,7 @@ uint32_t MatrixDescriptor::by_k(uint32_t line, uint32_t k_byte) const {
                   k_byte / width() * leading);
 }
 
-/* Eight places in k, one after the other. Without swizzling, the distances have changed their meaning. */
+/* Eight consecutive places in k. Without swizzling, the meanings of the two distances are exchanged. */
 uint32_t MatrixDescriptor::by_line(uint32_t line, uint32_t k) const {
   uint32_t leading = field(16), stride = field(32), line_byte = line * 2;
   if (width() == piece_bytes)

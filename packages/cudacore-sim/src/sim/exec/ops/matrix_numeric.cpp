@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of products as tensor cores make them. Of floating-point numbers, a block of products and what was summed
- * before them are one sum: their exact values, cut off below the same bit, so far below the largest exponent of them
- * all; the sum is exact then and is rounded once.
+ * Sums of products like those of tensor cores. For floating point, a block of products and the previous sum are added
+ * as one sum: their exact values are cut off below the same bit, at a fixed distance below the largest exponent. That
+ * sum is exact, and is rounded once.
  */
 #include <algorithm>
 
@@ -30,16 +30,16 @@ const Format &format_of(Element element) {
   }
 }
 
-/* significand * 2^exponent, unless it is none that is finite. */
+/* significand * 2^exponent, if it is finite. */
 enum class Kind : uint8_t { absent, finite, infinite, nan };
 struct Number {
   int32_t significand;
-  int32_t exponent; /* of the significand's leading bit, were the number a normal one */
+  int32_t exponent; /* of the leading bit of the significand, as if the number were normal */
   Kind kind;
 };
 
-constexpr int no_exponent = -100000; /* of zero, which counts for nothing where exponents are compared */
-constexpr int least_exponent = -133; /* that a sum has at the least: what is too far below it is cut off */
+constexpr int no_exponent = -100000; /* of zero, which does not count when exponents are compared */
+constexpr int least_exponent = -133; /* the least exponent of a sum: bits too far below it are cut off */
 
 Number number_of(const Format &format, uint64_t bits) {
   uint64_t magnitude = bits & ((uint64_t{1} << format.sign_shift()) - 1);
@@ -53,16 +53,16 @@ Number number_of(const Format &format, uint64_t bits) {
   return {negative ? -significand : significand, significand ? exponent : no_exponent, Kind::finite};
 }
 
-/* How sums are made, which is not what the instructions' names suggest. */
+/* How sums are computed. The names of the instructions do not suggest it. */
 struct Model {
-  uint32_t block;    /* products that are summed with what was before, as one sum */
-  int fraction_bits; /* that are kept below the largest exponent, and of a sum in f32 at the most */
+  uint32_t block;    /* products that are added to the previous sum at once */
+  int fraction_bits; /* the bits kept below the largest exponent; in f32, also the limit of the sum's bits */
   /*
-   * Numbers become f16 before they are multiplied, so that the least ones of e4m3 are no longer subnormal, and C is
-   * added in the end, rounded to the nearest, instead of being what there is at first.
+   * Numbers are converted to f16 before they are multiplied, so that subnormal numbers of e4m3 become normal, and C is
+   * added at the end, rounded to nearest, instead of being the first sum.
    */
   bool by_f16 = false;
-  uint32_t together = 0; /* columns that come first, of twice as many, and before the others of all; 0: in order */
+  uint32_t together = 0; /* of twice as many columns, these are added first; 0: in order */
 };
 
 /*
@@ -87,8 +87,8 @@ Model model_of(const MatrixProduct &product) {
 }
 
 struct Matrix {
-  std::array<int32_t, most_elements> significand, exponent;
-  std::array<Kind, most_elements> kind;
+  std::array<int32_t, max_elements> significand, exponent;
+  std::array<Kind, max_elements> kind;
 };
 
 /* Lines of k numbers: rows of A, columns of B. */
@@ -112,7 +112,7 @@ void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k,
     }
 }
 
-/* The sum where a term is none that is finite: its kind, and its sign. */
+/* The sum if a term is not finite: its kind and its sign. */
 Number special_sum(const Number &c, const Matrix &a, const Matrix &b, uint32_t i, uint32_t j, uint32_t count) {
   bool nan = c.kind == Kind::nan, positive = c.kind == Kind::infinite && c.significand > 0,
        negative = c.kind == Kind::infinite && c.significand < 0;
@@ -136,7 +136,7 @@ uint64_t special_bits(const Format &format, const Number &number) {
   return (uint64_t{number.significand < 0} << format.sign_shift()) | (format.largest + 1);
 }
 
-/* The bits of significand * 2^exponent: f32 is cut off, though not what is too large. A zero has no sign. */
+/* The bits of significand * 2^exponent. f32 is truncated, except on overflow. Zero has no sign. */
 uint64_t rounded(const Format &format, int64_t significand, int exponent) {
   bool negative = significand < 0, is_f32 = format.mantissa_bits == format_f32.mantissa_bits;
   auto magnitude = static_cast<uint64_t>(negative ? -significand : significand);
@@ -155,7 +155,7 @@ struct Operands {
   Matrix a, b;
 };
 
-/* One block: c plus `count` products, from the ith element of A and the jth of B on. */
+/* One block: c plus `count` products, starting at the ith element of A and the jth of B. */
 uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uint32_t i, uint32_t j, uint32_t count) {
   Number c = number_of(format, c_bits);
   if (o.may_be_special || c.kind != Kind::finite) {
@@ -188,7 +188,7 @@ uint64_t plain_sum(const Format &format, uint64_t a, uint64_t b) {
   return round_to(format, add_to_odd(value_of(format, a), value_of(format, b)), Rounding::nearest);
 }
 
-/* In f32 where C or D is; only then, what is not f32 becomes it, or is made of it. */
+/* The sum is in f32 if C or D is. The other one is converted before or after. */
 uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format &d_format, uint64_t c, uint32_t i,
                          uint32_t j, uint32_t k) {
   bool all_f16 = &c_format == &format_f16 && &d_format == &format_f16;
@@ -225,7 +225,7 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
           sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[i * n + j], i * k, j * k, k);
 }
 
-/* mma.m8n8k4, without tensor cores: in f32, C being added in the end; in halves, if the sum is f16. */
+/* mma.m8n8k4, which does not use tensor cores: in f32, with C added at the end; in halves if the sum is f16. */
 float sum_of_four(const float *x, const float *y, float c, bool in_halves) {
   if (in_halves)
     return std::fma(x[1], y[1], x[0] * y[0]) + c + std::fma(x[3], y[3], x[2] * y[2]);
@@ -284,7 +284,7 @@ int64_t integer_of(Element element, uint64_t bits) {
 void multiply_integers(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
                        MatrixBits &d) {
   const MatrixShape &shape = product.a.shape;
-  std::array<int32_t, most_elements> left, right;
+  std::array<int32_t, max_elements> left, right;
   for (uint32_t i = 0; i < shape.m * shape.k; ++i)
     left[i] = static_cast<int32_t>(integer_of(product.a.element, a[i]));
   for (uint32_t i = 0; i < shape.n * shape.k; ++i)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrices of which half of the numbers are not there, being zero, and words that say where the others belong. */
+/* Sparse matrices: half of the numbers are zero and not stored, and words say where the others belong. */
 #include <algorithm>
 
 #include "sim/isa/matrix.h"
@@ -9,10 +9,10 @@ namespace sim::exec {
 
 namespace {
 
-/* A chunk is of columns of which half are there: four, or eight in pairs of s4, or two of tf32. */
+/* The columns of a chunk, half of which are stored: four, or eight in pairs of s4, or two of tf32. */
 uint32_t chunk_of(Element element) { return bits_of(element) == 4 ? 8 : bits_of(element) == 32 ? 2 : 4; }
 
-/* Which of its chunk's numbers, or pairs, the `which`th that is there is: two bits each, or one number of two. */
+/* The place in its chunk of the `which`th stored number or pair: two bits each, or one for chunks of two. */
 uint32_t place_in(Element element, uint32_t chunk_bits, uint32_t which) {
   return bits_of(element) == 32 ? chunk_bits >> 3 & 1 : chunk_bits >> 2 * which & 3;
 }
@@ -25,13 +25,13 @@ uint32_t selectors_of(const Fragment &a) {
 }
 
 /*
- * Four lanes have the words of row r and of row r + 8: one of them, two, or all four, of which the selector says which.
- * Of numbers of 16 bits and more, each half of a word is for one of the rows, else the whole word.
+ * Four lanes have the words of row r and of row r + 8: one of them, two, or all four; the selector says which. For
+ * numbers of 16 bits and more, each half of a word is for one of the rows, else the whole word.
  */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a) {
   const Fragment &fragment = product.a;
   const uint32_t k = fragment.shape.k, chunk = chunk_of(fragment.element), chunks = k / chunk;
-  const uint32_t unit = chunk == 8 ? 2 : 1, there = chunk / 2 / unit; /* numbers that go together; of a chunk */
+  const uint32_t unit = chunk == 8 ? 2 : 1, there = chunk / 2 / unit; /* stored together; stored in a chunk */
   const MatrixBits packed = a;
   std::fill_n(a.begin(), fragment.shape.m * k, absent_element);
   for (uint32_t row = 0; row < fragment.shape.m; ++row)

@@ -8,7 +8,7 @@ namespace sim::exec {
 
 namespace {
 
-/* How the 64 bits are used: pending arrivals, expected arrivals, pending bytes (with a bias), the phase. */
+/* The fields of the 64 bits: pending arrivals, expected arrivals, pending bytes (with a bias), the phase. */
 struct State {
   static constexpr uint32_t count_mask = (1u << 20) - 1;
   static constexpr int64_t bytes_bias = 1 << 21;
@@ -44,7 +44,7 @@ template <class Change> uint64_t change(std::byte *at, Change &&how) {
   }
 }
 
-/* What counts the bytes of an asynchronous operation has to be where these go: in shared memory of the same block. */
+/* The mbarrier that counts the bytes of an asynchronous operation must be in the destination's shared memory. */
 void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uint32_t lane, uint64_t mbarrier) {
   uint32_t there = static_cast<uint32_t>(destination) >> shared_rank_shift;
   uint32_t here = static_cast<uint32_t>(mbarrier) >> shared_rank_shift;
@@ -55,7 +55,7 @@ void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uin
                        ": it has to be in the same one");
 }
 
-/* d (a state, or a predicate), address, count or parity or state; of complete_tx, where the bytes went. */
+/* Operands: d (a state, or a predicate), address, count or parity or state; for complete_tx, the destination. */
 template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
   const uint64_t *b = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);

@@ -49,7 +49,7 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
           w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
                          "the memory is read-only");
         std::byte *host = range.host + (address - range.begin);
-        if (Checker *checker = w.grid->checker.get()) /* which has to see all accesses: no short way to the range */
+        if (Checker *checker = w.grid->checker.get()) /* it must see all accesses, so the range is not remembered */
           checker->global(w, ins, lane,
                           {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
                           bytes, write);
@@ -191,7 +191,7 @@ template <StateSpace S, class T, bool Ordered> void store(Warp &w, const Instruc
   });
 }
 
-/* Variables at a fixed place of the frame: always there, so nothing to check. */
+/* Variables at a fixed place of the frame. They always exist, so there is nothing to check. */
 template <class T> void load_frame(Warp &w, const Instruction &ins, uint32_t lanes) {
   if (w.grid->checker)
     w.grid->checker->frame(w, ins, lanes, static_cast<uint32_t>(sizeof(T) * ins.count), false);
@@ -388,7 +388,7 @@ template <StateSpace S> void test_space(Warp &w, const Instruction &ins, uint32_
   w.set_predicate(ins.op[0], lanes, result);
 }
 
-/* The address in another block's shared memory that corresponds to this one. */
+/* The corresponding address in another block's shared memory. */
 template <class T> void map_address(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]), *b = w.in(ins.op[2]);
   uint64_t *d = w.out(ins.op[0]);

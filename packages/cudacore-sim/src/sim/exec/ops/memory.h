@@ -5,10 +5,10 @@
 #include "sim/exec/grid.h"
 #include "sim/isa/handlers.h"
 
-/* From addresses to host memory, with the checks of each space. */
+/* Translates addresses to host memory, with the checks of each state space. */
 namespace sim::exec {
 
-/* The slow ways, for what is not in the range last used, or is a fault. */
+/* The slow paths: the address is not in the range used last, or it is a fault. */
 std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
 std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
 std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
@@ -18,10 +18,10 @@ std::byte *locate_parameter(Warp &w, const Instruction &ins, uint32_t lane, uint
 [[noreturn]] void misaligned(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,
                              bool write, StateSpace space);
 
-/* Of an instruction whose address register has 32 bits (its flag), addresses wrap there. */
+/* For an instruction with an address register of 32 bits (its flag): addresses wrap around there. */
 inline uint64_t address_mask(const Instruction &ins) { return ins.flag ? 0xffffffffu : ~uint64_t{0}; }
 
-/* Where `bytes` (a power of two) at an address of a space are. Does not return when they may not be accessed. */
+/* Finds `bytes` (a power of two) at an address of a space. Throws if they may not be accessed. */
 template <StateSpace S>
 inline std::byte *locate(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
   if (address & (bytes - 1))
@@ -47,8 +47,8 @@ inline std::byte *locate(Warp &w, const Instruction &ins, uint32_t lane, uint64_
 }
 
 /*
- * Relaxed atomics for all plain accesses: kernels race as the memory model lets them, and that must not be undefined
- * behaviour of the simulator. They cost nothing on the host.
+ * All plain accesses are relaxed atomics: kernels may race, which must not be undefined behaviour of the simulator.
+ * They cost nothing on the host.
  */
 template <class T> inline T load_relaxed(const std::byte *at) {
   return __atomic_load_n(reinterpret_cast<const T *>(at), __ATOMIC_RELAXED);

@@ -23,7 +23,7 @@ void move_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   }
 }
 
-/* Registers of 128 bits are two of 64: the bytes of lane values are joined and split through a buffer. */
+/* Registers of 128 bits are two of 64. The bytes of lane values are joined and split through a buffer. */
 template <class T> void pack(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t joined[2] = {0, 0};
@@ -66,7 +66,7 @@ uint64_t linear(const Dim3 &index, const Dim3 &extent) {
   return (uint64_t{index[2]} * extent[1] + index[1]) * extent[0] + index[0];
 }
 
-/* envreg1:envreg2 is where cooperative groups keep a grid's barrier; others are zero. */
+/* Cooperative groups keep a grid's barrier at envreg1:envreg2; the other registers are zero. */
 uint32_t environment(const Grid &grid, uint32_t number) {
   if (!grid.launch.cooperative)
     return 0;
@@ -74,7 +74,7 @@ uint32_t environment(const Grid &grid, uint32_t number) {
   return number == 1 ? static_cast<uint32_t>(address >> 32) : number == 2 ? static_cast<uint32_t>(address) : 0;
 }
 
-/* What is the same for all lanes. */
+/* The special registers that are the same for all lanes. */
 template <SpecialRegister S> uint64_t uniform(const Warp &w, uint32_t component) {
   const Block &block = *w.block;
   const Grid &grid = *w.grid;
@@ -142,7 +142,7 @@ template <SpecialRegister S> uint64_t uniform(const Warp &w, uint32_t component)
 }
 
 template <SpecialRegister S> void read_uniform(Warp &w, const Instruction &ins, uint32_t lanes) {
-  /* Reading a clock is how programs wait for time to pass. */
+  /* Programs read a clock to wait for time to pass. */
   if (S >= SpecialRegister::clock && S <= SpecialRegister::globaltimer_hi)
     w.polled();
   broadcast(w, ins, lanes, uniform<S>(w, ins.mode));

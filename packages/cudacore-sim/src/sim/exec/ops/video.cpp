@@ -59,7 +59,7 @@ bool compare(int64_t a, int64_t b, uint8_t comparison) {
   }
 }
 
-/* (-)a * (-)b + (-)c, shifted and saturated; negations are complements with one added to the sum. */
+/* (-)a * (-)b + (-)c, shifted and saturated. A negation is a complement, with one added to the sum. */
 uint32_t multiply_add(int64_t a, int64_t b, uint32_t c, const VideoMode &mode) {
   bool is_signed = mode.a_signed || mode.b_signed || mode.minus_product || mode.minus_c;
   Wide sum = static_cast<Wide>(a) * b, addend;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lanes of a warp, the warps of a block and the blocks of a cluster do together. */
+/* Instructions that several lanes of a warp, warps of a block or blocks of a cluster execute together. */
 #include "sim/exec/checker.h"
 #include "sim/isa/handlers.h"
 #include "sim/exec/ops/lanes.h"
@@ -10,7 +10,7 @@ namespace {
 
 /*
  * Calls f(lanes) for every set of lanes that execute a .sync instruction together. Lanes of one group may name
- * different members (tiles of a warp do); those of a set that is not complete wait.
+ * different members, as tiles of a warp do; the lanes of an incomplete set wait.
  */
 template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, bool anywhere, F &&f) {
   const uint64_t *masks = w.in(members);
@@ -31,7 +31,7 @@ template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, 
   }
 }
 
-/* Reads a lane as it was before the instruction: the destination may be the source. */
+/* The value of a register before the instruction, because the destination may be the source. */
 struct Snapshot {
   std::array<uint64_t, warp_size> value;
   Snapshot(const Warp &w, OperandIndex op) { std::memcpy(value.data(), w.in(op), sizeof value); }
@@ -173,7 +173,7 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
   uint32_t predicate = ins.op[3] == no_operand ? 0 : w.predicate(ins.op[3]);
   const uint64_t *numbers = w.in(ins.op[1]);
   const uint64_t *counts = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);
-  /* Lanes can name different barriers, though they hardly ever do. */
+  /* Lanes can name different barriers, but hardly ever do. */
   while (lanes) {
     auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
     auto number = get<uint32_t>(numbers, first);
@@ -193,7 +193,7 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 void cluster_arrive(Warp &w, const Instruction &, uint32_t lanes) { w.block->unit->arrive_cluster(w, lanes); }
-/* Lanes whose arrival still counts wait for the phase to end; for others it has ended. */
+/* Lanes whose arrival still counts wait for the end of the phase. For other lanes it has ended. */
 void cluster_wait(Warp &w, const Instruction &, uint32_t lanes) {
   uint32_t early = lanes & w.cluster_arrived;
   if (w.grid->checker)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemcpy* of bytes in a row, and of boxes. */
-#include "sim/driver/graph/capture.h"
+#include "sim/driver/base/capture_rules.h"
+#include "sim/driver/stream/copy.h"
 
 #include <algorithm>
 
@@ -20,69 +21,8 @@ Side device(CUdeviceptr address, ContextPtr context = nullptr) {
 Side host(const void *address) { return {Place::host, value_of(address)}; }
 Side either(CUdeviceptr address) { return {Place::either, address}; }
 
-/* One side of the structures of the 2D and 3D functions, which name their fields alike. */
-CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, size_t x, size_t y, size_t z,
-                 size_t pitch, size_t rows, const Shape &shape, Side &out) {
-  switch (static_cast<int>(type)) {
-  case CU_MEMORYTYPE_HOST:
-    out = host(on_host);
-    break;
-  case CU_MEMORYTYPE_DEVICE:
-    out = device(on_device);
-    break;
-  case CU_MEMORYTYPE_UNIFIED:
-    out = either(on_device);
-    break;
-  case CU_MEMORYTYPE_ARRAY:
-    return CUDA_ERROR_NOT_SUPPORTED;
-  default:
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  uint64_t needed = 0, offset = 0, skipped = 0;
-  bool is_given = pitch != 0; /* then it counts, even for a single row */
-  if (!is_given)
-    pitch = shape.width;
-  if (rows == 0)
-    rows = shape.height;
-  if (__builtin_add_overflow(x, shape.width, &needed) || ((is_given || shape.height > 1) && pitch < needed) ||
-      __builtin_mul_overflow(pitch, rows, &out.slice) || __builtin_mul_overflow(y, pitch, &offset) ||
-      __builtin_mul_overflow(z, out.slice, &skipped) || __builtin_add_overflow(offset, skipped, &offset) ||
-      __builtin_add_overflow(offset, x, &offset) || __builtin_add_overflow(out.address, offset, &out.address))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (shape.depth > 1 && rows < shape.height)
-    return CUDA_ERROR_INVALID_VALUE;
-  out.pitch = pitch;
-  return CUDA_SUCCESS;
-}
-
-CUresult box(CUstream handle, const CUDA_MEMCPY2D *p, Return when) {
-  StreamPtr stream;
-  Side to{}, from{};
-  if (CUresult result = find_stream(handle, stream))
-    return result;
-  if (p == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  Shape shape{p->WidthInBytes, p->Height};
-  if (CUresult result =
-          side_of(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcXInBytes, p->srcY, 0, p->srcPitch, 0, shape, from))
-    return result;
-  if (CUresult result =
-          side_of(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstXInBytes, p->dstY, 0, p->dstPitch, 0, shape, to))
-    return result;
-  return copy(stream, to, from, shape, when);
-}
-
-/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
-template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Side &from, Shape &shape) {
-  shape = {p.WidthInBytes, p.Height, p.Depth};
-  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch,
-                                p.srcHeight, shape, from))
-    return result;
-  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight, shape,
-                 to);
-}
-
-template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, Return when) {
+/* The structures of the 2D and 3D functions. */
+template <class Parameters> CUresult box(CUstream handle, const Parameters *p, Return when) {
   StreamPtr stream;
   Side to{}, from{};
   Shape shape{};
@@ -90,7 +30,7 @@ template <class Parameters> CUresult box3(CUstream handle, const Parameters *p, 
     return result;
   if (p == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = sides_of(*p, to, from, shape))
+  if (CUresult result = read_copy(*p, to, from, shape))
     return result;
   return copy(stream, to, from, shape, when);
 }
@@ -102,7 +42,7 @@ CUresult find_peers(CUcontext to, CUcontext from, ContextPtr &to_found, ContextP
 }
 
 /* Each side is looked at from its own context: memory of a pool can be copied so without access to the pool. */
-CUresult box3_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
+CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   StreamPtr stream;
   Side to{}, from{};
   Shape shape{};
@@ -111,7 +51,7 @@ CUresult box3_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
     return result;
   if (p == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = sides_of(*p, to, from, shape))
+  if (CUresult result = read_copy(*p, to, from, shape))
     return result;
   if (CUresult result = check_uncaptured_work(stream))
     return result;
@@ -152,10 +92,6 @@ CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, 
 }
 
 } // namespace
-
-CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape) {
-  return sides_of(fields, to, from, shape);
-}
 
 namespace api {
 
@@ -220,16 +156,16 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
   return box(hStream, pCopy, Return::at_once);
 }
 
-CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) { return box3(nullptr, pCopy, Return::when_synchronous); }
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) { return box(nullptr, pCopy, Return::when_synchronous); }
 
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
-  return box3(hStream, pCopy, Return::at_once);
+  return box(hStream, pCopy, Return::at_once);
 }
 
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) { return box3_peer(nullptr, pCopy, Return::when_synchronous); }
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) { return box_peer(nullptr, pCopy, Return::when_synchronous); }
 
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
-  return box3_peer(hStream, pCopy, Return::at_once);
+  return box_peer(hStream, pCopy, Return::at_once);
 }
 
 CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count,

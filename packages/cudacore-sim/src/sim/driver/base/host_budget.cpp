@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the host can back what devices have promised. */
-#include "sim/driver/base/room.h"
+/* Measures how much memory the host has left to back device memory. */
+#include "sim/driver/base/host_budget.h"
 
 #include "sim/control/config.h"
 #include "sim/driver/base/state.h"
@@ -18,9 +18,9 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t worth_a_look = uint64_t{1} << 30;
-constexpr uint64_t least_left = 256 << 20; /* for the process itself, and for others */
-constexpr auto look_again = std::chrono::milliseconds(20);
+constexpr uint64_t check_threshold = uint64_t{1} << 30;
+constexpr uint64_t min_left = 256 << 20; /* for the process itself and other processes */
+constexpr auto check_interval = std::chrono::milliseconds(20);
 constexpr uint64_t page = 4096, piece = 64 << 20;
 
 struct Managed {
@@ -28,11 +28,11 @@ struct Managed {
   bool charged;
 };
 
-/* Held while it is looked at what is touched, so that nothing is unmapped then. */
+/* Held while pages are counted, so that nothing is unmapped meanwhile. */
 std::mutex &managed_mutex = *new std::mutex;
 std::map<const std::byte *, Managed> &managed = *new std::map<const std::byte *, Managed>;
 
-/* The first number of a file, or that of a line which begins so; UINT64_MAX: there is none ("max" has none either). */
+/* The first number in a file that matches a format; UINT64_MAX: there is none, as in a file that says "max". */
 uint64_t number_in(const char *name, const char *line_format) {
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(name, "re"), std::fclose);
   char line[256];
@@ -43,7 +43,7 @@ uint64_t number_in(const char *name, const char *line_format) {
   return UINT64_MAX;
 }
 
-/* What is left of a limit that the process's control group has. What files have in memory can be given up. */
+/* What is left of a limit of the process's control group. Cached pages of files do not count: they can be dropped. */
 uint64_t left_of_limit(const char *limit_file, const char *use_file, const char *statistics, const char *line_format) {
   uint64_t limit = number_in(limit_file, "%" SCNu64), use = number_in(use_file, "%" SCNu64);
   if (limit == UINT64_MAX || use == UINT64_MAX)
@@ -61,10 +61,10 @@ uint64_t left_of_host() {
   left = std::min(left, left_of_limit("/sys/fs/cgroup/memory/memory.limit_in_bytes",
                                       "/sys/fs/cgroup/memory/memory.usage_in_bytes",
                                       "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file %" SCNu64));
-  return left == UINT64_MAX ? left : left - std::min(left, least_left);
+  return left == UINT64_MAX ? left : left - std::min(left, min_left);
 }
 
-/* Of all but managed memory, which is one file. */
+/* All but managed memory is in one file. */
 uint64_t touched_in_arena() {
   struct stat status{};
   return fstat(state().arena.file().number(), &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * 512 : 0;
@@ -86,16 +86,16 @@ uint64_t touched_bytes() {
   return bytes;
 }
 
-/* Whether more than that is left of what may be touched. To look which managed pages are takes a while. */
+/* Whether more than `bytes` are left. Managed pages are counted last, because that takes a while. */
 bool leaves(uint64_t bytes) {
-  uint64_t most = config().host_memory, at_most = touched_in_arena() + managed_bytes(true);
+  uint64_t limit = config().host_memory, max_used = touched_in_arena() + managed_bytes(true);
   return left_of_host() > bytes &&
-         (most == 0 || most - std::min(most, at_most) > bytes || most - std::min(most, touched_bytes()) > bytes);
+         (limit == 0 || limit - std::min(limit, max_used) > bytes || limit - std::min(limit, touched_bytes()) > bytes);
 }
 
 } // namespace
 
-const char *no_room() {
+const char *host_exhausted_text() {
   return "the host has no memory left to back device memory, which is the host's as soon as it is touched: a smaller "
          "device fails earlier, CUDACORE_SIM_MEMORY=8G say (CUDACORE_SIM_HOST_MEMORY sets how much may be touched)";
 }
@@ -109,7 +109,7 @@ uint64_t promised_bytes() {
 
 bool may_promise(uint64_t more) {
   constexpr uint64_t soon_touched = 256 << 20;
-  return has_room(std::min(more, soon_touched), promised_bytes() + more);
+  return host_can_back(std::min(more, soon_touched), promised_bytes() + more);
 }
 
 void add_managed(const std::byte *memory, uint64_t bytes, bool charged) {
@@ -136,19 +136,19 @@ uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes) {
   return (pages - std::min(pages, there)) * page;
 }
 
-bool has_room(uint64_t more, uint64_t promised) {
-  if (promised < worth_a_look && config().host_memory == 0)
+bool host_can_back(uint64_t more, uint64_t promised) {
+  if (promised < check_threshold && config().host_memory == 0)
     return true;
   return leaves(more);
 }
 
-RoomWatch::RoomWatch() {
+HostMemoryWatch::HostMemoryWatch() {
   uint64_t promised = 0;
   {
     std::lock_guard<std::mutex> guard(state().mutex);
     promised = promised_bytes();
   }
-  if (promised < worth_a_look && config().host_memory == 0)
+  if (promised < check_threshold && config().host_memory == 0)
     return;
   if (leaves(promised))
     return;
@@ -158,7 +158,7 @@ RoomWatch::RoomWatch() {
     thread = std::thread([this] { watch(); });
 }
 
-RoomWatch::~RoomWatch() {
+HostMemoryWatch::~HostMemoryWatch() {
   if (!thread.joinable())
     return;
   {
@@ -169,9 +169,9 @@ RoomWatch::~RoomWatch() {
   thread.join();
 }
 
-void RoomWatch::watch() {
+void HostMemoryWatch::watch() {
   std::unique_lock<std::mutex> guard(mutex);
-  while (!ended.wait_for(guard, look_again, [this] { return over; }))
+  while (!ended.wait_for(guard, check_interval, [this] { return over; }))
     if (!leaves(0)) {
       used_up = true;
       return;

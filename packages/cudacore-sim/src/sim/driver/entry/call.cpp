@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every call of an entry point has in common: the lock, the log, injected failures, and where calls are forbidden.
- */
+/* Code that every call of an entry point runs: the lock, the log, injected failures, and calls that are
+   forbidden. */
 #include "sim/driver/base/call.h"
 
-#include "sim/driver/base/journal.h"
+#include "sim/driver/entry/journal.h"
 #include "sim/control/report.h"
-#include "sim/driver/graph/capture.h"
+#include "sim/driver/base/capture_rules.h"
 
 #include <atomic>
 #include <dlfcn.h>
@@ -21,7 +21,7 @@ thread_local const char *callback = nullptr;
 
 std::atomic<bool> forked{false};
 
-/* A child of fork finds the locks free, whoever held them; the driver itself is of no use to it. */
+/* In a child of fork, the locks are free, whoever held them. The driver itself cannot be used there. */
 void before_fork() {
   if (!Call::active())
     state().mutex.lock();
@@ -44,44 +44,11 @@ struct WatchFork {
   WatchFork() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
 } watch_fork;
 
-/* Need no cuInit, are allowed in callbacks, and read nothing that changes. */
-bool is_quick(Entry entry) {
-  switch (entry) {
-  case Entry::cuGetProcAddress:
-  case Entry::cuGetProcAddress_v2:
-  case Entry::cuGetErrorName:
-  case Entry::cuGetErrorString:
-  case Entry::cuDriverGetVersion:
-    return true;
-  default:
-    return false;
-  }
-}
-
-bool is_allowed_in_callback(Entry entry) {
-  switch (entry) {
-  case Entry::cuEventDestroy_v2:
-  case Entry::cuEventQuery:
-  case Entry::cuLibraryUnload:
-  case Entry::cuStreamDestroy_v2:
-  case Entry::cuStreamIsCapturing:
-  case Entry::cuStreamIsCapturing_ptsz:
-  case Entry::cuStreamQuery:
-  case Entry::cuStreamQuery_ptsz:
-  case Entry::cuThreadExchangeStreamCaptureMode:
-  case Entry::cuUserObjectRelease:
-  case Entry::cuUserObjectRetain:
-    return true;
-  default:
-    return false;
-  }
-}
-
 } // namespace
 
 Call::Call(Entry entry, bool per_thread)
     : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry),
-      began(tracing() && !is_quick(entry) ? monotonic_ns() : 0), outer(active_call), quick(is_quick(entry)) {
+      began(tracing() && !has(entry, quick) ? monotonic_ns() : 0), outer(active_call) {
   active_call = this;
   if (outer == nullptr)
     call_began();
@@ -96,22 +63,21 @@ bool Call::active() { return active_call != nullptr && active_call->lock.owns_lo
 CUresult Call::refused() {
   CUresult failure = next_failure(entry);
   injected = failure != CUDA_SUCCESS;
-  if (injected || quick)
+  if (injected || has(entry, quick))
     return failure;
   if (forked.load(std::memory_order_relaxed))
     return CUDA_ERROR_NOT_INITIALIZED;
-  if (callback != nullptr && !is_allowed_in_callback(entry)) {
-    /* A library can only find out whether calls are permitted by making one. These two change nothing. */
-    if (entry != Entry::cuCtxGetCurrent && entry != Entry::cuCtxGetId)
+  if (callback != nullptr && !has(entry, in_callback)) {
+    if (!has(entry, probe))
       report(std::string(symbol_of(entry)) + " was called from " + callback + ", where CUDA calls are forbidden");
     return CUDA_ERROR_NOT_PERMITTED;
   }
   lock.lock();
   if (const ContextPtr &now = current_context())
     context = handle_of<void *>(now->handle);
-  if (!state().initialised && entry != Entry::cuInit)
+  if (!state().initialised && !has(entry, before_init))
     return CUDA_ERROR_NOT_INITIALIZED;
-  return check_unsafe(entry);
+  return has(entry, unsafe) && !state().captures.empty() ? check_unsafe() : CUDA_SUCCESS;
 }
 
 CUresult Call::done(CUresult result) {
@@ -119,7 +85,7 @@ CUresult Call::done(CUresult result) {
     lock.unlock();
   for (const std::function<void()> &function : at_end)
     function();
-  /* A failure that was asked for explains itself, and so do answers. */
+  /* An injected failure needs no explanation, and neither does one that was explained already. */
   if (result == CUDA_ERROR_NOT_SUPPORTED && !injected && entry != Entry::cuGetExportTable && !call_said())
     explain(
         std::string(symbol_of(entry)) +
@@ -138,7 +104,7 @@ CUresult code_of(const std::exception &error) {
 
 namespace {
 
-/* The file that a call comes from: the first one on the stack that is not this library. */
+/* The file of the calling code: the first on the stack that is not this library. */
 std::string calling_file() {
   void *frames[32];
   int count = backtrace(frames, 32);
@@ -153,7 +119,7 @@ std::string calling_file() {
   return {};
 }
 
-/* Compilers ask for it to find their cache, and do without. */
+/* Compilers call it to find their cache, and work without it. */
 bool is_compiler(const std::string &file) {
   for (const char *name : {"libnvrtc", "libnvJitLink", "libnvvm", "libnvptxcompiler", "libnvfatbin"})
     if (file.rfind(name, 0) == 0)
@@ -184,61 +150,5 @@ CallbackScope::CallbackScope(const char *what, bool ends_outer) : outer(ends_out
   callback = what;
 }
 CallbackScope::~CallbackScope() { callback = outer; }
-
-const char *name_of(Kind kind) {
-  switch (kind) {
-  case Kind::context:
-    return "context";
-  case Kind::stream:
-    return "stream";
-  case Kind::event:
-    return "event";
-  case Kind::pool:
-    return "memory pool";
-  case Kind::library:
-    return "library";
-  case Kind::kernel:
-    return "kernel";
-  case Kind::module:
-    return "module";
-  case Kind::function:
-    return "function";
-  case Kind::physical:
-    return "physical memory";
-  case Kind::graph:
-    return "graph";
-  case Kind::graph_node:
-    return "graph node";
-  case Kind::graph_exec:
-    return "executable graph";
-  case Kind::condition:
-    return "conditional handle";
-  case Kind::user_object:
-    return "user object";
-  case Kind::green_context:
-    return "green context";
-  case Kind::link:
-    return "linker";
-  default:
-    return "object";
-  }
-}
-
-CUresult report_stale(Kind kind, uint64_t handle) {
-  std::string by = Call::active() ? symbol_of(Call::current().entry) : "a call";
-  bool is_lost = state().lost.count(handle) != 0;
-  /* Nothing but an executable graph is looked at where the current context is destroyed, too. */
-  ContextPtr current = current_context();
-  bool crashes = is_lost && (kind == Kind::graph_exec || current == nullptr || !current->destroyed);
-  std::string what = name_of(kind);
-  report(by + " was given " + (what[0] == 'e' ? "an " : "a ") + what + " that was destroyed" +
-         (is_lost ? " with its context: " : ": ") + hex(handle) + (crashes ? ": here the driver crashes" : ""));
-  return is_lost ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_HANDLE;
-}
-
-State &state() {
-  static State *const instance = new State; /* never destroyed: worker threads outlive exit() */
-  return *instance;
-}
 
 } // namespace sim

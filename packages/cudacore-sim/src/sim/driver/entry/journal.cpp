@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The log of calls and injected failures, and their part of the control interface. */
-#include "sim/driver/base/journal.h"
+#include "sim/driver/entry/journal.h"
 
 #include "sim/control/config.h"
 #include "cudacore_sim.h"
+#include "sim/driver/base/executor.h"
 #include "sim/control/report.h"
 
 #include <atomic>
@@ -14,8 +15,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <vector>
 
 namespace sim {
@@ -24,8 +23,8 @@ namespace {
 constexpr size_t log_capacity = 16384;
 
 struct Failure {
-  std::vector<bool> entries; /* that it is for */
-  uint64_t left;             /* calls until it strikes; 0: always */
+  std::vector<bool> entries; /* the functions that fail */
+  uint64_t left;             /* calls until the failure; 0: all calls fail */
   CUresult result;
 };
 
@@ -72,11 +71,6 @@ std::vector<bool> entries_named(const char *name, bool &any) {
 }
 
 } // namespace
-
-uint64_t thread_id() {
-  static thread_local uint64_t id = static_cast<uint64_t>(syscall(SYS_gettid));
-  return id;
-}
 
 CUresult next_failure(Entry entry) {
   if (!armed.load(std::memory_order_acquire))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What units of work have touched, and whether an order between them says so. */
-#include "sim/control/report.h"
+/* The accesses of units of work to memory, and reports of those that nothing orders. */
 #include "sim/driver/base/order.h"
+
+#include "sim/control/report.h"
 #include "sim/driver/base/state.h"
 
 #include <algorithm>
@@ -10,16 +11,16 @@
 namespace sim {
 namespace {
 
-constexpr size_t most_findings = 1000; /* that are remembered, so as not to be said again */
+constexpr size_t max_findings = 1000; /* that are remembered, so that each is reported once */
 
-using Place = std::shared_ptr<const std::string>; /* in a kernel's code, in words; null: it is no kernel */
+using Place = std::shared_ptr<const std::string>; /* in the code of a kernel, described; null: it is no kernel */
 
-/* An access that was, to the same bytes by all that is in it. */
+/* An access of a unit to some bytes. */
 struct Access {
   OrderedPtr unit;
   Manner manner;
   bool plain, strong;
-  bool word; /* a copy or fill of one, which is done in one piece: kernels may wait for it, or change it meanwhile */
+  bool word; /* a copy or fill of one word, which is atomic: kernels may wait for it, or change it meanwhile */
   Place place;
   bool operator==(const Access &other) const {
     return unit == other.unit && manner == other.manner && plain == other.plain && strong == other.strong &&
@@ -29,20 +30,20 @@ struct Access {
   bool is_atomic() const { return strong && !plain; }
 };
 
-/* Bytes side by side of which the same is known: the last accesses, those that have an order left out. */
+/* Adjacent bytes with the same accesses: the last ones, without those that are before others. */
 struct Bytes {
   uint64_t end;
   std::vector<Access> accesses;
 };
 
 /* Never destroyed: threads outlive exit(). */
-struct Touched {
+struct Accesses {
   std::map<uint64_t, Bytes> bytes; /* from where they begin; they do not overlap */
   std::set<std::string> found;
-  size_t worth_a_look = 4096; /* how many there are when those are looked for that nobody needs any more */
+  size_t max_ranges = 4096; /* when there are more, those that are not needed any more are removed */
 };
-Touched &touched() {
-  static Touched *const instance = new Touched;
+Accesses &all_accesses() {
+  static Accesses *const instance = new Accesses;
   return *instance;
 }
 
@@ -60,9 +61,9 @@ const char *text_of(Manner manner) {
   return "";
 }
 
-/* Where something begins or ends. */
+/* Makes an address a boundary between ranges. */
 void split(uint64_t address) {
-  auto &bytes = touched().bytes;
+  auto &bytes = all_accesses().bytes;
   auto after = bytes.upper_bound(address);
   if (after == bytes.begin())
     return;
@@ -73,13 +74,15 @@ void split(uint64_t address) {
   found->second.end = address;
 }
 
-bool is_met(const Ordered &unit, const Ordered &other) {
-  return std::any_of(unit.met.begin(), unit.met.end(),
+bool has_communicated(const Ordered &unit, const Ordered &other) {
+  return std::any_of(unit.communicated_with.begin(), unit.communicated_with.end(),
                      [&](const OrderedPtr &met) { return is_before(*met, other) || is_before(other, *met); });
 }
 
-/* The host may have seen what one did, and submitted the other because of it. */
-bool host_may_order(const Ordered &one, const Ordered &other) { return one.meets_host && one.began < other.knows; }
+/* The host may have seen what `one` wrote, and submitted `other` because of it. */
+bool host_may_order(const Ordered &one, const Ordered &other) {
+  return one.shares_host_memory && one.began < other.host_time;
+}
 
 bool conflicts(const Access &one, const Access &other) {
   const Ordered &first = *one.unit, &second = *other.unit;
@@ -87,22 +90,22 @@ bool conflicts(const Access &one, const Access &other) {
     return false;
   if ((one.is_atomic() || one.word) && (other.is_atomic() || other.word) && !(one.word && other.word))
     return false;
-  return !is_before(first, second) && !is_before(second, first) && !is_met(second, first) && !is_met(first, second) &&
-         !host_may_order(first, second) && !host_may_order(second, first);
+  return !is_before(first, second) && !is_before(second, first) && !has_communicated(second, first) &&
+         !has_communicated(first, second) && !host_may_order(first, second) && !host_may_order(second, first);
 }
 
 std::string place_text(const Access &access) { return access.place != nullptr ? *access.place : ""; }
 
-/* The allocation, as it is counted; 0: it is none. */
+/* The number of the allocation; 0: none. */
 uint64_t allocation_at(uint64_t address) {
   AllocationPtr allocation = state().memory.find(address);
   return allocation != nullptr ? allocation->id : 0;
 }
 
-void say_once(const std::string &key, const std::string &text) {
-  if (touched().found.size() >= most_findings)
-    touched().found.clear();
-  if (touched().found.insert(key).second)
+void report_new(const std::string &key, const std::string &text) {
+  if (all_accesses().found.size() >= max_findings)
+    all_accesses().found.clear();
+  if (all_accesses().found.insert(key).second)
     report(text);
 }
 
@@ -111,29 +114,30 @@ void report_conflict(const Access &now, const Access &then, uint64_t begin, uint
     return one.unit->what + one.unit->call + std::to_string(one.unit->stream) + text_of(one.manner) + place_text(one);
   };
   std::string one = side(now), other = side(then);
-  say_once(std::min(one, other) + std::max(one, other) + std::to_string(allocation_at(begin)),
-           "order: " + text_of(*now.unit) + " " + text_of(now.manner) + " " + std::to_string(end - begin) +
-               " bytes at " + hex(begin) + place_text(now) + ", which " + text_of(*then.unit) + " " +
-               text_of(then.manner) + place_text(then) +
-               ", with nothing that orders the two: " + state().memory.explain(begin));
+  report_new(std::min(one, other) + std::max(one, other) + std::to_string(allocation_at(begin)),
+             "order: " + text_of(*now.unit) + " " + text_of(now.manner) + " " + std::to_string(end - begin) +
+                 " bytes at " + hex(begin) + place_text(now) + ", which " + text_of(*then.unit) + " " +
+                 text_of(then.manner) + place_text(then) +
+                 ", with nothing that orders the two: " + state().memory.explain(begin));
 }
 
-/* Those of which the host knows that they are done are before all that is still to come. */
-void forget_what_is_over() {
-  Touched &all = touched();
-  if (all.bytes.size() < all.worth_a_look)
+/* What the host knows to be done is before all that is still to come. */
+void forget_old_accesses() {
+  Accesses &all = all_accesses();
+  if (all.bytes.size() < all.max_ranges)
     return;
   if (state().executor.is_idle())
     for (auto one = all.bytes.begin(); one != all.bytes.end();) {
       std::vector<Access> &accesses = one->second.accesses;
-      bool is_over = std::all_of(accesses.begin(), accesses.end(), [](const Access &a) { return a.unit->known != 0; });
-      one = is_over ? all.bytes.erase(one) : std::next(one);
+      bool is_old =
+          std::all_of(accesses.begin(), accesses.end(), [](const Access &a) { return a.unit->known_at != 0; });
+      one = is_old ? all.bytes.erase(one) : std::next(one);
     }
-  all.worth_a_look = std::max<size_t>(4096, 2 * all.bytes.size());
+  all.max_ranges = std::max<size_t>(4096, 2 * all.bytes.size());
 }
 
 void join(uint64_t begin, uint64_t end) {
-  auto &bytes = touched().bytes;
+  auto &bytes = all_accesses().bytes;
   auto one = bytes.lower_bound(begin);
   if (one != bytes.begin())
     --one;
@@ -149,7 +153,7 @@ void join(uint64_t begin, uint64_t end) {
 }
 
 template <class Look> void for_each(uint64_t begin, uint64_t end, Look look) {
-  auto &bytes = touched().bytes;
+  auto &bytes = all_accesses().bytes;
   auto one = bytes.upper_bound(begin);
   if (one != bytes.begin() && std::prev(one)->second.end > begin)
     --one;
@@ -157,18 +161,18 @@ template <class Look> void for_each(uint64_t begin, uint64_t end, Look look) {
     look(std::max(begin, one->first), std::min(end, one->second.end), one->second.accesses);
 }
 
-/* Once for each unit that it has no order with. */
-void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &blamed) {
+/* Adds an access, and reports each unit that nothing orders with it once. */
+void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
   if (begin >= end)
     return;
   for_each(begin, end, [&](uint64_t from, uint64_t to, const std::vector<Access> &accesses) {
     for (const Access &one : accesses)
-      if (conflicts(one, access) && blamed.insert(one.unit.get()).second)
+      if (conflicts(one, access) && reported.insert(one.unit.get()).second)
         report_conflict(access, one, from, to);
   });
   split(begin);
   split(end);
-  auto &bytes = touched().bytes;
+  auto &bytes = all_accesses().bytes;
   uint64_t at = begin;
   for (auto one = bytes.lower_bound(begin); at < end; ++one) {
     if (one == bytes.end() || one->first > at) {
@@ -180,9 +184,9 @@ void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Orde
     std::vector<Access> &accesses = one->second.accesses;
     accesses.erase(std::remove_if(accesses.begin(), accesses.end(),
                                   [&](const Access &a) {
-                                    bool says_less = access.writes() || !a.writes();
+                                    bool is_weaker = access.writes() || !a.writes();
                                     bool is_same = a.unit == access.unit && a.plain == access.plain;
-                                    return says_less &&
+                                    return is_weaker &&
                                            (is_same || (a.unit != access.unit && is_before(*a.unit, *access.unit)));
                                   }),
                    accesses.end());
@@ -192,66 +196,70 @@ void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Orde
   join(begin, end);
 }
 
-/* Units that it may have waited for, or that may have waited for it: they meet where both touch memory strongly. */
-void meet(Ordered &unit, const std::vector<Touch> &touches) {
+/*
+ * Finds the units that a kernel may have waited for, or that may have waited for it: both access the same bytes
+ * atomically.
+ */
+void find_communication(Ordered &unit, const std::vector<Touch> &touches) {
   for (const Touch &touch : touches) {
     if (!touch.strong)
       continue;
     AllocationPtr allocation = state().memory.find(touch.begin);
     if (allocation != nullptr && allocation->host_accessible()) {
-      unit.meets_host = true;
+      unit.shares_host_memory = true;
       if (!touch.write)
-        unit.knows = next_moment();
+        unit.host_time = next_time();
     }
     for_each(touch.begin, touch.end, [&](uint64_t, uint64_t, const std::vector<Access> &accesses) {
       for (const Access &one : accesses)
         if ((one.strong || one.word) && (one.writes() || touch.write) && !is_before(*one.unit, unit) &&
-            std::find(unit.met.begin(), unit.met.end(), one.unit) == unit.met.end())
-          unit.met.push_back(one.unit);
+            std::find(unit.communicated_with.begin(), unit.communicated_with.end(), one.unit) ==
+                unit.communicated_with.end())
+          unit.communicated_with.push_back(one.unit);
     });
   }
-  for (const OrderedPtr &met : unit.met)
-    if (met->chain != unit.chain)
-      unit.after[met->chain] = std::max(unit.after[met->chain], met->place);
+  for (const OrderedPtr &met : unit.communicated_with)
+    if (met->timeline != unit.timeline)
+      unit.clock[met->timeline] = std::max(unit.clock[met->timeline], met->position);
 }
 
 } // namespace
 
-void touch_all(const OrderedPtr &unit, const std::vector<Touch> &touches) {
-  std::set<const Ordered *> blamed;
-  meet(*unit, touches);
+void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches) {
+  std::set<const Ordered *> reported;
+  find_communication(*unit, touches);
   for (const Touch &one : touches)
     add(one.begin, one.end, {unit, one.write ? Manner::write : Manner::read, one.plain, one.strong, false, one.place},
-        blamed);
+        reported);
 }
 
-void touch(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner) {
+void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner) {
   if (unit == nullptr)
     return;
-  std::set<const Ordered *> blamed;
+  std::set<const Ordered *> reported;
   bool is_access = manner == Manner::read || manner == Manner::write;
   bool is_word = is_access && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8) && address % bytes == 0;
-  add(address, address + bytes, {unit, manner, true, false, is_word, nullptr}, blamed);
+  add(address, address + bytes, {unit, manner, true, false, is_word, nullptr}, reported);
 }
 
-void touch_strongly(const OrderedPtr &unit, uint64_t address, uint64_t bytes) {
+void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes) {
   if (unit == nullptr)
     return;
-  std::set<const Ordered *> blamed;
-  add(address, address + bytes, {unit, Manner::write, false, true, false, nullptr}, blamed);
+  std::set<const Ordered *> reported;
+  add(address, address + bytes, {unit, Manner::write, false, true, false, nullptr}, reported);
 }
 
-void forget_touches(uint64_t address, uint64_t bytes) {
+void forget_accesses(uint64_t address, uint64_t bytes) {
   split(address);
   split(address + bytes);
-  auto &all = touched().bytes;
+  auto &all = all_accesses().bytes;
   all.erase(all.lower_bound(address), all.lower_bound(address + bytes));
-  forget_what_is_over(); /* there is more only where memory is new */
+  forget_old_accesses(); /* accesses become more only where memory is new */
 }
 
-void forget_all_touches() {
-  touched().bytes.clear();
-  touched().found.clear();
+void forget_all_accesses() {
+  all_accesses().bytes.clear();
+  all_accesses().found.clear();
 }
 
 } // namespace sim

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attributes of kernel nodes. */
-#include "sim/driver/graph/graph.h"
-
-#include <algorithm>
-#include <cstring>
+#include "sim/driver/graph/nodes/kernel.h"
 
 namespace sim {
 namespace {
 
 CUresult find_kernel_node(CUgraphNode handle, NodePtr &out) {
-  if (CUresult result = find_node(handle, out))
-    return result;
-  return out->type == CU_GRAPH_NODE_TYPE_KERNEL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return find_node_of(CU_GRAPH_NODE_TYPE_KERNEL, handle, out);
 }
 
-/* That a node has where none was set. */
+/* The value of an attribute that was not set. */
 CUlaunchAttributeValue initial(CUlaunchAttributeID attribute) {
   CUlaunchAttributeValue value{};
   if (attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP)
@@ -22,16 +17,9 @@ CUlaunchAttributeValue initial(CUlaunchAttributeID attribute) {
   return value;
 }
 
-CUresult set_attributes(GraphNode &node, std::map<CUlaunchAttributeID, CUlaunchAttributeValue> attributes) {
-  const KernelParams &old = as<KernelParams>(node.params);
-  KernelParams changed = old;
-  changed.attributes = std::move(attributes);
-  LaunchRequest request;
-  if (CUresult result = check_kernel(changed, request))
-    return result;
-  CUDA_KERNEL_NODE_PARAMS fields = write_kernel(old);
+CUresult set_attributes(GraphNode &node, KernelAttributes attributes) {
   ParamsPtr params;
-  if (CUresult result = read_kernel(fields, &changed, params))
+  if (CUresult result = replace_attributes(as<KernelParams>(node.params), std::move(attributes), params))
     return result;
   set_params(node, std::move(params));
   return CUDA_SUCCESS;
@@ -39,7 +27,7 @@ CUresult set_attributes(GraphNode &node, std::map<CUlaunchAttributeID, CUlaunchA
 
 } // namespace
 
-/* Those that say how a node is to run; the others are of launches, or of streams. */
+/* Attributes of nodes; the others are of launches, or of streams. */
 bool is_node_attribute(CUlaunchAttributeID attribute) {
   switch (static_cast<int>(attribute)) {
   case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:

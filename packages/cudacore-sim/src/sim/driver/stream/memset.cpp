@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuMemset*. */
-#include "sim/driver/memory/copy.h"
+#include "sim/driver/stream/copy.h"
 
 #include <optional>
 

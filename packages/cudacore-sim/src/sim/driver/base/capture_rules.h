@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_BASE_CAPTURE_RULES_H
+#define CUDACORE_SIM_DRIVER_BASE_CAPTURE_RULES_H
+
+#include "sim/driver/base/state.h"
+
+/*
+ * What may be called while streams are captured. A call that is not allowed invalidates the captures that forbid it.
+ * The functions are defined with captures, in the room of graphs: all other rooms ask.
+ */
+namespace sim {
+
+/* Whether the thread may make calls that captures do not see: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. */
+CUresult check_unsafe();
+
+/* Whether a stream may be queried. No capture knows the answer, so a query counts as a wait. */
+CUresult check_question(const StreamPtr &stream);
+
+/* Whether a stream may be given work. `is_captured`: the work becomes a node. */
+CUresult check_work(const StreamPtr &stream, bool &is_captured);
+CUresult check_uncaptured_work(const StreamPtr &stream); /* of work that no graph can have */
+
+/* Whether all work of a context may be waited for. */
+CUresult check_wait(Context &context);
+
+/* Whether the legacy stream would wait for a stream that is captured. */
+CUresult check_legacy(const StreamPtr &stream, bool invalidates);
+
+/* Whether an event may be queried or waited for: CUDA_ERROR_CAPTURED_EVENT. */
+CUresult check_event(const Event &event, bool invalidates);
+
+void invalidate_capture(const Stream &stream); /* of a stream that is captured */
+void invalidate_capture(const Event &event);   /* of an event that was recorded in a capture */
+
+/* A stream that is captured is destroyed. */
+void abandon_capture(const StreamPtr &stream);
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_BASE_HOST_BUDGET_H
+#define CUDACORE_SIM_DRIVER_BASE_HOST_BUDGET_H
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+
+namespace sim {
+
+struct Context;
+
+/*
+ * How much memory the host has left for devices. Device memory is backed by memory of the host, page by page when it is
+ * first used, and devices may promise more than the host has. Before the host has none left, which would end the
+ * process, devices report that they have none.
+ *
+ * Nothing of this is measured until devices have promised a GiB, so that small programs do not pay for it.
+ */
+
+/* Whether the host can back `more` bytes beside those in use; if not, why() says so. Called with the state's lock. */
+bool host_can_back(uint64_t more, uint64_t promised);
+uint64_t promised_bytes();
+/* Whether a device can promise `more` bytes. Of a large allocation, a program may use only a small part. */
+bool may_promise(uint64_t more);
+
+/*
+ * Managed memory, which host code uses, too, is outside of the device's addresses. It counts as device memory from
+ * add_managed() to remove_managed(). `charged`: a device has promised it.
+ */
+void add_managed(const std::byte *memory, uint64_t bytes, bool charged);
+void remove_managed(const std::byte *memory); /* before it is unmapped; does nothing for other memory */
+
+/* How many bytes of a range the host does not back yet. */
+uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);
+
+/* The explanation where a call or a context fails because the host has no memory left. */
+const char *host_exhausted_text();
+
+/* A watch over work that may use any amount of memory. It tells the work to end when the host has none left. */
+class HostMemoryWatch {
+public:
+  HostMemoryWatch();
+  ~HostMemoryWatch();
+  HostMemoryWatch(const HostMemoryWatch &) = delete;
+  HostMemoryWatch &operator=(const HostMemoryWatch &) = delete;
+  const std::atomic<bool> *flag() const { return &used_up; }
+  bool is_used_up() const { return used_up.load(); }
+
+private:
+  void watch();
+
+  std::atomic<bool> used_up{false};
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool over = false;
+  std::thread thread;
+};
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_ENTRY_JOURNAL_H
+#define CUDACORE_SIM_DRIVER_ENTRY_JOURNAL_H
+
+#include "sim/driver/base/api.h"
+
+namespace sim {
+
+/* The log of calls, and injected failures. Thread-safe. Its lock is taken after the state's. */
+
+/* The code that an injected failure gives this call; CUDA_SUCCESS: none. */
+CUresult next_failure(Entry entry);
+
+/* Whether a function is hidden from cuGetProcAddress. */
+bool is_hidden(const char *name);
+
+void note_call(Entry entry, void *context, CUresult result, bool injected);
+
+/* Keep the log consistent in children of fork, which inherit locks in any state. */
+void journal_before_fork();
+void journal_after_fork();
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_GRAPH_NODES_H
+#define CUDACORE_SIM_DRIVER_GRAPH_NODES_H
+
+#include "sim/driver/code/launch.h"
+#include "sim/driver/graph/params.h"
+#include "sim/driver/memory/copy.h"
+
+#include <functional>
+#include <map>
+
+/* The parameters of nodes that captures make, where the work was checked already. */
+namespace sim {
+
+using KernelAttributes = std::map<CUlaunchAttributeID, CUlaunchAttributeValue>;
+
+bool is_node_attribute(CUlaunchAttributeID attribute);
+/* `handle`: of the kernel or function that was launched. `as_block`: the arguments were given as one block. */
+ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
+                      std::vector<std::byte> arguments, bool as_block, KernelAttributes attributes);
+ParamsPtr make_memcpy(const CUDA_MEMCPY3D &fields, const ContextPtr &context, const Side &to, const Side &from,
+                      const Shape &shape);
+ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &context, const Side &to,
+                      const Shape &shape);
+ParamsPtr make_host(CUhostFn function, void *data);
+ParamsPtr make_event_record(CUevent handle, const std::shared_ptr<Event> &event);
+ParamsPtr make_event_wait(CUevent handle, const std::shared_ptr<Event> &event);
+/* Allocations and frees are checked here: they are of a graph, not of a stream. */
+CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsPtr &out);
+CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out);
+/* Operations on values in memory; `submit` runs them. */
+ParamsPtr make_batch_mem_op(std::function<void(std::vector<UnitPtr> before, UnitPtr &out)> submit);
+
+} // namespace sim
+
+#endif

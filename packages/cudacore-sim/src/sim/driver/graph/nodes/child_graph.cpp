@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that run another graph. */
+#include "sim/driver/graph/nodes/node.h"
+
+namespace sim {
+namespace {
+
+constexpr CUgraphNodeType type = CU_GRAPH_NODE_TYPE_GRAPH;
+
+struct ChildParams : Params {
+  explicit ChildParams(GraphPtr graph) : graph(std::move(graph)) {}
+
+  const GraphPtr graph;
+
+  std::vector<GraphPtr> graphs() const override { return {graph}; }
+
+  CUresult clone(GraphNode &owner, ParamsPtr &out) const override {
+    GraphPtr copy;
+    if (CUresult result = clone_graph(*graph, &owner, copy))
+      return result;
+    out = std::make_shared<ChildParams>(copy);
+    return CUDA_SUCCESS;
+  }
+
+  void write(CUgraphNodeParams &out) const override {
+    out.graph = {handle_of_graph(*graph), CU_GRAPH_CHILD_GRAPH_OWNERSHIP_INVALID};
+  }
+
+  CUresult submit(const LaunchPtr &launch, const ExecNode &node, std::vector<UnitPtr> before,
+                  UnitPtr &out) const override {
+    UnitPtr head = new_unit("child graph", launch->context);
+    submit_unit(launch, head, before);
+    std::vector<UnitPtr> leaves;
+    if (CUresult result = submit_graph(launch, node.parts[0], head, leaves))
+      return result;
+    out = new_unit("end of a child graph", launch->context);
+    submit_unit(launch, out, leaves);
+    return CUDA_SUCCESS;
+  }
+
+  std::string describe(const DotNode &node) const override { return node.rectangle("graph_" + dot_number(graph->id)); }
+};
+
+CUresult read_fields(const Graph *into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from, ParamsPtr &out) {
+  GraphPtr graph, made;
+  if (CUresult result = find_graph(from.graph, graph))
+    return result;
+  bool is_moved = from.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
+  if (!is_moved && from.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (has_conditions(*graph) || graph->moved)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  if (is_moved) {
+    bool is_own = graph.get() == &into->root();
+    if (graph->owner != nullptr || is_own)
+      return CUDA_ERROR_INVALID_VALUE;
+    graph->moved = true;
+    made = graph;
+  } else {
+    if (graph->owner != nullptr || has_memory(*graph))
+      return CUDA_ERROR_NOT_SUPPORTED;
+    if (CUresult result = check_kernels(*graph))
+      return result;
+    if (CUresult result = clone_graph(*graph, nullptr, made))
+      return result;
+  }
+  out = std::make_shared<ChildParams>(std::move(made));
+  return CUDA_SUCCESS;
+}
+
+/* The node of an executable graph keeps its own graph, which takes over the parameters of the other one. */
+CUresult update_child(GraphExec &exec, ExecNode &node, CUgraph handle) {
+  GraphPtr graph;
+  if (CUresult result = find_graph(handle, graph))
+    return result;
+  if (node.type != type)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUgraphExecUpdateResultInfo info{};
+  if (CUresult result = update_exec_graph(exec, node.parts[0], *graph, info))
+    return result;
+  add_references_of(exec, *graph);
+  return CUDA_SUCCESS;
+}
+
+const RegisterNodeType registered([] {
+  NodeType row{};
+  row.type = type;
+  row.bytes = sizeof(CUDA_CHILD_GRAPH_NODE_PARAMS);
+  row.read = [](const Graph *into, const Params *, CUgraphNodeParams &from, ParamsPtr &out) {
+    return read_fields(into, from.graph, out);
+  };
+  row.change_in_exec = [](GraphExec &exec, ExecNode &node, const CUgraphNodeParams &from) {
+    return update_child(exec, node, from.graph.graph);
+  };
+  row.may_be_in_body = row.may_be_launched_by_device = true;
+  return row;
+}());
+
+} // namespace
+
+namespace api {
+
+CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                                  size_t numDependencies, CUgraph childGraph) {
+  return add_one(type, phGraphNode, hGraph, dependencies, numDependencies,
+                 [childGraph](const Graph *into, const Params *, ParamsPtr &out) {
+                   return read_fields(into, {childGraph, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE}, out);
+                 });
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  return get_one<ChildParams>(type, hNode, phGraph,
+                              [](const ChildParams &params, CUgraph &out) { out = handle_of_graph(*params.graph); });
+}
+
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
+  ExecPtr exec;
+  ExecNode *node = nullptr;
+  if (CUresult result = find_exec_node(hGraphExec, hNode, exec, node))
+    return result;
+  return update_child(*exec, *node, childGraph);
+}
+
+} // namespace api
+} // namespace sim

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fill nodes. */
+#include "sim/driver/graph/nodes/node.h"
+
+namespace sim {
+namespace {
+
+constexpr CUgraphNodeType type = CU_GRAPH_NODE_TYPE_MEMSET;
+
+struct MemsetParams : Params {
+  CUDA_MEMSET_NODE_PARAMS_v2 fields{};
+  ContextPtr context;
+  Side to;
+  Shape shape;
+
+  void write(CUgraphNodeParams &out) const override { out.memset = fields; }
+
+  CUresult submit(const LaunchPtr &launch, const ExecNode &, std::vector<UnitPtr> before, UnitPtr &out) const override {
+    out = new_unit("fill of a graph", context, fill_work(context, to, shape, fields.value, fields.elementSize));
+    if (out->traced != nullptr)
+      describe_shape(*out->traced, shape);
+    submit_unit(launch, out, before);
+    return CUDA_SUCCESS;
+  }
+
+  /* The memory has to be there still. */
+  CUresult check_instance() const override {
+    return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : check_fill_node(*context, to, shape, fields.elementSize);
+  }
+
+  CUgraphExecUpdateResult check_change(const GraphExec &, const Params &other) const override {
+    const MemsetParams &now = as<MemsetParams>(other);
+    const CUDA_MEMSET_NODE_PARAMS_v2 &before = fields, &after = now.fields;
+    bool is_line = before.height == 1 && after.height == 1;
+    bool is_same_shape = before.height == after.height && before.width == after.width && before.pitch == after.pitch &&
+                         before.elementSize == after.elementSize;
+    return context == now.context && (is_line || is_same_shape) ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                                                : CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
+  }
+
+  std::string describe(const DotNode &node) const override {
+    if (!node.wants(CU_GRAPH_DEBUG_DOT_FLAGS_MEMSET_NODE_PARAMS))
+      return "[style=\"solid\" shape=\"invtrapezium\"label=\"" + node.identity() + "\nMEMSET\n(" +
+             dot_number(fields.value) + "," + dot_number(fields.width * fields.elementSize * fields.height) + ")\n" +
+             node.handle_line() + "\"]";
+    std::string text = "[style=\"solid\" style=\"solid\" shape=\"record\" label=\"{MEMSET\n| {{ID | node handle | dptr "
+                       "| pitch | value | elementSize | width | height} | {" +
+                       node.identity() + " | " + dot_address(node.handle()) + " | " + dot_address(fields.dst);
+    for (size_t number : {fields.pitch, size_t{fields.value}, size_t{fields.elementSize}, fields.width, fields.height})
+      text += " | " + dot_number(number);
+    return text + "}}}\"]";
+  }
+};
+
+CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
+  auto params = std::make_shared<MemsetParams>();
+  params->fields = from;
+  params->to = {Place::device, from.dst, from.pitch};
+  params->shape = {0, from.height};
+  if (CUresult result = find_node_context(from.ctx, params->context))
+    return result;
+  bool is_size = from.elementSize == 1 || from.elementSize == 2 || from.elementSize == 4;
+  if (!is_size || from.width == 0 || from.height == 0 ||
+      __builtin_mul_overflow(from.width, size_t{from.elementSize}, &params->shape.width) ||
+      (from.height > 1 && from.pitch < params->shape.width))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (params->context != nullptr) {
+    if (CUresult result = check_fill_node(*params->context, params->to, params->shape, from.elementSize))
+      return result;
+    params->fields.ctx = handle_of<CUcontext>(params->context->handle);
+  }
+  out = std::move(params);
+  return CUDA_SUCCESS;
+}
+
+auto reader(const CUDA_MEMSET_NODE_PARAMS *from, CUcontext context) {
+  return [=](const Graph *, const Params *, ParamsPtr &out) {
+    if (from == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    return read_fields({from->dst, from->pitch, from->value, from->elementSize, from->width, from->height, context},
+                       out);
+  };
+}
+
+const RegisterNodeType registered([] {
+  NodeType row{};
+  row.type = type;
+  row.bytes = sizeof(CUDA_MEMSET_NODE_PARAMS_v2);
+  row.read = [](const Graph *, const Params *, CUgraphNodeParams &from, ParamsPtr &out) {
+    return read_fields(from.memset, out);
+  };
+  row.can_be_disabled = row.may_be_in_body = row.may_be_launched_by_device = true;
+  return row;
+}());
+
+} // namespace
+
+ParamsPtr make_memset(const CUDA_MEMSET_NODE_PARAMS_v2 &fields, const ContextPtr &context, const Side &to,
+                      const Shape &shape) {
+  auto params = std::make_shared<MemsetParams>();
+  params->fields = fields;
+  params->context = context;
+  params->to = to;
+  params->shape = shape;
+  return params;
+}
+
+namespace api {
+
+CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+                              size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  return add_one(type, phGraphNode, hGraph, dependencies, numDependencies, reader(memsetParams, ctx));
+}
+
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  return get_one<MemsetParams>(type, hNode, nodeParams, [](const MemsetParams &params, auto &out) {
+    std::memcpy(&out, &params.fields, sizeof out);
+  });
+}
+
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  return set_one(type, hNode, [=](const Graph *into, const Params *old, ParamsPtr &out) {
+    return reader(nodeParams, as<MemsetParams>(*old).fields.ctx)(into, old, out);
+  });
+}
+
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode,
+                                        const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  return set_in_exec(type, hGraphExec, hNode, reader(memsetParams, ctx));
+}
+
+} // namespace api
+} // namespace sim

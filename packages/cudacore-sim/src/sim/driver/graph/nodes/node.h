@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_GRAPH_NODES_NODE_H
+#define CUDACORE_SIM_DRIVER_GRAPH_NODES_NODE_H
+
+#include "sim/driver/graph/dot.h"
+#include "sim/driver/graph/exec.h"
+#include "sim/driver/graph/nodes.h"
+
+#include <algorithm>
+#include <cstring>
+
+/*
+ * What the entry points for one type of node have in common: adding a node, reading and changing its parameters, and
+ * changing them in an executable graph.
+ *
+ * `Read` checks what the application gives: CUresult(const Graph *into, const Params *old, ParamsPtr &out), with the
+ * arguments of NodeType::read.
+ */
+namespace sim {
+
+/* Without a context it is the current one; if there is none, the graph cannot be instantiated. */
+inline CUresult find_node_context(CUcontext handle, ContextPtr &out) {
+  if (handle != nullptr)
+    return find_context(handle, out);
+  out = home_of(current_context());
+  return CUDA_SUCCESS;
+}
+
+template <class Read>
+CUresult add_one(CUgraphNodeType type, CUgraphNode *out, CUgraph handle, const CUgraphNode *dependencies, size_t count,
+                 Read read) {
+  GraphPtr graph;
+  std::vector<Edge> before;
+  ParamsPtr params;
+  if (CUresult result = find_graph(handle, graph))
+    return result;
+  if (out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = read_dependencies(*graph, dependencies, nullptr, count, type, before))
+    return result;
+  if (CUresult result = read(graph.get(), nullptr, params))
+    return result;
+  *out = handle_of_node(*add_node(*graph, type, std::move(params), before));
+  return CUDA_SUCCESS;
+}
+
+/* NodeType::read of a type that is not simulated. */
+CUresult read_unsupported(const Graph *into, const Params *old, CUgraphNodeParams &from, ParamsPtr &out);
+
+/* Finds a node of a type. */
+CUresult find_node_of(CUgraphNodeType type, CUgraphNode handle, NodePtr &out);
+
+/* Calls write(params, *out) with the parameters of a node. */
+template <class T, class Out, class Write>
+CUresult get_one(CUgraphNodeType type, CUgraphNode handle, Out *out, Write write) {
+  NodePtr node;
+  if (CUresult result = find_node_of(type, handle, node))
+    return result;
+  if (out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = check_readable(*node))
+    return result;
+  write(as<T>(node->params), *out);
+  return CUDA_SUCCESS;
+}
+
+template <class Read> CUresult set_one(CUgraphNodeType type, CUgraphNode handle, Read read) {
+  NodePtr node;
+  ParamsPtr params;
+  if (CUresult result = find_node_of(type, handle, node))
+    return result;
+  if (CUresult result = read(node->graph, node->params.get(), params))
+    return result;
+  set_params(*node, std::move(params));
+  return CUDA_SUCCESS;
+}
+
+template <class Read>
+CUresult set_in_exec(CUgraphNodeType type, CUgraphExec exec_handle, CUgraphNode handle, Read read) {
+  ExecPtr exec;
+  ExecNode *node = nullptr;
+  ParamsPtr params;
+  if (CUresult result = find_exec_node(exec_handle, handle, exec, node))
+    return result;
+  if (node->type != type)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = read(nullptr, node->params.get(), params))
+    return result;
+  return replace_params(*exec, *node, std::move(params));
+}
+
+} // namespace sim
+
+#endif

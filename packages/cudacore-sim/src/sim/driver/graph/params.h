@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_GRAPH_PARAMS_H
+#define CUDACORE_SIM_DRIVER_GRAPH_PARAMS_H
+
+#include "sim/driver/base/state.h"
+
+/*
+ * What a node does. There is one class for each type of node, in a file of its own in `nodes`, where the type is also
+ * registered. Everything else in this folder treats all nodes alike.
+ */
+namespace sim {
+
+class DotNode;
+struct ExecNode;
+struct GraphLaunch;
+
+using GraphPtr = std::shared_ptr<Graph>;
+using LaunchPtr = std::shared_ptr<const GraphLaunch>;
+
+struct Params;
+using ParamsPtr = std::shared_ptr<const Params>;
+
+/* The parameters of a node. They never change: a node is given other parameters instead. */
+struct Params {
+  virtual ~Params() = default;
+
+  /* Fills in the union member of the node's type, for cuGraphNodeGetParams. */
+  virtual void write(CUgraphNodeParams &out) const = 0;
+  /* The node in the language of Graphviz. */
+  virtual std::string describe(const DotNode &node) const = 0;
+  /* Submits the work of the node, which depends on `before`. `out` is what its dependents wait for. */
+  virtual CUresult submit(const LaunchPtr &launch, const ExecNode &node, std::vector<UnitPtr> before,
+                          UnitPtr &out) const = 0;
+
+  /* The graphs in the node: a child graph, or the bodies of a conditional node. */
+  virtual std::vector<GraphPtr> graphs() const { return {}; }
+  /* The parameters of a copy of the node, `owner`; null: the copy shares these. */
+  virtual CUresult clone(GraphNode &, ParamsPtr &) const { return CUDA_SUCCESS; }
+  /* Whether an executable graph can have the node. */
+  virtual CUresult check_instance() const { return CUDA_SUCCESS; }
+  /* Whether the node can run now. */
+  virtual CUresult check_launch() const { return CUDA_SUCCESS; }
+  /* Whether parameters of the same type can replace these in an executable graph. */
+  virtual CUgraphExecUpdateResult check_change(const GraphExec &, const Params &) const {
+    return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+  }
+  /* Adds the memory that the node allocates or frees to the lists of an executable graph. */
+  virtual void list_memory(GraphExec &) const {}
+  /* The node is destroyed. */
+  virtual void release() const {}
+  /* Whether they name what was destroyed with a primary context, so that the driver crashes when it reads them. */
+  virtual bool is_lost() const { return false; }
+};
+
+/* The caller has checked the type of the node. */
+template <class T> const T &as(const Params &params) { return static_cast<const T &>(params); }
+template <class T> const T &as(const ParamsPtr &params) { return as<T>(*params); }
+
+/* What holds for all nodes of a type. */
+struct NodeType {
+  CUgraphNodeType type;
+  size_t bytes; /* of CUgraphNodeParams that the type uses; the others have to be zero */
+
+  /*
+   * Checks parameters and makes a copy of them. `into`: the graph of the node; null where the node is one of an
+   * executable graph. `old`: the parameters that the node has; null for a new node.
+   */
+  CUresult (*read)(const Graph *into, const Params *old, CUgraphNodeParams &from, ParamsPtr &out);
+  /* Called when a node was added; null: there is nothing to do. */
+  void (*complete)(GraphNode &node, CUgraphNodeParams &from) = nullptr;
+
+  /* Changes the node of an executable graph in place; null: it is given the parameters that `read` makes. */
+  CUresult (*change_in_exec)(GraphExec &exec, ExecNode &node, const CUgraphNodeParams &from) = nullptr;
+
+  bool can_change = true;                 /* cuGraphNodeSetParams takes other parameters */
+  bool can_be_disabled = false;           /* by cuGraphNodeSetEnabled */
+  bool may_be_in_body = false;            /* of a conditional node */
+  bool may_be_launched_by_device = false; /* in a graph that a kernel launches */
+  bool has_memory = false;                /* of the graph's own: it allocates or frees it */
+};
+
+/* Makes a type of node known. Each file in `nodes` has a static object of this class for each of its types. */
+class RegisterNodeType {
+public:
+  explicit RegisterNodeType(const NodeType &type);
+
+private:
+  const NodeType row;
+};
+
+const NodeType *find_node_type(CUgraphNodeType type); /* null: there are no such nodes */
+
+} // namespace sim
+
+#endif

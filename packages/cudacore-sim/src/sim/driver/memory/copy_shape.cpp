@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the structures of two- and three-dimensional copies. */
+#include "sim/driver/memory/copy.h"
+
+namespace sim {
+namespace {
+
+/* One side of a copy. The structures of the 2D and 3D functions name their fields alike. */
+CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, size_t x, size_t y, size_t z,
+                 size_t pitch, size_t rows, const Shape &shape, Side &out) {
+  switch (static_cast<int>(type)) {
+  case CU_MEMORYTYPE_HOST:
+    out = {Place::host, value_of(on_host)};
+    break;
+  case CU_MEMORYTYPE_DEVICE:
+    out = {Place::device, on_device};
+    break;
+  case CU_MEMORYTYPE_UNIFIED:
+    out = {Place::either, on_device};
+    break;
+  case CU_MEMORYTYPE_ARRAY:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  uint64_t needed = 0, offset = 0, skipped = 0;
+  bool is_given = pitch != 0; /* then it counts, even for a single row */
+  if (!is_given)
+    pitch = shape.width;
+  if (rows == 0)
+    rows = shape.height;
+  if (__builtin_add_overflow(x, shape.width, &needed) || ((is_given || shape.height > 1) && pitch < needed) ||
+      __builtin_mul_overflow(pitch, rows, &out.slice) || __builtin_mul_overflow(y, pitch, &offset) ||
+      __builtin_mul_overflow(z, out.slice, &skipped) || __builtin_add_overflow(offset, skipped, &offset) ||
+      __builtin_add_overflow(offset, x, &offset) || __builtin_add_overflow(out.address, offset, &out.address))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (shape.depth > 1 && rows < shape.height)
+    return CUDA_ERROR_INVALID_VALUE;
+  out.pitch = pitch;
+  return CUDA_SUCCESS;
+}
+
+/* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
+template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Side &from, Shape &shape) {
+  shape = {p.WidthInBytes, p.Height, p.Depth};
+  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch,
+                                p.srcHeight, shape, from))
+    return result;
+  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight, shape,
+                 to);
+}
+
+} // namespace
+
+CUresult read_copy(const CUDA_MEMCPY2D &fields, Side &to, Side &from, Shape &shape) {
+  const CUDA_MEMCPY2D &p = fields;
+  shape = {p.WidthInBytes, p.Height};
+  if (CUresult result =
+          side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, 0, p.srcPitch, 0, shape, from))
+    return result;
+  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, 0, p.dstPitch, 0, shape, to);
+}
+
+CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape) {
+  return sides_of(fields, to, from, shape);
+}
+
+CUresult read_copy(const CUDA_MEMCPY3D_PEER &fields, Side &to, Side &from, Shape &shape) {
+  return sides_of(fields, to, from, shape);
+}
+
+} // namespace sim

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_STREAM_COPY_H
+#define CUDACORE_SIM_DRIVER_STREAM_COPY_H
+
+#include "sim/driver/memory/copy.h"
+
+namespace sim {
+
+/* When the call returns: at once, or as the synchronous functions do. */
+enum class Return { at_once, when_synchronous };
+
+/* When what is copied is read: in the stream's order, or before the call returns. */
+enum class Read { in_order, during_call };
+
+CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when,
+              Read read = Read::in_order);
+
+/*
+ * Writes `value`, of `bytes` bytes, again and again; `width` counts bytes. The synchronous functions return when it is
+ * done where host code can use the memory.
+ */
+CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes, Return when);
+
+} // namespace sim
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuLaunchKernel and its kin: a launch is work of a stream, or a node of the graph that the stream is captured into. */
+#include "sim/driver/device/green.h"
+#include "sim/driver/graph/capture.h"
+
+#include <algorithm>
+
+namespace sim {
+namespace {
+
+CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, LaunchRequest &request) {
+  for (unsigned i = 0; i < count; i++)
+    if (CUresult result = read_attribute(attributes[i], request))
+      return result;
+  return CUDA_SUCCESS;
+}
+
+/* A launch as a node of a graph. */
+void capture_launch(const StreamPtr &stream, CUfunction handle, const Callable &what, const LaunchRequest &request,
+                    std::vector<std::byte> arguments, bool as_block) {
+  KernelAttributes attributes;
+  for (const CUlaunchAttribute &attribute : request.attributes)
+    if (is_node_attribute(attribute.id))
+      attributes[attribute.id] = attribute.value;
+  CUlaunchAttributeValue value{};
+  value.cooperative = 1;
+  if (request.cooperative)
+    attributes[CU_LAUNCH_ATTRIBUTE_COOPERATIVE] = value;
+  value = {};
+  value.priority = request.priority.value_or(stream->priority);
+  if (value.priority != 0)
+    attributes[CU_LAUNCH_ATTRIBUTE_PRIORITY] = value;
+  ParamsPtr params =
+      make_kernel(value_of(handle), what, request, std::move(arguments), as_block, std::move(attributes));
+  NodePtr node = capture_node(stream, CU_GRAPH_NODE_TYPE_KERNEL, std::move(params), request.programmatic);
+  for (const auto &[event, port] : request.events)
+    capture_record(node, *stream->capture, *event, port);
+}
+
+CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream_handle, void **parameters,
+                       void **extra) {
+  State &s = state();
+  StreamPtr stream;
+  Callable what;
+  if (handle == nullptr)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (CUresult result = find_stream(stream_handle, stream))
+    return result;
+  ContextPtr context = stream->context.lock();
+  if (CUresult result = find_callable(handle, context, what))
+    return result;
+  if (what.context != context)
+    return CUDA_ERROR_INVALID_HANDLE;
+  for (const auto &[event, port] : request.events)
+    if (event->context.lock() != context)
+      return CUDA_ERROR_INVALID_HANDLE;
+  bool is_captured = false;
+  if (CUresult result = check_work(stream, is_captured))
+    return result;
+  std::vector<std::byte> arguments;
+  const Dim3 asked_cluster = request.cluster;
+  if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
+    return result;
+  request.multiprocessors = multiprocessors_of(*stream);
+  if (CUresult result = check_sizes(what, *context->device, request)) {
+    if (is_captured)
+      invalidate_capture(*stream);
+    return result;
+  }
+  if (is_captured) {
+    request.cluster = asked_cluster;
+    capture_launch(stream, handle, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
+    return CUDA_SUCCESS;
+  }
+  if (CUresult result = check_code(what))
+    return result;
+  std::function<void()> work;
+  if (CUresult result = kernel_work(what, request, arguments, work))
+    return result;
+  s.last_launch = {s.last_launch.number + 1,
+                   what.info().name,
+                   value_of(stream_handle),
+                   context->handle,
+                   request.grid,
+                   request.block,
+                   asked_cluster,
+                   request.dynamic_shared,
+                   request.cooperative,
+                   request.programmatic,
+                   std::move(arguments)};
+  UnitPtr unit = new_unit("kernel", context, std::move(work));
+  if (unit->traced != nullptr)
+    describe_launch(*unit->traced, what, request);
+  if (unit->ordered != nullptr)
+    unit->ordered->what = name_of(what);
+  enqueue(stream, unit);
+  if (request.priority)
+    unit->priority = std::clamp(*request.priority, greatest_priority, least_priority);
+  for (const auto &[event, port] : request.events) {
+    event->captured = nullptr;
+    event->recorded = unit;
+  }
+  return CUDA_SUCCESS;
+}
+
+} // namespace
+
+namespace api {
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                        unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                        unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
+  LaunchRequest request;
+  request.grid = {gridDimX, gridDimY, gridDimZ};
+  request.block = {blockDimX, blockDimY, blockDimZ};
+  request.dynamic_shared = sharedMemBytes;
+  return launch_kernel(f, std::move(request), hStream, kernelParams, extra);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+                                   unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+                                   unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
+  LaunchRequest request;
+  request.grid = {gridDimX, gridDimY, gridDimZ};
+  request.block = {blockDimX, blockDimY, blockDimZ};
+  request.dynamic_shared = sharedMemBytes;
+  request.cooperative = true;
+  return launch_kernel(f, std::move(request), hStream, kernelParams, nullptr);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+  LaunchRequest request;
+  if (config == nullptr || (config->attrs == nullptr && config->numAttrs != 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  request.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
+  request.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
+  request.dynamic_shared = config->sharedMemBytes;
+  if (CUresult result = read_attributes(config->attrs, config->numAttrs, request))
+    return result;
+  request.attributes.assign(config->attrs, config->attrs + config->numAttrs);
+  return launch_kernel(f, std::move(request), config->hStream, kernelParams, extra);
+}
+
+} // namespace api
+} // namespace sim
