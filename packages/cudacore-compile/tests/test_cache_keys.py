@@ -300,6 +300,7 @@ def test_variables_that_name_files(name: str, monkeypatch: pytest.MonkeyPatch) -
         "#ifndef __has_include\n#define __has_include(x) 0\n#endif\n#if defined(__has_include)\n#endif",
         'const char *r = R"x(\n#include <h.h>\n)" __TIME__ )x";',
         "int i = 1'000'000; char c = '\\'', d = '\"';",
+        "#if 0\n0z'z /*'*/ .1'2\n#endif /* don't */",
         "#pragma once\n# \n#line 7\n%:pragma unroll",
         "import = 1; module(1);",
     ],

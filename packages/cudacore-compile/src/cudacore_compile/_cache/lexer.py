@@ -20,7 +20,8 @@ _COMMENT = rb"/(?:/[^\n]*|\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\*)"
 _LITERAL = rb""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+'|"(?P<string>[^\n]*)|'(?P<character>[^\n]*)"""
 _COMMON = re.compile(_COMMENT + b"|" + _LITERAL)
 # Raw strings and digit separators are rare.
-_RARE = re.compile(rb"R\"|[0-9a-fA-F]'[0-9a-fA-F]")
+_BETWEEN = re.compile(rb"'(?<=[\w.]')\w")
+_IN_NUMBERS = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.")
 _ALL = re.compile(
     rb'(?P<raw>(?<!\w)(?:u8|[uUL])?R"(?P<delimiter>[^ ()\\\t\n"]{0,16})\([\s\S]*?\)(?P=delimiter)")'
     rb"|(?P<number>(?<![\w.])\.?[0-9](?:[eEpP][+-]|[\w.])*(?:'(?:[eEpP][+-]|[\w.])+)+)"
@@ -65,10 +66,22 @@ def lex(data: bytes) -> Lexed:
         is_continued = b"\\\n" in data
         data = data.replace(b"\\\n", b"")
     literals = _Literals(is_continued)
-    text = (_ALL if _RARE.search(data) else _COMMON).sub(literals.replace, data)
+    has_rare = b'R"' in data or _has_separator(data)
+    text = (_ALL if has_rare else _COMMON).sub(literals.replace, data)
     if b"\\" in text:
         raise UncacheableError("has a backslash outside of comments and literals")
     return Lexed(text, tuple(literals.strings), literals.has_raw, literals.has_separators)
+
+
+def _has_separator(data: bytes) -> bool:
+    """Return whether there may be a digit separator, and not only apostrophes as in "don't"."""
+    for match in _BETWEEN.finditer(data):
+        start = match.start()
+        while start > 0 and data[start - 1] in _IN_NUMBERS:
+            start -= 1
+        if data[start : match.start()].lstrip(b".")[:1].isdigit():
+            return True
+    return False
 
 
 class _Literals:
