@@ -152,6 +152,7 @@ class Generator:
         time_parts = self.choose.choice([("__TI", "ME__"), ("__TIME", "__"), ("_", "_TIME__"), ("__", "TIME__")])
         has_parts = self.choose.choice([("__has_", "include"), ("__", "has_include"), ("__has", "_include")])
         slot = self.choose.randrange(SLOTS)
+        predefined = self.choose.choice(["NULL", "assert", "CUDA_VERSION", "__CUDACC__"])
         condition = self.condition
         return self.choose.choice(
             [
@@ -168,6 +169,9 @@ class Generator:
                     f"#define {m}(a, b) a##b\n__device__ const char *{k} = {m}({time_parts[0]}, {time_parts[1]});\n"
                 ),
                 lambda: f"#define {m} {time_parts[0]}##{time_parts[1]}\n",
+                lambda: f"__device__ const char *{k} = _NV_CONCAT_EVAL({', '.join(time_parts)});\n",
+                lambda: condition(f"_NV_CONCAT_EVAL({', '.join(has_parts)})({literal})"),
+                lambda: f"#define {m} <{predefined}>\n#include {m}\n",
                 lambda: f"#define {m}(x) x\n__device__ const char *{k} = {m}(__TIME__);\n",
                 lambda: f"#define {m}(a, b) a##b\n#include {m}(<{name[:1]}, {name[1:]}>)\n",
                 lambda: f"#define {m}(a, b) <a/b>\n#include {m}(sub, c.h)\n",

@@ -226,11 +226,16 @@ TRICKS = [
         "can mean more than 64 files",
     ),
     # pasted words
-    (PASTE + "__device__ const char *t = CAT(__TI, ME__);", "pastes tokens, of which __TIME__ can be made"),
-    (PASTE + "#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be made"),
-    ("#define CAT(a, b) a%:%:b\n#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be made"),
-    (PASTE, "of which __DATE__ can be made", {"define_macro": ["A=__DA", "B=TE__"]}),
-    ("#include <paste.h>\n#include <parts.h>\n#define NOW F(ME__)", "of which __TIME__ can be made"),
+    (PASTE + "__device__ const char *t = CAT(__TI, ME__);", "has tokens of which __TIME__ can be pasted"),
+    (PASTE + "#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be pasted"),
+    ("#define CAT(a, b) a%:%:b\n#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be pasted"),
+    (PASTE, "of which __DATE__ can be pasted", {"define_macro": ["A=__DA", "B=TE__"]}),
+    ("#include <paste.h>\n#include <parts.h>\n#define NOW F(ME__)", "of which __TIME__ can be pasted"),
+    (
+        "__device__ const char *t = _NV_CONCAT_EVAL(__TI, ME__);",
+        "of which __TIME__ can be pasted",
+    ),  # a predefined macro
+    ("#define assert a\n#define H <assert.h>\n#include H", "with assert, which the compiler may define"),
     # times
     ("const char *now = __TIME__;", "the program has __TIME__"),
     ("const char *now = __DATE__;", "the program has __DATE__"),

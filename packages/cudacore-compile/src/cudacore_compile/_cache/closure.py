@@ -180,7 +180,6 @@ class _Walk:
         self._macros: dict[bytes, set[Definition | None]] = {}
         self._computed: list[tuple[Scan, str | None, str]] = []
         self._texts: list[tuple[Scan, Callable[[], bytes] | None]] = []
-        self._paster = ""
 
     def add(self, said: Scan, shown: str, directory: str | None, load: Callable[[], bytes] | None) -> None:
         """Add what a file says.
@@ -206,8 +205,6 @@ class _Walk:
             self._macros.setdefault(name, set()).update(definitions)
         if said.computed:
             self._computed.append((said, directory, shown))
-        if said.pastes:
-            self._paster = shown
 
     def follow(self) -> None:
         """Add what everything includes, until there is nothing new."""
@@ -224,11 +221,13 @@ class _Walk:
                         raise UncacheableError(f"{shown} has {error}") from None
                     for reference in names:
                         self.add_reference(reference, directory)
-        if self._paster:
-            self._check_pastes()
+        self._check_pastes()
 
     def _check_pastes(self) -> None:
-        """Raise if ``##`` can make a word that makes the program uncacheable."""
+        """Raise if ``##`` can make a word that makes the program uncacheable.
+
+        Macros that NVRTC predefines paste their arguments, so that this does not depend on a ``##`` in the program.
+        """
         has = [(said.atoms, said.tested_atoms, load) for said, load in self._texts if said.atoms or said.tested_atoms]
         counts = Counter(atom for atoms, tested, _ in has for atom in atoms | tested)
         atoms = {atom for one, _, _ in has for atom in one}
@@ -258,7 +257,7 @@ class _Walk:
                 tested.discard(atom)
         word = pasted_word(atoms, tested)
         if word is not None:
-            raise UncacheableError(f"{self._paster} pastes tokens, of which {word.decode()} can be made")
+            raise UncacheableError(f"the program has tokens of which {word.decode()} can be pasted")
 
     def add_reference(self, reference: Reference, directory: str | None) -> None:
         """Add the file that a name means; `directory` is that of the file which has the name."""

@@ -13,8 +13,10 @@ Macros = Mapping[bytes, Set["Definition | None"]]
 
 _MAX_NAMES = 64
 _TOKEN = re.compile(rb"\.?[0-9](?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
-# Names of the implementation may be predefined, and so may these. Thrust's names are its own.
-_RESERVED = re.compile(rb"_[A-Z_](?<!__)\w*|__(?!THRUST_)\w*|linux|unix|i386|NULL|M_\w+|[A-Z]+_(?:MAX|MIN|BIT)")
+# What NVRTC 12.0 to 13.5 predefine, and what a C++ compiler may predefine. Thrust's names are its own.
+_RESERVED = re.compile(
+    rb"_[A-Z]\w*|__(?!THRUST_)\w*|linux|unix|i386|NULL|assert|va_\w+|NV_\w+|CU_\w+|CUDA\w+|cuda[A-Z]\w*|M_\w+|[A-Z]+_(?:MAX|MIN|BIT)"
+)
 
 
 def expand(computed: Computed, macros: Macros) -> list[Reference]:

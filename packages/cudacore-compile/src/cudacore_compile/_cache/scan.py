@@ -50,7 +50,6 @@ class Scan(NamedTuple):
     atoms: frozenset[bytes]  # tokens of which __TIME__ and the like can be pasted
     tested_atoms: frozenset[bytes]  # tokens of which __has_include can be pasted, in definitions and conditions
     unbalanced: frozenset[bytes]  # macros whose parentheses are not in pairs
-    pastes: bool
     has_raw: bool
     has_separators: bool
     error: str  # what is not understood; the rest is empty then
@@ -120,7 +119,7 @@ def scan(data: bytes) -> Scan:
     try:
         return _scan(digest, lex(data))
     except UncacheableError as error:
-        return Scan(digest, (), (), {}, frozenset(), frozenset(), frozenset(), False, False, False, str(error))
+        return Scan(digest, (), (), {}, frozenset(), frozenset(), frozenset(), False, False, str(error))
 
 
 def scan_options(definitions: Iterable[bytes]) -> Scan:
@@ -129,7 +128,7 @@ def scan_options(definitions: Iterable[bytes]) -> Scan:
     for definition in definitions:
         if b"\n" in definition or b"//" in definition or b"/*" in definition or definition.endswith(b"\\"):
             error = f"define {definition.decode('utf-8', 'replace')!r}, which may be read in two ways"
-            return Scan(b"", (), (), {}, frozenset(), frozenset(), frozenset(), False, False, False, error)
+            return Scan(b"", (), (), {}, frozenset(), frozenset(), frozenset(), False, False, error)
         name, equals, body = definition.partition(b"=")
         lines.append(b"#define " + name + b" " + (body if equals else b"1") + b"\n")
     return scan(b"".join(lines))
@@ -157,7 +156,6 @@ def _scan(digest: bytes, lexed: Lexed) -> Scan:
         atoms_of(_WITHOUT_ATOMS.sub(b"", text)) & _TIME_ATOMS,
         frozenset(reader.atoms & _TEST_ATOMS),
         frozenset(reader.unbalanced),
-        b"##" in text or b"%:%:" in text,
         lexed.has_raw,
         lexed.has_separators,
         "",
