@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import FileStreamProgramCache
+from cudacore_compile import FileStreamProgramCache, NVJitLinkError
 from cudacore_compile._command import cache as _cache
+from cudacore_compile._compilers import nvjitlink
 
 Run = Callable[..., tuple[int, str, str]]
 WORDS = ("k.cu", "-arch=sm_90", "-ptx")
@@ -88,3 +89,19 @@ def test_explanations(run: Run) -> None:
     assert (answer["state"], "__TIME__" in answer["reasons"][0]) == ("uncacheable", True)
     assert explain(run, *WORDS, "-X", "time=-")["state"] == "uncacheable"
     assert run("cache", "explain", *WORDS, "--no-cache")[0] == 2
+
+
+def test_linked_code_is_kept(run: Run) -> None:
+    """Code would be linked again although nothing has changed, which can take as long as compiling it."""
+    try:
+        nvjitlink.load()
+    except NVJitLinkError as error:
+        pytest.skip(str(error).splitlines()[0])
+    Path("g.cu").write_text("__device__ int g() { return 1; }")
+    words = ("k.cu", "g.cu", "--link", "-arch=sm_90", "-o", "all.cubin")
+    assert run(*words)[0] == 0
+    first = Path("all.cubin").read_bytes()
+    assert run(*words)[0] == 0
+    assert Path("all.cubin").read_bytes() == first
+    statistics = json.loads(run("cache", "--format", "json")[1])["statistics"]
+    assert (statistics["hits"], statistics["misses"]) == (3, 3)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
@@ -23,6 +24,7 @@ def link(
     *,
     name: str,
     lto: bool,
+    cache: ProgramCacheResource | None,
     report: Report,
 ) -> dict[str | None, ObjectCode]:
     """Link the parts for each architecture, on threads, so that the main thread can be interrupted.
@@ -39,6 +41,8 @@ def link(
         The name of what is linked.
     lto : bool
         Whether link-time optimization is wanted; it is also done for LTO-IR.
+    cache : ProgramCacheResource or None
+        Keeps what was linked.
     report : Report
         Receives logs and failures.
     """
@@ -49,7 +53,7 @@ def link(
         fields = [*_ALWAYS, *(_OF_LTO if has_lto else ())]
         given = {field: getattr(options, field) for field in fields}
         linker = Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))
-        code = linker.link(target)
+        code = linker.link(target, cache=cache)
         return code, linker.get_error_log() + "\n" + linker.get_info_log()
 
     linked: dict[str | None, ObjectCode] = {}

@@ -260,7 +260,8 @@ class Plan:
         }
         target = "cubin" if self._target == "fatbin" else str(self._target)
         name = self._outputs[0].path
-        return link(parts, self._options, target, name=name, lto=self._arguments.lto, report=report)
+        lto = self._arguments.lto
+        return link(parts, self._options, target, name=name, lto=lto, cache=self.cache, report=report)
 
     def write(self, results: Sequence[ObjectCode], report: Report) -> None:
         """Write all files."""
