@@ -12,6 +12,7 @@ import pytest
 
 from cudacore_compile import FileStreamProgramCache, NVJitLinkError
 from cudacore_compile._command import cache as _cache
+from cudacore_compile._command import explain as _explain
 from cudacore_compile._compilers import nvjitlink
 
 Run = Callable[..., tuple[int, str, str]]
@@ -89,6 +90,14 @@ def test_explanations(run: Run) -> None:
     assert (answer["state"], "__TIME__" in answer["reasons"][0]) == ("uncacheable", True)
     assert explain(run, *WORDS, "-X", "time=-")["state"] == "uncacheable"
     assert run("cache", "explain", *WORDS, "--no-cache")[0] == 2
+
+
+def test_many_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept for explanations would be megabytes for each source that includes a large library."""
+    monkeypatch.setattr(_explain, "_MAX_FILES", 0)
+    assert run(*WORDS)[0] == 0
+    Path("h.h").write_text("// changed")
+    assert explain(run)["reasons"] == ["* has changed"]
 
 
 def test_linked_code_is_kept(run: Run) -> None:

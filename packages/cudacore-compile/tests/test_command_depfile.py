@@ -95,7 +95,7 @@ def test_rule(run: Run) -> None:
 def test_rule_where_files_are_not_known(run: Run) -> None:
     """Where it cannot be said what a source includes, old code would be taken for new."""
     Path("k.cu").write_text("#define NAME(x) <x##.h>\n#if 0\n#include NAME(h)\n#endif\n__global__ void f() {}")
-    status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx")
+    status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx", "-Werror")
     assert (status, "warning: k.cu: " in err, "built each time" in err) == (0, True, True)
     rule = Path("k.d").read_text()
     assert rule == "k.ptx: \\\n k.cu \\\n cudacore-compile-always\n\ncudacore-compile-always:\n"

@@ -217,7 +217,7 @@ class Program:
             return []
         from cudacore_compile._cache.dependencies import included_files
 
-        return included_files(self._code, self._options, self._headers)
+        return sorted(included_files(self._code, self._options, self._headers))
 
     def cancel(self) -> None:
         """Cancel the compilations of the program that are running, and all later ones (nvrtcSetFlowCallback).

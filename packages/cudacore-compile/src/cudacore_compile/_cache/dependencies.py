@@ -15,12 +15,12 @@ from cudacore_compile._compilers.options import ProgramOptions
 _ANY_ARCH = "sm_90"  # which does not matter: all branches count
 
 
-def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> list[str]:
-    """Return the files that a program may include; see :meth:`Program.dependencies`."""
+def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> dict[str, bytes]:
+    """Return the files that a program may include, with hashes; see :meth:`Program.dependencies`."""
     precompiled = [] if options.use_pch is None else [os.fspath(options.use_pch)]
     # A cache does not keep what is made with precompiled headers, but what they are made of is known.
     options = dataclasses.replace(options, arch=options.arch or _ANY_ARCH, pch=None, use_pch=None)
     check_options(options)
     inputs = inputs_of(code, options.as_bytes("nvrtc"), options, headers=headers)
     inputs.look(Look())
-    return sorted({*inputs.closure.files, *precompiled})
+    return dict.fromkeys(precompiled, b"") | {path: digest for path, (digest, _) in inputs.closure.files.items()}

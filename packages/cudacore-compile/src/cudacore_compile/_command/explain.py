@@ -14,16 +14,24 @@ from typing import Any, NamedTuple
 
 from cudacore_compile import UncacheableError
 from cudacore_compile._cache.compile import key_of
+from cudacore_compile._cache.dependencies import included_files
 from cudacore_compile._cache.files import FileStreamProgramCache
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.cache import RECORDS
 from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.plan import Plan
-from cudacore_compile._compilers.request import BACKENDS
-from cudacore_compile._compilers.versions import versions
+from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
+from cudacore_compile._compilers.request import BACKENDS, Request
 from cudacore_compile._job import CompileJob
 from cudacore_compile._program import Program
-from cudacore_compile.typing import SourceCodeType
+from cudacore_compile.typing import CompilerBackendType, SourceCodeType
+
+_MAX_FILES = 1000  # with CUB there are more than 10,000
+_VERSIONS = {
+    CompilerBackendType.NVRTC: lambda: nvrtc.load().version_text,
+    CompilerBackendType.NVVM: lambda: nvvm.load().version_text,
+    CompilerBackendType.NVJITLINK: lambda: nvjitlink.load().version_text,
+}
 
 
 class _Answer(NamedTuple):
@@ -110,22 +118,27 @@ def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
     """Return what decides on a compilation, as far as people can change it."""
     request = program._request(job.target_type, job.name_expressions)
     backend = BACKENDS[SourceCodeType(request.code_type)]
-    compiler = versions().get(backend)
     return {
-        "compiler": f"{backend} {compiler.version if compiler else ''}".rstrip(),
+        "compiler": f"{backend} {_VERSIONS[backend]()}",
         "options": [flag.decode("utf-8", "replace") for flag in request.options.as_bytes(backend, request.target)],
         "names": sorted(request.names),
         "directory": os.getcwd(),
         "source": hashlib.sha256(request.code).hexdigest(),
-        "files": {file: _digest(file) for file in program.dependencies()},
+        "files": _files(program, request),
     }
 
 
-def _digest(file: str) -> str:
-    try:
-        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
-        return ""
+def _files(program: Program, request: Request) -> dict[str, str]:
+    """Return hashes of the files that a program may include; by directory if there are many."""
+    if program.backend is not CompilerBackendType.NVRTC:
+        return {}
+    files = included_files(request.code, request.options, request.headers)
+    if len(files) <= _MAX_FILES:
+        return {file: digest.hex() for file, digest in files.items()}
+    directories: dict[str, Any] = {}
+    for file, digest in sorted(files.items()):
+        directories.setdefault(os.path.join(os.path.dirname(file), "*"), hashlib.sha256()).update(digest)
+    return {directory: found.hexdigest() for directory, found in directories.items()}
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

@@ -51,8 +51,8 @@ class Report:
         self._add(Diagnostic("error", message))
 
     def add_warning(self, message: str) -> None:
-        """Add a warning of the command itself."""
-        self._add(Diagnostic("warning", message))
+        """Add a warning of the command itself, which is no error where those of compilers are."""
+        self._found[Diagnostic("warning", message)] = None
 
     def add_failure(self, failure: Exception, file: str) -> None:
         """Add why a compilation failed, in the compiler's own words if it had any."""
