@@ -12,7 +12,7 @@ from cudacore_handles._sdk import INVALID_VALUE
 from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
-    from cudacore_graph._node import GraphNode
+    from cudacore_graph._nodes.node import GraphNode
 
 
 class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
@@ -93,7 +93,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
 
 
 def _nodes(nodes: Iterable[Any]) -> set[GraphNode]:
-    from cudacore_graph._node import GraphNode
+    from cudacore_graph._nodes.node import GraphNode
 
     if isinstance(nodes, (GraphNode, str, bytes)) or not isinstance(nodes, Iterable):
         raise TypeError(f"an iterable of GraphNode is needed, not {type(nodes).__name__}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_graph import _native
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import gone, hold_there
-from cudacore_graph._node import GraphNode
+from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, lib
 from cudacore_handles._sdk.graph import set_face

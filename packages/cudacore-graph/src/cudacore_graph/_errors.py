@@ -17,30 +17,17 @@ _UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 _IN_EXEC = -2  # PLACE_IN_EXEC of native.h
 
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
-# What a refusal most often means, by the method.
-_HINTS = {
-    "embed": "A child graph cannot have memory nodes or conditional nodes on this driver; in a graph with memory nodes "
-    "it cannot be replaced",
-    "memcpy": "dst and src must be addresses that CUDA knows, or of the host's own memory; so many bytes must be there",
-    "memset": "dst must be memory that the device can use; width and height at least 1",
+# What a refusal most often means, by the method. Classes of nodes add theirs: _nodes/classes.py.
+HINTS = {
     "destroy": "No node can be taken out of a graph that has nodes that allocate or free memory",
     "rewire": "No edge can be taken out of a graph that has nodes that allocate or free memory",
     "clone": "Bodies, and graphs with memory or conditional nodes, cannot be cloned",
-    "if_else": "A second body needs a driver for CUDA 12.8",
-    "switch": "A switch needs a driver for CUDA 12.8",
 }
-_THERE = "The node must have been there when the executable graph was made"
-_ONE_ROW = "keeps its one row, and the device of its memory; of several rows, nothing can be changed"
+THERE = "The node must have been there when the executable graph was made"
+ONE_ROW = "keeps its one row, and the device of its memory; of several rows, nothing can be changed"
 # Likewise of a node in an executable graph.
-_EXEC_HINTS = {
-    "launch": f"A kernel stays on its device. {_THERE}",
-    "memcpy": f"A copy {_ONE_ROW}. {_THERE}",
-    "memset": f"A fill {_ONE_ROW}. {_THERE}",
-    "callback": _THERE,
-    "enable": _THERE,
-    "record": _THERE,
-    "wait": _THERE,
-    "embed": "The graph must have the nodes and edges of the child graph that is there, in the order of their making",
+EXEC_HINTS = {
+    "enable": THERE,
     "Graph.launch": "A graph that allocates memory without freeing it can be launched again only after that memory was "
     "freed: free it between the launches, or instantiate the graph with "
     "GraphCompleteOptions(auto_free_on_launch=True), which frees it at each launch",
@@ -84,7 +71,7 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
             refused = ValueError(f"dptr cannot be freed by a node of this graph: {_FREE} ({error})")
             refused.__cause__ = error
             return refused
-        error.hint = (_EXEC_HINTS if place == _IN_EXEC else _HINTS).get(kind, error.hint)
+        error.hint = (EXEC_HINTS if place == _IN_EXEC else HINTS).get(kind, error.hint)
     if place >= 0:
         error.hint = f"It is node {place} of the batch, of the kind {kind!r}. {error.hint}".rstrip()
     return error

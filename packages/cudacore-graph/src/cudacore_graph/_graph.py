@@ -5,25 +5,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cudacore_graph import _native
-from cudacore_graph._arguments import check_args
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, hold_there
-from cudacore_graph._node import GraphNode
-from cudacore_graph._node_types import (
-    ChildGraphNode,
-    ConditionalNode,
-    EventRecordNode,
-    EventWaitNode,
-    HostCallbackNode,
-    KernelNode,
-    MemcpyNode,
-    MemsetNode,
-)
+from cudacore_graph._nodes.child_graph import ChildGraphNode
+from cudacore_graph._nodes.conditional import ConditionalNode
+from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphCompleteOptions
-from cudacore_handles import Buffer, Context, CUDAError, Event, Kernel, LaunchConfig
+from cudacore_handles import Context, CUDAError
 from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib
 from cudacore_handles._sdk.graph import Stream_accept
 
@@ -47,6 +39,17 @@ _INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 _NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _MAX_NAMED = 8  # nodes of a cycle that an error names
 _UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
+
+
+_View = TypeVar("_View", bound=ExecutableGraphNode)
+_View_co = TypeVar("_View_co", bound=ExecutableGraphNode, covariant=True)
+
+
+class _Node(Protocol[_View_co]):
+    """A node, by the class of its view in executable graphs."""
+
+    @property
+    def _EXECUTABLE(self) -> type[_View_co]: ...  # noqa: N802
 
 
 class Graph(_native.ExecHandle):
@@ -85,23 +88,7 @@ class Graph(_native.ExecHandle):
     def __repr__(self) -> str:
         return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"
 
-    @overload
-    def __getitem__(self, node: KernelNode) -> ExecutableKernelNode: ...
-    @overload
-    def __getitem__(self, node: MemsetNode) -> ExecutableMemsetNode: ...
-    @overload
-    def __getitem__(self, node: MemcpyNode) -> ExecutableMemcpyNode: ...
-    @overload
-    def __getitem__(self, node: ChildGraphNode) -> ExecutableChildGraphNode: ...
-    @overload
-    def __getitem__(self, node: EventRecordNode) -> ExecutableEventRecordNode: ...
-    @overload
-    def __getitem__(self, node: EventWaitNode) -> ExecutableEventWaitNode: ...
-    @overload
-    def __getitem__(self, node: HostCallbackNode) -> ExecutableHostCallbackNode: ...
-    @overload
-    def __getitem__(self, node: GraphNode) -> ExecutableGraphNode: ...
-    def __getitem__(self, node: GraphNode) -> ExecutableGraphNode:
+    def __getitem__(self, node: _Node[_View]) -> _View:
         """Return a view of a node of this executable graph.
 
         Parameters
@@ -109,13 +96,14 @@ class Graph(_native.ExecHandle):
         node : GraphNode
             The node of the definition, or of a graph in it.
         """
-        if not isinstance(node, GraphNode):
+        given: object = node
+        if not isinstance(given, GraphNode):
             raise TypeError(f"node must be a GraphNode of the graph's definition, not {type(node).__name__}")
-        if not node.is_valid:
-            raise gone(node)
-        if not lib.cch_graph_exec_has(hold(self), hold(node)):
+        if not given.is_valid:
+            raise gone(given)
+        if not lib.cch_graph_exec_has(hold(self), hold(given)):
             raise ValueError(f"{node!r} is not of the graph that {self!r} was made from")
-        return _VIEWS.get(type(node), ExecutableGraphNode)._init(self, node)
+        return node._EXECUTABLE._init(self, given)
 
     def update(self, source: GraphBuilder | GraphDefinition) -> None:
         """Take over the parameters of another graph of the same shape (cuGraphExecUpdate).
@@ -146,180 +134,6 @@ class Graph(_native.ExecHandle):
         from cuda.bindings import driver
 
         return driver.CUgraphExec(self._raw)
-
-
-class ExecutableGraphNode:
-    """Show one node of an executable graph; ``graph[node]`` gives it.
-
-    What changes here is of the executable graph alone, from its next launch on.
-    """
-
-    __slots__ = ("_graph", "_node")
-    _graph: Graph
-    _node: Any
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use graph[node]")
-
-    @classmethod
-    def _init(cls, graph: Graph, node: GraphNode) -> ExecutableGraphNode:
-        self = cls.__new__(cls)
-        self._graph = graph
-        self._node = node
-        return self
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._node!r} in {self._graph!r}>"
-
-
-class SwitchableNode(ExecutableGraphNode):
-    __slots__ = ()
-
-    @property
-    def is_enabled(self) -> bool:
-        """bool: Whether the node runs (cuGraphNodeGetEnabled)."""
-        return _native.exec_enabled(self._graph, self._node, None)
-
-    def enable(self) -> None:
-        """Have the node run (cuGraphNodeSetEnabled)."""
-        _native.exec_enabled(self._graph, self._node, True)
-
-    def disable(self) -> None:
-        """Have the node do nothing (cuGraphNodeSetEnabled)."""
-        _native.exec_enabled(self._graph, self._node, False)
-
-
-class ExecutableKernelNode(SwitchableNode):
-    """Show a kernel node of an executable graph."""
-
-    __slots__ = ()
-
-    def update(self, *, config: LaunchConfig, kernel: Kernel, args: Any) -> None:
-        """Launch something else from the next launch on (cuGraphExecKernelNodeSetParams).
-
-        Parameters
-        ----------
-        config : LaunchConfig
-            With how many threads, and how.
-        kernel : Kernel
-            What to launch.
-        args : tuple
-            All its arguments; ``()`` for a kernel that takes none.
-        """
-        if type(args) is not tuple:
-            args = check_args(kernel, args)
-        _native.set_exec_node(self._graph, self._node, "launch", config, kernel, args)
-
-
-class ExecutableMemsetNode(SwitchableNode):
-    """Show a fill of an executable graph."""
-
-    __slots__ = ()
-
-    def update(
-        self, *, dst: Buffer | int, value: Any, width: int, height: int = 1, pitch: int = 0, dst_owner: object = None
-    ) -> None:
-        """Fill something else from the next launch on (cuGraphExecMemsetNodeSetParams).
-
-        See :meth:`GraphDefinition.memset`.
-        """
-        _native.set_exec_node(self._graph, self._node, "memset", dst, value, width, height, pitch, dst_owner)
-
-
-class ExecutableMemcpyNode(SwitchableNode):
-    """Show a copy of an executable graph."""
-
-    __slots__ = ()
-
-    def update(
-        self,
-        *,
-        dst: Buffer | int,
-        src: Buffer | int,
-        size: int,
-        height: int = 1,
-        depth: int = 1,
-        dst_pitch: int = 0,
-        src_pitch: int = 0,
-        dst_height: int = 0,
-        src_height: int = 0,
-        dst_owner: object = None,
-        src_owner: object = None,
-    ) -> None:
-        """Copy something else from the next launch on (cuGraphExecMemcpyNodeSetParams).
-
-        See :meth:`GraphDefinition.memcpy`.
-        """
-        _native.set_exec_node(
-            self._graph,
-            self._node,
-            "memcpy",
-            dst,
-            src,
-            size,
-            height,
-            depth,
-            dst_pitch,
-            src_pitch,
-            dst_height,
-            src_height,
-            dst_owner,
-            src_owner,
-        )
-
-
-class ExecutableChildGraphNode(ExecutableGraphNode):
-    """Show a child graph of an executable graph."""
-
-    __slots__ = ()
-
-    def update(self, child: GraphDefinition) -> None:
-        """Take over the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
-        _native.set_exec_node(self._graph, self._node, "embed", child)
-
-
-class ExecutableEventRecordNode(ExecutableGraphNode):
-    """Show a node of an executable graph that records an event."""
-
-    __slots__ = ()
-
-    def update(self, event: Event) -> None:
-        """Record another event from the next launch on (cuGraphExecEventRecordNodeSetEvent)."""
-        _native.set_exec_node(self._graph, self._node, "record", event)
-
-
-class ExecutableEventWaitNode(ExecutableGraphNode):
-    """Show a node of an executable graph that waits for an event."""
-
-    __slots__ = ()
-
-    def update(self, event: Event) -> None:
-        """Wait for another event from the next launch on (cuGraphExecEventWaitNodeSetEvent)."""
-        _native.set_exec_node(self._graph, self._node, "wait", event)
-
-
-class ExecutableHostCallbackNode(ExecutableGraphNode):
-    """Show a node of an executable graph that calls a function of the host."""
-
-    __slots__ = ()
-
-    def update(self, fn: Any, *, user_data: Any = None) -> None:
-        """Call another function from the next launch on (cuGraphExecHostNodeSetParams).
-
-        See :meth:`GraphDefinition.callback`.
-        """
-        _native.set_exec_node(self._graph, self._node, "callback", fn, user_data)
-
-
-_VIEWS: dict[type, type[ExecutableGraphNode]] = {
-    KernelNode: ExecutableKernelNode,
-    MemsetNode: ExecutableMemsetNode,
-    MemcpyNode: ExecutableMemcpyNode,
-    ChildGraphNode: ExecutableChildGraphNode,
-    EventRecordNode: ExecutableEventRecordNode,
-    EventWaitNode: ExecutableEventWaitNode,
-    HostCallbackNode: ExecutableHostCallbackNode,
-}
 
 
 def instantiate(

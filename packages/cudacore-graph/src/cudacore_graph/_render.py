@@ -7,41 +7,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_graph import _draw, _native
-from cudacore_graph._node_types import (
-    AllocNode,
-    ChildGraphNode,
-    ConditionalNode,
-    FreeNode,
-    HostCallbackNode,
-    IfElseNode,
-    IfNode,
-    KernelNode,
-    MemcpyNode,
-    MemsetNode,
-    SwitchNode,
-    WhileNode,
-    _EventNode,
-)
+from cudacore_graph._nodes.conditional import ConditionalNode
+from cudacore_graph._nodes.kernel import KernelNode, name_of
+from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._summary import summarise
-from cudacore_handles import Kernel
-from cudacore_handles._sdk import ffi, lib, shorten
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
-    from cudacore_graph._node import GraphNode
 
 _MOST_LINES = 1000  # nodes of one graph in a tree
 MAX_NODES = 100  # boxes of a picture; DOT has all nodes
 _MAX_GRAPHS = 8  # in one node of a picture
-_NAME_VERSION = 12030  # of cuKernelGetName
-
-
-class _Part(NamedTuple):
-    """A node, as it is shown: what it is, what more is known, and the graphs in it with their names."""
-
-    title: str
-    details: tuple[str, ...]
-    graphs: tuple[tuple[str, GraphDefinition], ...]
 
 
 class _Layout(NamedTuple):
@@ -53,128 +29,8 @@ class _Layout(NamedTuple):
 
 def title(node: GraphNode) -> str:
     """Describe a node on one line."""
-    part = _part(node)
+    part = node._show()
     return "  ".join((part.title, *part.details))
-
-
-# ---- what is shown of a node
-
-
-def _part(node: GraphNode) -> _Part:
-    if isinstance(node, KernelNode):
-        return _kernel(node)
-    if isinstance(node, MemcpyNode):
-        return _copy(node)
-    if isinstance(node, MemsetNode):
-        return _fill(node)
-    if isinstance(node, AllocNode):
-        where = f"{node.memory_type}, device {node.device_id}"
-        return _Part(f"allocate {_bytes(node.bytesize)}", (_short(node.dptr), where), ())
-    if isinstance(node, FreeNode):
-        return _Part("free", (_short(node.dptr),), ())
-    if isinstance(node, HostCallbackNode):
-        function = node.function
-        return _Part("callback", (_function_name(function) if function is not None else "a C function",), ())
-    if isinstance(node, _EventNode):
-        verb = "record" if type(node).__name__ == "EventRecordNode" else "wait"
-        return _Part(verb, (f"event {_short(node.event._raw)}",), ())
-    if isinstance(node, ChildGraphNode):
-        return _Part("graph", (), (("", node.child_graph),))
-    if isinstance(node, ConditionalNode):
-        return _conditional(node)
-    return _Part(type(node).__name__.removesuffix("Node").lower() or "node", (), ())
-
-
-def _kernel(node: KernelNode) -> _Part:
-    config = node.config
-    details = [f"grid {_times(config.grid)}", f"block {_times(config.block)}"]
-    if config.cluster is not None:
-        details.append(f"cluster {_times(config.cluster)}")
-    if config.shmem_size:
-        details.append(f"shared {_bytes(config.shmem_size)}")
-    if config.is_cooperative:
-        details.append("cooperative")
-    return _Part(_kernel_name(node), tuple(details), ())
-
-
-def _function_name(function: object) -> str:
-    """Return the name of a callable, which can be an object that makes up its attributes."""
-    try:
-        name = getattr(function, "__qualname__", None)
-    except Exception:
-        name = None
-    return shorten(_printable(name if isinstance(name, str) and name else type(function).__name__))
-
-
-def _printable(name: str) -> str:
-    """Return a name as one line that every format can have: control characters and surrogates are escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
-
-
-def _kernel_name(node: KernelNode) -> str:
-    """Return the kernel's name (cuKernelGetName), or its handle where the driver has no name for it."""
-    return _name_of(node.kernel)
-
-
-def _name_of(kernel: Kernel) -> str:
-    raw = kernel._raw
-    symbol, name = ffi.new("void **"), ffi.new("const char **")
-    if lib.cch_driver_symbol(symbol, b"cuKernelGetName", _NAME_VERSION) == 0:
-        ask = ffi.cast("int (*)(const char **, void *)", symbol[0])
-        if ask(name, ffi.cast("void *", raw)) == 0 and name[0]:
-            return shorten(_printable(ffi.string(name[0]).decode("utf-8", "backslashreplace")))
-    return f"kernel {_short(raw)}"
-
-
-def _copy(node: MemcpyNode) -> _Part:
-    known = node._read("memcpy")
-    sizes = [int(n) for n in (known.width, known.height, known.depth)]
-    rows = " x ".join(map(str, sizes[1:])) if max(sizes[1:]) > 1 else ""
-    amount = f"{_bytes(sizes[0])}{f' x {rows}' if rows else ''}"
-    return _Part(f"memcpy {amount}", (f"{_short(known.src)} to {_short(known.dst)}",), ())
-
-
-def _fill(node: MemsetNode) -> _Part:
-    known = node._read("memset")
-    digits = 2 * known.element_size
-    rows = f" x {known.height}" if known.height > 1 else ""
-    amount = f"{_bytes(known.width * known.element_size)}{rows}"
-    return _Part(f"memset {amount}", (f"{_short(known.dst)} to 0x{known.value:0{digits}x}",), ())
-
-
-def _conditional(node: ConditionalNode) -> _Part:
-    branches = node.branches
-    if isinstance(node, IfNode):
-        kind, names = "if", ["then"]
-    elif isinstance(node, IfElseNode):
-        kind, names = "if else", ["then", "else"]
-    elif isinstance(node, WhileNode):
-        kind, names = "while", ["body"]
-    elif isinstance(node, SwitchNode):
-        kind, names = "switch", [f"case {i}" for i in range(len(branches))]
-    else:
-        kind, names = "conditional", []
-    condition = node.condition
-    details = () if condition is None else (f"condition {_short(condition.value)}",)
-    return _Part(kind, details, tuple(zip(names, branches, strict=False)))
-
-
-def _bytes(count: int) -> str:
-    count = int(count)
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= size and count % (size // 16) == 0:
-            return f"{count / size:g} {unit}"
-    return f"{count} B"
-
-
-def _short(address: int) -> str:
-    """Return the digits of an address that tell it from others nearby."""
-    address = int(address)
-    return f"0x{address:x}" if address < 2**24 else f"..{address & 0xFFFFFF:06x}"
-
-
-def _times(sizes: tuple[int, ...]) -> str:
-    return "x".join(map(str, sizes))
 
 
 # ---- what is shown of a graph
@@ -224,7 +80,7 @@ def _tree_lines(layout: _Layout) -> Iterator[str]:
     shown = min(len(layout.nodes), _MOST_LINES)
     width = len(str(max(shown - 1, 0)))
     for index, node in enumerate(layout.nodes[:shown]):
-        part = _part(node)
+        part = node._show()
         last = index == len(layout.nodes) - 1
         after = f"  after {', '.join(map(str, layout.before[index]))}" if layout.before[index] else ""
         yield f"{'└' if last else '├'}─ {index:{width}} {'  '.join((part.title, *part.details))}{after}"
@@ -246,16 +102,6 @@ _STYLE = (
     '\tnode [shape=box style="rounded,filled" fillcolor=white fontname="sans-serif" fontsize=10]',
     "\tedge [arrowsize=0.7]",
 )
-_COLORS = {
-    "KernelNode": "#d9ead3",
-    "MemcpyNode": "#cfe2f3",
-    "MemsetNode": "#cfe2f3",
-    "AllocNode": "#fff2cc",
-    "FreeNode": "#fff2cc",
-    "HostCallbackNode": "#f4cccc",
-    "EventRecordNode": "#ead1dc",
-    "EventWaitNode": "#ead1dc",
-}
 
 
 def to_dot(graph: GraphDefinition) -> str:
@@ -266,9 +112,9 @@ def to_dot(graph: GraphDefinition) -> str:
 def _dot_lines(layout: _Layout, prefix: str, depth: int) -> Iterator[str]:
     tabs = "\t" * depth
     for index, node in enumerate(layout.nodes):
-        part, name = _part(node), f"{prefix}{index}"
+        part, name = node._show(), f"{prefix}{index}"
         label = "\\n".join(map(_dot_text, (part.title, *part.details)))
-        color = _COLORS.get(type(node).__name__, "#eeeeee")
+        color = node._COLOUR
         plain = f'{name} [label="{label}" fillcolor="{color}"]'
         if not part.graphs:
             yield f"{tabs}{plain}"
@@ -307,7 +153,7 @@ class _Shown(NamedTuple):
     """A box of a picture: its text, the class of its nodes, the graphs in it with their names, the number of nodes."""
 
     lines: tuple[str, ...]
-    kind: str
+    kind: type[GraphNode] | None
     graphs: tuple[tuple[str, _Pictured], ...]
     size: int
 
@@ -339,12 +185,12 @@ def _pictured(graph: GraphDefinition, room: _Room) -> _Pictured:
     boxes = []
     for group in summary.groups:
         node = layout.nodes[group.nodes[0]]
-        kinds = {type(layout.nodes[i]).__name__ for i in group.nodes}
-        kind = kinds.pop() if len(kinds) == 1 else ""
+        kinds = {type(layout.nodes[i]) for i in group.nodes}
+        kind = kinds.pop() if len(kinds) == 1 else None
         if len(group.nodes) > 1:
             boxes.append(_Shown(group.lines(), kind, (), len(group.nodes)))
             continue
-        part = _part(node)
+        part = node._show()
         lines, graphs = [part.title, *part.details], []
         for number, (name, inner) in enumerate(part.graphs):
             if room.left == 0 or number == _MAX_GRAPHS:
@@ -360,20 +206,9 @@ def _kind(node: GraphNode, names: dict[int, str]) -> str:
     if isinstance(node, KernelNode):
         kernel = node.kernel
         if kernel._raw not in names:
-            names[kernel._raw] = _name_of(kernel)
+            names[kernel._raw] = name_of(kernel)
         return names[kernel._raw]
-    name = type(node).__name__.removesuffix("Node")
-    return _KINDS.get(name, name.lower() or "node")
-
-
-_KINDS = {
-    "Alloc": "allocate",
-    "HostCallback": "callback",
-    "ChildGraph": "graph",
-    "EventRecord": "record",
-    "EventWait": "wait",
-    "IfElse": "if else",
-}
+    return node._TITLE
 
 
 def to_svg(graph: GraphDefinition, max_nodes: int | None) -> str:
@@ -399,7 +234,7 @@ def _drawn(graph: _Pictured) -> _draw.Picture:
     boxes = [
         _draw.Box(
             shown.lines,
-            _COLORS.get(shown.kind, "#eeeeee"),
+            (shown.kind or GraphNode)._COLOUR,
             stacked=shown.size > 1,
             inner=[(name, _drawn(inner)) for name, inner in shown.graphs],
         )
@@ -418,7 +253,8 @@ def _mermaid_lines(graph: _Pictured, prefix: str, depth: int) -> Iterator[str]:
     for index, shown in enumerate(graph.boxes):
         name = f"{prefix}{index}"
         label = "<br/>".join(map(_mermaid_text, shown.lines))
-        left, right = ("{{", "}}") if shown.kind in _CONDITIONALS else ("[[", "]]") if shown.size > 1 else ("[", "]")
+        is_conditional = issubclass(shown.kind or GraphNode, ConditionalNode)
+        left, right = ("{{", "}}") if is_conditional else ("[[", "]]") if shown.size > 1 else ("[", "]")
         yield f'{space}{name}{left}"{label}"{right}'
         for number, (what, inner) in enumerate(shown.graphs):
             inner_prefix = f"{name}_{number}_"
@@ -430,9 +266,6 @@ def _mermaid_lines(graph: _Pictured, prefix: str, depth: int) -> Iterator[str]:
             yield f"{space}{name} -.-> {inner_prefix}"
     for first, second in graph.edges:
         yield f"{space}{prefix}{first} --> {prefix}{second}"
-
-
-_CONDITIONALS = {"ConditionalNode", "IfNode", "IfElseNode", "WhileNode", "SwitchNode"}
 
 
 def _mermaid_text(text: str) -> str:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cudacore_graph import _native
 from cudacore_graph._errors import gone
+from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_graph._nodes.shown import Shown
 from cudacore_handles._sdk import check, ffi, hold, lib
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GraphNode(_native.NodeHandle):
-    """Be a piece of work in a graph; the methods add others behind it.
+    """A node of a graph. Its methods add nodes that depend on it.
 
     Nodes are made by the methods of :class:`GraphDefinition` and of nodes, and come back from
     :meth:`GraphDefinition.nodes`, :attr:`pred` and others: as long as somebody has it, a node is the same Python
@@ -24,6 +26,12 @@ class GraphNode(_native.NodeHandle):
     """
 
     __slots__ = ()
+    _TITLE: ClassVar[str] = "node"  # what it does
+    _COLOUR: ClassVar[str] = "#eeeeee"  # in pictures
+    _METHOD: ClassVar[str] = ""  # that adds it
+    _HINT: ClassVar[str] = ""  # for a refusal to add or change it
+    _EXEC_HINT: ClassVar[str] = ""  # likewise in an executable graph
+    _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode  # its view there
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -68,3 +76,7 @@ class GraphNode(_native.NodeHandle):
         """Return the parameters of a copy or a fill, and what keeps its operands alive; both as of one moment."""
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node")})
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
+
+    def _show(self) -> Shown:
+        """Return what pictures show of the node."""
+        return Shown(self._TITLE, (), ())

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that run a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cudacore_graph import _native
+from cudacore_graph._nodes.child import child_of
+from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.shown import Shown
+
+if TYPE_CHECKING:
+    from cudacore_graph._definition import GraphDefinition
+
+
+class ExecutableChildGraphNode(ExecutableGraphNode):
+    """Show a child graph of an executable graph."""
+
+    __slots__ = ()
+
+    def update(self, child: GraphDefinition) -> None:
+        """Take over the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
+        _native.set_exec_node(self._graph, self._node, "embed", child)
+
+
+class ChildGraphNode(GraphNode):
+    """Run a graph: a copy of the one that was given."""
+
+    __slots__ = ()
+    _TITLE = "graph"
+    _METHOD = "embed"
+    _HINT = (
+        "A child graph cannot have memory nodes or conditional nodes on this driver; in a graph with memory nodes it "
+        "cannot be replaced"
+    )
+    _EXEC_HINT = (
+        "The graph must have the nodes and edges of the child graph that is there, in the order of their making"
+    )
+    _EXECUTABLE = ExecutableChildGraphNode
+
+    def update(self, child: GraphDefinition) -> None:
+        """Run a copy of another graph from the next instantiation on (cuGraphNodeSetParams).
+
+        Needs a driver for CUDA 12.2.
+
+        Definitions of the graph that was there, and nodes of it, are no longer valid.
+
+        Parameters
+        ----------
+        child : GraphDefinition
+            The graph, of another hierarchy than the node's.
+        """
+        _native.set_node(self, "embed", child)
+
+    @property
+    def child_graph(self) -> GraphDefinition:
+        """GraphDefinition: The copy, which can be inspected and changed."""
+        return child_of(self, 0)
+
+    def _show(self) -> Shown:
+        """Return what pictures show of the node."""
+        return Shown(self._TITLE, (), (("", self.child_graph),))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that run bodies as a condition says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cudacore_graph._condition import GraphCondition
+from cudacore_graph._nodes.child import child_of
+from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.shown import Shown, short
+from cudacore_graph.typing import GraphConditionalType
+from cudacore_handles import CUDAError
+from cudacore_handles._sdk import lib
+
+_INVALID_VALUE, _NOT_SUPPORTED = 1, 801  # CUDA_ERROR_*
+_CONDITIONALS = {
+    0: GraphConditionalType.IF,
+    1: GraphConditionalType.WHILE,
+    2: GraphConditionalType.SWITCH,
+}
+
+if TYPE_CHECKING:
+    from cudacore_graph._definition import GraphDefinition
+
+
+class ConditionalNode(GraphNode):
+    """Run bodies as a condition says; the base of such nodes.
+
+    Nodes that others made are of this class itself where the driver, before CUDA 13.2, cannot tell of which kind they
+    are.
+    """
+
+    __slots__ = ()
+    _TITLE = "conditional"
+
+    def _known(self) -> Any:
+        try:
+            return self._read("conditional")
+        except CUDAError as error:
+            if error.code in (lib.CCH_ENOSYMBOL, _NOT_SUPPORTED, _INVALID_VALUE):
+                return None
+            raise
+
+    @property
+    def condition(self) -> GraphCondition | None:
+        """GraphCondition or None: The condition; None where the driver cannot tell."""
+        known = self._known()
+        if known is None:
+            return None
+        condition = GraphCondition(self.graph, int(known.condition))
+        condition._used = True
+        return condition
+
+    @property
+    def cond_type(self) -> GraphConditionalType | None:
+        """GraphConditionalType or None: What is done with it; None where the driver cannot tell."""
+        known = self._known()
+        return None if known is None else _CONDITIONALS.get(known.type)
+
+    @property
+    def branches(self) -> tuple[GraphDefinition, ...]:
+        """tuple of GraphDefinition: The bodies; none where the driver cannot tell."""
+        known = self._known()
+        return () if known is None else tuple(child_of(self, index) for index in range(known.count))
+
+    def _names(self, count: int) -> Sequence[str]:
+        """Return what the bodies are called."""
+        return ()
+
+    def _show(self) -> Shown:
+        """Return what pictures show of the node."""
+        branches = self.branches
+        condition = self.condition
+        details = () if condition is None else (f"condition {short(condition.value)}",)
+        return Shown(self._TITLE, details, tuple(zip(self._names(len(branches)), branches, strict=False)))
+
+
+class IfNode(ConditionalNode):
+    """Run a body when the condition is not 0."""
+
+    __slots__ = ()
+    _TITLE = "if"
+    _METHOD = "if_then"
+
+    @property
+    def then(self) -> GraphDefinition:
+        """GraphDefinition: The body."""
+        return child_of(self, 0)
+
+    def _names(self, count: int) -> Sequence[str]:
+        return ("then",)
+
+
+class IfElseNode(ConditionalNode):
+    """Run one of two bodies."""
+
+    __slots__ = ()
+    _TITLE = "if else"
+    _METHOD = "if_else"
+    _HINT = "A second body needs a driver for CUDA 12.8"
+
+    @property
+    def then(self) -> GraphDefinition:
+        """GraphDefinition: The body for a condition that is not 0."""
+        return child_of(self, 0)
+
+    @property
+    def else_(self) -> GraphDefinition:
+        """GraphDefinition: The body for a condition that is 0."""
+        return child_of(self, 1)
+
+    def _names(self, count: int) -> Sequence[str]:
+        return ("then", "else")
+
+
+class WhileNode(ConditionalNode):
+    """Run a body again and again, while the condition is not 0."""
+
+    __slots__ = ()
+    _TITLE = "while"
+    _METHOD = "while_loop"
+
+    @property
+    def body(self) -> GraphDefinition:
+        """GraphDefinition: The body."""
+        return child_of(self, 0)
+
+    def _names(self, count: int) -> Sequence[str]:
+        return ("body",)
+
+
+class SwitchNode(ConditionalNode):
+    """Run the body whose number the condition has."""
+
+    __slots__ = ()
+    _TITLE = "switch"
+    _METHOD = "switch"
+    _HINT = "A switch needs a driver for CUDA 12.8"
+
+    def _names(self, count: int) -> Sequence[str]:
+        return [f"case {i}" for i in range(count)]

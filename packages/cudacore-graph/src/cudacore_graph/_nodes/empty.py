@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that do nothing."""
+
+from __future__ import annotations
+
+from cudacore_graph._nodes.node import GraphNode
+
+
+class EmptyNode(GraphNode):
+    """Do nothing: a place where branches come together."""
+
+    __slots__ = ()
+    _TITLE = "empty"

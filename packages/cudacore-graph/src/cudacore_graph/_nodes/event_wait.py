@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that wait for an event."""
+
+from __future__ import annotations
+
+from cudacore_graph import _native
+from cudacore_graph._errors import THERE
+from cudacore_graph._nodes.event import EventNode
+from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_handles import Event
+
+
+class ExecutableEventWaitNode(ExecutableGraphNode):
+    """Show a node of an executable graph that waits for an event."""
+
+    __slots__ = ()
+
+    def update(self, event: Event) -> None:
+        """Wait for another event from the next launch on (cuGraphExecEventWaitNodeSetEvent)."""
+        _native.set_exec_node(self._graph, self._node, "wait", event)
+
+
+class EventWaitNode(EventNode):
+    """Wait for an event."""
+
+    __slots__ = ()
+    _TITLE = "wait"
+    _METHOD = "wait"
+    _EXEC_HINT = THERE
+    _EXECUTABLE = ExecutableEventWaitNode
+
+    def update(self, event: Event) -> None:
+        """Wait for another event from the next instantiation on (cuGraphEventWaitNodeSetEvent)."""
+        _native.set_node(self, "wait", event)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views of nodes of executable graphs: what all of them have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cudacore_graph import _native
+
+if TYPE_CHECKING:
+    from cudacore_graph._graph import Graph
+    from cudacore_graph._nodes.node import GraphNode
+
+_View = TypeVar("_View", bound="ExecutableGraphNode")
+
+
+class ExecutableGraphNode:
+    """Show one node of an executable graph; ``graph[node]`` gives it.
+
+    What changes here is of the executable graph alone, from its next launch on.
+    """
+
+    __slots__ = ("_graph", "_node")
+    _graph: Graph
+    _node: Any
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(f"{type(self).__name__} objects cannot be instantiated directly; use graph[node]")
+
+    @classmethod
+    def _init(cls: type[_View], graph: Graph, node: GraphNode) -> _View:
+        self = cls.__new__(cls)
+        self._graph = graph
+        self._node = node
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._node!r} in {self._graph!r}>"
+
+
+class SwitchableNode(ExecutableGraphNode):
+    """A view of a node that can be disabled."""
+
+    __slots__ = ()
+
+    @property
+    def is_enabled(self) -> bool:
+        """bool: Whether the node runs (cuGraphNodeGetEnabled)."""
+        return _native.exec_enabled(self._graph, self._node, None)
+
+    def enable(self) -> None:
+        """Have the node run (cuGraphNodeSetEnabled)."""
+        _native.exec_enabled(self._graph, self._node, True)
+
+    def disable(self) -> None:
+        """Have the node do nothing (cuGraphNodeSetEnabled)."""
+        _native.exec_enabled(self._graph, self._node, False)

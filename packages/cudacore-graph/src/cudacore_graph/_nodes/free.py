@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that free memory."""
+
+from __future__ import annotations
+
+from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.shown import Shown, short
+
+
+class FreeNode(GraphNode):
+    """Free memory that an :class:`AllocNode` has allocated."""
+
+    __slots__ = ()
+    _TITLE = "free"
+    _COLOUR = "#fff2cc"
+    _METHOD = "deallocate"
+
+    @property
+    def dptr(self) -> int:
+        """int: The address."""
+        return int(self._read("free").address)
+
+    def _show(self) -> Shown:
+        """Return what pictures show of the node."""
+        return Shown(self._TITLE, (short(self.dptr),), ())

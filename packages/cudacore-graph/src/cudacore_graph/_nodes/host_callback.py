@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that call a function of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cudacore_graph import _native
+from cudacore_graph._errors import THERE
+from cudacore_graph._nodes.executable import ExecutableGraphNode
+from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.shown import Shown, printable
+from cudacore_handles._sdk import shorten
+
+
+class ExecutableHostCallbackNode(ExecutableGraphNode):
+    """Show a node of an executable graph that calls a function of the host."""
+
+    __slots__ = ()
+
+    def update(self, fn: Any, *, user_data: Any = None) -> None:
+        """Call another function from the next launch on (cuGraphExecHostNodeSetParams).
+
+        See :meth:`GraphDefinition.callback`.
+        """
+        _native.set_exec_node(self._graph, self._node, "callback", fn, user_data)
+
+
+class HostCallbackNode(GraphNode):
+    """Call a function of the host."""
+
+    __slots__ = ()
+    _TITLE = "callback"
+    _COLOUR = "#f4cccc"
+    _METHOD = "callback"
+    _EXEC_HINT = THERE
+    _EXECUTABLE = ExecutableHostCallbackNode
+
+    def update(self, fn: Any, *, user_data: Any = None) -> None:
+        """Call another function from the next instantiation on (cuGraphHostNodeSetParams).
+
+        See :meth:`GraphDefinition.callback`.
+        """
+        _native.set_node(self, "callback", fn, user_data)
+
+    @property
+    def function(self) -> Callable[[], Any] | None:
+        """callable or None: The Python function; None where it is one of ctypes.
+
+        ``cuda.core`` calls it `callback`, which hides the method of that name; here that adds a node.
+        """
+        return _native.host_function_of(self)
+
+    def _show(self) -> Shown:
+        """Return what pictures show of the node."""
+        function = self.function
+        return Shown(self._TITLE, (_function_name(function) if function is not None else "a C function",), ())
+
+
+def _function_name(function: object) -> str:
+    """Return the name of a callable, which can be an object that makes up its attributes."""
+    try:
+        name = getattr(function, "__qualname__", None)
+    except Exception:
+        name = None
+    return shorten(printable(name if isinstance(name, str) and name else type(function).__name__))

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that launch a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudacore_graph import _native
+from cudacore_graph._arguments import check_args
+from cudacore_graph._errors import THERE
+from cudacore_graph._nodes.executable import SwitchableNode
+from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.shown import Shown, bytes_text, printable, short, times
+from cudacore_handles import CUDAError, Kernel, LaunchConfig
+from cudacore_handles._sdk import ffi, lib, shorten
+
+_NAME_VERSION = 12030  # of cuKernelGetName
+
+
+class ExecutableKernelNode(SwitchableNode):
+    """Show a kernel node of an executable graph."""
+
+    __slots__ = ()
+
+    def update(self, *, config: LaunchConfig, kernel: Kernel, args: Any) -> None:
+        """Launch something else from the next launch on (cuGraphExecKernelNodeSetParams).
+
+        Parameters
+        ----------
+        config : LaunchConfig
+            With how many threads, and how.
+        kernel : Kernel
+            What to launch.
+        args : tuple
+            All its arguments; ``()`` for a kernel that takes none.
+        """
+        if type(args) is not tuple:
+            args = check_args(kernel, args)
+        _native.set_exec_node(self._graph, self._node, "launch", config, kernel, args)
+
+
+class KernelNode(GraphNode):
+    """Launch a kernel."""
+
+    __slots__ = ()
+    _TITLE = "kernel"
+    _COLOUR = "#d9ead3"
+    _METHOD = "launch"
+    _EXEC_HINT = f"A kernel stays on its device. {THERE}"
+    _EXECUTABLE = ExecutableKernelNode
+
+    def update(self, *, config: LaunchConfig | None = None, kernel: Kernel | None = None, args: Any = None) -> None:
+        """Change what is launched from the next instantiation on (cuGraphKernelNodeSetParams).
+
+        What is not given stays as it is. Graphs that were instantiated before keep what they have.
+
+        Parameters
+        ----------
+        config : LaunchConfig, optional
+            With how many threads, and how.
+        kernel : Kernel, optional
+            What to launch; with `args`.
+        args : tuple, optional
+            All its arguments; ``()`` for a kernel that takes none.
+        """
+        if kernel is not None and args is None:
+            raise ValueError("kernel is another one, and its arguments are missing: give args, () where it takes none")
+        if config is None and args is None:
+            return
+        if config is not None and not isinstance(config, LaunchConfig):
+            raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
+        config = self.config if config is None else config
+        if args is None:
+            try:
+                _native.set_kernel_node(self, config, None, None)
+            except CUDAError as error:
+                if error.code == lib.CCH_EMISMATCH:
+                    error.hint = "The arguments of this node are not known here, because others made it: give args, too"
+                raise
+            return
+        kernel = self.kernel if kernel is None else kernel
+        _native.set_kernel_node(self, config, kernel, check_args(kernel, args))
+
+    @property
+    def config(self) -> LaunchConfig:
+        """LaunchConfig: With how many threads it is launched, and how, clusters and all else included."""
+        config = ffi.new("cch_launch_config *", {"size": ffi.sizeof("cch_launch_config")})
+        params = self._read("kernel", config=config)
+        lib.cch_kernel_unref(params.kernel)
+        return LaunchConfig._read(config)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel: What is launched."""
+        return Kernel._init(self._read("kernel").kernel)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """tuple of int: Blocks, or clusters, in x, y and z."""
+        return self.config.grid
+
+    @property
+    def block(self) -> tuple[int, ...]:
+        """tuple of int: Threads a block in x, y and z."""
+        return self.config.block
+
+    @property
+    def shmem_size(self) -> int:
+        """int: Dynamic shared memory a block, in bytes."""
+        return self.config.shmem_size
+
+    def _show(self) -> Shown:
+        """Return what pictures show of the node."""
+        config = self.config
+        details = [f"grid {times(config.grid)}", f"block {times(config.block)}"]
+        if config.cluster is not None:
+            details.append(f"cluster {times(config.cluster)}")
+        if config.shmem_size:
+            details.append(f"shared {bytes_text(config.shmem_size)}")
+        if config.is_cooperative:
+            details.append("cooperative")
+        return Shown(name_of(self.kernel), tuple(details), ())
+
+
+def name_of(kernel: Kernel) -> str:
+    """Return the kernel's name (cuKernelGetName), or its handle where the driver has no name for it."""
+    raw = kernel._raw
+    symbol, name = ffi.new("void **"), ffi.new("const char **")
+    if lib.cch_driver_symbol(symbol, b"cuKernelGetName", _NAME_VERSION) == 0:
+        ask = ffi.cast("int (*)(const char **, void *)", symbol[0])
+        if ask(name, ffi.cast("void *", raw)) == 0 and name[0]:
+            return shorten(printable(ffi.string(name[0]).decode("utf-8", "backslashreplace")))
+    return f"kernel {short(raw)}"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that fill memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudacore_graph import _native
+from cudacore_graph._errors import ONE_ROW, THERE
+from cudacore_graph._nodes.executable import SwitchableNode
+from cudacore_graph._nodes.memory import check_owner
+from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes.shown import Shown, bytes_text, short
+from cudacore_handles import Buffer
+
+
+class ExecutableMemsetNode(SwitchableNode):
+    """Show a fill of an executable graph."""
+
+    __slots__ = ()
+
+    def update(
+        self, *, dst: Buffer | int, value: Any, width: int, height: int = 1, pitch: int = 0, dst_owner: object = None
+    ) -> None:
+        """Fill something else from the next launch on (cuGraphExecMemsetNodeSetParams).
+
+        See :meth:`GraphDefinition.memset`.
+        """
+        _native.set_exec_node(self._graph, self._node, "memset", dst, value, width, height, pitch, dst_owner)
+
+
+class MemsetNode(GraphNode):
+    """Fill memory with a value."""
+
+    __slots__ = ()
+    _TITLE = "memset"
+    _COLOUR = "#cfe2f3"
+    _METHOD = "memset"
+    _HINT = "dst must be memory that the device can use; width and height at least 1"
+    _EXEC_HINT = f"A fill {ONE_ROW}. {THERE}"
+    _EXECUTABLE = ExecutableMemsetNode
+
+    def update(
+        self,
+        *,
+        dst: Buffer | int | None = None,
+        value: Any = None,
+        width: int | None = None,
+        height: int | None = None,
+        pitch: int | None = None,
+        dst_owner: object = None,
+    ) -> None:
+        """Change the fill from the next instantiation on (cuGraphMemsetNodeSetParams).
+
+        What is not given stays as it is; see :meth:`GraphDefinition.memset`.
+        """
+        check_owner("dst", dst, dst_owner)
+        known, (owner, _) = self._read_owned("memset")
+        if dst is None:
+            dst, dst_owner = int(known.dst), owner
+        if value is None:
+            value = int(known.value).to_bytes(4, "little")[: known.element_size]
+        _native.set_node(
+            self,
+            "memset",
+            dst,
+            value,
+            int(known.width) if width is None else width,
+            int(known.height) if height is None else height,
+            int(known.pitch) if pitch is None else pitch,
+            dst_owner,
+        )
+
+    @property
+    def dptr(self) -> int:
+        """int: The address."""
+        return int(self._read("memset").dst)
+
+    @property
+    def value(self) -> int:
+        """int: The value, as a number of :attr:`element_size` bytes."""
+        return int(self._read("memset").value)
+
+    @property
+    def element_size(self) -> int:
+        """int: Bytes of the value: 1, 2 or 4."""
+        return int(self._read("memset").element_size)
+
+    @property
+    def width(self) -> int:
+        """int: Values a row."""
+        return int(self._read("memset").width)
+
+    @property
+    def height(self) -> int:
+        """int: Rows."""
+        return int(self._read("memset").height)
+
+    @property
+    def pitch(self) -> int:
+        """int: Bytes from row to row; not used for one row."""
+        return int(self._read("memset").pitch)
+
+    def _show(self) -> Shown:
+        """Return what pictures show of the node."""
+        known = self._read("memset")
+        digits = 2 * known.element_size
+        rows = f" x {known.height}" if known.height > 1 else ""
+        amount = f"{bytes_text(known.width * known.element_size)}{rows}"
+        return Shown(f"memset {amount}", (f"{short(known.dst)} to 0x{known.value:0{digits}x}",), ())
