@@ -231,6 +231,8 @@ class Generator:
 
     def header(self, slot: int, value: int) -> str:
         text = f"#undef A{slot}\n#define A{slot} {value}\n"
+        if self.choose.random() < 0.15:
+            return f"#pragma once\n{text}__device__ int CAT(v, __COUNTER__) = {value};\n"
         if self.choose.random() < 0.3:  # which is included once: circles end
             guard = self.new("G")
             text = f"#ifndef {guard}\n#define {guard}\n{text}{self.snippet()}#endif\n"
@@ -238,6 +240,7 @@ class Generator:
 
     def program(self) -> str:
         text = "".join(f"#define A{slot} 0\n" for slot in range(SLOTS))
+        text += "#define CAT_(a, b) a##b\n#define CAT(a, b) CAT_(a, b)\n"
         text += "".join(self.snippet() for _ in range(self.choose.randrange(1, 6)))
         values = ", ".join(f"A{slot}" for slot in range(SLOTS))
         return f"{text}\n__device__ int values[] = {{{values}}};\n"
@@ -302,8 +305,12 @@ class Case:
         if os.path.isdir(path):
             os.rmdir(path)
         how = self.choose.random()
-        if how < 0.6:
+        if how < 0.55:
             Path(path).write_text(text, newline="")
+        elif how < 0.65 and any(map(os.path.isfile, self.versions)):  # the same file by another path
+            other = self.choose.choice([one for one in self.versions if os.path.isfile(one)])
+            if not os.path.lexists(path):
+                (os.link if how < 0.6 else os.symlink)(os.path.abspath(other), path)
         elif how < 0.8:  # as editors do
             Path(path + "~").write_text(text, newline="")
             os.replace(path + "~", path)

@@ -252,6 +252,7 @@ TRICKS = [
     ("#incl\\u0075de <v.h>", "has a backslash outside"),
     ('const char *r = R"(\\\n)";', "has a raw string and continued lines"),
     ('#define A R"(\n#include <v.h>\n)"', "has a raw string of several lines in a directive"),
+    ('#if 0\nR"*/ /*"\n#endif', "has a raw string that is not one"),
     ("int i = 1'0;", "which the language does not have", {"std": "c++11"}),
     # directives
     ("#include <v.h> <w.h>", "has #include <v.h> <w.h>"),
@@ -439,6 +440,18 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_closure, "read", None)
     assert key('#include "v.h"') == before
     assert key('#include "v.h"\nint other;') != before  # whose headers are the same
+
+
+def test_paths_to_one_file() -> None:
+    """A file that is read once because two paths lead to it, by ``#pragma once``, could become two files."""
+    write("a.h", "#pragma once\n__device__ int CAT(v, __COUNTER__);")
+    includes = '#include "a.h"\n#include "b.h"'
+    Path("b.h").write_bytes(Path("a.h").read_bytes())
+    two = key(includes)
+    for join in (os.link, lambda a, b: os.symlink(a, b)):
+        os.unlink("b.h")
+        join("a.h", "b.h")
+        assert key(includes) != two
 
 
 def test_suffix_that_the_compiler_tries() -> None:

@@ -64,11 +64,18 @@ class Closure:
 
     @cached_property
     def digest(self) -> bytes:
-        """bytes: A hash of all files, with their paths; of a closure that is complete."""
+        """bytes: A hash of all files, with their paths; of a closure that is complete.
+
+        The compiler reads a file with ``#pragma once`` a single time, by whatever paths it is included. So it counts
+        which paths lead to the same file.
+        """
         found = hashlib.sha256()
-        for path, (digest, _) in sorted(self.files.items()):
+        first: dict[tuple[int, int], int] = {}
+        for index, (path, (digest, identity)) in enumerate(sorted(self.files.items())):
+            same = first.setdefault((identity.device, identity.inode), index)
             found.update(hashlib.sha256(os.fsencode(path)).digest())
             found.update(digest)
+            found.update(b"" if same == index else b"%d" % same)
         return found.digest()
 
     def is_same(self, look: Look) -> bool:

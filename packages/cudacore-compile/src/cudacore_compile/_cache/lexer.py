@@ -19,6 +19,7 @@ _TRAILING_BLANK = re.compile(rb"\\[ \t]+\n")
 _COMMENT = rb"/(?:/[^\n]*|\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\*)"
 _LITERAL = rb""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+'|"(?P<string>[^\n]*)|'(?P<character>[^\n]*)"""
 _COMMON = re.compile(_COMMENT + b"|" + _LITERAL)
+_ENDS_RAW = re.compile(rb"(?<!\w)(?:u8|[uUL])?R\Z")
 # Raw strings and digit separators are rare.
 _BETWEEN = re.compile(rb"'(?<=[\w.]')\w")
 _IN_NUMBERS = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_.")
@@ -111,6 +112,8 @@ class _Literals:
             if b"/*" in token:  # code that is skipped can have a lone apostrophe, as in "don't"
                 raise UncacheableError("has a comment between two apostrophes")
             return b"0"
+        if _ENDS_RAW.search(match.string, max(0, match.start() - 4), match.start()):
+            raise UncacheableError("has a raw string that is not one")
         self.strings.append(token[1:-1])
         return b"\x01%d\x01" % (len(self.strings) - 1)
 
