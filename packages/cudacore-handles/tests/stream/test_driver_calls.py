@@ -55,7 +55,7 @@ OPERATIONS = {
         "cuThreadExchangeStreamCaptureMode": 2,
         "cuMemFreeAsync": 1,
     },
-    "set_current": {**RESET, "cuCtxSetCurrent": 1},
+    "set_current": RESET,
 }
 
 

@@ -179,6 +179,9 @@ int cch_context_current(cch_context **out) {
 
 int cch_context_set_current(cch_context *context) {
   CCH__REQUIRE_USABLE_OR_NULL(context);
+  CUresult answer;
+  if (context != NULL && cch__is_known_current(&answer, context))
+    return 0;
   CCH__REQUIRE_CONTEXT(context); /* the driver makes one current that was reset */
   return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }

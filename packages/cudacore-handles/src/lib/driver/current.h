@@ -50,18 +50,20 @@ typedef struct cch__current {
 int cch__current_switch(cch__current *current, const cch_context *context, CUresult answer);
 void cch__current_restore(const cch__current *current);
 
+/* One question says both that a primary context is current, and that it was not reset. */
+static inline bool cch__is_known_current(CUresult *answer, const cch_context *context) {
+  unsigned long long id = 0;
+  if (!cch__context_can_be_lost(context))
+    return false;
+  *answer = cch__driver.cuCtxGetId(NULL, &id);
+  return *answer == CUDA_SUCCESS && id == context->id;
+}
+
 static inline int cch__current_enter(cch__current *current, const cch_context *context) {
   CUresult answer = CUDA_SUCCESS;
   current->switched = false;
-  if (context == NULL)
+  if (context == NULL || cch__is_known_current(&answer, context))
     return 0;
-  if (cch__context_can_be_lost(context)) {
-    /* One question says both that it is current, and that it was not reset. */
-    unsigned long long id = 0;
-    answer = cch__driver.cuCtxGetId(NULL, &id);
-    if (answer == CUDA_SUCCESS && id == context->id)
-      return 0;
-  }
   return cch__current_switch(current, context, answer);
 }
 
