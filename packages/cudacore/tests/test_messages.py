@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -92,3 +93,20 @@ def test_classes_behind_public_ones(name: str) -> None:
         if INTERNAL.search(base.__qualname__) and callable(value) and not method.startswith("_")
     }
     assert not found
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_errors_are_where_people_find_them(name: str) -> None:
+    """The last line of a traceback would name a module that nobody can import the error from in an except clause."""
+    package = importlib.import_module(name)
+    for error in (getattr(package, one) for one in package.__all__):
+        if isinstance(error, type) and issubclass(error, BaseException):
+            assert getattr(sys.modules[error.__module__], error.__name__) is error
+            assert "._" not in error.__module__
+    device = ch.Device()
+    device.set_current()
+    closed = device.create_event()
+    closed.close()
+    with pytest.raises(ch.ClosedError) as caught:
+        closed.sync()
+    assert f"{type(caught.value).__module__}.{type(caught.value).__qualname__}" == "cudacore_handles.ClosedError"

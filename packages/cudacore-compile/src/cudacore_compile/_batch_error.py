@@ -51,6 +51,8 @@ class BatchError(_Base):
         The code of all jobs, None for those that failed.
     """
 
+    __module__ = "cudacore_compile"  # as tracebacks are to show it
+
     errors: Mapping[int, Exception]
     results: Sequence[ObjectCode | None]
 

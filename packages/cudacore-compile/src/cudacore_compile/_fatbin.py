@@ -21,6 +21,8 @@ class NVFatbinError(CUDAError):
     ``"NVFATBIN_NOT_FOUND"`` (-1) is no result code: the library cannot be loaded.
     """
 
+    __module__ = "cudacore_compile"  # as tracebacks are to show it
+
 
 LIBRARY = Library("nvFatbin", "nvfatbin", NVFatbinError, "link")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cudacore_handles import typing
 from cudacore_handles._base import complete as complete
-from cudacore_handles._base.errors import ClosedError, CUDAError, UnsupportedCodeError
+from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, UnsupportedCodeError
 from cudacore_handles._base.live import live_counts
 from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
@@ -83,6 +83,7 @@ __all__ = [
     "Event",
     "EventOptions",
     "GlobalInfo",
+    "GoneError",
     "Host",
     "IPCAllocationHandle",
     "IPCBufferDescriptor",

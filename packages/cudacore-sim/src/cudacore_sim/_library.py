@@ -14,6 +14,8 @@ _loaded: ctypes.CDLL | None = None
 class SimulatorError(RuntimeError):
     """The simulator cannot be loaded, or is not the driver of this process."""
 
+    __module__ = "cudacore_sim"  # as tracebacks are to show it
+
 
 def get_library() -> str:
     """Return the path of the simulated ``libcuda.so.1``, without loading it.

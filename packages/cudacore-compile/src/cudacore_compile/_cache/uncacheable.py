@@ -6,3 +6,5 @@ from __future__ import annotations
 
 class UncacheableError(ValueError):
     """A compilation whose inputs cannot be determined before it runs; the message says why."""
+
+    __module__ = "cudacore_compile"  # as tracebacks are to show it

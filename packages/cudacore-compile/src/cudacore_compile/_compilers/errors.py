@@ -27,6 +27,8 @@ class CompilerError(CUDAError):
         As given.
     """
 
+    __module__ = "cudacore_compile"  # as tracebacks are to show it
+
     def __init__(
         self,
         operation: str,
@@ -52,6 +54,8 @@ class NVRTCError(CompilerError):
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
+    __module__ = "cudacore_compile"  # as tracebacks are to show it
+
 
 class NVVMError(CompilerError):
     """Report a failure of libNVVM, the NVVM IR compiler: an ``nvvmResult`` such as ``"NVVM_ERROR_INVALID_IR"``.
@@ -59,12 +63,16 @@ class NVVMError(CompilerError):
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
+    __module__ = "cudacore_compile"  # as tracebacks are to show it
+
 
 class NVJitLinkError(CompilerError):
     """Report a failure of nvJitLink, the linker: an ``nvJitLinkResult`` such as ``"NVJITLINK_ERROR_PTX_COMPILE"``.
 
     Parameters and attributes are those of :class:`CompilerError`.
     """
+
+    __module__ = "cudacore_compile"  # as tracebacks are to show it
 
 
 E = TypeVar("E", bound=CompilerError)

@@ -45,6 +45,8 @@ class CUDAError(RuntimeError):
         exception.
     """
 
+    __module__ = "cudacore_handles"  # as tracebacks are to show it
+
     def __init__(
         self,
         operation: str,
@@ -96,13 +98,19 @@ class CUDAError(RuntimeError):
 class ClosedError(RuntimeError, ValueError):
     """Report the use of a closed object."""
 
+    __module__ = "cudacore_handles"  # as tracebacks are to show it
 
-class _GoneError(CUDAError, ClosedError):
-    """Report the use of what was destroyed meanwhile: as seen by the library, rather than before it is called."""
+
+class GoneError(CUDAError, ClosedError):
+    """Report the use of an object whose resource another library, or another object, has destroyed."""
+
+    __module__ = "cudacore_handles"  # as tracebacks are to show it
 
 
 class UnsupportedCodeError(RuntimeError, ValueError):
     """Report code of a type that the driver does not load, or that the compilers do not take or make."""
+
+    __module__ = "cudacore_handles"  # as tracebacks are to show it
 
 
 def _rebuild(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
@@ -202,7 +210,7 @@ def last_error(status: int, hint: str = "") -> CUDAError:
     hint = hint or _hint_for(name, operation)
     if not isinstance(status, Status):  # a code without a record
         return CUDAError(operation, code, name, _text(lib.cch_error_string(code)), hint=hint)
-    cls = _GoneError if code == lib.CCH_EGONE else CUDAError
+    cls = GoneError if code == lib.CCH_EGONE else CUDAError
     return _noted(cls(operation, code, name, status.message, hint=hint), status.why)
 
 
