@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_graph import _native
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk import INVALID_VALUE
+from cudacore_handles._sdk import results
 from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         try:
             _native.change_edges(self._node, self._forward, (), (value,))
         except CUDAError as error:
-            if error.code != INVALID_VALUE or value not in self:
+            if error.code != results.INVALID_VALUE or value not in self:
                 raise
 
     def discard(self, value: GraphNode) -> None:

@@ -12,7 +12,7 @@ from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
-from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, lib
+from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, lib, results
 from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from cudacore_graph._graph import Graph
     from cudacore_graph._options import GraphCompleteOptions
-
-_OPERATING_SYSTEM = 304  # CUDA_ERROR_OPERATING_SYSTEM
 
 
 class GraphDefinition(_native.GraphHandle):
@@ -158,10 +156,8 @@ class GraphDefinition(_native.GraphHandle):
         if b"\0" in where:
             raise ValueError(f"path has a NUL character, which would end it: {path!r}")
         status = _native.locked_call(self, None, lib.cch_graph_debug_dot_print, hold_there(self), where, flags)
-        check(
-            status,
-            hint=f"{os.fsdecode(where)!r} must be a file that can be written" if status == _OPERATING_SYSTEM else "",
-        )
+        cannot_write = status == results.OPERATING_SYSTEM
+        check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written" if cannot_write else "")
 
     def to_dot(self) -> str:
         """Return a picture of the graph in the DOT language, as Graphviz draws it."""

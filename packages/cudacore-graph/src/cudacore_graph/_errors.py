@@ -7,12 +7,8 @@ from typing import Any, NoReturn
 
 from cudacore_graph import _native
 from cudacore_handles import ClosedError, CUDAError
-from cudacore_handles._sdk import hold, last_error, lib
+from cudacore_handles._sdk import hold, last_error, lib, results
 from cudacore_handles._sdk.graph import set_face
-
-_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
-_INVALID_VALUE = 1
-_UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 
 _IN_EXEC = -2  # PLACE_IN_EXEC of native.h
 
@@ -66,7 +62,7 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
         return ClosedError(f"{kind}: the graph, or one of the nodes, was destroyed: {error.meaning}")
     if status == lib.CCH_EMISMATCH:
         error.hint = "Nodes belong to one graph, and conditions to it or to one that it is in"
-    elif status in (_INVALID_VALUE, _NOT_SUPPORTED, _UPDATE_FAILURE):
+    elif status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.GRAPH_EXEC_UPDATE_FAILURE):
         if kind == "deallocate":
             refused = ValueError(f"dptr cannot be freed by a node of this graph: {_FREE} ({error})")
             refused.__cause__ = error

@@ -16,7 +16,7 @@ from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Context, CUDAError
-from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib
+from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib, results
 from cudacore_handles._sdk.graph import Stream_accept
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ _REASONS = {
     7: "a kernel's function changed in a way that cannot be updated",
     8: "a kernel node's attributes changed in a way that cannot be updated",
 }
-_INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
-_NOT_SUPPORTED = 801  # CUDA_ERROR_NOT_SUPPORTED
 _MAX_NAMED = 8  # nodes of a cycle that an error names
-_UPDATE_FAILURE = 910  # CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
 
 
 _View = TypeVar("_View", bound=ExecutableGraphNode)
@@ -164,11 +161,11 @@ def instantiate(
 def _not_instantiated(status: int, definition: GraphDefinition) -> CUDAError:
     error = last_error(status)
     node = getattr(status, "node", 0)
-    if status == _INVALID_VALUE:
+    if status == results.INVALID_VALUE:
         error.hint = _name_cycle(definition)
     if node:
         error.hint = error.hint or f"The node is {_describe(definition, node)}"
-    elif status == _NOT_SUPPORTED:
+    elif status == results.NOT_SUPPORTED:
         error.hint = (
             "Bodies and child graphs run in their graph alone; of a graph with memory or conditional nodes there "
             "can be one executable graph at a time, and no clone or child graph that was made of it before: close "
@@ -201,7 +198,7 @@ def _not_updated(
     status: int, graph: Graph, definition: GraphDefinition, result: int, node: int, before: int
 ) -> CUDAError:
     error = last_error(status)
-    if status == _UPDATE_FAILURE or result > 1:
+    if status == results.GRAPH_EXEC_UPDATE_FAILURE or result > 1:
         error.hint = _name_cycle(definition) or _why_not(graph, definition, result, node, before)
     return error
 

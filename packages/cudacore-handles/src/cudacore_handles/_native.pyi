@@ -27,6 +27,7 @@ BOOL: int
 POINTER: int
 ARRAY: int
 HAS_VALUE: int
+PARAM_KINDS: tuple[str, ...]
 
 DL_CPU: int
 DL_CUDA: int

@@ -12,9 +12,8 @@ from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown, short
 from cudacore_graph.typing import GraphConditionalType
 from cudacore_handles import CUDAError
-from cudacore_handles._sdk import lib
+from cudacore_handles._sdk import lib, results
 
-_INVALID_VALUE, _NOT_SUPPORTED = 1, 801  # CUDA_ERROR_*
 _CONDITIONALS = {
     0: GraphConditionalType.IF,
     1: GraphConditionalType.WHILE,
@@ -39,7 +38,7 @@ class ConditionalNode(GraphNode):
         try:
             return self._read("conditional")
         except CUDAError as error:
-            if error.code in (lib.CCH_ENOSYMBOL, _NOT_SUPPORTED, _INVALID_VALUE):
+            if error.code in (lib.CCH_ENOSYMBOL, results.NOT_SUPPORTED, results.INVALID_VALUE):
                 return None
             raise
 

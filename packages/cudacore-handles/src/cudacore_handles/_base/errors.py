@@ -11,7 +11,6 @@ from cudacore_handles._base.simulated import why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
 
-INVALID_VALUE = 1  # CUDA_ERROR_INVALID_VALUE
 # What call_driver() calls that a driver for CUDA 12 can lack, and the version that first had it.
 _SINCE = {"cuLibraryGetKernelCount": 12040, "cuLibraryEnumerateKernels": 12040, "cuKernelGetName": 12030}
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
+from cudacore_handles._base import results
 from cudacore_handles._base.driver_version import driver_version, version_text
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
 from cudacore_handles._base.handle import adopt, hold
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
 
 _LOADABLE = ("cubin", "ptx", "fatbin")
 _LOG_BYTES = 16 * 1024
-_NOT_FOUND = 500  # CUDA_ERROR_NOT_FOUND
-_NO_BINARY_FOR_GPU = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
-_INVALID_PTX = 218  # CUDA_ERROR_INVALID_PTX
-_UNSUPPORTED_PTX_VERSION = 222  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
 _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _CXX_NAME = re.compile(r"[<:&(]")
@@ -326,13 +323,13 @@ class ObjectCode:
         come at either step.
         """
         error = last_error(status)
-        if status == _NOT_FOUND:
+        if status == results.NOT_FOUND:
             error.hint = self._what_there_is(name)
-        elif status == _NO_BINARY_FOR_GPU:
+        elif status == results.NO_BINARY_FOR_GPU:
             error.hint = _other_architecture(self._read())
-        elif status == _UNSUPPORTED_PTX_VERSION:
+        elif status == results.UNSUPPORTED_PTX_VERSION:
             error.hint = _newer_ptx(self._read())
-        elif status == _INVALID_PTX:
+        elif status == results.INVALID_PTX:
             error.log = _driver_log(self._read())
         return error
 
@@ -349,7 +346,7 @@ class ObjectCode:
 
     def _no_global(self, status: int, name: str) -> CUDAError:
         error = driver_error("cuLibraryGetGlobal", status)
-        if status == _NOT_FOUND:
+        if status == results.NOT_FOUND:
             error.hint = self._which_globals(name)
         return error
 

@@ -12,6 +12,8 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from cudacore_handles import _native
+
 
 class ParamKind(str, enum.Enum):
     """What a kernel takes for a parameter. Each member is the string that it stands for."""
@@ -41,9 +43,8 @@ class ParamKind(str, enum.Enum):
     __format__ = str.__format__  # type: ignore[assignment]
 
 
-#: The kinds by their numbers: param_kind in native.h.
-KINDS = (ParamKind.UNKNOWN, ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.BOOL, ParamKind.FLOAT,
-         ParamKind.BFLOAT, ParamKind.POINTER, ParamKind.ADDRESS, ParamKind.BYTES)  # fmt: skip
+#: The kinds by their numbers.
+KINDS = tuple(map(ParamKind, _native.PARAM_KINDS))
 
 
 class Parameter(NamedTuple):

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cudacore_handles._base import results
 from cudacore_handles._base.attribute import Attribute
-from cudacore_handles._base.errors import INVALID_VALUE, check
+from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
 
 
@@ -57,7 +58,7 @@ class DeviceProperties:
         out = ffi.new("int *")
         status = lib.cch_device_attribute(out, attribute.number, self._device_id)
         hint = ""
-        if status == INVALID_VALUE:
+        if status == results.INVALID_VALUE:
             hint = f"The installed driver is too old to know the property {attribute.name!r}; a newer one may"
         check(status, hint=hint)
         return int(out[0])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _WITH_GROUPS = 13010  # CUDA 13.1: groups that differ, and work queues
 _MOST = 2**32 - 1
-_INVALID_CONFIGURATION = 915  # CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION
 _SCOPES = {
     WorkqueueSharingScopeType.DEVICE_CTX: lib.CCH_WORKQUEUE_DEVICE,
     WorkqueueSharingScopeType.GREEN_CTX_BALANCED: lib.CCH_WORKQUEUE_BALANCED,
@@ -442,13 +442,13 @@ def gather(resources: object, device_id: int) -> Any:
 
 def hint_for_context(status: int) -> str:
     """Say what to do where the driver refuses resources together."""
-    if status != _INVALID_CONFIGURATION:
+    if status != results.INVALID_RESOURCE_CONFIGURATION:
         return ""
     return "Several SMResources of one context must be different groups, or the rest, of one call of split()"
 
 
 def _hint(status: int) -> str:
-    if status != _INVALID_CONFIGURATION:
+    if status != results.INVALID_RESOURCE_CONFIGURATION:
         return ""
     return (
         "There are too few multiprocessors, or they came of a split already: to split such a group again, make a "

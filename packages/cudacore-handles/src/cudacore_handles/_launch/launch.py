@@ -6,7 +6,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import INVALID_VALUE, CUDAError, last_error
+from cudacore_handles._base import results
+from cudacore_handles._base.errors import CUDAError, last_error
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
 from cudacore_handles._launch import argtypes as argtypes  # tells the packer about types
@@ -15,8 +16,6 @@ from cudacore_handles._native import PreparedLaunch, launch
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 __all__ = ["PreparedLaunch", "launch", "prepare"]
-
-_OUT_OF_RESOURCES = 701  # CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
 
 
 def prepare(
@@ -64,7 +63,7 @@ def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
 
 def _refused(status: int, config: LaunchConfig, kernel: Kernel) -> CUDAError:
     error = last_error(status)
-    if status in (INVALID_VALUE, _OUT_OF_RESOURCES):
+    if status in (results.INVALID_VALUE, results.LAUNCH_OUT_OF_RESOURCES):
         error.hint = _broken_limit(config, kernel)
     return error
 

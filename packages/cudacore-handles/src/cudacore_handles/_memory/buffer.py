@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.names import shorten
+from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size
 from cudacore_handles._memory.copy import side_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.resource import MemoryResource
     from cudacore_handles._views.view import StridedMemoryView
 
-_SHAPE = struct.Struct("10N")  # cch_copy_shape
+_SHAPE = struct_of("cch_copy_shape")
 
 
 _FREE = ffi.cast("cch_free_fn", _native.FREE)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._stream.stream import Stream, Stream_accept, is_capturing
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.host import Host
 
 _MAX_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
-_ATTRIBUTES = struct.Struct("NiIiiii")  # cch_copy_attributes
+_ATTRIBUTES = struct_of("cch_copy_attributes")
 _ORDERS = {
     MemcpySrcAccessOrder.STREAM: lib.CCH_COPY_IN_STREAM_ORDER,
     MemcpySrcAccessOrder.DURING_API_CALL: lib.CCH_COPY_DURING_CALL,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, MutableSet, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, check, closed
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_flag
@@ -293,7 +294,6 @@ def reset_concurrent_access_warning() -> None:
     _warned = False
 
 
-_NOT_SUPPORTED = 801
 _OF_A_POOL = (
     "CUDA takes advice for the memory of cuMemAllocManaged (ManagedBuffer.from_handle), not for that of pools, as "
     "a ManagedMemoryResource's: use prefetch(), or the pool's option preferred_location"
@@ -302,7 +302,7 @@ _OF_A_POOL = (
 
 def _advise(buffer: ManagedBuffer, advice: int, place: tuple[int, int]) -> None:
     status = lib.cch_managed_advise(_advised(buffer), advice, *place)
-    check(status, hint=_OF_A_POOL if status == _NOT_SUPPORTED else "")
+    check(status, hint=_OF_A_POOL if status == results.NOT_SUPPORTED else "")
 
 
 def _attribute(buffer: ManagedBuffer, attribute: int, count: int) -> list[int]:

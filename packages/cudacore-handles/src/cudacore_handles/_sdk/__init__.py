@@ -5,8 +5,9 @@ Nothing else that is private is imported across packages; ``ci/check_rooms.py`` 
 the packages pin each other to one minor version.
 """
 
+from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
-from cudacore_handles._base.errors import INVALID_VALUE, call_driver, check, closed, last_error
+from cudacore_handles._base.errors import call_driver, check, closed, last_error
 from cudacore_handles._base.handle import Face, adopt, hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags
@@ -16,7 +17,6 @@ from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles.typing import _Name
 
 __all__ = [
-    "INVALID_VALUE",
     "Face",
     "_Name",
     "_StridedLayout",
@@ -34,5 +34,6 @@ __all__ = [
     "hold",
     "last_error",
     "lib",
+    "results",
     "shorten",
 ]

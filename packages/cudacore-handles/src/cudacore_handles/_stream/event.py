@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
+from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, closed, last_error
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_options, check_flags
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_handles._driver.device import Device
-
-_INVALID_HANDLE = 400  # CUDA_ERROR_INVALID_HANDLE
 
 
 @dataclass
@@ -166,9 +165,9 @@ def _not_elapsed(end: Event, start: Event, status: int) -> CUDAError:
     if status == lib.CCH_NOT_READY:
         error.operation = "cuEventElapsedTime"
         error.hint = "The work before one of the events has not finished: call its sync() first"
-    elif status == _INVALID_HANDLE and end.is_timing_enabled and start.is_timing_enabled:
+    elif status == results.INVALID_HANDLE and end.is_timing_enabled and start.is_timing_enabled:
         error.hint = "Both Events must be recorded before they can be subtracted, on streams of one device"
-    elif status == _INVALID_HANDLE:
+    elif status == results.INVALID_HANDLE:
         error.hint = (
             "Both Events must be created with timing enabled in order to subtract them: make both with "
             "EventOptions(timing_enabled=True)"

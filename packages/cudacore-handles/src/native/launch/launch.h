@@ -58,19 +58,25 @@ bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */
 
-/* What a parameter takes, as far as that is known. Numbers are those of _code/param_kinds.py. */
+/* What a parameter takes, as far as that is known, with its name in Python (ParamKind). An ADDRESS is a pointer, or an
+ * integer of 8 bytes; BITS are an integer whose sign is not known. */
+#define PARAM_KINDS(X)                                                                                                 \
+  X(UNKNOWN, "unknown")                                                                                                \
+  X(INT, "int")                                                                                                        \
+  X(UINT, "uint")                                                                                                      \
+  X(BITS, "bits")                                                                                                      \
+  X(BOOL, "bool")                                                                                                      \
+  X(FLOAT, "float")                                                                                                    \
+  X(BFLOAT, "bfloat")                                                                                                  \
+  X(POINTER, "pointer")                                                                                                \
+  X(ADDRESS, "address")                                                                                                \
+  X(BYTES, "bytes")
+
 typedef enum param_kind {
-  PARAM_UNKNOWN,
-  PARAM_INT,
-  PARAM_UINT,
-  PARAM_BITS, /* an integer whose sign is not known */
-  PARAM_BOOL,
-  PARAM_FLOAT,
-  PARAM_BFLOAT,
-  PARAM_POINTER,
-  PARAM_ADDRESS, /* a pointer, or an integer of 8 bytes */
-  PARAM_BYTES,
-  PARAM_KIND_COUNT
+#define PARAM_KIND(KIND, name) PARAM_##KIND,
+  PARAM_KINDS(PARAM_KIND)
+#undef PARAM_KIND
+      PARAM_KIND_COUNT
 } param_kind;
 
 /* One parameter of a kernel. */

@@ -411,4 +411,19 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-int add_pack_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }
+int add_pack_functions(PyObject *module) {
+  static const char *const names[] = {
+#define NAME(KIND, name) name,
+      PARAM_KINDS(NAME)
+#undef NAME
+  };
+  PyObject *kinds = PyTuple_New(PARAM_KIND_COUNT);
+  for (Py_ssize_t i = 0; kinds != NULL && i < PARAM_KIND_COUNT; i++) {
+    PyObject *name = PyUnicode_FromString(names[i]);
+    if (name == NULL || PyTuple_SetItem(kinds, i, name) < 0)
+      Py_CLEAR(kinds);
+  }
+  int status = kinds != NULL ? PyModule_AddObjectRef(module, "PARAM_KINDS", kinds) : -1;
+  Py_XDECREF(kinds);
+  return status < 0 ? -1 : PyModule_AddFunctions(module, functions);
+}

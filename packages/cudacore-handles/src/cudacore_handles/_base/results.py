@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The results of the driver that Python code tells apart: ``CUDA_ERROR_*`` without the prefix."""
+
+from __future__ import annotations
+
+INVALID_VALUE = 1
+NO_BINARY_FOR_GPU = 209
+INVALID_PTX = 218
+UNSUPPORTED_PTX_VERSION = 222
+OPERATING_SYSTEM = 304
+INVALID_HANDLE = 400
+NOT_FOUND = 500
+LAUNCH_OUT_OF_RESOURCES = 701
+NOT_SUPPORTED = 801
+GRAPH_EXEC_UPDATE_FAILURE = 910
+INVALID_RESOURCE_CONFIGURATION = 915

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C structures that Python code packs, by the fields that the headers give them."""
+
+from __future__ import annotations
+
+import struct
+
+from cudacore_handles._cffi import ffi
+
+_LETTERS = {"size_t": "N", "int": "i", "unsigned int": "I", "int32_t": "i", "uint32_t": "I"}
+
+
+def struct_of(name: str) -> struct.Struct:
+    """Return what packs the fields of a structure of the library, in their order."""
+    fields = ffi.typeof(name).fields
+    made = struct.Struct("".join(_LETTERS[field.type.cname] for _, field in fields))
+    assert made.size == ffi.sizeof(name), f"{name} has a field that is not where struct puts it"
+    return made
