@@ -90,6 +90,8 @@ def test_explanations(run: Run) -> None:
     assert (answer["state"], "__TIME__" in answer["reasons"][0]) == ("uncacheable", True)
     assert explain(run, *WORDS, "-X", "time=-")["state"] == "uncacheable"
     assert run("cache", "explain", *WORDS, "--no-cache")[0] == 2
+    status, _, err = run("cache", "explain", "missing.cu", "-arch=sm_90")
+    assert (status, err) == (1, "cudacore-compile: error: [Errno 2] No such file or directory: 'missing.cu'\n")
 
 
 def test_many_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

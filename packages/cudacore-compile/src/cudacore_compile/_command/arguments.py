@@ -25,10 +25,6 @@ one file for each, whose name contains {arch}. What a file contains follows from
 PTX, NVVM IR, cubins, LTO-IR, fat binaries, and objects and libraries of the host that contain device code.
 """
 _EPILOG = """
-sub-commands:
-  cudacore-compile cache --help       show, explain or clear the cache
-  cudacore-compile compilers          list the compilers that are found
-
 examples:
   cudacore-compile kernel.cu --arch sm_80,sm_90,sm_120 -o kernel.fatbin
   cudacore-compile kernel.cu --arch sm_90 --to ptx -I include -D TILE=16 -e 'scale<float>'
@@ -76,6 +72,7 @@ def make_parser() -> Parser:
     """Return the parser of the main command."""
     parser = Parser(
         "cudacore-compile",
+        usage="%(prog)s [OPTION ...] FILE ...\n       %(prog)s cache --help\n       %(prog)s compilers --help",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -20,11 +20,13 @@ from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.cache import RECORDS
 from cudacore_compile._command.errors import SUCCESS, UsageError
 from cudacore_compile._command.plan import Plan
+from cudacore_compile._command.report import Report
 from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
 from cudacore_compile._compilers.request import BACKENDS, Request
 from cudacore_compile._job import CompileJob
 from cudacore_compile._program import Program
 from cudacore_compile.typing import CompilerBackendType, SourceCodeType
+from cudacore_handles import CUDAError
 
 _MAX_FILES = 1000  # with CUB there are more than 10,000
 _VERSIONS = {
@@ -53,6 +55,10 @@ def run_explain(words: Sequence[str]) -> int:
         plan = Plan(arguments)
     except (ValueError, TypeError) as error:
         raise UsageError(str(error)) from None
+    except (OSError, CUDAError) as error:
+        report = Report(arguments)
+        report.add_error(str(error))
+        return report.finish()
     answers = [_explain(plan.cache, file, job) for file, job in plan.jobs]
     if arguments.format == "json":
         sys.stdout.write(json.dumps([one._asdict() for one in answers], indent=2) + "\n")
