@@ -34,6 +34,7 @@ from cudacore_compile import (
     _batch,
     compile_many,
 )
+from cudacore_compile._cache import digest as _digest
 from cudacore_compile._cache import identity as _identity
 from cudacore_handles import CUDAError
 
@@ -271,6 +272,30 @@ def test_files_are_looked_up_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     compile_many(todo, cache=cache)
     assert cache.statistics.hits == 6
     assert looked.count(f"{tmp_path}/v.h") == 1
+
+
+@pytest.mark.parametrize("difference", ["compiler", "environment", "header"])
+def test_worker_that_is_different(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, difference: str) -> None:
+    """A worker with another NVRTC, environment or header would fill the cache under the key of this process."""
+    (tmp_path / "v.h").write_text("#define VALUE 1")
+
+    class Elsewhere(Immediate):
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            with pytest.MonkeyPatch.context() as patch:
+                if difference == "compiler":
+                    patch.setattr(_digest, "nvrtc_identity", lambda: b"another")
+                elif difference == "environment":
+                    patch.setenv("LLVM_OVERRIDE_PRODUCER", "somebody")
+                else:
+                    (tmp_path / "v.h").write_text("#define VALUE 2")
+                return super().submit(fn, *args, **kwargs)
+
+    cache = InMemoryProgramCache()
+    job = CompileJob('#include "v.h"\n__device__ int n = VALUE;', {"arch": "sm_90", "name": f"{tmp_path}/a.cu"}, "ptx")
+    compile_many([job], cache=cache, executor=Elsewhere())
+    assert len(cache) == 0
+    compile_many([job], cache=cache, executor=Immediate())
+    assert len(cache) == 1
 
 
 def test_processes() -> None:
