@@ -6,63 +6,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cache_programs import KERNEL, check, in_a_folder, key, value_of, write
 
-from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
+from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, make_program_cache_key
 from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import digest as _cache_digest
 from cudacore_compile._cache import identity as _identity
 from cudacore_compile._cache import inputs as _inputs
 from cudacore_handles import ObjectCode
 
-KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
+__all__ = ["in_a_folder"]  # a fixture
 
-
-@pytest.fixture(autouse=True)
-def _in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Start in an empty directory, with no memory of files: they are new, and the clocks of tests are quick."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_inputs, "_files", _closure.Files())
-    monkeypatch.setattr(_inputs, "_closures", {})
-
-
-def key(code: str = KERNEL, *, headers: Any = None, extra: bytes | None = None, **options: Any) -> bytes:
-    arguments: dict[str, Any] = {"code_type": "c++", "target_type": "ptx", "extra_digest": extra, "headers": headers}
-    for name in ("target_type", "name_expressions"):
-        if name in options:
-            arguments[name] = options.pop(name)
-    options.setdefault("arch", "sm_90")
-    return make_program_cache_key(code=code, options=ProgramOptions(**options), **arguments)
-
-
-def write(path: str, text: str) -> str:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    Path(path).write_text(text)
-    return path
-
-
-def value_of(code: ObjectCode) -> int:
-    assert isinstance(code.code, bytes)
-    found = re.search(r", (1111|2222|3333);", code.code.decode())
-    assert found is not None
-    return int(found[1])
-
-
-def check(includes: str, *, change: Callable[[int], object], headers: Any = None, **options: Any) -> None:
-    """Compile with a cache while what is included changes: compare with what the compiler makes without one."""
-    cache = InMemoryProgramCache()
-    options.setdefault("arch", "sm_90")
-    for number in (1111, 2222, 2222, 3333):
-        change(number)
-        program = Program(includes + KERNEL, "c++", ProgramOptions(**options), headers=headers)
-        cached, fresh = program.compile("ptx", cache=cache), program.compile("ptx")
-        assert (value_of(cached), cached.code) == (number, fresh.code)
-    assert (cache.statistics.hits, cache.statistics.misses, cache.statistics.uncacheable) == (1, 3, 0)
+pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 
 # -- files
@@ -117,203 +76,6 @@ def test_headers_in_memory() -> None:
         change=lambda n: write("sub/v.h", f"#define VALUE {n}"),
         include_path="inc",
     )
-
-
-@pytest.mark.parametrize(
-    "directive",
-    [
-        "#include <v.h>",
-        "# /* a comment */ include /* another */ <v.h>",
-        "/* a comment */ #\tinclude<v.h> // why",
-        "%:include <v.h>",
-        "#" + "/* a comment */" * 100 + "include <v.h>",
-        f"#/* {'long ' * 500} */include <v.h>",
-        "#inc\\\nlude <v.h>",
-        "#include \\\n <v.h>",
-        "#include_next <v.h>",
-        "#define HEADER <v.h>\n#include HEADER",
-        '#define HEADER "v.h"\n#define SAME HEADER\n#include SAME',
-        "#define/**/HEADER/**/<v.h>/**/\n#include HEADER",
-        "#if __has_include(<v.h>)\n#include <v.h>\n#endif",
-    ],
-)
-def test_ways_to_include(directive: str) -> None:
-    """A header that is included in an uncommon way would be overlooked."""
-    check(directive, change=lambda n: write("inc/v.h", f"#define VALUE {n}"), include_path="inc")
-
-
-@pytest.mark.parametrize(
-    "test",
-    [
-        '__has_include("n2222.h")',
-        "__has_include(<n2222.h>)",
-        "defined(__has_include) && __has_include  ( <n2222.h> )",
-    ],
-)
-def test_header_that_is_asked_for(test: str) -> None:
-    """Code that depends on whether there is a file would not change when that appears, or goes."""
-    source = f"""
-        #if {test}
-        #define VALUE 2222
-        #elif {test.replace("2222", "3333")}
-        #define VALUE 3333
-        #else
-        #define VALUE 1111
-        #endif
-    """
-
-    def change(number: int) -> None:
-        for name in ("n2222.h", "n3333.h"):
-            path = Path("inc", name)
-            path.parent.mkdir(exist_ok=True)
-            if str(number) in name:
-                path.write_text("")
-            else:
-                path.unlink(missing_ok=True)
-
-    check(source, change=change, include_path="inc")
-
-
-def test_macro_option_that_names_a_header() -> None:
-    """A header whose name is a macro of the options would be overlooked."""
-    check(
-        "#include HEADER",
-        change=lambda n: write("inc/v.h", f"#define VALUE {n}"),
-        include_path="inc",
-        define_macro=("HEADER", "<v.h>"),
-    )
-
-
-def test_computed_names() -> None:
-    """Thrust computes the names of its headers: they would not be seen to change, or never be cached."""
-    source = (
-        "#define __THRUST_ROOT part/__THRUST_DEEP\n#define __THRUST_DEEP deep\n#define IN(name) <__THRUST_ROOT/name>\n"
-    )
-    write("inc/main.h", source + "#define HEADER <part/deep/w.h>\n#define SAME HEADER\n#include IN(v.h)\n#include SAME")
-    write("inc/part/deep/w.h", "")
-    check("#include <main.h>", change=lambda n: write("inc/part/deep/v.h", f"#define VALUE {n}"), include_path="inc")
-
-
-PASTE = "#define CAT_(a, b) a##b\n#define CAT(a, b) CAT_(a, b)\n"
-TRICKS = [
-    # issue 19: all of these were served old code
-    ("", "the options has __TIME__", {"define_macro": "NOW=__TIME__"}),
-    ("", "the options has __has_include", {"define_macro": "HAS=__has_include(<h.h>)"}),
-    ("#define HAS __has_include\n#if HAS(<h.h>)\n#endif", "the program has __has_include other than"),
-    ("#define HAS(lib) __has_include(<lib/h.h>)\n#if HAS(a)\n#endif", "the program has __has_include other than"),
-    ("#define S_(x) #x\n#define S(x) S_(x)\n#if __has_include(S(h.h))\n#endif", "__has_include other than"),
-    ("#define HAS(n, x) __has_include(x)\n#if HAS(1, <h.h>)\n#endif", "__has_include other than"),
-    ("#define H <sm/__CUDA_ARCH__/h.h>\n#include H", "a file name with __CUDA_ARCH__, which the compiler may define"),
-    ("#define UP ..\n#define H(x) <UP/x>\n#include H(part/NULL)", "with NULL, which the compiler may define"),
-    ("#\rinclude <h.h>", r"the control character b'\\r'"),
-    ("", "ptxas_options: '--options-file=o.txt' may name a file", {"ptxas_options": "--options-file=o.txt"}),
-    ("", "ptxas_options: '-optf' may name a file", {"ptxas_options": ["-optf", "o.txt"]}),
-    ("", "ptxas_options: 'o.txt' may name a file", {"ptxas_options": "-v o.txt"}),
-    # computed names
-    ("#define IN(name) <part/name.h>\n#include IN(CAT(a, b))", r"#include IN\(CAT\(a, b\)\)"),
-    ("#include UNKNOWN", "#include UNKNOWN, where no file that is read defines UNKNOWN"),
-    ("#define H <v.h>\n#undef H\n#define H IN(v.h)\n#include H", "#include H, where H is defined in a way"),
-    ("#define IN(a, b) <a/b>\n#include IN(part, v.h)", r"#include IN\(part, v\.h\)"),
-    ("#define IN(a, b) <a/b>\n#include IN", "IN is defined in a way that is not followed"),
-    ('#define H "a" ".h"\n#include H', "H is defined in a way"),
-    ("#define A B\n#define B A\n#include A", "is defined by itself"),
-    ("#include __FILE__", "no file that is read defines __FILE__"),
-    (PASTE + "#include CAT(<h., h>)", "#include CAT"),
-    ("#define P (1)\n#define H <P/h.h>\n#include H", "with P, which is a macro that is not followed"),
-    (
-        "".join(f"#define M{n} a\n" for n in range(9))
-        + f"#define H <{'/'.join(f'M{n}' for n in range(9))}>\n#include H",
-        "can mean more than 64 files",
-    ),
-    # pasted words
-    (PASTE + "__device__ const char *t = CAT(__TI, ME__);", "has tokens of which __TIME__ can be pasted"),
-    (PASTE + "#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be pasted"),
-    ("#define CAT(a, b) a%:%:b\n#if CAT(__has_, include)(<h.h>)\n#endif", "of which __has_include can be pasted"),
-    (PASTE, "of which __DATE__ can be pasted", {"define_macro": ["A=__DA", "B=TE__"]}),
-    ("#include <paste.h>\n#include <parts.h>\n#define NOW F(ME__)", "of which __TIME__ can be pasted"),
-    (
-        "__device__ const char *t = _NV_CONCAT_EVAL(__TI, ME__);",
-        "of which __TIME__ can be pasted",
-    ),  # a predefined macro
-    ("#define assert a\n#define H <assert.h>\n#include H", "with assert, which the compiler may define"),
-    # times
-    ("const char *now = __TIME__;", "the program has __TIME__"),
-    ("const char *now = __DATE__;", "the program has __DATE__"),
-    ("#include <time.h>", "inc/time.h has __TIMESTAMP__"),
-    ('#include "mem.h"', "the header 'mem.h' has __TIME__"),
-    # text that can be read in two ways
-    ("#inc\\ \nlude <v.h>", "blanks behind a backslash"),
-    ("??=include <v.h>", "has trigraphs"),
-    ("\ufeff#include <v.h>", "begins with a byte order mark"),
-    ("#\finclude <v.h>", "has the control character"),
-    ("#if 0\ndon't /* \n#endif\n#include <v.h>\n// */", "has a literal without an end"),
-    ("#if 0\n' /* ' \n#endif", "has a comment between two apostrophes"),
-    ("/* ", "has a comment without an end"),
-    ("#incl\\u0075de <v.h>", "has a backslash outside"),
-    ('const char *r = R"(\\\n)";', "has a raw string and continued lines"),
-    ('#define A R"(\n#include <v.h>\n)"', "has a raw string of several lines in a directive"),
-    ('#if 0\nR"*/ /*"\n#endif', "has a raw string that is not one"),
-    ("int i = 1'0;", "which the language does not have", {"std": "c++11"}),
-    # directives
-    ("#include <v.h> <w.h>", "has #include <v.h> <w.h>"),
-    ("#include <v/* */.h>", "has #include <v"),
-    ("#include <a//b.h>", "has #include <a"),
-    ('#include "a\\b.h"', 'has the file name "a'),
-    ('#line 3 "elsewhere/a.cu"', "has #line with a name"),
-    ('# 3 "elsewhere/a.cu"', "has the directive #3"),
-    ("#import <v.h>", "has the directive #import"),
-    ("#embed <v.h>", "has the directive #embed"),
-    ("#assert a(b)", "has the directive #assert"),
-    ('#pragma include_alias("a.h", "b.h")', "has #pragma include_alias"),
-    ("import <v.h>;", "imports or declares a module", {"std": "c++20"}),
-    ("#if __has_embed(<v.h>)\n#endif", "__has_include other than"),
-    # options
-    ("", "ProgramOptions.pch: NVRTC does not notice", {"pch": True}),
-    ("", "ProgramOptions.use_pch: NVRTC does not notice", {"use_pch": "p"}),
-    ("", "which may be read in two ways", {"define_macro": ("A", "/*")}),
-]
-
-
-@pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick[1][:50])
-def test_what_is_not_understood(trick: Any) -> None:
-    """A program that reads nobody knows what would have a key, and get old code for it."""
-    source, reason, options = (*trick, {})[:3]
-    write("inc/paste.h", "#define F(x) __TI##x\n")
-    write("inc/parts.h", "#define PART __h\n")
-    write("inc/time.h", "const char *t = __TIMESTAMP__;")
-    headers = {"mem.h": "__TIME__"} if "mem.h" in source else None
-    with pytest.raises(UncacheableError, match=f"so it has no key: .*{reason}"):
-        key(source, include_path="inc", headers=headers, **options)
-    assert key(source, include_path="inc", headers=headers, extra=b"1", **options) != key(
-        source, include_path="inc", headers=headers, extra=b"2", **options
-    )
-
-
-@pytest.mark.parametrize("name", ["NVRTC_APPEND_FLAGS", "EDG_BASE", "NVRTCWIZ"])
-def test_variables_that_name_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options of the environment would have the compiler include files that nobody looks at."""
-    monkeypatch.setenv(name, "--pre-include=v.h")
-    with pytest.raises(UncacheableError, match=f"the environment variable {name}"):
-        key()
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        'const char *s = "__TIME__ /* // \\\\";  // __TIME__ __has_include\n/* __TIME__ */',
-        "#error don't\n#define IT__S 1\n",
-        PASTE + "int CAT(__a, b); template <class T> class X;",
-        "#ifndef __has_include\n#define __has_include(x) 0\n#endif\n#if defined(__has_include)\n#endif",
-        'const char *r = R"x(\n#include <h.h>\n)" __TIME__ )x";',
-        "int i = 1'000'000; char c = '\\'', d = '\"';",
-        "#if 0\n0z'z /*'*/ .1'2\n#endif /* don't */",
-        "#pragma once\n# \n#line 7\n%:pragma unroll",
-        "import = 1; module(1);",
-    ],
-)
-def test_what_is_understood(source: str) -> None:
-    """An ordinary program would be compiled each time."""
-    assert key(source) == key(source)
 
 
 def test_uncacheable_programs_are_compiled() -> None:

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs with headers that change, for the tests of program caches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, make_program_cache_key
+from cudacore_compile._cache import closure as _closure
+from cudacore_compile._cache import inputs as _inputs
+from cudacore_handles import ObjectCode
+
+KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
+
+
+@pytest.fixture
+def in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Start in an empty directory, with no memory of files: they are new, and the clocks of tests are quick."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_inputs, "_files", _closure.Files())
+    monkeypatch.setattr(_inputs, "_closures", {})
+
+
+def key(code: str = KERNEL, *, headers: Any = None, extra: bytes | None = None, **options: Any) -> bytes:
+    arguments: dict[str, Any] = {"code_type": "c++", "target_type": "ptx", "extra_digest": extra, "headers": headers}
+    for name in ("target_type", "name_expressions"):
+        if name in options:
+            arguments[name] = options.pop(name)
+    options.setdefault("arch", "sm_90")
+    return make_program_cache_key(code=code, options=ProgramOptions(**options), **arguments)
+
+
+def write(path: str, text: str) -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text)
+    return path
+
+
+def value_of(code: ObjectCode) -> int:
+    assert isinstance(code.code, bytes)
+    found = re.search(r", (1111|2222|3333);", code.code.decode())
+    assert found is not None
+    return int(found[1])
+
+
+def check(includes: str, *, change: Callable[[int], object], headers: Any = None, **options: Any) -> None:
+    """Compile with a cache while what is included changes: compare with what the compiler makes without one."""
+    cache = InMemoryProgramCache()
+    options.setdefault("arch", "sm_90")
+    for number in (1111, 2222, 2222, 3333):
+        change(number)
+        program = Program(includes + KERNEL, "c++", ProgramOptions(**options), headers=headers)
+        cached, fresh = program.compile("ptx", cache=cache), program.compile("ptx")
+        assert (value_of(cached), cached.code) == (number, fresh.code)
+    assert (cache.statistics.hits, cache.statistics.misses, cache.statistics.uncacheable) == (1, 3, 0)
