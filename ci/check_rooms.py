@@ -32,7 +32,7 @@ LAYERS = {
     "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
     "cudacore-handles/src/native": ("base", "stream", "memory", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
-        *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_graph", "_sdk"),
+        *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_sdk"),
     ),
     "cudacore-compile/src/cudacore_compile": ("_compilers", "_cache", "_command"),
     "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver"),

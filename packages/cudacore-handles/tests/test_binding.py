@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,22 @@ def test_live_counts_has_every_kind() -> None:
     """A leak of some kind would not be seen."""
     assert len(ch.live_counts()) == lib.CCH_KIND_COUNT
     assert {"context", "deviceptr", "nvvm_program"} <= set(ch.live_counts())
+
+
+def test_rooms_are_connected_completely(run_on_driver: Callable[..., str]) -> None:
+    """The extension module would call a function that it was not given, and crash."""
+    run_on_driver("""
+        from cudacore_handles import _native
+
+        for room, faces, message in (
+            ("graph", {"graph": object()}, "connect(): adjacency of the room 'graph' is missing"),
+            ("graph", {"stream": object()}, "connect(): the room 'graph' has no 'stream'"),
+            ("launch", {}, None),
+        ):
+            try:
+                _native.connect(room, **faces)
+            except TypeError as error:
+                assert str(error) == message, error
+            else:
+                assert message is None
+        """)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from cudacore_graph._version import __version__ as __version__  # before all else: it sees that what is installed fits
 
 # isort: split
+from cudacore_graph import _connect as _connect
 from cudacore_graph import typing
 from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph._builder import GraphBuilder
@@ -16,7 +17,6 @@ from cudacore_graph._condition import GraphCondition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._graph import Graph
 from cudacore_graph._memory import GraphMemoryResource, GraphMemoryResourceAttributes
-from cudacore_graph._nodes import classes as _classes  # noqa: F401  (registers them)
 from cudacore_graph._nodes.alloc import AllocNode
 from cudacore_graph._nodes.child_graph import ChildGraphNode, ExecutableChildGraphNode
 from cudacore_graph._nodes.conditional import ConditionalNode, IfElseNode, IfNode, SwitchNode, WhileNode

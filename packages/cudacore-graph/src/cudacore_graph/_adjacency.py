@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from cudacore_graph import _native
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk import results
-from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
     from cudacore_graph._nodes.node import GraphNode
@@ -102,6 +101,3 @@ def _nodes(nodes: Iterable[Any]) -> set[GraphNode]:
         if not isinstance(node, GraphNode):
             raise TypeError(f"a GraphNode is needed, not {type(node).__name__}")
     return set(found)
-
-
-set_face("adjacency", AdjacencySetProxy)

@@ -10,7 +10,7 @@ from typing import Any
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, Kernel
 from cudacore_handles._sdk import as_address, as_integer, lib
-from cudacore_handles._sdk.graph import check_kernel, fill_pattern, has_protocol, pack, set_face, why_no_array
+from cudacore_handles._sdk.graph import check_kernel, fill_pattern, has_protocol, pack, why_no_array
 
 _PINNED, _MANAGED = 1, 2  # CUmemAllocationType
 # Location and kind of allocation.
@@ -23,7 +23,7 @@ _MEMORY = {
 _ONE_POINTER = struct.pack("=3I", 0, 8, 7)
 
 
-def _check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:
+def check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:
     """See to what a kernel node needs: the kernel's layout, and leave for shared memory; or say what is wrong.
 
     Return the kernel with its layout.
@@ -35,7 +35,7 @@ def _check_node_kernel(config: object, kernel: object, kernel_args: tuple[object
     return code._ready(device.context, kernel_args, stacklevel=2)
 
 
-def _node_memory(value: Any, name: str) -> int:
+def node_memory(value: Any, name: str) -> int:
     """Return the address of what is neither a Buffer nor an int: an array, or an object of ``cuda.bindings``."""
     if value is None or isinstance(value, (bool, float, str, bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be a Buffer, a device array or an int, not {type(value).__name__}")
@@ -59,12 +59,12 @@ def _node_memory(value: Any, name: str) -> int:
         raise TypeError(f"{name}: {error}") from None
 
 
-def _fill_value(value: object) -> tuple[int, int]:
+def fill_value(value: object) -> tuple[int, int]:
     """Return the pattern of a fill, and its bytes."""
     return fill_pattern(value, 0, LEGACY_DEFAULT_STREAM)
 
 
-def _alloc_place(
+def alloc_place(
     device: Device | int | None, memory_type: GraphMemoryType | str | None, peers: Iterable[Device | int] | None
 ) -> tuple[int, int, int, tuple[int, ...]]:
     """Return where memory is allocated: location, its id, kind of allocation, and the devices that can use it."""
@@ -91,9 +91,3 @@ def check_args(kernel: Kernel, args: object) -> tuple[Any, ...]:
     if isinstance(args, (str, bytes)) or not isinstance(args, Iterable):
         raise TypeError(f"args must be a tuple with all arguments of {kernel!r}, not {type(args).__name__}")
     return tuple(args)
-
-
-set_face("check_node_kernel", _check_node_kernel)
-set_face("node_memory", _node_memory)
-set_face("fill_value", _fill_value)
-set_face("alloc_place", _alloc_place)

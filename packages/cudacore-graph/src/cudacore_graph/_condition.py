@@ -9,7 +9,7 @@ from cudacore_graph import _native
 from cudacore_graph._errors import hold_there
 from cudacore_handles import Context
 from cudacore_handles._sdk import check, ffi, hold, lib
-from cudacore_handles._sdk.graph import HAS_VALUE, UNSIGNED, register, set_face
+from cudacore_handles._sdk.graph import HAS_VALUE, UNSIGNED, register
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -66,7 +66,7 @@ def create_condition(
     return GraphCondition(graph, int(out[0]))
 
 
-def _bad_condition(condition: GraphCondition, used: int) -> NoReturn:
+def bad_condition(condition: GraphCondition, used: int) -> NoReturn:
     """Raise for a condition that a node cannot have, because another node has it, or because it is of another graph."""
     if used:
         raise ValueError(f"{condition!r} is that of a conditional node already; each needs one of its own")
@@ -77,4 +77,3 @@ def _bad_condition(condition: GraphCondition, used: int) -> NoReturn:
 
 
 register(GraphCondition, UNSIGNED | _HANDLE_BYTES << 8 | HAS_VALUE)
-set_face("bad_condition", _bad_condition)

@@ -13,7 +13,6 @@ from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, lib, results
-from cudacore_handles._sdk.graph import set_face
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -210,6 +209,3 @@ class GraphDefinition(_native.GraphHandle):
             raise gone(self)
         check(_native.locked_call(self, None, lib.cch_graph_share, hold(self)))
         return driver.CUgraph(self._raw)
-
-
-set_face("graph", GraphDefinition)

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 from cudacore_graph import _native
 from cudacore_handles import ClosedError, CUDAError
 from cudacore_handles._sdk import hold, last_error, lib, results
-from cudacore_handles._sdk.graph import set_face
 
 _IN_EXEC = -2  # PLACE_IN_EXEC of native.h
 
@@ -52,7 +51,7 @@ def hold_there(face: _native.GraphHandle) -> Any:
     return box
 
 
-def _node_failed(status: int, kind: str, place: int) -> NoReturn:
+def node_failed(status: int, kind: str, place: int) -> NoReturn:
     """Raise for a node that the driver, or the library, refused; `place` is the one in a batch, or negative."""
     raise _explained(last_error(status), status, kind, place)
 
@@ -77,10 +76,6 @@ def explain(error: CUDAError, hint: str) -> CUDAError:
     """Give an error a hint, where it has none."""
     error.hint = error.hint or hint
     return error
-
-
-set_face("gone", gone)
-set_face("node_failed", _node_failed)
 
 
 _NOT_BEGUN = {

@@ -29,7 +29,6 @@ from cudacore_handles._driver.device_resources import (
     WorkqueueResource,
     WorkqueueResourceOptions,
 )
-from cudacore_handles._graph import callback as callback
 from cudacore_handles._launch.launch import PreparedLaunch, launch
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.buffer import Buffer

@@ -447,9 +447,9 @@ def checked() -> Iterator[list[tuple[int, int]]]:
     def check_device(value: object, address: int, device: int) -> None:
         asked.append((address, device))
 
-    _native.set_face("check_device", check_device)
+    _native.connect("launch", check_device=check_device)
     yield asked
-    _native.set_face("check_device", argtypes._check_device)
+    _native.connect("launch", check_device=argtypes.check_device)
 
 
 class CudaArray:
@@ -489,12 +489,12 @@ def test_array_of_another_device() -> None:
     def check_device(value: object, address: int, device: int) -> None:
         raise MismatchError(address, device)
 
-    _native.set_face("check_device", check_device)
+    _native.connect("launch", check_device=check_device)
     try:
         with pytest.raises(MismatchError) as caught:
             one(CudaArray(ADDRESS), 8, device=1)
     finally:
-        _native.set_face("check_device", argtypes._check_device)
+        _native.connect("launch", check_device=argtypes.check_device)
     assert caught.value.args == (ADDRESS, 1)
 
 

@@ -16,7 +16,6 @@ from cudacore_graph._nodes.kernel import KernelNode
 from cudacore_graph._nodes.memcpy import MemcpyNode
 from cudacore_graph._nodes.memset import MemsetNode
 from cudacore_graph._nodes.node import GraphNode
-from cudacore_handles._sdk.graph import set_face
 
 # By the numbers of CUDA's types, then those of CLASS_* in src/native/graph/graph.h.
 CLASSES = (
@@ -41,6 +40,5 @@ CLASSES = (
     GraphNode,
 )
 
-set_face("node_classes", CLASSES)
 HINTS.update({cls._METHOD: cls._HINT for cls in CLASSES if cls._HINT})
 EXEC_HINTS.update({cls._METHOD: cls._EXEC_HINT for cls in CLASSES if cls._EXEC_HINT})

@@ -6,8 +6,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from cudacore_handles import _native
-
 
 def is_bool(value: Any) -> bool:
     """Return whether a value is a bool of any library, or an array of bools.
@@ -46,6 +44,3 @@ def as_address(value: Any, what: str) -> int:
     if not 0 <= address < 2**64:
         raise ValueError(f"{what}; {address} is none")
     return address
-
-
-_native.set_face("as_integer", as_integer)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.simulated import why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
@@ -293,7 +294,11 @@ def _text(chars: Any) -> str:
     return ffi.string(chars).decode("utf-8", "replace")
 
 
-_native.set_face("closed", closed)
-_native.set_face("closed_error", ClosedError)
-_native.set_face("cuda_error", CUDAError)
-_native.set_face("raise_status", raise_status)
+_native.connect(
+    "base",
+    as_integer=as_integer,
+    closed=closed,
+    closed_error=ClosedError,
+    cuda_error=CUDAError,
+    raise_status=raise_status,
+)

@@ -271,7 +271,7 @@ def _handle(value: Any, size: int, kind: int) -> _Place:
 # ---- arrays that are not read in C
 
 
-def _read_array(value: Any, size: int, kind: int) -> _Answer:
+def read_array(value: Any, size: int, kind: int) -> _Answer:
     """Look at a value that may be an array: by DLPack, or in host memory; or an integer after all."""
     if not has_protocol(value, "__dlpack__"):
         return _read_host_array(value, size, kind)
@@ -367,7 +367,7 @@ def _read_no_buffer(value: Any) -> int:
     raise TypeError(f"{_name(value)} is neither a number nor an array{text}") from cause
 
 
-def _check_device(value: object, address: int, device: int) -> None:
+def check_device(value: object, address: int, device: int) -> None:
     """Raise for memory that a device cannot reach."""
     context = ffi.new("cch_context **")
     check(lib.cch_context_primary(context, device))
@@ -404,5 +404,3 @@ def _name(value: Any) -> str:
 
 
 _native.set_resolver(resolve)
-_native.set_face("read_array", _read_array)
-_native.set_face("check_device", _check_device)

@@ -10,7 +10,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, last_error
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
-from cudacore_handles._launch import argtypes as argtypes  # tells the packer about types
+from cudacore_handles._launch.argtypes import check_device, read_array
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._native import PreparedLaunch, launch
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
@@ -79,7 +79,12 @@ def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
     return f"{config!r} is not possible for {kernel!r} on this device"
 
 
-_native.set_face("config", LaunchConfig)
-_native.set_face("kernel", Kernel)
-_native.set_face("launch_checked", _launch_checked)
-_native.set_face("explain", _explain)
+_native.connect(
+    "launch",
+    config=LaunchConfig,
+    kernel=Kernel,
+    launch_checked=_launch_checked,
+    explain=_explain,
+    read_array=read_array,
+    check_device=check_device,
+)

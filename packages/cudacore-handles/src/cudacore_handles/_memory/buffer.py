@@ -578,5 +578,10 @@ def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
 
 
 _native.register(Buffer, _native.POINTER)
-_native.set_face("buffer", Buffer)
-_native.set_face("free_memory", _free_memory)
+
+
+_native.connect(
+    "memory",
+    buffer=Buffer,
+    free_memory=_free_memory,
+)

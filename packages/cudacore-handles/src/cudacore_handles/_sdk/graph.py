@@ -10,7 +10,7 @@ from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.arrays import has_protocol, why_no_array
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.pool import Pool
-from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, pack, register, set_face
+from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, connect, pack, register
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 
 __all__ = [
@@ -22,11 +22,11 @@ __all__ = [
     "allocate",
     "check_kernel",
     "check_size",
+    "connect",
     "fill_pattern",
     "has_protocol",
     "is_capturing",
     "pack",
     "register",
-    "set_face",
     "why_no_array",
 ]

@@ -155,7 +155,7 @@ class Event(_native.EventHandle):
         return driver.CUevent(self._raw)
 
 
-def _raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
+def raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
     raise _not_elapsed(end, start, status)
 
 
@@ -173,7 +173,3 @@ def _not_elapsed(end: Event, start: Event, status: int) -> CUDAError:
             "EventOptions(timing_enabled=True)"
         )
     return error
-
-
-_native.set_face("event", Event)
-_native.set_face("raise_not_elapsed", _raise_not_elapsed)

@@ -15,7 +15,8 @@ from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
-from cudacore_handles._stream.event import Event, EventOptions
+from cudacore_handles._stream.callback import host_function
+from cudacore_handles._stream.event import Event, EventOptions, raise_not_elapsed
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -277,6 +278,12 @@ def is_capturing(stream: Stream) -> bool:
     return bool(out[0])
 
 
-_native.set_face("stream", Stream)
-_native.set_face("accept_stream", _accept)
-_native.set_face("new_event", _new_event)
+_native.connect(
+    "stream",
+    stream=Stream,
+    accept_stream=_accept,
+    event=Event,
+    new_event=_new_event,
+    raise_not_elapsed=raise_not_elapsed,
+    host_function=host_function,
+)

@@ -565,13 +565,16 @@ def _allocate_tensor(device_type: int, ordinal: int, nbytes: int) -> Buffer:
     raise BufferError(f"no memory can be allocated for DLPack's device type {device_type}")
 
 
-_native.set_face("view", StridedMemoryView)
-_native.set_face("layout_of", _StridedLayout)
-_native.set_face("element_types", ELEMENT_TYPES)
-_native.set_face("element_type", _element_type)
-_native.set_face("dtype_of", dtype_of)
-_native.set_face("dlpack_type_of", dlpack_type_of)
-_native.set_face("interface_of", _interface_of)
-_native.set_face("buffer_device", Buffer.__dlpack_device__)
-_native.set_face("allocate_tensor", _allocate_tensor)
-_native.set_face("default_stream", lambda: default_stream()._raw)
+_native.connect(
+    "views",
+    view=StridedMemoryView,
+    layout_of=_StridedLayout,
+    element_types=ELEMENT_TYPES,
+    element_type=_element_type,
+    dtype_of=dtype_of,
+    dlpack_type_of=dlpack_type_of,
+    interface_of=_interface_of,
+    buffer_device=Buffer.__dlpack_device__,
+    allocate_tensor=_allocate_tensor,
+    default_stream=lambda: default_stream()._raw,
+)

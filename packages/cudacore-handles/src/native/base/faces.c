@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Python half of the package tells the module: the table of FACES in native.h. */
+/* What the Python half of the package gives to the module, room by room: the table of FACES in native.h. */
 #include "base/native.h"
 
 static const struct {
-  const char *name;
+  const char *room, *name;
   size_t offset; /* in faces */
 } face_names[] = {
-#define FACE(name) {#name, offsetof(faces, name)},
+#define FACE(room, name) {#room, #name, offsetof(faces, name)},
     FACES(FACE)
 #undef FACE
 };
@@ -15,25 +15,48 @@ enum { FACE_COUNT = sizeof face_names / sizeof *face_names };
 
 static PyObject **face_at(state *st, size_t i) { return (PyObject **)((char *)&st->faces + face_names[i].offset); }
 
-static const char set_face_doc[] = "set_face(name, object, /)\n--\n\n"
-                                   "Tell the module of a class or function of the package's Python half.";
+static bool is_of_room(PyObject *room, size_t i) {
+  return PyUnicode_CompareWithASCIIString(room, face_names[i].room) == 0;
+}
 
-static PyObject *set_face(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("set_face(name, object)", count, 2) < 0)
+/* The place of a room's face; -1 with an exception. */
+static Py_ssize_t find_face(PyObject *room, PyObject *name) {
+  for (Py_ssize_t i = 0; i < FACE_COUNT; i++)
+    if (is_of_room(room, (size_t)i) && PyUnicode_CompareWithASCIIString(name, face_names[i].name) == 0)
+      return i;
+  PyErr_Format(PyExc_TypeError, "connect(): the room %R has no %R", room, name);
+  return -1;
+}
+
+static const char connect_doc[] =
+    "connect(room, /, **faces)\n--\n\n"
+    "Give the module the classes and functions of a room of the package's Python half: all of them at first; later\n"
+    "calls replace some.";
+
+static PyObject *connect_room(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
+  if (check_argument_count("connect(room, **faces)", count, 1) < 0)
     return NULL;
+  if (!PyUnicode_Check(arguments[0]))
+    return PyErr_Format(PyExc_TypeError, "connect(): room must be a str");
+  state *st = PyModule_GetState(module);
+  Py_ssize_t given = names != NULL ? PyTuple_Size(names) : 0;
+  for (Py_ssize_t k = 0; k < given; k++) {
+    Py_ssize_t i = find_face(arguments[0], PyTuple_GetItem(names, k));
+    if (i < 0)
+      return NULL;
+    PyObject **slot = face_at(st, (size_t)i), *old = *slot;
+    Py_INCREF(arguments[count + k]);
+    *slot = arguments[count + k];
+    Py_XDECREF(old);
+  }
   for (size_t i = 0; i < FACE_COUNT; i++)
-    if (PyUnicode_Check(arguments[0]) && PyUnicode_CompareWithASCIIString(arguments[0], face_names[i].name) == 0) {
-      PyObject **slot = face_at(PyModule_GetState(module), i), *old = *slot;
-      Py_INCREF(arguments[1]);
-      *slot = arguments[1];
-      Py_XDECREF(old);
-      Py_RETURN_NONE;
-    }
-  return PyErr_Format(PyExc_ValueError, "%R is no face that this module knows", arguments[0]);
+    if (is_of_room(arguments[0], i) && *face_at(st, i) == NULL)
+      return PyErr_Format(PyExc_TypeError, "connect(): %s of the room %R is missing", face_names[i].name, arguments[0]);
+  Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"set_face", FASTCALL(set_face), METH_FASTCALL, set_face_doc},
+    {"connect", FASTCALL(connect_room), METH_FASTCALL | METH_KEYWORDS, connect_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -32,50 +32,51 @@
 
 /* ---- the module's state: module.c, faces.c, call.c ---- */
 
-/* What the Python half of the package tells this one, by set_face(): classes, and functions for what is not hot. */
+/* What the Python half of the package gives to this one, by connect() of its rooms: classes, and functions for what is
+ * not hot. */
 #define FACES(X)                                                                                                       \
-  X(closed)            /* (face) -> the exception for the use of a closed object */                                    \
-  X(closed_error)      /* its class */                                                                                 \
-  X(cuda_error)        /* the class CUDAError */                                                                       \
-  X(raise_status)      /* (status): raises for a failed call of the library */                                         \
-  X(raise_not_elapsed) /* (end, start, status): the same for a time that cannot be had */                              \
-  X(stream)            /* the class Stream */                                                                          \
-  X(accept_stream)     /* (object) -> the Stream that it stands for */                                                 \
-  X(event)             /* the class Event */                                                                           \
-  X(new_event)         /* (stream, options) -> a new Event in a stream's context */                                    \
-  X(buffer)            /* the class Buffer */                                                                          \
-  X(free_memory)       /* (memory resource, address, size, address of the stream's box or 0) */                        \
-  X(config)            /* the class LaunchConfig */                                                                    \
-  X(kernel)            /* the class Kernel */                                                                          \
-  X(launch_checked)    /* launches what the fast path cannot, or says what is wrong with it */                         \
-  X(explain)           /* (status, config, kernel): raises for a launch that was refused */                            \
-  X(read_array)        /* (array, size) -> what arrays.c cannot read itself, see there */                              \
-  X(as_integer)        /* (object) -> the int that it is, or None: a bool of any library is not one */                 \
-  X(check_device)      /* (value, address, device): raises for memory that the device cannot reach */                  \
-  X(graph)             /* the class GraphDefinition */                                                                 \
-  X(adjacency)         /* the class AdjacencySetProxy */                                                               \
-  X(node_classes)      /* a tuple of its subclasses, by node_params.class */                                           \
-  X(gone)              /* (face) -> the exception for the use of what was destroyed */                                 \
-  X(node_failed)       /* (status, kind, place): raises for a node that could not be added or set */                   \
-  X(check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or says what is wrong */              \
-  X(node_memory)       /* (value, name) -> the address of what is neither a Buffer nor an int */                       \
-  X(fill_value)        /* (value) -> (pattern, bytes), of what is no int */                                            \
-  X(alloc_place)       /* (device, memory type, peers) -> what node_params.c reads */                                  \
-  X(host_function)     /* (function, user data) -> (address, data, objects to keep); None: a Python function */        \
-  X(bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */                    \
-  X(view)              /* the class StridedMemoryView */                                                               \
-  X(layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                            \
-  X(element_types)     /* a dict: dtype -> a tuple (DLPack's type, itemsize, dtype or ...), of those seen before */    \
-  X(element_type)      /* (dtype, itemsize) -> the same, of all others */                                              \
-  X(dtype_of)          /* (code, bits, lanes) -> the dtype of DLPack's type */                                         \
-  X(dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                                  \
-  X(interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                             \
-  X(buffer_device)     /* (buffer) -> DLPack's device */                                                               \
-  X(allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                                 \
-  X(default_stream)    /* () -> the address of the default stream */
+  X(base, closed)              /* (face) -> the exception for the use of a closed object */                            \
+  X(base, closed_error)        /* its class */                                                                         \
+  X(base, cuda_error)          /* the class CUDAError */                                                               \
+  X(base, raise_status)        /* (status): raises for a failed call of the library */                                 \
+  X(base, as_integer)          /* (object) -> the int that it is, or None: a bool of any library is not one */         \
+  X(stream, raise_not_elapsed) /* (end, start, status): the same for a time that cannot be had */                      \
+  X(stream, stream)            /* the class Stream */                                                                  \
+  X(stream, accept_stream)     /* (object) -> the Stream that it stands for */                                         \
+  X(stream, event)             /* the class Event */                                                                   \
+  X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
+  X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: a Python function */    \
+  X(memory, buffer)        /* the class Buffer */                                                                      \
+  X(memory, free_memory)   /* (memory resource, address, size, address of the stream's box or 0) */                    \
+  X(views, view)           /* the class StridedMemoryView */                                                           \
+  X(views, layout_of)      /* (shape, strides, itemsize) -> a _StridedLayout */                                        \
+  X(views, element_types) /* a dict: dtype -> a tuple (DLPack's type, itemsize, dtype or ...), of those seen before */ \
+  X(views, element_type)  /* (dtype, itemsize) -> the same, of all others */                                           \
+  X(views, dtype_of)      /* (code, bits, lanes) -> the dtype of DLPack's type */                                      \
+  X(views, dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                           \
+  X(views, interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                      \
+  X(views, buffer_device)     /* (buffer) -> DLPack's device */                                                        \
+  X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
+  X(views, default_stream)    /* () -> the address of the default stream */                                            \
+  X(launch, config)           /* the class LaunchConfig */                                                             \
+  X(launch, kernel)           /* the class Kernel */                                                                   \
+  X(launch, launch_checked)   /* launches what the fast path cannot, or says what is wrong with it */                  \
+  X(launch, explain)          /* (status, config, kernel): raises for a launch that was refused */                     \
+  X(launch, read_array)       /* (array, size) -> what arrays.c cannot read itself, see there */                       \
+  X(launch, check_device)     /* (value, address, device): raises for memory that the device cannot reach */           \
+  X(graph, graph)             /* the class GraphDefinition */                                                          \
+  X(graph, adjacency)         /* the class AdjacencySetProxy */                                                        \
+  X(graph, node_classes)      /* a tuple of its subclasses, by node_params.class */                                    \
+  X(graph, gone)              /* (face) -> the exception for the use of what was destroyed */                          \
+  X(graph, node_failed)       /* (status, kind, place): raises for a node that could not be added or set */            \
+  X(graph, check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or says what is wrong */       \
+  X(graph, node_memory)       /* (value, name) -> the address of what is neither a Buffer nor an int */                \
+  X(graph, fill_value)        /* (value) -> (pattern, bytes), of what is no int */                                     \
+  X(graph, alloc_place)       /* (device, memory type, peers) -> what node_params.c reads */                           \
+  X(graph, bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */
 
 typedef struct faces {
-#define FACE(name) PyObject *name;
+#define FACE(room, name) PyObject *name;
   FACES(FACE)
 #undef FACE
 } faces;

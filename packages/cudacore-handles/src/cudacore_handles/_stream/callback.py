@@ -13,7 +13,7 @@ from cudacore_handles._base.address import as_address, as_integer
 _PYTHON_API = 4  # a flag of ctypes: the function wants Python's lock, which the driver's thread does not have
 
 
-def _host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...]] | None:
+def host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...]] | None:
     """Return the address of a function of ctypes, its argument, and what keeps both alive; None: a Python function."""
     ctypes = sys.modules.get("ctypes")
     if ctypes is None or not isinstance(function, ctypes._CFuncPtr):
@@ -55,5 +55,4 @@ def _check_prototype(ctypes: Any, function: Any) -> None:
         raise TypeError(f"{wanted}; this one has {given}: set fn.argtypes = [ctypes.c_void_p]")
 
 
-_native.set_face("host_function", _host_function)
 atexit.register(_native.end_callbacks)

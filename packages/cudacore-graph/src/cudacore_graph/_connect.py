@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compiled half of this package asks of it."""
+
+from __future__ import annotations
+
+from cudacore_graph._adjacency import AdjacencySetProxy
+from cudacore_graph._arguments import alloc_place, check_node_kernel, fill_value, node_memory
+from cudacore_graph._condition import bad_condition
+from cudacore_graph._definition import GraphDefinition
+from cudacore_graph._errors import gone, node_failed
+from cudacore_graph._nodes.classes import CLASSES
+from cudacore_handles._sdk.graph import connect
+
+connect(
+    "graph",
+    adjacency=AdjacencySetProxy,
+    alloc_place=alloc_place,
+    bad_condition=bad_condition,
+    check_node_kernel=check_node_kernel,
+    fill_value=fill_value,
+    gone=gone,
+    graph=GraphDefinition,
+    node_classes=CLASSES,
+    node_failed=node_failed,
+    node_memory=node_memory,
+)
