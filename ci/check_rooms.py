@@ -200,6 +200,14 @@ def recipes(root: Path) -> Iterator[str]:
             yield f"CONTRIBUTING.md: {what}: the row of {example} {verb} {name}"
 
 
+def files_in_conventions(root: Path) -> Iterator[str]:
+    """Return the files that docs/conventions.rst names and that are nowhere."""
+    there = {path.name for folder in ("packages", "ci", "docs") for path in (root / folder).rglob("*.*")}
+    text = (root / "docs" / "conventions.rst").read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(r"``[\w/]*?(\w+\.(?:c|h|cpp|py|pyi))``", text)) - there - {"_x.py", "y.py"}):
+        yield f"docs/conventions.rst: there is no {name}"
+
+
 def copies_that_differ(root: Path) -> Iterator[str]:
     """Return the files that are not the same in all packages that have them."""
     for name in COPIES:
@@ -215,6 +223,7 @@ def problems(root: Path) -> list[str]:
         *uses_of_upper_rooms(root),
         *sizes(root),
         *recipes(root),
+        *files_in_conventions(root),
         *copies_that_differ(root),
     ]
 
