@@ -5,8 +5,8 @@
 /**
  * @file cudacore_sim.h
  * The controls of the simulated CUDA driver. The simulator is a libcuda.so.1; these functions are exported beside the
- * driver's own. A program that must also run on a real driver asks for them by dlsym. Any thread may call them, also
- * a host function or callback that CUDA runs.
+ * driver's own. A program that also runs on a real driver looks them up by dlsym. They can be called on any thread, and
+ * in host functions and callbacks of CUDA.
  */
 
 #include <stddef.h>
@@ -22,10 +22,11 @@ extern "C" {
 #define CUDASIM_EXPORT
 #endif
 
-/** Version of this interface. A newer library keeps what an older one had. */
+/** Version of this interface. Newer versions keep all functions of older ones. */
 #define CUDASIM_VERSION 1
 
-/** What can be alive. A primary context is alive while it is retained; an address range is one of cuMemAddressReserve.
+/** The kinds of objects. A primary context is alive while it is retained. An address range is one of
+ * cuMemAddressReserve.
  */
 typedef enum cudasim_kind {
   CUDASIM_CONTEXT = 0,
@@ -45,9 +46,9 @@ typedef enum cudasim_kind {
   CUDASIM_KIND_COUNT = 14
 } cudasim_kind;
 
-/** One call that has returned. */
+/** A call that has returned. */
 typedef struct cudasim_call {
-  uint64_t number;  /**< of the call, from 1; numbers that are missing were dropped, the log is bounded */
+  uint64_t number;  /**< of the call, from 1; missing numbers were dropped, because the log is bounded */
   const char *name; /**< the exported symbol, such as "cuMemAlloc_v2" */
   uint64_t thread;  /**< the kernel's id of the calling thread */
   void *context;    /**< the context that was current when the call began */
@@ -55,7 +56,7 @@ typedef struct cudasim_call {
   int32_t injected; /**< 1: cudasim_fail made it fail */
 } cudasim_call;
 
-/** What a launch asked for. */
+/** The parameters of a launch. */
 typedef struct cudasim_launch {
   uint64_t number;       /**< of the launch, from 1 */
   void *stream;          /**< CUstream as it was given */
@@ -74,15 +75,15 @@ typedef struct cudasim_launch {
 CUDASIM_EXPORT int cudasim_version(void);
 
 /**
- * Writes a line for every environment variable whose value was of no use, and returns the length of the whole text.
- * Such a variable is as if it were not set.
+ * Writes a line for every environment variable with an invalid value, and returns the length of the whole text. Such
+ * variables are ignored.
  */
 CUDASIM_EXPORT size_t cudasim_ignored_settings(char *out, size_t size);
 
-/** Name of a kind, such as "stream"; NULL for no kind. */
+/** Name of a kind, such as "stream"; NULL: there is no such kind. */
 CUDASIM_EXPORT const char *cudasim_kind_name(int kind);
 
-/** How many objects of a kind are alive. 0 for no kind. */
+/** The number of live objects of a kind; 0 if there is no such kind. */
 CUDASIM_EXPORT size_t cudasim_live(int kind);
 
 /** Writes a line for every live object of a kind (-1: of all) to `out`, and returns the length of the whole text. */
@@ -116,16 +117,16 @@ CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
 CUDASIM_EXPORT uint64_t cudasim_injected(void);
 
 /**
- * Makes cuGetProcAddress no longer know an entry point, by its name there ("cuMemAlloc"), until cudasim_reset: as a
- * driver does that is too old. Whoever has asked before keeps the function.
+ * Hides an entry point from cuGetProcAddress, by its name there ("cuMemAlloc"), until cudasim_reset: as if the driver
+ * were too old for it. Code that has looked it up before can still call it.
  *
  * @return 0, or -1 where there is no such entry point
  */
 CUDASIM_EXPORT int cudasim_hide(const char *name);
 
 /**
- * Describes the last launch that the driver accepted. The kernel's name goes to `name`, the argument block as the
- * kernel finds it to `arguments`, each as far as there is room; either may be NULL.
+ * Describes the last launch that the driver accepted. Copies the kernel's name to `name`, and the argument
+ * block to `arguments`, each as far as it fits; either may be NULL.
  *
  * @return 1, or 0 where nothing was launched
  */
@@ -139,8 +140,8 @@ CUDASIM_EXPORT size_t cudasim_reports(void);
 CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
 
 /**
- * How many explanations there were of calls that were refused, each of them once: why code cannot be loaded or a kernel
- * not be launched so, what is not simulated. They are no reports: a program may do so on purpose.
+ * The number of explanations why calls were refused, each counted once: why code cannot be loaded, why a kernel cannot
+ * be launched, what is not simulated. They are not reports, because a program may do so on purpose.
  */
 CUDASIM_EXPORT size_t cudasim_explanations(void);
 
@@ -148,24 +149,24 @@ CUDASIM_EXPORT size_t cudasim_explanations(void);
 CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
 
 /**
- * Copies what there is to say of the last call of this thread that did not return CUDA_SUCCESS: the explanation, the
- * misuse that it was, or the fault of the kernel that its error comes from. Returns the whole length; 0 where nothing
- * is known but the code.
+ * Copies the reason why the last failed call of this thread failed: an explanation, a report of misuse, or the fault of
+ * the kernel that the error comes from. Returns the whole length; 0: nothing is known but the code.
  */
 CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
 
 /**
  * Looks up a function as dlsym does, with `look_up`, or dlsym itself where that is NULL. Functions of NVRTC and
- * nvJitLink that give cubins become ones whose cubins carry the PTX that they were made of, in a section
- * ".cudacore_sim.ptx": the simulator runs that. Any other function is what `look_up` returns. So does `python -m
- * cudacore_sim` for all of a program.
+ * nvJitLink that give cubins are replaced by functions whose cubins carry the PTX that they were made from, in a
+ * section
+ * ".cudacore_sim.ptx", which the simulator runs. Other functions are returned as `look_up` finds them. `python -m
+ * cudacore_sim` does this for a whole program.
  */
 CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *library, const char *name));
 
 /**
- * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. What a
- * process can only end after on a GPU is over with here: memory and objects are as they were, all handles stay valid.
- * What was freed meanwhile, and refused, is still alive.
+ * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. On a GPU,
+ * a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay valid.
+ * Objects whose destruction was refused meanwhile are still alive.
  *
  * @return how many devices had such an error
  */

@@ -26,7 +26,7 @@ What it looks like is said by environment variables: CUDACORE_SIM_DEVICES, CUDAC
 
 
 def main(arguments: list[str]) -> int:
-    """Replace this process by the command, or say why that cannot be done."""
+    """Replace this process by the command, or exit with an error message."""
     if not arguments or arguments[0] in {"-h", "--help"}:
         (sys.stdout if arguments else sys.stderr).write(USAGE)
         return 0 if arguments else 2
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
     preloaded = Path(library).with_name("libcudacore_sim_preload.so")
-    if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may lack it
+    if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may not have it
         before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         name = str(preloaded)
         if " " in name or ":" in name:  # which separate the names of several; $LD_LIBRARY_PATH has its folder
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _advice(arguments: list[str]) -> str:
-    """Say what was meant where what the interpreter takes is given as the command."""
+    """Suggest the right command if arguments of the interpreter are given as the command."""
     command = arguments[0]
     if not command.startswith("-") and not command.endswith(".py"):
         return ""

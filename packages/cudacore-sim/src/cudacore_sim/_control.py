@@ -35,15 +35,15 @@ __all__ = [
     "why",
 ]
 
-_NO_ENTRY_POINT = 2**64 - 1  # what cudasim_calls counts of it
+_NO_ENTRY_POINT = 2**64 - 1  # what cudasim_calls returns for an unknown name
 _CHUNK = 4096  # calls that are read from the log at a time
 
 
 class Call(NamedTuple):
-    """One call of the driver that has returned."""
+    """A call of the driver that has returned."""
 
     number: int
-    """Of the call, from 1. Numbers that are missing were dropped, because the log is bounded."""
+    """The number of the call, from 1. Missing numbers were dropped, because the log is bounded."""
     name: str
     """The symbol with its version, such as ``"cuMemAlloc_v2"``."""
     thread: int
@@ -51,28 +51,28 @@ class Call(NamedTuple):
     context: int
     """The context that was current when the call began; 0 is none."""
     result: int
-    """What it returned, a ``CUresult``."""
+    """The result, a ``CUresult``."""
     injected: bool
     """Whether `fail` made it fail."""
 
 
 class Launch(NamedTuple):
-    """What a launch asked for."""
+    """The parameters of a launch."""
 
     number: int
-    """Of the launch, from 1."""
+    """The number of the launch, from 1."""
     kernel: str
     """The kernel's name in the code, which is the mangled one of a C++ kernel."""
     stream: int
     """The ``CUstream`` as it was given."""
     context: int
-    """The context that it ran in."""
+    """The context of the launch."""
     grid: tuple[int, int, int]
     """In blocks."""
     block: tuple[int, int, int]
     """In threads."""
     cluster: tuple[int, int, int]
-    """In blocks, as the launch gave it; zeros where it gave none."""
+    """In blocks; zeros if the launch gave none."""
     shared_bytes: int
     """Dynamic shared memory of a block, in bytes."""
     cooperative: bool
@@ -80,7 +80,7 @@ class Launch(NamedTuple):
     programmatic: bool
     """Whether it had programmatic stream serialization."""
     arguments: bytes
-    """The argument block as the kernel found it."""
+    """The argument block of the kernel."""
 
 
 class _Call(ctypes.Structure):
@@ -153,7 +153,7 @@ def _controls() -> ctypes.CDLL:
 
 
 def _text(read: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
-    """Read a text of which the first call says the length."""
+    """Read a text. The first call returns its length."""
     size = read(None, 0) + 1
     while True:  # it may grow meanwhile
         buffer = ctypes.create_string_buffer(size)
@@ -353,7 +353,7 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
 
 
 def hide(name: str) -> None:
-    """Make the driver lack a function, as one that is too old does, until `reset`.
+    """Hide a function from ``cuGetProcAddress`` until `reset`, as if the driver were too old for it.
 
     ``cuGetProcAddress`` no longer knows it; whoever has asked before keeps it.
 
@@ -416,7 +416,7 @@ def reports() -> list[str]:
 
 
 def explanations() -> list[str]:
-    """Return why calls were refused where that is no misuse, as stderr said at the first occurrence.
+    """Return the explanations why calls were refused, without misuse. Each is on stderr once, too.
 
     Code that cannot be loaded, a kernel that cannot be launched so, what is not simulated. A program may do so on
     purpose: they are no `reports`.
@@ -431,7 +431,7 @@ def explanations() -> list[str]:
 
 
 def why() -> str:
-    """Say why the last call of this thread that did not return ``CUDA_SUCCESS`` failed.
+    """Return the reason why the last failed call of this thread failed.
 
     It is also a note of the exceptions of ``cudacore``.
 
@@ -459,7 +459,7 @@ def clear_errors() -> int:
 
 
 def reset() -> None:
-    """Forget log and counts of calls, reports, explanations, armed failures and what is hidden; objects stay alive."""
+    """Clear the log, counts, reports, explanations, failures and hidden functions. Objects stay alive."""
     _controls().cudasim_reset()
 
 

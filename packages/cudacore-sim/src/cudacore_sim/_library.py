@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the simulated driver is, and loading it into this process."""
+"""The location of the simulated driver, and loading it into this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _loaded: ctypes.CDLL | None = None
 
 
 class SimulatorError(RuntimeError):
-    """The simulator cannot be loaded, or is not the driver of this process."""
+    """An error: the simulator cannot be loaded, or is not the driver of this process."""
 
     __module__ = "cudacore_sim"  # as tracebacks are to show it
 
@@ -86,7 +86,7 @@ def load() -> ctypes.CDLL:
 
 
 def is_loaded() -> bool:
-    """Tell whether the CUDA driver that this process has loaded is the simulator.
+    """Return whether the CUDA driver that this process has loaded is the simulator.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def is_loaded() -> bool:
 
 
 def _find_loaded() -> ctypes.CDLL | None:
-    """Return the driver that is loaded already, whoever loaded it."""
+    """Return the driver that this process has loaded already, if any."""
     try:
         return ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:

@@ -53,15 +53,15 @@ _SECONDS_TO_SETTLE = 2
 
 
 class _Hooks:
-    """What a project can add to the plugin, in its conftest.py."""
+    """Hooks that a project can implement in its conftest.py."""
 
     @pytest.hookspec
     def pytest_cuda_settle(self) -> None:
-        """Destroy what was put off until later, before the plugin counts what is left."""
+        """Destroy objects whose destruction was deferred, before the plugin counts live objects."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Make the hooks known."""
+    """Register the hooks."""
     pluginmanager.add_hookspecs(_Hooks)
 
 
@@ -84,7 +84,7 @@ def _add_option(parser: pytest.Parser, name: str, text: str) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
-    """Add ``--driver``, the old name, where it is given and no plugin that there is by now has such an option."""
+    """Add ``--driver``, the old name, if it is given and no other plugin has such an option."""
     yield
     _, unknown = parser.parse_known_and_unknown_args(args)
     if any(arg.partition("=")[0] == "--driver" for arg in unknown):
@@ -112,7 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _set_checks(config: pytest.Config) -> None:
-    """Have the driver look for what the command line says, before it is loaded."""
+    """Set the checks of the command line, before the driver is loaded."""
     checks = config.getoption("cuda_check")
     if checks is None:
         return
@@ -124,7 +124,7 @@ def _set_checks(config: pytest.Config) -> None:
 
 
 def _choice(config: pytest.Config) -> str:
-    """Return what the command line says, or the configuration file."""
+    """Return the option of the command line, or of the configuration file."""
     choice: str | None = config.getoption("cudacore_sim--cuda-driver", None)
     if not choice and (choice := config.getoption("cudacore_sim--driver", None)):
         config.issue_config_time_warning(_renamed(f"--driver={choice}", f"--cuda-driver={choice}"), stacklevel=2)
@@ -145,7 +145,7 @@ def _default(config: pytest.Config) -> str:
 
 
 def _why_no_gpu() -> str:
-    """Say why there is no device to test on; empty where there is one."""
+    """Return why there is no device to test on; empty if there is one."""
     if cudacore_sim.is_loaded():
         return "the simulated driver is loaded"
     try:
@@ -163,7 +163,7 @@ def _why_no_gpu() -> str:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say which driver it is."""
+    """Return the line of the header that names the driver."""
     choice = config.stash[CHOICE]
     if choice == "sim":
         return f"CUDA driver: simulated, {cudacore_sim.get_library()}"
@@ -171,7 +171,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs the other driver."""
+    """Skip tests that need the other driver."""
     choice = config.stash[CHOICE]
     for item in items:
         if choice == "sim" and _is_marked(item, "cuda_gpu"):
@@ -185,14 +185,14 @@ def _is_marked(item: pytest.Item, name: str) -> bool:
 
 
 def _old_markers(item: pytest.Item, *names: str) -> list[str]:
-    """Return the old names of markers, but for those that a project or another plugin has, too, for its own ends."""
+    """Return the old names of markers, without those that a project or another plugin defines, too."""
     registered = [re.split(r"[:(]", line)[0].strip() for line in item.config.getini("markers")]
     return [old for old in (name.removeprefix("cuda_") for name in names) if registered.count(old) == 1]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Warn of markers by their old names."""
+    """Warn about old names of markers."""
     for old in _old_markers(item, *(re.split(r"[:(]", marker)[0] for marker in MARKERS)):
         if item.get_closest_marker(old):
             item.warn(_renamed(f"@pytest.mark.{old}", f"@pytest.mark.cuda_{old}"))
@@ -270,7 +270,7 @@ def _live(config: pytest.Config) -> dict[str, int]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether the test itself failed, in its fixtures or in its call, also where that was expected."""
+    """Remember whether the test failed, in its fixtures or in its call, even if that was expected."""
     report = yield
     if report.when in {"setup", "call"}:
         item.stash[FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
@@ -282,7 +282,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _said_since(reported: int, explained: int) -> list[str]:
-    """Return what the driver had to say since a test began, and why the last call that failed did so, each once."""
+    """Return the reports since a test began, and the reason of the last failed call, without repetitions."""
     said = [
         *cudacore_sim.reports()[reported:],
         *cudacore_sim.explanations()[explained:],

@@ -38,16 +38,16 @@ struct UserObject;
 struct Stream {
   uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
   std::weak_ptr<Context> context;
-  std::weak_ptr<Context> green; /* the green context that it is in: the other one is the primary context then */
+  std::weak_ptr<Context> green; /* the green context that it is in; `context` is the primary one then */
   unsigned flags = 0;           /* CU_STREAM_NON_BLOCKING */
   int priority = 0;
   uint64_t id = 0;
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
   UnitPtr tail;           /* what was submitted last */
-  uint64_t submitted = 0; /* where the order of work is looked at: how much was */
+  uint64_t submitted = 0; /* number of units, for the check of order */
   bool legacy = false;
-  std::shared_ptr<StreamCapture> capture; /* null: work runs */
-  std::vector<CUgraphNode> told_nodes;    /* what the application was told of captures, and may look at: */
+  std::shared_ptr<StreamCapture> capture; /* null: it is not captured */
+  std::vector<CUgraphNode> told_nodes;    /* results of cuStreamGetCaptureInfo, which the application may read: */
   std::vector<CUgraphEdgeData> told_data; /* they keep their addresses from one capture to the next */
   Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
@@ -71,7 +71,7 @@ struct Pool {
   bool is_shared_with_host() const; /* pinned or managed: at the same address on both sides */
   CUmemPoolProps properties{};
   bool is_default = false, destroyed = false;
-  std::unique_ptr<Arena> file;          /* what it can be exported with has its memory in a file of its own */
+  std::unique_ptr<Arena> file;          /* if it can be exported, its memory is in a file of its own */
   std::shared_ptr<SharedFile> imported; /* that of another process */
   uint64_t imported_name = 0;
   unsigned imports = 1; /* each is to be destroyed */
@@ -80,12 +80,12 @@ struct Pool {
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
   std::map<int, bool> access;                                 /* device: may write; the pool's own device always may */
   bool reserve(uint64_t more);                                /* beyond what is used */
-  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* a place for memory */
+  bool take(uint64_t size, uint64_t &base, std::byte *&host); /* an address, and memory */
   void give_back(const Allocation &allocation);
   void trim(uint64_t keep);
 };
 
-/* The pools of a place where memory can be. */
+/* The pools of a location. */
 struct PoolPlace {
   std::shared_ptr<Pool> initial, current;
   void open(Device *device, const CUmemPoolProps &properties);
@@ -108,16 +108,16 @@ struct Context : std::enable_shared_from_this<Context> {
   std::shared_ptr<Heap> heap = make_heap();
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
   CUresult error = CUDA_SUCCESS;            /* sticky */
-  std::shared_ptr<Context> home;            /* of a green context: the primary one, which all but its streams is in */
+  std::shared_ptr<Context> home;            /* of a green context: its primary context */
   std::shared_ptr<const DeviceShare> share; /* of a green context */
   uint64_t green_handle = 0;
-  std::set<std::shared_ptr<Context>> greens; /* those that this is the home of */
+  std::set<std::shared_ptr<Context>> greens; /* its green contexts */
   StreamPtr legacy;
   std::unordered_map<uint64_t, StreamPtr> per_thread; /* by thread */
   std::set<StreamPtr> streams;                        /* those that were created */
-  UnitPtr gate;                                       /* what all work from now on waits for */
+  UnitPtr gate;                                       /* all later work waits for it */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
-  UnitPtr end, blocking_end;                          /* all such work, where the order of work is looked at */
+  UnitPtr end, blocking_end;                          /* all such work, for the check of order */
   unsigned attached = 0;                              /* by cuCtxAttach, beside the one that made it */
   std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
@@ -128,7 +128,7 @@ struct Context : std::enable_shared_from_this<Context> {
 
 using ContextPtr = std::shared_ptr<Context>;
 
-/* What graphs have of a device's memory, as cuDeviceGetGraphMemAttribute tells it. */
+/* The memory of a device that graphs use, for cuDeviceGetGraphMemAttribute. */
 struct GraphMemoryUse {
   uint64_t used = 0, used_high = 0, reserved = 0, reserved_high = 0;
 };
@@ -138,12 +138,12 @@ struct Device {
   int number = 0; /* among all, also those that CUDA_VISIBLE_DEVICES hides */
   uint64_t memory = 0, used = 0;
   ContextPtr primary;          /* while it is retained */
-  uint64_t primary_handle = 0; /* the same for good; 0: there was none yet */
+  uint64_t primary_handle = 0; /* the handle of all primary contexts; 0: there was none yet */
   bool primary_ending = false; /* the next one waits for it */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
   GraphMemoryUse graph_memory;
-  CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts meet it, too */
+  CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts have it, too */
   bool charge(uint64_t bytes);
   void discharge(uint64_t bytes) { used -= bytes; }
 };
@@ -162,24 +162,24 @@ struct LoadedModule {
   std::map<size_t, uint64_t> functions; /* handles, by the index in the image; those that were asked for */
 };
 
-/* Code in a context: its variables are placed. */
+/* Code in a context: its variables have addresses. */
 struct Placement {
   Instance instance;
   std::vector<AllocationPtr> variables; /* null: external, or of no size */
 };
 
-/* What cuKernelSetAttribute has set of a kernel on a device, or cuFuncSetAttribute of a function. */
-/* What cuFuncSetBlockShape and its kind say of the next launch of a function. */
+/* What cuFuncSetBlockShape and similar functions set for the next launch of a function. */
 struct OldLaunch {
   Dim3 block{0, 0, 0};
   uint32_t dynamic_shared = 0;
   std::vector<std::byte> arguments;
 };
 
+/* What cuKernelSetAttribute has set for a kernel on a device, or cuFuncSetAttribute for a function. */
 struct KernelSettings {
   std::shared_ptr<OldLaunch> old_launch;
   std::map<int, int> values;                       /* by CUfunction_attribute */
-  std::shared_ptr<const KernelSettings> of_kernel; /* of a function: what holds for all that it does not set itself */
+  std::shared_ptr<const KernelSettings> of_kernel; /* of a function: of its kernel */
   int get(CUfunction_attribute attribute, int otherwise) const;
 };
 
@@ -191,7 +191,7 @@ struct Kernel {
   std::shared_ptr<Image> image;
   size_t index = 0; /* in the image */
   std::shared_ptr<KernelSettings> settings_on(const Device &device);
-  std::shared_ptr<Function> function_in(const Context &context) const; /* null: it was not asked for yet */
+  std::shared_ptr<Function> function_in(const Context &context) const; /* null: it was not created yet */
   std::map<int, std::shared_ptr<KernelSettings>> settings;             /* by device */
   std::map<uint64_t, std::weak_ptr<Function>> functions;               /* by the context's identifier */
 };
@@ -232,7 +232,7 @@ struct State {
   std::condition_variable primary_ended;
   std::unordered_map<uint64_t, ContextPtr>
       ended_contexts; /* destroyed; they can be made current, and then fail calls */
-  /* Handles of what primary contexts took along. Executable graphs never release what they retain. */
+  /* Handles of objects that were destroyed with a primary context. Executable graphs never release what they retain. */
   std::unordered_map<uint64_t, std::shared_ptr<GraphExec>> lost;
   Handles<Stream> streams{Kind::stream};
   Handles<Event> events{Kind::event};
@@ -248,7 +248,7 @@ struct State {
   Handles<std::weak_ptr<Condition>> conditions{Kind::condition};
   Handles<UserObject> user_objects{Kind::user_object};
   Handles<Link> links{Kind::link};
-  Handles<Context> green_contexts{Kind::green_context}; /* which are among the contexts by another handle */
+  Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
   std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
   std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
@@ -286,16 +286,16 @@ constexpr int least_priority = 0, greatest_priority = -5; /* of streams and laun
 
 CUresult find_stream(CUstream handle, StreamPtr &out);
 CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, int priority);
-uint64_t this_thread(); /* a number of the calling thread's own */
+uint64_t this_thread(); /* a number that identifies the calling thread */
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
-std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* what a synchronisation with it waits for */
+std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* the units that a synchronisation waits for */
 CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
 CUresult synchronize(const ContextPtr &context);
-std::vector<UnitPtr> outstanding(Context &context);   /* all of its work */
-void wait_in_context(Context &context, Event &event); /* all that comes waits for the event */
-UnitPtr latest_record(Event &event);                  /* null: none, or it is done */
-UnitPtr awaited_record(Event &event);                 /* what a wait comes after: also one that is done, if it counts */
-UnitPtr record(Event &event, const ContextPtr &context); /* the unit that stands for a record, to be submitted */
+std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
+void wait_in_context(Context &context, Event &event);    /* all later work waits for the event */
+UnitPtr latest_record(Event &event);                     /* null: none, or it is done */
+UnitPtr awaited_record(Event &event);                    /* the unit that a wait depends on; it can be done already */
+UnitPtr record(Event &event, const ContextPtr &context); /* a unit that records the event, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 
@@ -304,10 +304,10 @@ bool set_condition(uint64_t handle, uint32_t value); /* of a conditional node. T
 /* ---- memory */
 
 CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
-/* Makes it show when a program reads what it has not written, where CUDACORE_SIM_FILL asks for that. */
+/* Fills new memory as CUDACORE_SIM_FILL says, so that reads of uninitialised memory become visible. */
 void fill_new_memory(std::byte *host, uint64_t size);
 std::byte *map_host_memory(uint64_t size); /* null: there is none */
-void hide_from_host(Allocation &mapping);  /* that host code may use at a device address */
+void hide_from_host(Allocation &mapping);  /* undoes a mapping for host code at a device address */
 void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);
 CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
@@ -317,7 +317,7 @@ void mark_freed(Allocation &memory);
 /* In the order of work. Frees the address, too, where no graph is left that allocates it. */
 void free_graph_memory(const AllocationPtr &memory, const char *by);
 void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
-void shrink_pools(const Device &device); /* at a synchronisation: down to their release thresholds */
+void shrink_pools(const Device &device);                     /* at a synchronisation, to their release thresholds */
 
 /* ---- tables */
 

@@ -7,27 +7,27 @@
 
 namespace sim {
 
-/* Whether options of the compiler can be read, and are known. */
+/* Whether the options of the compiler are valid. */
 bool are_options(unsigned count, const CUjit_option *options, void **values);
 
-/* Tells why code cannot be loaded where the options ask for it, and how long that text is. */
+/* Writes why code cannot be loaded, and the length of that text, to the buffers of the options. */
 void write_log(const std::string &log, unsigned count, const CUjit_option *options, void **values);
 
-/* Understands the code; gives the state's lock up meanwhile. */
+/* Parses and compiles the code; releases the state's lock meanwhile. */
 CUresult prepare(const std::shared_ptr<Image> &image);
 
-/* The variables of the code in a context, placed at the first use. */
+/* Gives the variables of the code addresses in a context, at the first use. */
 CUresult place(const ContextPtr &context, const std::shared_ptr<Image> &image, std::shared_ptr<Placement> &out);
 void unplace(Context &context, const Image *image);
 
-/* A variable by name; CUDA_ERROR_NOT_FOUND, for the name of a kernel CUDA_ERROR_INVALID_VALUE. */
+/* Finds a variable by name; else CUDA_ERROR_NOT_FOUND, or CUDA_ERROR_INVALID_VALUE for the name of a kernel. */
 CUresult find_variable(const ContextPtr &context, const std::shared_ptr<Image> &image, const char *name,
                        CUdeviceptr *address, size_t *bytes);
 
-/* Index of a kernel by name; CUDA_ERROR_NOT_FOUND. */
+/* Finds the index of a kernel by name; else CUDA_ERROR_NOT_FOUND. */
 CUresult find_kernel(const Image &image, const char *name, size_t &out);
 
-/* A kernel or function, as what it is in one context. */
+/* A kernel or function in one context. */
 struct Callable {
   std::shared_ptr<Image> image;
   size_t index = 0;
@@ -37,22 +37,22 @@ struct Callable {
   const KernelInfo &info() const { return image->kernels()[index]; }
 };
 
-/* For launches and occupancy, which take a CUkernel for a CUfunction; with `context` null in the current context. */
+/* Finds a function or, for launches and occupancy, a kernel. `context` null: a kernel is one of the current context. */
 CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out);
 
-/* For what takes no CUkernel. */
+/* Finds a function; a CUkernel is refused. */
 CUresult find_function(CUfunction handle, Callable &out);
 
-/* The function of a kernel in a context; made at the first use. */
+/* The function of a kernel in a context. It is created at the first use. */
 CUresult function_of(const std::shared_ptr<Kernel> &kernel, const ContextPtr &context, CUfunction *out);
 
-/* Bytes of dynamic shared memory that a launch may ask for. */
+/* The limits of a launch: bytes of dynamic shared memory, blocks of a cluster, threads of a block. */
 int max_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings);
 uint64_t max_cluster_blocks(const KernelSettings &settings);
 int max_threads_of(const KernelInfo &kernel, const Device &device);
 uint32_t register_count(const KernelInfo &kernel);
 
-/* Blocks of a kernel that fit a multiprocessor. */
+/* The number of blocks of a kernel that fit on a multiprocessor. */
 int active_blocks(const Callable &what, const Device &device, int threads, size_t dynamic_shared);
 
 } // namespace sim

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels use of libcudadevrt.a, whose own code is machine code: the barrier of a cooperative grid. */
+/* The barrier of a cooperative grid, in PTX: libcudadevrt.a has it in machine code. */
 #include "sim/driver/code/image.h"
 
 namespace sim {
 namespace {
 
-/* Blocks count themselves in the workspace of the launch, which begins as zeros, and go on at the next multiple. */
+/* Blocks increment a counter in the workspace, and wait until it is the next multiple of their number. */
 constexpr char barrier[] = R"(
 {
   .reg .pred %p<2>;

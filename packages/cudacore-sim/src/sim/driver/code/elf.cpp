@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a cubin says of its kernels and variables. */
+/* Reads kernels and variables from a cubin. */
 #include "sim/driver/base/host_memory.h"
 #include "sim/driver/code/image.h"
 
@@ -11,8 +11,8 @@
 namespace sim {
 namespace {
 
-/* Attributes in sections .nv.info and .nv.info.<kernel>: a form, a number, and a value whose form says how long it is.
- */
+/* Attributes in the sections .nv.info and .nv.info.<kernel>: a form, a number, and a value, whose size depends on
+   the form. */
 enum Form : uint8_t { form_none = 1, form_byte = 2, form_short = 3, form_sized = 4 };
 enum Attribute : uint8_t {
   attribute_max_threads = 0x05,
@@ -151,7 +151,7 @@ bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, s
   if (!file.get(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_machine != machine_cuda ||
       header.e_shentsize != sizeof(Elf64_Shdr) || !read_sections(file, header, sections))
     return false;
-  /* The newer form of the file has the capability in another byte of the flags. */
+  /* The newer file format has the capability in another byte of the flags. */
   capability = header.e_ident[EI_ABIVERSION] >= 8 ? static_cast<int>(header.e_flags >> 8 & 0xFF)
                                                   : static_cast<int>(header.e_flags & 0xFF);
   std::map<std::string, KernelInfo> found;
@@ -177,7 +177,7 @@ bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, s
   auto name_of_symbol = [&](size_t index) {
     return index < symbols.size() ? file.text(names->header.sh_offset + symbols[index].st_name) : std::string();
   };
-  /* From 9.0 on, the system's part of shared memory is in the sections of kernels that have some of their own. */
+  /* From 9.0 on, kernels with shared memory of their own include the reserved part in their sections. */
   auto is_reserved = [](const Section &section) { return starts_with(section.name, ".nv.shared.reserved."); };
   const uint64_t reserved = std::any_of(sections.begin(), sections.end(), is_reserved) ? 1024 : 0;
   for (const Section &section : sections) {
@@ -213,7 +213,7 @@ bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, s
                            {},
                            {}});
   }
-  /* Device functions have sections of their own, too: a kernel has information about its parameters. */
+  /* Device functions have sections, too, but only a kernel has information about parameters. */
   for (const std::string &name : order)
     for (const Section &section : sections)
       if (section.name == ".nv.constant0." + name)

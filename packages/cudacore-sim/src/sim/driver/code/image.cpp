@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds out what a piece of code is, and has it compiled. */
+/* Determines what code is, and compiles it. */
 #include "sim/driver/code/image.h"
 
 #include "sim/control/config.h"
@@ -32,7 +32,7 @@ struct FatHeader {
   uint64_t bytes;
 };
 
-/* The beginning of an entry's header; as long as header_bytes says. */
+/* The beginning of the header of an entry, which is header_bytes long. */
 struct FatEntry {
   uint16_t kind, unused;
   uint32_t header_bytes;
@@ -55,7 +55,7 @@ template <class T> bool read_at(const std::vector<char> &bytes, size_t offset, T
 
 int device_capability() { return config().compute_major * 10 + config().compute_minor; }
 
-/* The newest PTX that a driver takes: 9.0 is 90. */
+/* The newest PTX version that a driver accepts: 90 is 9.0. */
 int newest_ptx(int driver_version) {
   int major = driver_version / 1000, minor = driver_version % 1000 / 10;
   if (major >= 13)
@@ -67,7 +67,7 @@ int newest_ptx(int driver_version) {
   return 70 + minor;
 }
 
-/* The number after a directive such as ".version 9.0" or ".target sm_90a", read up to the first kernel at most. */
+/* Finds the number after a directive such as ".version 9.0" or ".target sm_90a", before the first kernel. */
 bool find_directive(std::string_view text, std::string_view directive, std::string_view &out) {
   for (size_t at = 0; at < text.size();) {
     if (text.compare(at, 2, "//") == 0) {
@@ -90,7 +90,7 @@ bool find_directive(std::string_view text, std::string_view directive, std::stri
   return false;
 }
 
-/* Length of a text, without touching what is not mapped. */
+/* The length of a text. Memory that is not mapped is not accessed. */
 bool text_length(const char *text, size_t &out) {
   for (size_t length = 0; length < largest;) {
     uint64_t here = reinterpret_cast<uint64_t>(text + length), to_page_end = page - here % page;
@@ -123,7 +123,7 @@ bool starts_as_ptx(std::string_view text) {
   return false;
 }
 
-/* What an image is, by its first four bytes; of a shorter text no more than that is read. 0: none of these. */
+/* The magic number of an image: its first four bytes, or fewer of a shorter text. 0: unknown. */
 static uint32_t magic_of(const void *code) {
   const auto *bytes = static_cast<const unsigned char *>(code);
   uint64_t address = reinterpret_cast<uint64_t>(code);
@@ -165,7 +165,7 @@ std::shared_ptr<Image> Image::copy(const void *code) {
     return nullptr;
   }
   if (size > largest || !is_usable(address, std::max<size_t>(size, 1), false))
-    size = 0; /* broken: understand() will say so */
+    size = 0; /* damaged: understand() reports that */
   return take(std::vector<char>(data, data + size));
 }
 
@@ -209,15 +209,15 @@ CUresult Image::understand() {
 }
 
 /*
- * The newest PTX that may run: what the driver compiles or, where the PTX stands for a cubin, what any compiler of the
- * driver's major version wrote, because a driver runs the cubins of all of them (minor version compatibility).
+ * The newest PTX that can run. For PTX, the driver's own version; for a cubin, any version of the driver's major
+ * version, because drivers run such cubins (minor version compatibility).
  */
 static int newest_ptx_of(PtxOrigin origin) {
   int newest = newest_ptx(config().driver_version);
   return origin == PtxOrigin::cubin ? newest / 10 * 10 + 9 : newest;
 }
 
-/* Whether the device and the driver take a text, and for which capability it is. */
+/* Checks that the device and the driver accept a text, and finds the capability that it is for. */
 static CUresult check_target(std::string_view text, PtxOrigin origin, int &capability, std::string &messages) {
   std::string_view version, target;
   int major = 0, minor = 0;
@@ -294,7 +294,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
         "a cubin for sm_" + std::to_string(binary) + " does not run on sm_" + std::to_string(device_capability());
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
-  /* Compilers of CUDA 12 write the newer form, too, but only for the devices that came with it. */
+  /* Compilers of CUDA 12 write the newer format, too, but only for the devices that came with it. */
   bool is_new_form = static_cast<unsigned char>(data[EI_ABIVERSION]) >= 8 && binary < 100;
   if (!config().any_ptx && config().driver_version < 13000 && is_new_form) {
     messages = "a cubin of a compiler of CUDA 13 or later, in a form that drivers of CUDA 12 cannot read";
@@ -305,11 +305,11 @@ CUresult Image::read_cubin(const char *data, size_t size) {
   std::vector<KernelInfo> of_machine_code = std::move(kernel_infos);
   kernel_infos = of_machine_code;
   if (run_carried(data, size) != CUDA_SUCCESS)
-    return CUDA_SUCCESS; /* as a GPU would load it; a launch says why it cannot run */
+    return CUDA_SUCCESS; /* a GPU would load it; launches report why it cannot run here */
   ptx = binary = target;
   for (KernelInfo &kernel : kernel_infos)
     for (const KernelInfo &known : of_machine_code)
-      if (known.name == kernel.name) { /* what the assembler has made of it, and no estimate */
+      if (known.name == kernel.name) { /* the real values of the assembler instead of estimates */
         kernel.registers = known.registers;
         kernel.local_bytes = known.local_bytes;
       }
@@ -335,7 +335,7 @@ void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxTe
     lacking += (lacking.empty() ? "'" : ", '") + name + "'";
 }
 
-/* Makes the PTX of a cubin what runs, if there is PTX for all of it. */
+/* Uses the PTX of a cubin, if all of its inputs have PTX. */
 CUresult Image::run_carried(const char *data, size_t size) {
   std::vector<PtxText> found;
   std::string lacking;
@@ -355,7 +355,7 @@ CUresult Image::run_carried(const char *data, size_t size) {
   return result;
 }
 
-/* Takes PTX before a cubin, since it can run, and of several the one for the newest device that is not too new. */
+/* Prefers PTX to a cubin, because it can run; of several texts, the one for the newest device that is not too new. */
 CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
                            bool *beside_cubin) {
   FatHeader header{};
@@ -421,7 +421,7 @@ bool read_file(const char *name, std::vector<char> &out) {
   char part[65536];
   for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
     out.insert(out.end(), part, part + got);
-  bool complete = std::ferror(file) == 0; /* a folder can be opened, and not read */
+  bool complete = std::ferror(file) == 0; /* a folder can be opened, but not read */
   std::fclose(file);
   return complete;
 }

@@ -112,7 +112,7 @@ CUresult parameter_info(const KernelInfo &kernel, size_t index, size_t *offset, 
   return CUDA_SUCCESS;
 }
 
-/* A kernel without a context, for what does not depend on one. */
+/* Finds a kernel, for functions that need no context. */
 CUresult find_kernel(CUkernel handle, std::shared_ptr<Kernel> &out) {
   return find_object(state().kernels, Kind::kernel, handle, out);
 }
@@ -139,7 +139,7 @@ int max_threads_of(const KernelInfo &kernel, const Device &device) {
   return threads != 0 ? static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(most), threads)) : most;
 }
 
-/* PTX has no limit on registers; a compiler for the device would keep to the device's. */
+/* PTX has no limit on registers, so the estimate is limited as a compiler would do. */
 uint32_t register_count(const KernelInfo &kernel) { return std::clamp(kernel.registers, 4u, 255u); }
 
 int max_dynamic_shared(const KernelInfo &kernel, const KernelSettings &settings) {
@@ -269,7 +269,7 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramO
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_kernel(kernel, found))
     return result;
-  ContextPtr context; /* the driver loads the kernel for this */
+  ContextPtr context; /* the driver loads the kernel, which needs a context */
   if (CUresult result = need_context(context))
     return result;
   return parameter_info(info_of(*found), paramIndex, paramOffset, paramSize);

@@ -28,7 +28,7 @@ std::string text_of(const Dim3 &at) {
   return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + ")";
 }
 
-/* How the reason begins why a kernel cannot be launched. */
+/* The beginning of an explanation why a kernel cannot be launched. */
 std::string of(const KernelInfo &kernel) { return "kernel '" + kernel.name + "' cannot be launched so: "; }
 
 CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings, const Device &device,
@@ -113,7 +113,7 @@ std::string describe_fault(const Fault &fault) {
   case FaultKind::trap:
     text += "trap";
     break;
-  case FaultKind::assertion: /* the detail says it */
+  case FaultKind::assertion: /* in the detail */
     break;
   case FaultKind::hang:
     text += "no progress";
@@ -144,7 +144,7 @@ std::string describe_fault(const Fault &fault) {
   return text;
 }
 
-/* On a worker, without the lock. */
+/* Runs a kernel, on a worker, without the lock. */
 void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &placement, Launch &launch) {
   State &s = state();
   {
@@ -185,7 +185,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   context->fail(code_of(fault.kind));
 }
 
-/* Events that a launch records have no time, and are of this process. */
+/* Adds an event for a launch to record. It must have no timing, and not be shared with other processes. */
 CUresult add_event(CUevent handle, int flags, unsigned char port, Request &request) {
   std::shared_ptr<Event> event;
   if (CUresult result = find_object(state().events, Kind::event, handle, event))
@@ -319,7 +319,7 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
                                     CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, request))
       return result;
     break;
-  default: /* says how to run it, not what it does */
+  default: /* hints that do not change results */
     if (attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX)
       return CUDA_ERROR_INVALID_VALUE;
   }

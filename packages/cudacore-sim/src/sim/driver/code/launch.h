@@ -8,28 +8,28 @@
 
 namespace sim {
 
-/* How a kernel is to run. */
+/* The parameters of a launch. */
 struct LaunchRequest {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
   uint32_t multiprocessors = 0; /* that it may run on; 0: all of the device */
   std::optional<int> priority;  /* in place of the stream's */
-  /* To be recorded when the kernel is done; in a capture, when it comes to a port. */
+  /* Events to record when the kernel is done. In a capture, they stand for a port of the node. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
   std::vector<CUlaunchAttribute> attributes; /* as they were given */
 };
 
-/* The arguments as the kernel finds them: from pointers to each, or from a block that the caller made. */
+/* Copies the arguments to a block: from pointers to each, or from a block of the caller. */
 CUresult read_arguments(const KernelInfo &kernel, void **parameters, void **extra, std::vector<std::byte> &out);
 
-/* Whether the kernel can run so; fills in the cluster that it has to have. */
+/* Checks the sizes of a launch, and fills in the cluster that the kernel requires. */
 CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &request);
 
-/* Whether there is code that can run here. */
+/* Checks that there is code that the simulator can run. */
 CUresult check_code(const Callable &what);
 
-/* Takes what an attribute of a launch says; of events only in a launch. */
+/* Applies an attribute to a request. Attributes with events are for launches alone. */
 CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &request);
 
 /* The work of a launch that was checked. */

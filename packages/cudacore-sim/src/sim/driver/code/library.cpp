@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries, which need no context and are understood when a kernel is first asked for, and their kernels. */
+/* Libraries and their kernels. They need no context, and are compiled when a kernel is first used. */
 #include "sim/driver/code/code.h"
 
 namespace sim {
@@ -95,7 +95,7 @@ CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *j
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> image = Image::copy(code);
   if (image != nullptr && !image->is_code()) {
-    image->prepare(); /* which is when the log is written, but not when the error is returned */
+    image->prepare(); /* this writes the log, but does not return the error */
     write_log(image->log(), numJitOptions, jitOptions, jitOptionsValues);
   }
   return add(library, std::move(image));

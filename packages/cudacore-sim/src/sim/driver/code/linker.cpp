@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's linker: it makes a cubin without machine code, which carries the PTX. */
+/* The linker of the driver. It creates a cubin without machine code, which carries the PTX. */
 #include "sim/driver/code/code.h"
 
 #include "sim/control/report.h"
@@ -9,11 +9,11 @@
 
 namespace sim {
 
-/* Where the options ask for what the linker has to say. */
+/* The buffers of the options for messages of the linker. */
 struct JitLog {
   char *text = nullptr;
   size_t room = 0;
-  void **length = nullptr; /* in the application's options, which stay as long as the linker does */
+  void **length = nullptr; /* in the options of the application, which must live as long as the linker */
   std::string said;
 
   JitLog(unsigned count, const CUjit_option *options, void **values, CUjit_option buffer, CUjit_option size) {
@@ -37,7 +37,7 @@ struct JitLog {
   }
 };
 
-/* What is linked, of which kernels and variables are only known in the end. */
+/* A linker. Its kernels and variables are known when it is complete. */
 struct Link {
   Link(unsigned count, const CUjit_option *options, void **values)
       : errors(count, options, values, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),
@@ -47,8 +47,8 @@ struct Link {
   JitLog errors, told;
   std::vector<PtxText> texts;
   std::vector<char> cubin;
-  CUresult broken = CUDA_SUCCESS; /* how names went wrong, which is for good */
-  bool is_complete = false;       /* whether that was tried: nothing is added any more */
+  CUresult broken = CUDA_SUCCESS; /* an error in names, which is permanent */
+  bool is_complete = false;       /* completion was tried: inputs are refused from then on */
 };
 
 namespace {
@@ -65,7 +65,7 @@ CUresult failed(Link &link, CUresult result, std::string log) {
   return refuse(result, "code that cannot be linked: " + log);
 }
 
-/* The PTX that an input is made of. */
+/* Reads the PTX of an input. */
 CUresult read_input(CUjitInputType type, const std::string &name, std::vector<char> bytes, std::vector<PtxText> &out,
                     std::string &reason) {
   switch (static_cast<int>(type)) {

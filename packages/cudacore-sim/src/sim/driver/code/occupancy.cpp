@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many blocks fit a multiprocessor: by the rules of the CUDA C++ Programming Guide. */
+/* Computes how many blocks fit on a multiprocessor, by the rules of the CUDA C++ Programming Guide. */
 #include "sim/driver/code/code.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ CUresult potential_block(int *grid, int *block, CUfunction handle, CUoccupancyB2
   return CUDA_SUCCESS;
 }
 
-/* Blocks a cluster, as the launch's attributes or the kernel say; 0: they contradict each other, or do not say. */
+/* The blocks of a cluster, from the attributes of the launch or the kernel; 0: contradictory, or not given. */
 uint64_t cluster_blocks(const CUlaunchConfig &config, const KernelInfo &kernel) {
   const Dim3 &required = kernel.required_cluster;
   for (unsigned i = 0; config.attrs != nullptr && i < config.numAttrs; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions from before CUDA 4 that tools still resolve, and some call: launches in steps, counted contexts, and the
- * profiler's configuration.
+ * Functions from before CUDA 4 that tools still look up, and some call: launches in steps, contexts with reference
+ * counts, and configuration of the profiler.
  */
 #include "sim/driver/code/code.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code in a context: its variables are given addresses and filled. */
+/* Gives the variables of code addresses in a context, and fills them. */
 #include "sim/driver/code/code.h"
 
 #include "sim/control/report.h"
@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-/* Where a name is: a variable of the same code, or a function. */
+/* The address of a name: a variable of the same code, or a function. */
 uint64_t address_of(const Instance &instance, const Image &image, const std::string &name) {
   const std::vector<Variable> &variables = image.variables();
   for (size_t i = 0; i < variables.size(); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Zstandard, which newer compilers pack fat binaries with. The system's library is loaded when it is first needed:
- * nearly every system has one, and a copy of it in the wheel would be larger than the simulator.
+ * Decompresses Zstandard, which newer compilers use in fat binaries. The system's library is loaded at the first use:
+ * nearly every system has it, and a copy in the wheel would be larger than the simulator.
  */
 #include "sim/driver/code/image.h"
 

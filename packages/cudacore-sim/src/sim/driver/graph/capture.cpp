@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-/* Whether a node that a capture knows was not destroyed meanwhile. */
+/* Whether a node of a capture still exists. */
 bool is_there(const Capture &capture, const GraphNode &node) {
   auto found = capture.graph->nodes.find(node.id);
   return found != capture.graph->nodes.end() && found->second.get() == &node;
@@ -20,7 +20,7 @@ void add_edge(std::vector<CaptureEdge> &edges, const CaptureEdge &edge) {
   if (found == edges.end())
     edges.push_back(edge);
   else if (is_default(edge.data))
-    found->data = edge.data; /* to wait for all of it is the stronger one */
+    found->data = edge.data; /* an edge without annotations is the stronger one */
 }
 
 void join(const StreamPtr &stream, const CapturePtr &capture, std::vector<CaptureEdge> edges) {
@@ -30,7 +30,7 @@ void join(const StreamPtr &stream, const CapturePtr &capture, std::vector<Captur
   capture->streams.push_back(stream);
 }
 
-/* All streams are as they were before. */
+/* Ends a capture: its streams run work again. */
 void leave(Capture &capture) {
   for (const std::weak_ptr<Stream> &weak : capture.streams)
     if (StreamPtr stream = weak.lock(); stream != nullptr && stream->capture != nullptr)
@@ -42,7 +42,7 @@ void leave(Capture &capture) {
   capture.graph->captures--;
 }
 
-/* Whether a stream that takes part has work that the origin does not wait for. */
+/* Whether the origin waits for all work of the other streams. */
 bool is_joined(const Capture &capture, const Stream &origin) {
   std::vector<const GraphNode *> queue;
   std::unordered_set<const GraphNode *> seen;
@@ -95,7 +95,7 @@ CUresult begin(CUstream handle, CUstreamCaptureMode mode, const GraphPtr &graph,
   return CUDA_SUCCESS;
 }
 
-/* Edges that the application names. */
+/* Reads edges that the application gives. */
 CUresult read_edges(const Graph &graph, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count,
                     std::vector<CaptureEdge> &out) {
   if (nodes == nullptr && count != 0)
@@ -138,7 +138,7 @@ CUresult end(CUstream handle, CUgraph *out) {
   leave(*capture);
   *out = result == CUDA_SUCCESS ? handle_of_graph(*capture->graph) : nullptr;
   if (result != CUDA_SUCCESS) {
-    destroy_graph(capture->graph); /* whosever it is */
+    destroy_graph(capture->graph); /* even a graph of the application */
     capture->graph->lost = capture->graph->owner != nullptr;
   }
   return result;
@@ -296,7 +296,7 @@ void abandon_capture(const StreamPtr &stream) {
     stream->capture = nullptr;
     return;
   }
-  leave(*capture); /* nobody could end it */
+  leave(*capture); /* nothing could end it any more */
   if (capture->owns_graph)
     destroy_graph(capture->graph);
 }

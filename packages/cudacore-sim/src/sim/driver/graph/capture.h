@@ -8,22 +8,22 @@
 
 namespace sim {
 
-/* What the next node that is captured depends on. */
+/* A dependency of the next node that is captured. */
 struct CaptureEdge {
   NodePtr node;
   CUgraphEdgeData data;
 };
 
-/* One capture, from its beginning to its end, whatever streams take part. */
+/* A capture, with all streams that take part. */
 struct Capture {
   uint64_t id = 0;
   GraphPtr graph;
-  bool owns_graph = true; /* that it began with none */
+  bool owns_graph = true; /* the capture has created the graph */
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   uint64_t thread = 0; /* that began it */
   std::weak_ptr<Stream> origin;
-  std::vector<std::weak_ptr<Stream>> streams; /* that take part, the origin too */
-  std::vector<CaptureEdge> lost;              /* what streams had to be joined that are gone */
+  std::vector<std::weak_ptr<Stream>> streams; /* the streams that take part, with the origin */
+  std::vector<CaptureEdge> lost;              /* last nodes of destroyed streams, which have to be joined, too */
   bool is_valid = true, has_ended = false;
 };
 
@@ -35,7 +35,7 @@ struct StreamCapture {
   std::vector<CaptureEdge> edges;
 };
 
-/* An event that was recorded in a capture, and stands for nodes. */
+/* An event that was recorded in a capture, where it stands for nodes. */
 struct EventCapture {
   CapturePtr capture;
   std::vector<CaptureEdge> edges;
@@ -43,7 +43,7 @@ struct EventCapture {
 
 void invalidate(Capture &capture);
 
-/* ---- what becomes of work */
+/* ---- capturing work */
 
 NodePtr capture_node(const StreamPtr &stream, CUgraphNodeType type, ParamsPtr params, bool programmatic = false);
 void capture_record(const StreamPtr &stream, Event &event);

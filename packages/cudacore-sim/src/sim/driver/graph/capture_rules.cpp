@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be called while streams capture. */
+/* Which calls are allowed while streams are captured. */
 #include "sim/driver/graph/capture.h"
 
 namespace sim {
@@ -7,7 +7,7 @@ namespace {
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* Whether a capture keeps this thread from unsafe calls. */
+/* Whether a capture forbids unsafe calls on this thread. */
 bool prohibits(const Capture &capture) {
   bool is_own = capture.thread == this_thread();
   if (is_own)

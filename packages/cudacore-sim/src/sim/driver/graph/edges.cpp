@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes and edges of graphs: what there is, and changes to it. */
+/* Queries and changes of nodes and edges. */
 #include "sim/driver/graph/graph.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr CUgraphEdgeData ordinary{};
 
-/* Whether an edge between nodes of these types can be annotated so. */
+/* Whether an edge between nodes of these types can have these annotations. */
 bool is_edge(const CUgraphEdgeData &data, CUgraphNodeType from, CUgraphNodeType to) {
   return may_leave(data, from) && (is_default(data) || to == CU_GRAPH_NODE_TYPE_KERNEL);
 }
@@ -27,8 +27,8 @@ void erase_edge(std::vector<Edge> &edges, const GraphNode *node) {
   edges.erase(std::find_if(edges.begin(), edges.end(), [&](const Edge &edge) { return edge.node == node; }));
 }
 
-/* The way in which all lists are asked for: with NULL their size; what does not fit is left out, and what is too much
-   is cleared. An array of no items is refused. */
+/* Gives a list: without an array its size. An array that is too short is filled, a longer one is cleared at the
+   end. An array of no items is refused. */
 template <class Item> CUresult give(const std::vector<Item> &items, Item *out, size_t *count) {
   if (out != nullptr && *count == 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -136,7 +136,7 @@ CUresult add(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, con
     return result;
   if (CUresult result = read_pairs(graph, from, to, data, count, pairs))
     return result;
-  /* Those before one that is refused stay. */
+  /* Edges before a refused one are added. */
   for (const Pair &pair : pairs) {
     if (find_edge(*pair.from, *pair.to) != nullptr || !is_edge(pair.data, pair.from->type, pair.to->type))
       return CUDA_ERROR_INVALID_VALUE;
@@ -153,10 +153,10 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
   if (CUresult result = find_graph(handle, graph))
     return result;
   if (graph->has_memory_nodes)
-    return CUDA_ERROR_NOT_SUPPORTED; /* whatever the edges are, and if there are none */
+    return CUDA_ERROR_NOT_SUPPORTED; /* even if there are no edges */
   if (CUresult result = read_pairs(graph, from, to, data, count, pairs))
     return result;
-  /* Those before one that is not there are gone. Without annotations an edge is meant whatever it has. */
+  /* Edges before a missing one are removed. Without annotations, any edge between the nodes is meant. */
   for (const Pair &pair : pairs) {
     const Edge *edge = find_edge(*pair.from, *pair.to);
     if (edge == nullptr || (data != nullptr && std::memcmp(&edge->data, &pair.data, sizeof pair.data) != 0))
@@ -179,7 +179,7 @@ CUresult nodes(CUgraph handle, CUgraphNode *out, size_t *count) {
   return give(found, out, count);
 }
 
-/* The newest one is told first. */
+/* The newest root is the first. */
 CUresult roots(CUgraph handle, CUgraphNode *out, size_t *count) {
   GraphPtr graph;
   if (CUresult result = find_graph(handle, graph))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executable graphs: how they are made, and changed node by node. */
+/* Executable graphs: instantiation, and changes of their nodes. */
 #include "sim/driver/graph/exec.h"
 
 #include "sim/control/report.h"
@@ -15,7 +15,7 @@ constexpr uint64_t known_flags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
 
 using Result = CUgraphInstantiateResult;
 
-/* What keeps a graph from being instantiated. */
+/* The reason why a graph cannot be instantiated. */
 struct Refusal {
   CUresult code = CUDA_SUCCESS;
   Result result = CUDA_GRAPH_INSTANTIATE_SUCCESS;
@@ -63,7 +63,7 @@ bool has_copies(const Graph &graph) {
   return std::any_of(graph.copies.begin(), graph.copies.end(), [](const auto &copy) { return !copy.expired(); });
 }
 
-/* What only one executable graph at a time can have, and no copy that was made before. */
+/* Whether only one executable graph can exist, and no copy that was made before. */
 bool is_single(const Graph &graph) { return has_memory(graph) || has_conditions(graph); }
 
 void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::pair<size_t, size_t>> &path) {
@@ -204,7 +204,7 @@ std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph) {
 CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node) {
   if (CUresult result = find_exec(exec_handle, exec))
     return result;
-  NodePtr source; /* it must be there still */
+  NodePtr source; /* it must still exist */
   if (CUresult result = find_node(node_handle, source))
     return result;
   node = find_writable(*exec, node_handle);

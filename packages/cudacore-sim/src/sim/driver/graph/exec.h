@@ -8,19 +8,19 @@ namespace sim {
 
 struct ExecGraph;
 
-/* A launch that is under way. The nodes that a condition chooses are submitted while it runs. */
+/* A launch that is running. Nodes in the bodies of conditional nodes are submitted while it runs. */
 struct GraphLaunch {
   ContextPtr context;   /* of the stream */
   int priority = 0;     /* likewise */
-  bool by_node = false; /* nodes have priorities of their own */
+  bool by_node = false; /* each node has its own priority */
   std::shared_ptr<const References> references;
-  TracedPtr traced;   /* its beginning; null: no trace is made */
-  OrderedPtr ordered; /* likewise; null: nobody looks at the order */
+  TracedPtr traced;   /* the unit at its beginning; null: no trace is made */
+  OrderedPtr ordered; /* likewise; null: the order is not checked */
 };
 
-/* A node as it runs. */
+/* A node of an executable graph. */
 struct ExecNode {
-  uint64_t source = 0; /* the node that it was made of */
+  uint64_t source = 0; /* the handle of the node of the graph */
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   ParamsPtr params;
   bool enabled = true;
@@ -29,17 +29,17 @@ struct ExecNode {
   std::vector<std::shared_ptr<ExecGraph>> parts; /* the child graph, or the bodies */
 };
 
-/* Shared with launches that have parts of it still to run: it is copied before it is changed. */
+/* Shared with launches that are running, so it is copied before it is changed. */
 struct ExecGraph {
   std::vector<ExecNode> nodes; /* in the order of their creation */
-  std::vector<size_t> order;   /* of their places: dependencies first */
+  std::vector<size_t> order;   /* indices of nodes, dependencies first */
 };
 
 struct GraphExec {
   uint64_t handle = 0;
   unsigned id = 0;
   uint64_t flags = 0;
-  uint64_t graph = 0; /* that it was made of */
+  uint64_t graph = 0; /* the graph that it was instantiated from */
   std::weak_ptr<Context> context;
   std::shared_ptr<ExecGraph> top;
   struct Place {

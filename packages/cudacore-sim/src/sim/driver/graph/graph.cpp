@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs as such: how they come, are copied and go. */
+/* Graphs: creation, copies, destruction. */
 #include "sim/driver/graph/capture.h"
 
 #include "sim/control/report.h"
@@ -65,7 +65,7 @@ void destroy_graph(const GraphPtr &graph) {
   for (const std::shared_ptr<Capture> &capture : state().captures)
     if (capture->graph == graph)
       invalidate(*capture);
-  graph->references.clear(); /* events that were recorded in its capture have the graph still */
+  graph->references.clear(); /* events that were recorded in its capture still refer to the graph */
   state().graphs.remove(graph->handle);
 }
 

@@ -9,22 +9,22 @@ namespace sim {
 
 using NodePtr = std::shared_ptr<GraphNode>;
 
-/* The variable of a conditional handle, of which there is one: so is the executable graph that has it. */
+/* The variable of a conditional handle. There is one, so only one executable graph can use it at a time. */
 struct Condition {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   uint32_t value = 0, initial = 0;
   bool has_initial = false; /* applied when the graph is launched */
   bool used = false;        /* by a node */
-  ~Condition();             /* its handle goes with the last graph that has it; with the lock held */
+  ~Condition();             /* the handle goes with the last graph that uses it; called with the lock */
 };
 
-/* An address that an allocation node has for good; memory is there from launches to frees. */
+/* The memory of an allocation node. The address is fixed; the memory exists from launches to frees. */
 struct GraphMemory {
   AllocationPtr allocation;
   uint64_t home = 0;           /* the graph with the allocation node */
   uint64_t freed_in_graph = 0; /* the graph with a free node; 0: none */
-  ~GraphMemory();              /* gives the address back; with the lock held */
+  ~GraphMemory();              /* gives the address back; called with the lock */
 };
 
 /* ---- graphs */
@@ -47,11 +47,11 @@ struct Graph : std::enable_shared_from_this<Graph> {
   uint64_t handle = 0;
   unsigned id = 0;                   /* among all graphs, executable ones too */
   GraphNode *owner = nullptr;        /* the child or conditional node that it is in; null: it is a root */
-  bool moved = false;                /* a child that was the application's */
-  bool lost = false;                 /* a capture into it failed, which ends it although it is in a node */
+  bool moved = false;                /* a child graph that the application has moved into its node */
+  bool lost = false;                 /* a failed capture destroyed it, although it is in a node */
   std::map<unsigned, NodePtr> nodes; /* by id, the order of their creation */
   unsigned next_id = 0;
-  std::map<uint64_t, uint64_t> origin; /* of a clone: the original node's handle, the node's own */
+  std::map<uint64_t, uint64_t> origin; /* of a clone: handles of the original's nodes, and of its own */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* that were made for it */
   unsigned captures = 0;                              /* that go into it now */
@@ -70,13 +70,13 @@ GraphPtr new_graph(GraphNode *owner);
 void destroy_graph(const GraphPtr &graph); /* and all that is in it */
 void destroy_graph_node(const NodePtr &node);
 
-/* The edges that a new node will have; CUDA_ERROR_INVALID_VALUE where it cannot have them. */
+/* Reads the edges of a new node; CUDA_ERROR_INVALID_VALUE: it cannot have them. */
 CUresult read_dependencies(const Graph &graph, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count,
                            CUgraphNodeType type, std::vector<Edge> &out);
 NodePtr add_node(Graph &graph, CUgraphNodeType type, ParamsPtr params, const std::vector<Edge> &before);
 void set_params(GraphNode &node, ParamsPtr params);
 
-/* Whether a graph has nodes of which there can be one at a time: those of memory and conditions. */
+/* Whether a graph has nodes that forbid a second executable graph: memory, and conditions. */
 bool has_memory(const Graph &graph);
 bool has_conditions(const Graph &graph);
 CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
@@ -85,7 +85,7 @@ CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
 CUresult check_readable(const GraphNode &node);
 CUresult check_kernels(const Graph &graph); /* reports them, child graphs and bodies included */
 
-/* In an order that edges allow; false: there is none. */
+/* Sorts the nodes so that dependencies come first; false: there is a cycle. */
 bool sort_nodes(const Graph &graph, std::vector<const GraphNode *> &out);
 
 bool is_default(const CUgraphEdgeData &data);

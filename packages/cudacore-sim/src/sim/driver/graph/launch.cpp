@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches of graphs: each node becomes a unit of work that depends on those of its dependencies. */
+/* Launches graphs: each node becomes a unit of work that depends on those of its dependencies. */
 #include "sim/driver/graph/exec.h"
 
 #include "sim/driver/graph/capture.h"
@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-/* Memory in the order of calls: what is left of the last launch, and what this one will leave. */
+/* Checks the memory of a graph, in the order of calls: left from the last launch, and freed by this one. */
 CUresult account(const GraphExec &exec) {
   bool frees_itself = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   for (const std::shared_ptr<GraphMemory> &memory : exec.allocations)
@@ -110,23 +110,32 @@ CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
   enqueue(stream, head, {exec->last});
   std::vector<UnitPtr> leaves;
   CUresult result = submit_graph(launch, exec->top, head, leaves);
-  /* Keeps what the launch uses until it is done, whatever becomes of the executable graph. */
+  /* Keeps what the launch uses until it is done, even if the executable graph is destroyed. */
   UnitPtr tail = new_unit("end of a graph", context, nullptr, [exec, launch] {});
   enqueue(stream, tail, leaves);
   exec->last = tail;
   return result;
 }
 
+namespace {
+
+/* The graph and the stream of a launch or upload. */
+CUresult find_launched(CUgraphExec exec_handle, CUstream stream_handle, ExecPtr &exec, StreamPtr &stream) {
+  if (CUresult result = find_stream(stream_handle, stream))
+    return result;
+  if (CUresult result = find_exec(exec_handle, exec))
+    return result;
+  return check_uncaptured_work(stream);
+}
+
+} // namespace
+
 namespace api {
 
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
   ExecPtr exec;
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
-  if (CUresult result = check_uncaptured_work(stream))
+  if (CUresult result = find_launched(hGraphExec, hStream, exec, stream))
     return result;
   if (CUresult result = reserve_memory(exec->allocations))
     return result;
@@ -137,11 +146,7 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
   ExecPtr exec;
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
-  if (CUresult result = check_uncaptured_work(stream))
+  if (CUresult result = find_launched(hGraphExec, hStream, exec, stream))
     return result;
   return launch_graph(exec, stream);
 }

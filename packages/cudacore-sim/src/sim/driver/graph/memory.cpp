@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that graphs allocate: an address from the node on, memory from launches to frees. */
+/* Memory of graphs: addresses are fixed when the node is added; memory exists from launches to frees. */
 #include "sim/driver/graph/graph.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *
   switch (static_cast<int>(attribute)) {
   case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
   case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT:
-    out = &use.reserved; /* what was freed counts as used until it is trimmed */
+    out = &use.reserved; /* freed memory counts as used until it is trimmed */
     return CUDA_SUCCESS;
   case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH:
     out = &use.used_high;
@@ -34,7 +34,7 @@ CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *
 } // namespace
 
 GraphMemory::~GraphMemory() {
-  /* What a launch has allocated stays until it is freed. */
+  /* Memory that a launch has allocated stays until it is freed. */
   if (allocation->freed && state().memory.find(allocation->base) == allocation)
     release_memory(allocation, "the destruction of its graph");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An executable graph takes over the parameters of another graph of the same shape. */
+/* Updates an executable graph with the parameters of another graph of the same shape. */
 #include "sim/driver/graph/exec.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-/* How the nodes of a graph are paired with those of an executable one: from the last ones, along the edges. */
+/* Pairs the nodes of a graph with those of an executable one, from the last nodes along the edges. */
 class Pairing {
 public:
   Pairing(const ExecGraph &old, const Graph &now, CUgraphExecUpdateResultInfo &info)
@@ -17,7 +17,7 @@ public:
   bool make() {
     if (old.nodes.size() != now.nodes.size())
       return fail(CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
-    /* The newest ones first. */
+    /* The newest nodes first. */
     std::vector<size_t> old_ends;
     std::vector<const GraphNode *> ends;
     for (size_t i = old.nodes.size(); i-- > 0;)
@@ -93,7 +93,7 @@ CUresult fail_update(CUgraphExecUpdateResultInfo &info) {
 
 } // namespace
 
-/* Makes a changed copy, so that an update that fails has changed nothing. */
+/* Changes a copy, so that a failed update has no effect. */
 CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, const Graph &now,
                            CUgraphExecUpdateResultInfo &info) {
   info = {};

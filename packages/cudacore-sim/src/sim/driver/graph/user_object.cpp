@@ -21,7 +21,7 @@ struct Destructors {
   std::deque<std::pair<CUhostFn, void *>> queue;
   std::condition_variable there, done;
   bool started = false, busy = false;
-  bool ended = false; /* the thread was made to end: what is queued is leaked */
+  bool ended = false; /* the thread was ended: queued objects are leaked */
 };
 
 Destructors &destructors() {
@@ -43,7 +43,7 @@ void run_destructors() {
       CallbackScope scope("the destructor of a user object");
       destroy(data);
     } catch (...) {
-      /* Python ends threads that enter it once it is being finalised. */
+      /* Python ends threads that enter it during finalisation. */
       lock.lock();
       d.ended = true;
       d.busy = false;
@@ -104,8 +104,8 @@ bool drop(const UserObjectPtr &object, uint64_t count) {
 
 } // namespace
 
-/* The caller's thread runs the destructor, where there is a call. After it that thread may call anything, in another
-   destructor too, as on a GPU. */
+/* Within a call, the calling thread runs the destructor at the end of the call. Then it may make CUDA calls again,
+   even inside of another destructor, as on a GPU. */
 void release(const UserObjectPtr &object, uint64_t count, bool later) {
   if (!drop(object, count))
     return;

@@ -10,7 +10,7 @@
 
 namespace sim {
 
-/* Something of the application's that is destroyed, by its own function, with the last reference. */
+/* An object of the application with a destructor, which runs when the last reference is released. */
 struct UserObject {
   uint64_t handle = 0;
   void *data = nullptr;
@@ -25,8 +25,8 @@ void retain(UserObject &object, uint64_t count);
 void release(const UserObjectPtr &object, uint64_t count, bool later = false);
 void wait_for_destructors(std::unique_lock<std::mutex> &lock);
 
-/* References that a graph, or what was made of it, has to user objects. Copying retains, destroying releases; with the
-   state's lock held. */
+/* The references of a graph, or an executable graph, to user objects. Copying retains, destroying releases; with
+   the state's lock held. */
 class References {
 public:
   References() = default;
@@ -34,8 +34,8 @@ public:
   References &operator=(const References &other) = delete;
   ~References();
 
-  void mark_launched() { launched = true; }              /* another thread than that of the call lets go of them */
-  void add(const UserObjectPtr &object, uint64_t count); /* takes them over */
+  void mark_launched() { launched = true; }              /* they are released on another thread than that of a call */
+  void add(const UserObjectPtr &object, uint64_t count); /* the references become those of this object */
   void add(const References &other);
   bool remove(const UserObjectPtr &object, uint64_t count); /* and releases them; false: there are not so many */
   void clear();                                             /* likewise all */

@@ -84,26 +84,30 @@ CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType 
   }
 }
 
-namespace api {
+namespace {
 
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
+/* A pool of a location: its default or its current one. */
+CUresult give_pool(CUmemoryPool *out, const CUmemLocation *location, CUmemAllocationType type,
+                   std::shared_ptr<Pool> PoolPlace::*pool) {
   PoolPlace *place = nullptr;
-  if (pool_out == nullptr)
+  if (out == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_place(location, type, place))
     return result;
-  *pool_out = handle_to(place->initial);
+  *out = handle_to(place->*pool);
   return CUDA_SUCCESS;
 }
 
+} // namespace
+
+namespace api {
+
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
+  return give_pool(pool_out, location, type, &PoolPlace::initial);
+}
+
 CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
-  PoolPlace *place = nullptr;
-  if (pool == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_place(location, type, place))
-    return result;
-  *pool = handle_to(place->current);
-  return CUDA_SUCCESS;
+  return give_pool(pool, location, type, &PoolPlace::current);
 }
 
 CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {

@@ -100,7 +100,7 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return CUDA_SUCCESS;
   }
   CheckedSide target;
-  /* A fill is a kernel's: copies reach another device's memory, too. */
+  /* The driver fills by a kernel, which needs access. Copies do not. */
   if (AllocationPtr filled = state().memory.find(to.address);
       filled != nullptr && !may_access(*context, *filled, true)) {
     explain("a fill writes to " + hex(to.address) + ", " + state().memory.explain(to.address) + ": device " +

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuMemcpy* of bytes in a row, and of boxes. */
+/* The functions cuMemcpy*: lines, two- and three-dimensional boxes, batches. */
 #include "sim/driver/base/capture_rules.h"
 #include "sim/driver/stream/copy.h"
 
@@ -41,7 +41,7 @@ CUresult find_peers(CUcontext to, CUcontext from, ContextPtr &to_found, ContextP
   return find_context(from, from_found);
 }
 
-/* Each side is looked at from its own context: memory of a pool can be copied so without access to the pool. */
+/* The access rights of each side's own context count, so memory of a pool can be copied without access to the pool. */
 CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   StreamPtr stream;
   Side to{}, from{};
@@ -62,7 +62,7 @@ CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   return copy(stream, to, from, shape, when);
 }
 
-/* The attributes of a copy: those of the last beginning that is not behind it. */
+/* The attributes of a copy: those with the last beginning that is not after it. */
 Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
   size_t last = 0;
   while (last + 1 < count && beginnings[last + 1] <= copy)

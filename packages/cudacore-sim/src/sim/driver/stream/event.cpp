@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: the unit of work that records one is what is waited for. */
+/* Events. Waiting for an event means waiting for the unit of work that records it. */
 #include "sim/driver/graph/capture.h"
 #include "sim/driver/memory/ipc.h"
 
@@ -55,13 +55,26 @@ UnitPtr awaited_record(Event &event) {
     return latest;
   if (event.shared == nullptr || event.shared->submitted() == event.shared->recorded_here)
     return event.recorded;
-  /* Another process recorded it, after whatever it may have waited for. */
+  /* Another process recorded it. It may have waited for any unit here. */
   ContextPtr context = event.context.lock();
   UnitPtr recorded = new_unit("event of another process", context);
   recorded->ordered->may_wait_for_anything = true;
   state().executor.submit(recorded, {});
   return recorded;
 }
+
+namespace {
+
+/* An event that is queried or waited for, which captures may forbid. */
+CUresult find_queried(CUevent handle, std::shared_ptr<Event> &out) {
+  if (CUresult result = find_event(handle, out))
+    return result;
+  if (CUresult result = check_event(*out, true))
+    return result;
+  return check_unsafe();
+}
+
+} // namespace
 
 namespace api {
 
@@ -150,11 +163,7 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { return api::cuEventRe
 
 CUresult cuEventQuery(CUevent hEvent) {
   std::shared_ptr<Event> event;
-  if (CUresult result = find_event(hEvent, event))
-    return result;
-  if (CUresult result = check_event(*event, true))
-    return result;
-  if (CUresult result = check_unsafe())
+  if (CUresult result = find_queried(hEvent, event))
     return result;
   state().executor.poll();
   if (latest_record(*event) != nullptr)
@@ -166,11 +175,7 @@ CUresult cuEventQuery(CUevent hEvent) {
 
 CUresult cuEventSynchronize(CUevent hEvent) {
   std::shared_ptr<Event> event;
-  if (CUresult result = find_event(hEvent, event))
-    return result;
-  if (CUresult result = check_event(*event, true))
-    return result;
-  if (CUresult result = check_unsafe())
+  if (CUresult result = find_queried(hEvent, event))
     return result;
   UnitPtr recorded = awaited_record(*event);
   ContextPtr context = event->context.lock();

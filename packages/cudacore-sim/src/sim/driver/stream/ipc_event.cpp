@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events that processes share: a count of records, and of those that are done. */
+/* Events that processes share: how often it was recorded, and the last record that is done. */
 #include "sim/control/report.h"
 #include "sim/driver/memory/ipc.h"
 
@@ -13,7 +13,7 @@
 namespace sim {
 namespace {
 
-/* Whether a process has ended, also where its parent has not taken notice yet. */
+/* Whether a process has ended, even if its parent has not waited for it yet. */
 bool has_ended(int process) {
 #ifdef SYS_pidfd_open
   long descriptor = syscall(SYS_pidfd_open, process, 0);

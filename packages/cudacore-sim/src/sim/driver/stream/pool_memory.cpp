@@ -21,7 +21,7 @@ CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, con
   return CUDA_SUCCESS;
 }
 
-/* Takes the memory now, and makes it visible in the stream's order. */
+/* Allocates the memory now, and makes it visible in the order of the stream. */
 CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &pool, const StreamPtr &stream) {
   State &s = state();
   if (out == nullptr)
@@ -38,7 +38,7 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
     *out = 0;
     return CUDA_SUCCESS;
   }
-  if (is_captured) /* a graph has no memory that processes share */
+  if (is_captured) /* graphs cannot allocate memory that processes share */
     return pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE ? CUDA_ERROR_NOT_SUPPORTED
                                                                    : capture_allocation(out, size, *pool, stream);
   if (pool->properties.maxSize != 0 && size > pool->properties.maxSize - pool->used)
@@ -85,7 +85,7 @@ void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr
   enqueue(stream, unit);
 }
 
-/* What is freed is not reused before its pool is trimmed, as far as anybody can tell: its addresses are kept back. */
+/* Freed memory is reused late: its addresses are not given out again for long. */
 void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
   allocation->freed = true;
   if (allocation->pool != nullptr)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: they only say what a unit of work depends on. */
+/* Streams, which give units of work their dependencies. */
 #include "sim/control/report.h"
 #include "sim/driver/graph/capture.h"
 #include "sim/driver/device/green.h"
@@ -23,7 +23,7 @@ StreamPtr per_thread_stream(const ContextPtr &context) {
   return stream;
 }
 
-/* Those that the legacy default stream waits for, and that wait for it. */
+/* The streams that the legacy default stream waits for, and that wait for it. */
 std::vector<StreamPtr> blocking_streams(const Context &context) {
   std::vector<StreamPtr> found;
   for (const StreamPtr &stream : context.streams)
@@ -50,7 +50,7 @@ CUresult create(CUstream *out, unsigned flags, int priority) {
   return new_stream(out, context, flags, priority);
 }
 
-/* The context whose stream it is. */
+/* The context that a stream belongs to. */
 ContextPtr owner_of(const Stream &stream) {
   ContextPtr green = stream.green.lock();
   return green != nullptr ? green : stream.context.lock();
@@ -71,7 +71,7 @@ CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
   }
 }
 
-/* Answers a question about a stream; those of some kinds a stream that captures does not answer. */
+/* Answers a query about a stream. Some queries are refused while the stream is captured. */
 template <class T, class Answer> CUresult read(CUstream handle, T *out, bool in_capture, Answer answer) {
   StreamPtr stream;
   if (CUresult result = find_stream(handle, stream))
@@ -95,7 +95,7 @@ CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, in
   if (context->home != nullptr)
     stream->green = context;
   stream->flags = flags;
-  if (context->home != nullptr) /* nothing blocks there */
+  if (context->home != nullptr) /* green contexts have no blocking streams */
     stream->flags = CU_STREAM_NON_BLOCKING;
   stream->priority = std::clamp(priority, greatest_priority, least_priority);
   stream->id = state().next_stream_id++;
@@ -118,7 +118,7 @@ CUresult find_stream(CUstream handle, StreamPtr &out) {
       return result;
     bool own = handle == CU_STREAM_PER_THREAD || (handle == nullptr && Call::current().per_thread);
     if (context->home != nullptr && own)
-      return CUDA_ERROR_INVALID_HANDLE; /* a green context has one default stream alone */
+      return CUDA_ERROR_INVALID_HANDLE; /* a green context has a single default stream */
     out = own ? per_thread_stream(context) : context->legacy;
     return CUDA_SUCCESS;
   }
@@ -173,7 +173,7 @@ void trace_on(const Stream &stream, Traced &work) {
 
 } // namespace
 
-/* What was in streams that are no more, whether it is done or not. */
+/* For the check of order: the work of destroyed streams, done or not. */
 static void end_in_order(Context &context, const Stream &stream) {
   if (!ordering() || stream.tail == nullptr)
     return;
@@ -238,6 +238,19 @@ CUresult synchronize(const ContextPtr &context) {
   return usable(context);
 }
 
+namespace {
+
+/* A stream that is queried or waited for, which captures may forbid. */
+CUresult find_queried(CUstream handle, StreamPtr &out) {
+  if (CUresult result = find_stream(handle, out))
+    return result;
+  if (CUresult result = check_question(out))
+    return result;
+  return check_unsafe();
+}
+
+} // namespace
+
 namespace api {
 
 CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) { return create(phStream, Flags, 0); }
@@ -255,7 +268,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   if (stream->capture != nullptr)
     abandon_capture(stream);
   ContextPtr context = owner_of(*stream);
-  /* Its work goes on, and is part of the context's. */
+  /* Its work continues, as work of the context. */
   std::vector<UnitPtr> &orphans = stream->blocking() ? context->blocking_orphans : context->orphans;
   forget_done(orphans);
   if (stream->tail != nullptr && !stream->tail->done)
@@ -263,29 +276,21 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   end_in_order(*context, *stream);
   context->streams.erase(stream);
   state().streams.remove(stream->handle);
-  if (context->ending && !is_13_1()) /* later streams of an ended green context can be destroyed */
+  if (context->ending && !is_13_1()) /* later drivers can destroy streams of a destroyed green context */
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return context->error;
 }
 
 CUresult cuStreamSynchronize(CUstream hStream) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = check_question(stream))
-    return result;
-  if (CUresult result = check_unsafe())
+  if (CUresult result = find_queried(hStream, stream))
     return result;
   return synchronize(stream);
 }
 
 CUresult cuStreamQuery(CUstream hStream) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = check_question(stream))
-    return result;
-  if (CUresult result = check_unsafe())
+  if (CUresult result = find_queried(hStream, stream))
     return result;
   state().executor.poll();
   for (const UnitPtr &unit : outstanding(stream))

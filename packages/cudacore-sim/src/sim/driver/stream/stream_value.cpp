@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that streams write to memory, and wait for. */
+/* Values in memory that streams write and wait for. */
 #include "sim/control/report.h"
 #include "sim/driver/graph/capture.h"
 
@@ -18,7 +18,7 @@ struct Operation {
   unsigned how = 0; /* of a wait: CUstreamWaitValue_flags; of a reduction: CUstreamAtomicReductionOpType */
 };
 
-/* Memory that is not managed, and that CUDA knows. */
+/* Checks that memory is known to CUDA, and not managed. */
 CUresult check_memory(const Context &context, const Operation &operation, Memory::Check when) {
   const Memory &memory = state().memory;
   AllocationPtr allocation = memory.find(operation.address);
@@ -31,7 +31,7 @@ CUresult check_memory(const Context &context, const Operation &operation, Memory
   return CUDA_SUCCESS;
 }
 
-/* Where the memory is when the operation comes to it; null: it is not there any more. */
+/* Finds the memory when the operation runs; null: it was freed. */
 std::byte *find_memory(Context &context, const Operation &operation) {
   if (check_memory(context, operation, Memory::Check::copy_at_run) == CUDA_SUCCESS) {
     AllocationPtr allocation = state().memory.find(operation.address);
@@ -86,7 +86,7 @@ void change_memory(Context &context, const Operation &operation) {
     return;
   if (const OrderedPtr &unit = Executor::running()->ordered) {
     record_atomic_write(unit, operation.address, operation.bytes);
-    unit->visible_to_host = true; /* which may look at the value */
+    unit->visible_to_host = true; /* the host may read the value */
   }
   if (std::byte *marks = state().arena.written(memory))
     std::fill_n(marks, operation.bytes, std::byte{1});
@@ -96,7 +96,7 @@ void change_memory(Context &context, const Operation &operation) {
     apply(reinterpret_cast<uint32_t *>(memory), operation);
 }
 
-/* The same as a node of a graph. */
+/* Submits an operation of a node of a graph. */
 void submit_operation(const ContextPtr &context, const Operation &operation, const std::vector<UnitPtr> &before,
                       UnitPtr &out) {
   Executor &executor = state().executor;
@@ -136,10 +136,10 @@ void capture_operations(const StreamPtr &stream, const std::vector<Operation> &o
 void enqueue_operation(const StreamPtr &stream, const Operation &operation) {
   ContextPtr context = stream->context.lock();
   switch (operation.kind) {
-  case Operation::Kind::barrier: /* the order of a stream is one */
+  case Operation::Kind::barrier: /* the order of the stream is a barrier already */
     return;
   case Operation::Kind::wait: {
-    /* It is looked at from when the stream comes to it on. */
+    /* The value is checked from the time when the stream reaches the operation. */
     UnitPtr satisfied = new_unit("value", context);
     enqueue(stream, new_unit("wait for a value", context, nullptr, [satisfied, context, operation] {
               state().executor.complete_when(satisfied, [=] { return is_satisfied(*context, operation); });
