@@ -10,8 +10,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from cudacore_compile._batch_error import make_batch_error
@@ -27,6 +28,8 @@ from cudacore_compile._program import Program
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 from cudacore_handles._sdk import as_options
+
+_POLL_SECONDS = 0.1
 
 
 class _Outcome(NamedTuple):
@@ -268,7 +271,7 @@ class _Batch:
                     continue
                 futures[future] = group
                 group.submitted(future)
-            for future in as_completed(futures):
+            for future in _as_completed(futures):
                 try:
                     futures[future].done(future.result())
                 except CancelledError:
@@ -296,6 +299,24 @@ class _Batch:
             exceptions = [group.error for group in self.groups if group.error is not None]
             raise make_batch_error(f"{len(errors)} of {self._count} compilations failed", exceptions, errors, results)
         return [code for code in results if code is not None]
+
+
+def _as_completed(futures: Iterable[Future[_Outcome]]) -> Iterator[Future[_Outcome]]:
+    """Yield futures as they are completed; signals are handled meanwhile.
+
+    A signal that comes right before the main thread waits does not wake it, so that it must not wait for long.
+    """
+    completed: SimpleQueue[Future[_Outcome]] = SimpleQueue()
+    left = 0
+    for future in futures:
+        future.add_done_callback(completed.put)
+        left += 1
+    while left:
+        try:
+            yield completed.get(timeout=_POLL_SECONDS)
+        except Empty:
+            continue
+        left -= 1
 
 
 def _compile_job(job: CompileJob, is_cacheable: bool, begin: Callable[[Program], None] | None = None) -> _Outcome:

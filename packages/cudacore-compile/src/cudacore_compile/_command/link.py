@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._command.report import Report
@@ -14,6 +14,7 @@ from cudacore_compile._linker import Linker
 from cudacore_handles import CUDAError, ObjectCode
 
 _ALWAYS = ("max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache")
+_POLL_SECONDS = 0.1
 _OF_LTO = ("ftz", "prec_div", "prec_sqrt", "fma")
 
 
@@ -60,6 +61,8 @@ def link(
     pool = ThreadPoolExecutor(min(4, len(parts)), thread_name_prefix="cudacore-compile-link")
     try:
         futures = {arch: pool.submit(link_for, arch) for arch in parts}
+        while wait(futures.values(), timeout=_POLL_SECONDS).not_done:  # in which signals are handled
+            pass
         for arch, future in futures.items():
             try:
                 linked[arch], log = future.result()

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 _MAX_THREADS = 64  # there is one, and another one for each call that was interrupted and still runs
+# A signal that comes right before the main thread waits does not wake it.
+_POLL_SECONDS = 0.1
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -44,6 +46,8 @@ def run_interruptibly(work: Callable[[], None], cancel: Callable[[], None]) -> N
         except RuntimeError:  # no more threads: the interpreter is ending, or the system's limit is reached
             call()
             return
+        while not call.ended.wait(_POLL_SECONDS):
+            pass
         future.result()
     except BaseException:
         cancel()
@@ -55,11 +59,15 @@ class _Call:
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work: Callable[[], None] | None = work
+        self.ended = threading.Event()
 
     def __call__(self) -> None:
         work, self._work = self._work, None
-        if work is not None:
-            work()
+        try:
+            if work is not None:
+                work()
+        finally:
+            self.ended.set()
 
 
 def _threads() -> ThreadPoolExecutor:

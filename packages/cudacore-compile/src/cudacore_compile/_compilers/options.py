@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import option_values as values
 from cudacore_compile._compilers.nvrtc import load
+from cudacore_compile._compilers.option_spellings import LETTERS, SHORT
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.targets import check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
@@ -430,7 +431,7 @@ _BUNDLED_HEADERS = "--use-bundled-headers"
 
 def field_of(flag: str) -> str | None:
     """Return the field of ProgramOptions that a flag of the compiler stands for."""
-    return _FIELDS.get(flag.partition("=")[0]) or _FIELDS_OF_LETTERS.get(flag[:2])
+    return _FIELDS.get(flag.partition("=")[0]) or LETTERS.get(flag[:2])
 
 
 def options_of(code_type: str) -> set[str]:
@@ -528,38 +529,14 @@ _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "instantiate_templates_in_pch": ("--instantiate-templates-in-pch", values.true_or_false),
     "numba_debug": ("--numba-debug", values.switch),
 }
-_FIELDS = {flag.partition("=")[0]: field for field, (flag, _) in _FLAGS.items()} | {
-    "--gpu-architecture": "arch",
-    _BUNDLED_HEADERS: "use_bundled_headers",
-    "-arch": "arch",
-    "-rdc": "relocatable_device_code",
-    "-ewp": "extensible_whole_program",
-    "-G": "debug",
-    "-lineinfo": "lineinfo",
-    "-dopt": "device_code_optimize",
-    "-Xptxas": "ptxas_options",
-    "-maxrregcount": "max_register_count",
-    "-ftz": "ftz",
-    "-prec-sqrt": "prec_sqrt",
-    "-prec-div": "prec_div",
-    "-fmad": "fma",
-    "-use_fast_math": "use_fast_math",
-    "-dlto": "link_time_optimization",
-    "-include": "pre_include",
-    "-std": "std",
-    "-w": "disable_warnings",
-    "-restrict": "restrict",
-    "-default-device": "device_as_default_execution_space",
-    "-opt-info": "optimization_info",
-    "-time": "time",
-    "-minimal": "minimal",
-    "-pch": "pch",
-}
-_FIELDS_OF_LETTERS = {
-    "-D": "define_macro",
-    "-U": "undefine_macro",
-    "-I": "include_path",
-}  # whose value can follow at once
+_FIELDS = (
+    {flag.partition("=")[0]: field for field, (flag, _) in _FLAGS.items()}
+    | {
+        "--gpu-architecture": "arch",
+        _BUNDLED_HEADERS: "use_bundled_headers",
+    }
+    | SHORT
+)
 
 # What NVRTC 12.0 did not have, with the first version that took it.
 _SINCE = {
