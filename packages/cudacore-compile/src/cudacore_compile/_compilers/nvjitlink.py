@@ -61,6 +61,8 @@ class NVJitLink:
         A linker that another thread destroys than the one that made it leaves the latter with memory that was freed:
         so that thread ends.
         """
+        if self.version < _USES_THREADS:
+            return self._create(flags, inputs)
         return on_new_thread(lambda: self._create(flags, inputs))
 
     def link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
@@ -69,7 +71,7 @@ class NVJitLink:
         def link() -> Linked:
             return self._link(box or self._create(flags, inputs), target, flags, inputs)
 
-        return on_new_thread(link) if b"-lto" in flags else link()
+        return on_new_thread(link) if b"-lto" in flags and self.version >= _USES_THREADS else link()
 
     def _create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
         box = None
@@ -114,6 +116,8 @@ class NVJitLink:
 
 
 _T = TypeVar("_T")
+# Older ones (12.4) keep a lock when they report some errors: once that thread has ended, all others wait for ever.
+_USES_THREADS = (12, 9)
 
 
 def on_new_thread(function: Callable[[], _T]) -> _T:

@@ -28,32 +28,34 @@ class Image(NamedTuple):
     variant: str = ""  # "a" if it is for that architecture alone, "f" if for its family
 
 
-class _Entry(NamedTuple):
-    kind: int
-    arch: int
+class Entry(NamedTuple):
+    """An image as it stands in a fat binary: packed or not."""
+
+    code_type: str  # "cubin", "ptx", "ltoir", or "other"
+    arch: int  # such as 90
+    variant: str  # "a" if it is for that architecture alone, "f" if for its family
     flags: int
     packed: bytes
     size: int  # unpacked
 
+    def unpack(self) -> bytes | None:
+        """Return the code; None if it cannot be unpacked."""
+        code: bytes | None = self.packed
+        if self.flags & (_LZ4 | _ZSTANDARD):
+            code = _unpack(self.packed, self.size, self.flags)
+        return code.rstrip(b"\0") if code is not None and self.code_type == "ptx" else code
+
 
 def images(fatbin: bytes) -> Iterator[Image]:
     """Read the images that can be unpacked: Zstandard needs the system's library. What is damaged ends them."""
-    for entry in _entries(fatbin):
-        code: bytes | None = entry.packed
-        if entry.flags & (_LZ4 | _ZSTANDARD):
-            code = _unpack(entry.packed, entry.size, entry.flags)
-        if code is not None and entry.kind in _KINDS:
-            kind = _KINDS[entry.kind]
-            variant = "a" if entry.flags & _ACCELERATED else "f" if entry.flags & _FAMILY else ""
-            yield Image(kind, entry.arch, code.rstrip(b"\0") if kind == "ptx" else code, variant)
+    for entry in entries(fatbin):
+        code = entry.unpack() if entry.code_type != "other" else None
+        if code is not None:
+            yield Image(entry.code_type, entry.arch, code, entry.variant)
 
 
-def code_types(fatbin: bytes) -> set[str]:
-    """Return the types of the images, also of those that cannot be unpacked."""
-    return {_KINDS.get(entry.kind, "other") for entry in _entries(fatbin)}
-
-
-def _entries(fatbin: bytes) -> Iterator[_Entry]:
+def entries(fatbin: bytes) -> Iterator[Entry]:
+    """Read what images there are, without unpacking them."""
     if len(fatbin) < 16:
         return
     magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbin)
@@ -65,7 +67,8 @@ def _entries(fatbin: bytes) -> Iterator[_Entry]:
         if header_size < _ENTRY.size or at > end:
             return
         stop = min(start + packed, at) if flags & (_LZ4 | _ZSTANDARD) else at
-        yield _Entry(kind, arch, flags, fatbin[start:stop], unpacked)
+        variant = "a" if flags & _ACCELERATED else "f" if flags & _FAMILY else ""
+        yield Entry(_KINDS.get(kind, "other"), arch, variant, flags, fatbin[start:stop], unpacked)
 
 
 def parts(fatbins: bytes) -> Iterator[bytes]:
@@ -82,7 +85,9 @@ def parts(fatbins: bytes) -> Iterator[bytes]:
 def _unpack(packed: bytes, size: int, flags: int) -> bytes | None:
     if size > _LARGEST:
         return None
-    return _unpack_zstandard(packed, size) if flags & _ZSTANDARD else _unpack_lz4(packed, size)
+    if flags & _ZSTANDARD:
+        return _unpack_by("libzstd.so.1", "ZSTD_decompress", packed, size)
+    return _unpack_by("liblz4.so.1", "LZ4_decompress_safe", packed, size) or _unpack_lz4(packed, size)
 
 
 def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
@@ -123,13 +128,16 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
     return bytes(out) if len(out) == size else None
 
 
-def _unpack_zstandard(packed: bytes, size: int) -> bytes | None:
-    """Unpack a Zstandard frame by the system's library, which nearly every system has."""
+def _unpack_by(name: str, function: str, packed: bytes, size: int) -> bytes | None:
+    """Unpack code by a library of the system, which nearly every system has."""
     try:
-        library = ctypes.CDLL("libzstd.so.1")
+        library = ctypes.CDLL(name)
     except OSError:
         return None
-    library.ZSTD_decompress.restype = ctypes.c_size_t
     out = ctypes.create_string_buffer(size)
-    made = library.ZSTD_decompress(out, ctypes.c_size_t(size), packed, ctypes.c_size_t(len(packed)))
+    if function == "LZ4_decompress_safe":
+        made = library.LZ4_decompress_safe(packed, out, len(packed), size)
+    else:
+        library.ZSTD_decompress.restype = ctypes.c_size_t
+        made = library.ZSTD_decompress(out, ctypes.c_size_t(size), packed, ctypes.c_size_t(len(packed)))
     return out.raw if made == size else None

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from cudacore_handles._code.cubin import Cubin
-from cudacore_handles._code.fat_binary import Image, code_types, images, parts
+from cudacore_handles._code.fat_binary import Entry, entries, parts
 
 
 class Symbol(NamedTuple):
@@ -73,12 +73,12 @@ def parts_of(code: bytes, code_type: str, arch: str) -> list[Part] | None:
 
 def has_only_ltoir(fatbin: bytes) -> bool:
     """Return whether a fat binary has LTO-IR and nothing else, so that it is linked by link-time optimization."""
-    return code_types(fatbin) == {"ltoir"}
+    return {entry.code_type for entry in entries(fatbin)} == {"ltoir"}
 
 
 # ---- PTX
 
-_SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+_SKIPPED = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 _END = re.compile(r"(;|\{\})")
 _DECLARATION = re.compile(
     r"(?:\.(?P<linkage>visible|weak|extern|common)\s+)?\.(?P<what>func|entry|global|const|shared)\b(?P<rest>.*)",
@@ -235,25 +235,26 @@ def _cubin_part(image: bytes) -> Part:
 def _fatbin_parts(fatbins: list[bytes], arch: str) -> list[Part] | None:
     found = []
     for fatbin in fatbins:
-        image = _choose(list(images(fatbin)), arch)
-        if image is None or image.code_type == "ltoir":
+        entry = _choose(list(entries(fatbin)), arch)
+        code = None if entry is None or entry.code_type == "ltoir" else entry.unpack()
+        if entry is None or code is None:
             return None
-        if image.code_type == "ptx":
-            found.append(Part("", ptx_symbols(image.code.decode("utf-8", "replace"))))
+        if entry.code_type == "ptx":
+            found.append(Part("", ptx_symbols(code.decode("utf-8", "replace"))))
         else:
-            found.append(_cubin_part(image.code))
+            found.append(_cubin_part(code))
     return found
 
 
-def _choose(found: list[Image], arch: str) -> Image | None:
+def _choose(found: list[Entry], arch: str) -> Entry | None:
     """Return the image that a linker takes for an architecture; None if that is not certain."""
     number = int(arch.rstrip("af"))
-    same = [image for image in found if f"{image.arch}{image.variant}" == arch]
-    older = [image for image in found if image.arch <= number and not image.variant]
+    same = [entry for entry in found if f"{entry.arch}{entry.variant}" == arch]
+    older = [entry for entry in found if entry.arch <= number and not entry.variant]
     for code_type, among in (("ltoir", found), ("cubin", same), ("ptx", same), ("ptx", older), ("cubin", older)):
-        chosen = [image for image in among if image.code_type == code_type]
+        chosen = [entry for entry in among if entry.code_type == code_type]
         if chosen:
-            return max(chosen, key=lambda image: image.arch)
+            return max(chosen, key=lambda entry: entry.arch)
     return None
 
 
