@@ -94,8 +94,8 @@ def test_computed_names() -> None:
 PASTE = "#define CAT_(a, b) a##b\n#define CAT(a, b) CAT_(a, b)\n"
 TRICKS = [
     # issue 19: all of these were served old code
-    ("", "the options has __TIME__", {"define_macro": "NOW=__TIME__"}),
-    ("", "the options has __has_include", {"define_macro": "HAS=__has_include(<h.h>)"}),
+    ("", "a macro of the options has __TIME__", {"define_macro": "NOW=__TIME__"}),
+    ("", "a macro of the options has __has_include", {"define_macro": "HAS=__has_include(<h.h>)"}),
     ("#define HAS __has_include\n#if HAS(<h.h>)\n#endif", "the program has __has_include other than"),
     ("#define HAS(lib) __has_include(<lib/h.h>)\n#if HAS(a)\n#endif", "the program has __has_include other than"),
     ("#define S_(x) #x\n#define S(x) S_(x)\n#if __has_include(S(h.h))\n#endif", "__has_include other than"),

@@ -161,7 +161,7 @@ def close_over(
     """
     walk = _Walk(include_path, directory is not None, standard, files)
     options = scan_options(macros)
-    walk.add(options, "the options", None, None)
+    walk.add(options, "a macro of the options", None, None)
     walk.add(scan(source), "the program", directory, None)
     for header, content in headers.items():  # which all count, because their contents are in the key
         text = os.fsdecode(header)
