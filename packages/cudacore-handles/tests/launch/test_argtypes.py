@@ -936,10 +936,18 @@ def test_an_attribute_error_inside_of_an_interface() -> None:
         def __cuda_array_interface__(self) -> dict[str, Any]:
             return {"data": (self.pointer, False)}  # type: ignore[attr-defined]
 
-    _native.register(Broken, _native.ARRAY)
     with pytest.raises(TypeError, match=r"its __cuda_array_interface__ failed: .*no attribute 'pointer'") as caught:
         one(Broken(), 8)
     assert isinstance(caught.value.__cause__, AttributeError)
+
+
+@pytest.mark.parametrize("kind", [INT, FLOAT, UNKNOWN])
+def test_a_masked_value(kind: int) -> None:
+    """A value that is missing would arrive as 0, or as what the mask hides."""
+    for value in (np.ma.masked, np.ma.array(3, dtype="i4", mask=True)):
+        with pytest.raises(TypeError, match=r"is masked, and so has no value|has 8 bytes in host memory"):
+            one(value, 4, kind)
+    assert one(np.ma.array(3, dtype="i4"), 4, INT) == struct.pack("=i", 3)
 
 
 @pytest.mark.parametrize("cls", [DLPackArray, VersionedArray, Tensor])

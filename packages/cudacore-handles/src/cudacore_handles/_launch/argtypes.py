@@ -173,8 +173,11 @@ def _is_pointer_code(code: _Code | None) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    if has_protocol(value, "__cuda_array_interface__") or has_protocol(value, "__dlpack__"):
-        return True
+    # An attribute of the class that is not there is a property that has failed: the array's error is to be seen.
+    cls = type(value)
+    for name in ("__cuda_array_interface__", "__dlpack__"):
+        if hasattr(cls, name) or has_protocol(value, name):
+            return True
     try:
         memoryview(value).release()
     except TypeError:
@@ -317,6 +320,9 @@ def _element(value: Any, view: memoryview) -> _Answer:
 def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
     """Do the same for NumPy's, which have types of elements that the buffer protocol does not know."""
     _check_host_array(value, value.ndim, value.nbytes, size, kind)
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and masked.is_masked(value):
+        raise TypeError(f"{_name(value)} is masked, and so has no value; pass value.filled(...)")
     if value.dtype.hasobject:
         raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
     if KINDS[kind] not in _TAKE_BYTES:
