@@ -60,7 +60,6 @@ LARGE_FOLDERS = {
 #: Files with more lines, with the reason.
 LONG_FILES = {
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
-    "packages/cudacore-compile/src/cudacore_compile/_compilers/options.py": "one dataclass, a docstring row an option",
     "packages/cudacore-handles/src/native/graph/node_add.c": "to be divided by node types",
     "packages/cudacore-handles/src/native/graph/node_params.c": "to be divided by node types",
     "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
