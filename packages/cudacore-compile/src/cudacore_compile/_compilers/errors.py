@@ -69,6 +69,9 @@ class NVVMError(CompilerError):
 class NVJitLinkError(CompilerError):
     """Report a failure of nvJitLink, the linker: an ``nvJitLinkResult`` such as ``"NVJITLINK_ERROR_PTX_COMPILE"``.
 
+    Code that is refused before nvJitLink links it has the code -1 and one of the names ``"LINK_DUPLICATE_SYMBOL"``,
+    ``"LINK_SYMBOL_MISMATCH"`` and ``"LINK_OTHER_ARCHITECTURE"``.
+
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
