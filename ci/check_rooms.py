@@ -60,8 +60,6 @@ LARGE_FOLDERS = {
 #: Files with more lines, with the reason.
 LONG_FILES = {
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
-    "packages/cudacore-handles/src/native/graph/node_add.c": "to be divided by node types",
-    "packages/cudacore-handles/src/native/graph/node_params.c": "to be divided by node types",
     "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
     "packages/cudacore-handles/tests/views/test_memoryview.py": "to be divided",
 }

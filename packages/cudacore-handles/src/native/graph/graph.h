@@ -42,7 +42,7 @@ int exec_use(PyObject *face, cch_graph_exec **out);
 void exec_done(PyObject *face);
 
 int add_graph_types(PyObject *module, state *st);
-int add_node_add_functions(PyObject *module);
+int add_node_set_functions(PyObject *module);
 int add_node_batch_functions(PyObject *module);
 int add_callback_functions(PyObject *module);
 

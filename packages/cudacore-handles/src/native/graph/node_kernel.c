@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters of nodes that launch kernels. */
+#include "graph/node_kinds.h"
+#include "launch/pack.h"
+
+static bool is_ready(const state *st, PyObject *settings, PyObject *face) {
+  if ((PyObject *)Py_TYPE(settings) != st->faces.config || (PyObject *)Py_TYPE(face) != st->faces.kernel ||
+      ((kernel *)face)->layout_bytes == NULL)
+    return false;
+  unsigned shared = ((config *)settings)->config.shared_bytes;
+  int device;
+  return shared == 0 || (((kernel *)face)->shared_allowed >= shared && cch_current_device(&device) == 0 &&
+                         ((kernel *)face)->shared_device == device);
+}
+
+/* The kernel with its layout, or one that stands in for it: a new reference, NULL with an exception. */
+static PyObject *make_ready(const state *st, PyObject *settings, PyObject *face, const values *given) {
+  PyObject *arguments = PyTuple_New(given->count);
+  if (arguments == NULL)
+    return NULL;
+  for (Py_ssize_t i = 0; i < given->count; i++)
+    PyTuple_SetItem(arguments, i, Py_NewRef(value_at(given, i)));
+  PyObject *result = PyObject_CallFunctionObjArgs(st->faces.check_node_kernel, settings, face, arguments, NULL);
+  Py_DECREF(arguments);
+  return result;
+}
+
+int node_params_read_kernel(state *st, PyObject *settings, PyObject *face, values given, void *scratch,
+                            node_params *out) {
+  out->type = out->class = CCH_NODE_KERNEL;
+  PyObject *made_ready = NULL;
+  if (!is_ready(st, settings, face)) {
+    made_ready = make_ready(st, settings, face, &given);
+    if (made_ready == NULL)
+      return -1;
+    face = made_ready;
+  }
+  cch_kernel_node *params = &out->of.kernel;
+  params->size = sizeof *params;
+  params->kernel = use_face(face, st->kernel_type, "kernel must be a Kernel, not '%U'", out);
+  Py_XDECREF(made_ready); /* in use, if it is a kernel */
+  if (params->kernel == NULL)
+    return -1;
+  out->config = ((config *)settings)->config;
+  params->config = &out->config;
+  PyObject *layout_bytes = ((kernel *)face)->layout_bytes;
+  layout layout = ((kernel *)face)->params;
+  Py_INCREF(layout_bytes);
+  void *block = scratch;
+  if (block == NULL || layout.total > SCRATCH_SIZE)
+    block = out->heap = PyMem_Malloc(layout.total != 0 ? (size_t)layout.total : 1);
+  owners keep;
+  owners_init(&keep, false);
+  int status = -1, device = -1;
+  if (block == NULL)
+    PyErr_NoMemory();
+  else if (device_to_check(st, &device) == 0)
+    status = pack_values(st, &layout, given, block, &keep, device);
+  Py_DECREF(layout_bytes);
+  params->args = block;
+  params->args_size = (size_t)layout.total;
+  return take_bundle(st, &keep, out, status);
+}

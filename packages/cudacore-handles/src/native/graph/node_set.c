@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where else the parameters of nodes go: into the capture of a stream, and into nodes that there are. */
+#include "base/failure.h"
+#include "graph/node_kinds.h"
+
+#include <stdlib.h>
+
+/* ---- into the capture of a stream ---- */
+
+static const char capture_add_doc[] =
+    "capture_add(stream, graph, kind, /, *arguments)\n--\n\n"
+    "Add a node at the point where a stream's capture into a graph is, and return it: the next work comes behind it.";
+
+static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (count < 3)
+    return PyErr_Format(PyExc_TypeError, "capture_add(stream, graph, kind, ...) takes 3 arguments, not %zd", count);
+  const node_kind *kind = node_kind_find(arguments[2]);
+  if (kind == NULL)
+    return NULL;
+  node_params params = {0};
+  unsigned char scratch[SCRATCH_SIZE];
+  PyObject *result = NULL;
+  if (node_params_read_given(st, kind, arguments + 3, count - 3, scratch, &params) < 0)
+    goto done;
+  cch_graph *graph = handle_use(arguments[1]);
+  if (graph == NULL)
+    goto done;
+  cch_stream *stream = node_params_check(st, &params, graph) == 0 ? handle_use(arguments[0]) : NULL;
+  if (stream != NULL) {
+    const cch_node_spec spec = {
+        .size = sizeof spec, .type = params.type, .params = node_params_of(&params), .bundle = params.bundle};
+    cch_graph_node *node = NULL;
+    node_params_done(&params);
+    graph_lock lock = graph_lock_take(graph, node_params_child(&params));
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_capture_add(&node, stream, &spec);
+    Py_END_ALLOW_THREADS;
+    graph_lock_give(lock);
+    if (status == 0) {
+      result = node_face(st, node, params.class);
+    } else {
+      node_params_undone(&params);
+      raise_node_failed(st, status, kind, NO_PLACE);
+    }
+    handle_done(arguments[0]);
+  }
+  handle_done(arguments[1]);
+done:
+  node_params_drop(&params);
+  owners_drain(st);
+  return result;
+}
+
+/* ---- into a node that there is ---- */
+
+/* Gives parameters to a node; or, where `exec` is not NULL, to the node in an executable graph. */
+static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyObject *exec, node_params *params) {
+  cch_graph_node *node = node_box(st, face, "node");
+  cch_graph_exec *used = NULL;
+  /* An executable graph has no graph within itself: it can be given the one that its node has. */
+  if (node == NULL || (exec == NULL && node_params_check(st, params, cch_graph_node_graph(node)) < 0) ||
+      (exec != NULL && exec_use(exec, &used) < 0))
+    return NULL;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), node_params_child(params));
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = used != NULL ? cch_graph_exec_set(used, node, node_params_of(params), params->bundle, NULL)
+                        : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (used != NULL)
+    exec_done(exec);
+  if (status != 0)
+    return raise_node_failed(st, status, kind, used != NULL ? PLACE_IN_EXEC : NO_PLACE);
+  Py_RETURN_NONE;
+}
+
+/* The context that was current before a node's. */
+typedef struct context_change {
+  cch_context *before;
+  bool changed;
+} context_change;
+
+/*
+ * Makes the context of a node current, for as long as it is given other parameters: what packs and checks them, and the
+ * driver, go by the current one. -1 with an exception.
+ */
+static int enter_context(const state *st, PyObject *face, context_change *out) {
+  cch_graph_node *node = node_box(st, face, "node");
+  cch_context *own = NULL;
+  *out = (context_change){NULL, false};
+  if (node == NULL)
+    return -1;
+  int is_current = 0;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status = cch_graph_node_is_current(&is_current, node); /* waits for nothing */
+  if (status == 0 && !is_current)
+    status = cch_graph_node_context(&own, node);
+  graph_lock_give(lock);
+  if (status == 0 && own != NULL && (status = cch_context_current(&out->before)) == 0) {
+    status = cch_context_set_current(own);
+    out->changed = status == 0;
+  }
+  box_let_go(own);
+  if (status == 0)
+    return 0;
+  box_let_go(out->before);
+  raise_status(st, status);
+  return -1;
+}
+
+static void leave_context(const context_change *change) {
+  if (change->changed)
+    cch_context_set_current(change->before); /* it was current */
+  box_let_go(change->before);
+}
+
+/* The rest of the arguments as parameters, into a node. */
+static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObject *const *arguments, Py_ssize_t count) {
+  const node_kind *kind = node_kind_find(arguments[0]);
+  if (kind == NULL)
+    return NULL;
+  node_params params = {0};
+  context_change change;
+  if (enter_context(st, node, &change) < 0)
+    return NULL;
+  unsigned char scratch[SCRATCH_SIZE];
+  PyObject *result = NULL;
+  if (node_params_read_given(st, kind, arguments + 1, count - 1, scratch, &params) == 0)
+    result = set(st, kind, node, exec, &params);
+  leave_context(&change);
+  node_params_drop(&params);
+  owners_drain(st);
+  return result;
+}
+
+static const char set_node_doc[] = "set_node(node, kind, /, *arguments)\n--\n\n"
+                                   "Give new parameters to a node (cuGraphKernelNodeSetParams and its kin).";
+
+static PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  if (count < 2)
+    return PyErr_Format(PyExc_TypeError, "set_node(node, kind, ...) takes 2 arguments, not %zd", count);
+  return read_and_set(PyModule_GetState(module), NULL, arguments[0], arguments + 1, count - 1);
+}
+
+static const char set_exec_node_doc[] =
+    "set_exec_node(graph, node, kind, /, *arguments)\n--\n\n"
+    "Give new parameters to a node of an executable graph (cuGraphExecKernelNodeSetParams "
+    "and its kin). A kernel's own arguments are a tuple.";
+
+static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (count < 3)
+    return PyErr_Format(PyExc_TypeError, "set_exec_node(graph, node, kind, ...) takes 3 arguments, not %zd", count);
+  if (!PyType_IsSubtype(Py_TYPE(arguments[0]), st->exec_type)) {
+    raise_about(PyExc_TypeError, "graph must be a Graph, not '%U'", arguments[0], 0, 0);
+    return NULL;
+  }
+  return read_and_set(st, arguments[0], arguments[1], arguments + 2, count - 2);
+}
+
+static const char set_kernel_node_doc[] = "set_kernel_node(node, config, kernel, args, /)\n--\n\n"
+                                          "Give some of its parameters anew to a kernel node; None: as they are.";
+
+static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("set_kernel_node(node, config, kernel, args)", count, 4) < 0)
+    return NULL;
+  PyObject *face = arguments[0], *settings = arguments[1];
+  static const node_kind *kind;
+  if (kind == NULL && (kind = node_kind_named("launch")) == NULL)
+    return NULL;
+  node_params params = {0};
+  unsigned char scratch[SCRATCH_SIZE];
+  PyObject *result = NULL;
+  cch_kernel *kept = NULL;
+  context_change change;
+  if (enter_context(st, face, &change) < 0)
+    return NULL;
+  if (arguments[3] != Py_None) { /* the caller has completed what was not given */
+    values given = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])};
+    if (node_params_read_kernel(st, settings, arguments[2], given, scratch, &params) == 0)
+      result = set(st, kind, face, NULL, &params);
+  } else {
+    /* The block and what it points into stay: only the configuration is new. */
+    cch_graph_node *node = node_box(st, face, "node");
+    params.type = CCH_NODE_KERNEL;
+    params.of.kernel.size = sizeof params.of.kernel;
+    int status = 0;
+    if (node != NULL) {
+      graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+      Py_BEGIN_ALLOW_THREADS;
+      status = cch_graph_node_get(&params.of.kernel, node);
+      if (status == 0) {
+        kept = params.of.kernel.kernel;
+        params.bundle = cch_graph_node_bundle(node);
+      }
+      Py_END_ALLOW_THREADS;
+      if (status == 0 && params.of.kernel.args_size != 0) {
+        params.heap = PyMem_Malloc(params.of.kernel.args_size);
+        if (params.heap != NULL)
+          memcpy(params.heap, params.of.kernel.args, params.of.kernel.args_size);
+      }
+      graph_lock_give(lock);
+      if (status != 0) {
+        raise_status(st, status);
+      } else if (params.of.kernel.args_size != 0 && params.heap == NULL) {
+        PyErr_NoMemory();
+      } else {
+        params.config = ((config *)settings)->config;
+        params.of.kernel.config = &params.config;
+        params.of.kernel.args = params.heap;
+        result = set(st, kind, face, NULL, &params);
+      }
+    }
+  }
+  leave_context(&change);
+  node_params_drop(&params);
+  box_let_go(kept);
+  owners_drain(st);
+  return result;
+}
+
+static const char exec_enabled_doc[] =
+    "exec_enabled(graph, node, enabled=None, /)\n--\n\n"
+    "Have a node of an executable graph run, or do nothing (cuGraphNodeSetEnabled); None: "
+    "ask. Return which it is.";
+
+static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("exec_enabled(graph, node, enabled)", count, 3) < 0)
+    return NULL;
+  cch_graph_node *node = node_box(st, arguments[1], "node");
+  cch_graph_exec *box;
+  if (node == NULL || exec_use(arguments[0], &box) < 0)
+    return NULL;
+  int enabled = arguments[2] == Py_True, status;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  Py_BEGIN_ALLOW_THREADS;
+  status = arguments[2] == Py_None ? cch_graph_exec_is_enabled(&enabled, box, node)
+                                   : cch_graph_exec_enable(box, node, enabled);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  exec_done(arguments[0]);
+  return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
+}
+
+static const char read_node_doc[] =
+    "read_node(node, address, /)\n--\n\n"
+    "Read the parameters of a copy or a fill into the library's structure at an address: "
+    "return what keeps its operands\n"
+    "alive, at the same moment: a tuple of two, each an object, a handle, or None.";
+
+/* One of the owners in a bundle; None: there is none. */
+static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
+  void *object = NULL;
+  cch_release_fn release = NULL;
+  if (bundle == NULL || cch_bundle_get(&object, &release, bundle, index) != 0)
+    return Py_NewRef(Py_None);
+  if (release == NULL)
+    return handle_make(st, st->handle_type, cch_ref(object));
+  return Py_NewRef(release == owner_release ? owner_object(object) : Py_None);
+}
+
+static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("read_node(node, address)", count, 2) < 0)
+    return NULL;
+  void *params = PyLong_AsVoidPtr(arguments[1]);
+  cch_graph_node *node = params != NULL ? node_box(st, arguments[0], "node") : NULL;
+  if (node == NULL)
+    return NULL;
+  cch_bundle *bundle = NULL;
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_graph_node_get(params, node);
+  if (status == 0)
+    bundle = cch_graph_node_bundle(node);
+  Py_END_ALLOW_THREADS;
+  graph_lock_give(lock);
+  if (status != 0)
+    return raise_status(st, status);
+  PyObject *first = owner_in(st, bundle, 0), *second = first != NULL ? owner_in(st, bundle, 1) : NULL;
+  PyObject *result = second != NULL ? PyTuple_Pack(2, first, second) : NULL;
+  Py_XDECREF(second);
+  Py_XDECREF(first);
+  box_let_go(bundle);
+  return result;
+}
+
+static const char alloc_address_doc[] =
+    "alloc_address(node, /)\n--\n\n"
+    "Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams).";
+
+static PyObject *alloc_address(PyObject *module, PyObject *face) {
+  const state *st = PyModule_GetState(module);
+  cch_graph_node *node = node_box(st, face, "node");
+  if (node == NULL)
+    return NULL;
+  cch_alloc_node params = {.size = sizeof params};
+  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
+  int status = cch_graph_node_get(&params, node); /* the driver knows it, and waits for nothing */
+  graph_lock_give(lock);
+  return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
+}
+
+static PyMethodDef functions[] = {
+    {"capture_add", FASTCALL(capture_add), METH_FASTCALL, capture_add_doc},
+    {"set_node", FASTCALL(set_node), METH_FASTCALL, set_node_doc},
+    {"set_kernel_node", FASTCALL(set_kernel_node), METH_FASTCALL, set_kernel_node_doc},
+    {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, set_exec_node_doc},
+    {"alloc_address", alloc_address, METH_O, alloc_address_doc},
+    {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, exec_enabled_doc},
+    {"read_node", FASTCALL(read_node), METH_FASTCALL, read_node_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_node_set_functions(PyObject *module) { return PyModule_AddFunctions(module, functions); }
