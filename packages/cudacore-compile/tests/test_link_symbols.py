@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -427,7 +429,7 @@ def test_random_tables(python: Run) -> None:
                 if "Undefined reference" not in error.log:
                     raise
         """,
-        PYTHONPATH=str(Path(__file__).parent),
+        PYTHONPATH=os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)]),
     )
     assert result.returncode == 0, result.stderr[-2000:]
     tables = result.stderr.split("TABLE ")[1:]

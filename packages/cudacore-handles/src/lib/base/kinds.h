@@ -51,6 +51,7 @@ struct cch_pool {
   int location_type, location_id; /* type 0 where it is not known */
   int alloc_type;                 /* likewise */
   bool imported;                  /* another process's */
+  atomic_uint more_imports;       /* of the same pool: the driver counts them, and wants each destroyed */
 };
 
 typedef enum cch__origin {

@@ -95,11 +95,18 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   pool->location_id = location_id;
   pool->alloc_type = CU_MEM_ALLOCATION_TYPE_PINNED;
   status = check_location(pool, __func__);
-  cch_pool *known = status == 0 ? cch__registry_insert_unless_known(pool, pool->raw) : NULL;
+  cch_pool *known =
+      status == 0 ? cch__registry_insert_unless_known(pool, pool->raw) : cch__registry_find(CCH_KIND_POOL, pool->raw);
   if (known != NULL) {
-    status = check_known_location(known, pool, __func__);
-    /* The driver counts imports, and each box has one. What it was made from itself would not be counted. */
-    pool->box.owned = known->imported;
+    if (status == 0)
+      status = check_known_location(known, pool, __func__);
+    /*
+     * The driver counts imports. It does not destroy one while memory of the pool is mapped, so that the pool's box
+     * keeps this one until its own end.
+     */
+    if (known->imported)
+      atomic_fetch_add_explicit(&known->more_imports, 1, memory_order_relaxed);
+    pool->box.owned = false;
     cch_pool_unref(pool);
     pool = known;
   }

@@ -140,6 +140,10 @@ bool cch__pool_end(cch_pool *pool) {
     return true;
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+  while (status == 0 && atomic_load_explicit(&pool->more_imports, memory_order_relaxed) > 0) {
+    atomic_fetch_sub_explicit(&pool->more_imports, 1, memory_order_relaxed);
+    status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+  }
   cch__relaxed_leave(mode);
   if (cch__not_now(status))
     return false;

@@ -42,6 +42,14 @@ int first_with(const CUmemPoolProps &properties) {
 
 void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
 
+/* Whether memory of a pool is not freed. */
+bool has_memory(const Pool &pool) {
+  const std::vector<AllocationPtr> all = state().memory.all();
+  return std::any_of(all.begin(), all.end(), [&](const AllocationPtr &allocation) {
+    return allocation->pool.get() == &pool && !allocation->freed;
+  });
+}
+
 } // namespace
 
 CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out) {
@@ -158,6 +166,8 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     report("cuMemPoolDestroy was given a default pool, which cannot be destroyed");
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (found->imported != nullptr && has_memory(*found))
+    return CUDA_ERROR_INVALID_VALUE; /* as an H200 does: what was imported into it is to be freed first */
   if (--found->imports > 0)
     return CUDA_SUCCESS;
   forget_current_pool(found);
