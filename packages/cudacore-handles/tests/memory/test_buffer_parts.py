@@ -415,3 +415,45 @@ def test_an_owner_that_is_closed(device: ch.Device, stream: ch.Stream) -> None:
     part.close()
     del buffer
     stream.sync()
+
+
+def test_processes_that_end_with_parts(run_python: Callable[..., Any], on_sim: bool) -> None:
+    """A forked child, or the end of the interpreter, would free memory that a part or a capture still has."""
+    child = run_python(
+        """
+        import gc, os, sys, threading
+        import cudacore_graph as cg
+        import cudacore_handles as ch
+
+        device = ch.Device()
+        device.set_current()
+        stream = device.create_stream()
+        whole = device.allocate(64, stream=stream)
+        part = whole[8:16]
+        builder = stream.create_graph_builder().begin_building()
+        captured = device.allocate(64, stream=builder)[2:4]
+
+        def drop() -> None:
+            global whole, part, builder, captured
+            whole = part = builder = captured = None
+            gc.collect()
+
+        pid = os.fork()
+        if pid == 0:
+            thread = threading.Thread(target=drop)  # of the collector
+            thread.start()
+            thread.join()
+            sys.exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        sys.kept = builder, captured  # until all modules have gone
+        whole.close()
+        other = device.create_stream()
+        part.copy_from(bytes(range(8)), stream=other)
+        back = bytearray(4)
+        part[2:6].copy_to(back, stream=other)
+        other.sync()
+        assert back == bytes(range(2, 6))
+        """,
+        **({"CUDACORE_DRIVER": "sim"} if on_sim else {}),
+    )
+    assert (child.returncode, child.stderr) == (0, "")

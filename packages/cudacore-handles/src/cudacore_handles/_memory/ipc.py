@@ -405,7 +405,8 @@ def _find_own(uuid: UUID | None) -> Any:
 def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None:
     where = device.device_id if device is not None else -1
     if not isinstance(known, cls) or known.device_id != where:
-        raise ValueError(f"alloc_handle is of {known!r}, not of a {cls.__name__} of device {where}")
+        wanted = cls.__name__ if device is None else f"{cls.__name__} of device {where}"
+        raise ValueError(f"alloc_handle is of {known!r}, not of a {wanted}")
 
 
 # ---- buffers
