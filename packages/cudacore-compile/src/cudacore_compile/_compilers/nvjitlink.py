@@ -141,13 +141,10 @@ def on_new_thread(function: Callable[[], _T]) -> _T:
         run()
     else:
         thread.join()
-    done, value = outcome.pop()
-    if done:
-        return value
-    try:
-        raise value
-    finally:
-        del value  # an exception and a frame that it has are a cycle
+    if not outcome[0][0]:
+        raise outcome.pop()[1]  # no variable: an exception and a frame that refers to it would be a cycle
+    result: _T = outcome[0][1]
+    return result
 
 
 _ERROR = re.compile(r"^error\s*: (.*)$", re.MULTILINE)
