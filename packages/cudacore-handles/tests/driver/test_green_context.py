@@ -403,6 +403,7 @@ def test_not_pickled(green: ch.Context) -> None:
 # ---- somebody else's
 
 
+@pytest.mark.needs_driver("12.5", "streams of green contexts")
 def test_a_foreign_one(device: ch.Device) -> None:
     """A green context that another library has made would be taken for an ordinary one, or be destroyed."""
     from cuda.bindings import driver
