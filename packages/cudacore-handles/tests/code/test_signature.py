@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudacore_handles._code.mangled_names import name_parameters
@@ -81,6 +81,7 @@ def test_contradicting_declarations() -> None:
     assert ptx_signatures(ptx) == {"f": "n4"}
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.text(alphabet='.paramentryu3264fb8[](),/*{} \n"', max_size=80))
 def test_any_text_as_ptx(text: str) -> None:
     """Code that is no PTX would make loading it fail with another error than the driver's."""
@@ -261,6 +262,7 @@ def types(draw: st.DrawFn, depth: int = 3) -> str:
     )
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.lists(types(), min_size=1, max_size=6))
 def test_fuzzed_parameters(parameters: list[str]) -> None:
     """A type within a type would end early, and shift all parameters after it."""
@@ -271,6 +273,7 @@ def test_fuzzed_parameters(parameters: list[str]) -> None:
     assert [p.kind is ParamKind.POINTER for p in found] == [p.startswith("P") for p in parameters]
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.text(alphabet="NEIJLTXSPKRFDpfdijvZ_0123456789sth", max_size=40))
 def test_any_text_as_a_name(text: str) -> None:
     """A name that is not understood would make its kernel unusable."""

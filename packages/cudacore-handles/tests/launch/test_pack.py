@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudacore_handles import _native
@@ -67,6 +67,7 @@ def resolver() -> Iterator[Callable[..., None]]:
 # ---- numbers
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.data())
 def test_int_takes_the_size_of_its_parameter(data: st.DataObject) -> None:
     """An int would arrive truncated, sign-flipped or in the neighbouring parameter."""
@@ -111,6 +112,7 @@ def test_number_for_a_struct_is_an_error(value: complex, name: str) -> None:
         one(value, 12)
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.floats(), st.sampled_from([4, 8]))
 def test_float_takes_the_size_of_its_parameter(value: float, size: int) -> None:
     """A Python float would arrive as 0.0 in a `float` parameter."""
@@ -137,6 +139,7 @@ def test_every_half_and_every_tie_between_halves() -> None:
             one(value, 2)
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.floats(allow_nan=False))
 def test_half_of_any_double(value: float) -> None:
     """Tiny or large doubles would hit an undefined shift on their way to binary16."""
@@ -187,6 +190,7 @@ INTEGERS = (INT, UINT, BITS)
 FLOATS = {(4, FLOAT): "f", (8, FLOAT): "d", (2, FLOAT): "e"}
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.data())
 def test_int_for_a_float(data: st.DataObject) -> None:
     """3 given to a `float` would arrive as 4.2e-45, or a large int as another number."""
@@ -415,6 +419,7 @@ def test_bytes_fill_any_kind(kind: int) -> None:
     assert one(b"12345678", 8, kind) == b"12345678"
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.lists(st.tuples(st.integers(-(1 << 63), (1 << 64) - 1), st.sampled_from([UNKNOWN, POINTER, ADDRESS_OR_INT]))))
 def test_addresses_take_the_short_way(params: list[tuple[int, int]]) -> None:
     """Integers for pointers would be packed otherwise when there are only such."""
@@ -486,6 +491,7 @@ NUMBERS = st.one_of(
 )
 
 
+@settings(deadline=None)  # on machines that others use as well
 @given(st.lists(NUMBERS, max_size=40))
 def test_block_is_what_a_compiler_lays_out(params: list[tuple[str, Any]]) -> None:
     """Values would lie at wrong offsets, or padding carry stale memory."""
