@@ -21,6 +21,7 @@ from cudacore_compile import (
     cuda_include_path,
 )
 from cudacore_compile._cache import inputs
+from cudacore_compile._cache.closure import Files
 
 KERNEL = '\nextern "C" __global__ void k(int *out) {{ *out = {}; }}'
 # NVRTC refuses <cub/cub.cuh>. A cache looks at all headers of a branch that is not taken, too.
@@ -42,13 +43,13 @@ def best(function: Callable[[], object], prepare: Callable[[], object] = lambda:
 def forget() -> None:
     """Have this process know of no file, as a new one."""
     inputs._closures.clear()
-    inputs._files = inputs.Files()
+    inputs._files = Files()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--include", default=None, nargs="*")
-    include_path = parser.parse_args().include or cuda_include_path()
+    include_path: list[str] = parser.parse_args().include or cuda_include_path()
     options = ProgramOptions(arch="sm_90", include_path=include_path)
     with tempfile.TemporaryDirectory() as folder:
         cache = FileStreamProgramCache(Path(folder) / "cache")

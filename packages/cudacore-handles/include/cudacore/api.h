@@ -336,6 +336,7 @@ typedef struct cch_api {
   int (*nvrtc_program_cancel)(cch_nvrtc_program *program);
   int (*launch_keeping)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                         size_t args_size, cch_keep_fn keep, void *data);
+  int (*context_restore)(cch_context *context);
 } cch_api;
 
 /**

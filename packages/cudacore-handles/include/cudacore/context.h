@@ -38,6 +38,13 @@ CCH_EXPORT int cch_context_current(cch_context **out);
 /** Makes a context current on the calling thread (cuCtxSetCurrent); NULL for none. @since 0.1 */
 CCH_EXPORT int cch_context_set_current(cch_context *CCH_NULLABLE context);
 
+/**
+ * The way back from cch_context_set_current(): makes the context current again that was before (cuCtxSetCurrent); NULL
+ * for none. What fails is tried once more, because functions of the driver also return errors of earlier work; and the
+ * context is not checked, because it was current. @since 0.1
+ */
+CCH_EXPORT int cch_context_restore(cch_context *CCH_NULLABLE context);
+
 /** Waits for all work of a context, whatever context is current (cuCtxSynchronize). @since 0.1 */
 CCH_EXPORT int cch_context_synchronize(cch_context *context);
 

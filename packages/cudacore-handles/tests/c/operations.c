@@ -236,6 +236,7 @@ GIVES_RESOURCE(resource_of_green_context, cch_resource_of_context(&out, w->green
 GIVES_RESOURCE(resource_split_evenly, cch_resource_split_evenly(&out, &(size_t){1}, NULL, &w->multiprocessors, 0, 16))
 GIVES_RESOURCE(resource_split, cch_resource_split(&out, NULL, &w->multiprocessors, &(cch_sm_group){.count = 16}, 1))
 DOES(context_set_current, cch_context_set_current(w->context))
+DOES(context_restore, cch_context_restore(w->context))
 DOES(context_synchronize, cch_context_synchronize(w->context))
 GIVES(context_priorities, int, cch_context_priorities(&out, &(int){0}, w->context))
 GIVES(current_device, int, cch_current_device(&out))
@@ -687,6 +688,7 @@ const operation operations[] = {
     DONE(resource_split, 0),
     MADE(context_current, OPERATION_NEEDS_CURRENT),
     DONE(context_set_current, OPERATION_SETS_CURRENT),
+    DONE(context_restore, OPERATION_SETS_CURRENT),
     DONE(context_synchronize, 0),
     DONE(context_priorities, 0),
     DONE(current_device, OPERATION_NEEDS_CURRENT),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -189,7 +189,7 @@ class ProgramOptions:
     extra_device_vectorization: bool | None = None
     link_time_optimization: bool | None = None
     gen_opt_lto: bool | None = None
-    define_macro: _Macro | list[_Macro] | tuple[_Macro, ...] | Mapping[str, str | float | None] | None = None
+    define_macro: _Macro | Sequence[_Macro] | Mapping[str, str | float | None] | None = None
     undefine_macro: str | list[str] | tuple[str, ...] | None = None
     include_path: _Paths | None = None
     use_bundled_headers: bool | None = None
@@ -224,9 +224,7 @@ class ProgramOptions:
     pch_verbose: bool | None = None
     pch_messages: bool | None = None
     instantiate_templates_in_pch: bool | None = None
-    extra_sources: (
-        list[tuple[str, str | bytes | bytearray]] | tuple[tuple[str, str | bytes | bytearray], ...] | None
-    ) = None
+    extra_sources: Sequence[tuple[str, str | bytes | bytearray]] | None = None
     use_libdevice: bool | None = None
     numba_debug: bool | None = None
     raw_options: str | list[str] | tuple[str, ...] | None = None
@@ -422,7 +420,7 @@ class ProgramOptions:
 
 
 _Path = str | os.PathLike[str]
-_Paths = _Path | list[_Path] | tuple[_Path, ...]
+_Paths = _Path | Sequence[_Path]  # lists and tuples; a list[str] is no list[_Path] to type checkers
 _Macro = str | tuple[str, str | float | None]
 
 _LTO = "--dlink-time-opt"

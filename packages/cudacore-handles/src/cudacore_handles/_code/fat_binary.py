@@ -6,7 +6,6 @@ The format is not documented, but has been the same since CUDA 5: a header, then
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -130,6 +129,8 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
 
 def _unpack_by(name: str, function: str, packed: bytes, size: int) -> bytes | None:
     """Unpack code by a library of the system, which nearly every system has."""
+    import ctypes  # not before it is needed: it takes longer to import than the package
+
     try:
         library = ctypes.CDLL(name)
     except OSError:

@@ -71,7 +71,7 @@ def link_with_driver(
         try:
             return _link(inputs, options, time=time)
         finally:
-            lib.cch_context_set_current(ffi.NULL)
+            check(lib.cch_context_restore(ffi.NULL))
     finally:
         lib.cch_context_unref(context[0])
 

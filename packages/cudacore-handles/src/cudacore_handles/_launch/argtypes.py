@@ -387,7 +387,7 @@ def check_device(value: object, address: int, device: int) -> None:
             hint=f"{_name(value)} is given to a launch on device {device}: copy it there, or give devices access to it",
         )
     finally:
-        check(lib.cch_context_set_current(here))
+        check(lib.cch_context_restore(here))
 
 
 def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:

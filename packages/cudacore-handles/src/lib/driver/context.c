@@ -186,6 +186,11 @@ int cch_context_set_current(cch_context *context) {
   return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }
 
+int cch_context_restore(cch_context *context) {
+  CCH__REQUIRE_USABLE_OR_NULL(context);
+  return cch__current_again(context != NULL ? context->raw : NULL);
+}
+
 int cch_context_synchronize(cch_context *context) {
   CCH__REQUIRE_USABLE(context);
   cch__poll_patiently();

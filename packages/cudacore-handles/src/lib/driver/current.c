@@ -27,6 +27,12 @@ static void report_way_back(CUresult result, const char *name) {
   cch__owner_leave(&saved);
 }
 
+int cch__current_again(CUcontext raw) {
+  if (cch__driver.cuCtxSetCurrent != NULL && cch__driver.cuCtxSetCurrent(raw) == CUDA_SUCCESS)
+    return 0;
+  return CCH__CALL(cuCtxSetCurrent, (raw));
+}
+
 void cch__current_restore(const cch__current *current) {
   if (cch__driver.cuCtxSetCurrent(current->saved) != CUDA_SUCCESS)
     report_way_back(cch__driver.cuCtxSetCurrent(current->saved), "cuCtxSetCurrent");

@@ -49,6 +49,7 @@ typedef struct cch__current {
  */
 int cch__current_switch(cch__current *current, const cch_context *context, CUresult answer);
 void cch__current_restore(const cch__current *current);
+int cch__current_again(CUcontext raw); /* the same for a caller that the failure is returned to */
 
 /* One question says both that a primary context is current, and that it was not reset. */
 static inline bool cch__is_known_current(CUresult *answer, const cch_context *context) {

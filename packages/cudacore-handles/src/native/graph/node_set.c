@@ -113,7 +113,7 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
 
 static void leave_context(const context_change *change) {
   if (change->changed)
-    cch_context_set_current(change->before); /* it was current */
+    cch_context_restore(change->before); /* what it says of earlier work, the next call says again */
   box_let_go(change->before);
 }
 

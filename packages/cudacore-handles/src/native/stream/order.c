@@ -54,7 +54,7 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
   if (status == 0)
     status = wait_for(consumer, producer);
   if (switched) {
-    int back = cch_context_set_current(saved);
+    int back = cch_context_restore(saved);
     status = status != 0 ? status : back;
   }
   cch_context_unref(saved);
