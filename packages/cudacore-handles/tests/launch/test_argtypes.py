@@ -945,7 +945,7 @@ def test_an_attribute_error_inside_of_an_interface() -> None:
 def test_a_masked_value(kind: int) -> None:
     """A value that is missing would arrive as 0, or as what the mask hides."""
     for value in (np.ma.masked, np.ma.array(3, dtype="i4", mask=True)):
-        with pytest.raises(TypeError, match=r"is masked, and so has no value|has 8 bytes in host memory"):
+        with pytest.raises(TypeError, match="has masked elements, and the mask would be lost"):
             one(value, 4, kind)
     assert one(np.ma.array(3, dtype="i4"), 4, INT) == struct.pack("=i", 3)
 

@@ -138,6 +138,40 @@ def test_bad_interfaces(
         buffer.copy_from(array, stream=stream)
 
 
+@pytest.mark.parametrize(
+    "masked",
+    [
+        np.ma.array(np.zeros(4, np.int32), mask=[0, 1, 0, 0]),
+        np.ma.array(np.zeros(4, "i2, i2"), mask=[(0, 0), (0, 0), (0, 1), (0, 0)]),
+        np.ma.array(np.zeros(16, "u1"), mask=True),
+    ],
+    ids=["some", "fields", "all"],
+)
+def test_masked_arrays(buffer: ch.Buffer, stream: ch.Stream, masked: Any) -> None:
+    """The values behind the mask would be copied as if they were valid, or written and stay hidden."""
+    viewed = ch.StridedMemoryView
+    calls: list[tuple[str, Callable[[Any], object]]] = [
+        ("src", lambda array: buffer.copy_from(array, stream=stream)),
+        ("dst", lambda array: buffer.copy_to(array, stream=stream)),
+        ("obj", viewed.from_any_interface),
+        ("obj", viewed.from_array_interface),
+    ]
+    if masked.dtype.names is None:
+        calls.append(("obj", viewed.from_dlpack))
+    for name, call in calls:
+        with pytest.raises(TypeError, match=f"^{name} has masked elements, and the mask would be lost; give the"):
+            call(masked)
+        call(np.ma.array(masked.data))
+
+
+def test_masked_values_of_fills(buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """A missing value would be filled in as what lies behind its mask."""
+    for value in (np.ma.masked, np.ma.array(3, dtype="i4", mask=True), np.ma.array([3], dtype="u1", mask=[True])):
+        with pytest.raises(TypeError, match=r"^value has masked elements, and the mask would be lost; give the"):
+            buffer.fill(value, stream=stream)
+    buffer.fill(np.ma.array([3], dtype="u1"), stream=stream)
+
+
 @pytest.mark.parametrize("array", [READ_ONLY, bytes(16), Tensor(READ_ONLY)], ids=["NumPy", "bytes", "DLPack"])
 def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
     """Bytes and frozen arrays would be changed."""

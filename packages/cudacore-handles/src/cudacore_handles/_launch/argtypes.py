@@ -19,7 +19,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import KINDS, ParamKind
-from cudacore_handles._memory.arrays import has_protocol, why_no_array
+from cudacore_handles._memory.arrays import check_unmasked, has_protocol, why_no_array
 
 __all__ = ["resolve"]
 
@@ -55,7 +55,8 @@ _ARRAYS: dict[str, _Code] = {
     "cupy.ndarray": (("data", "ptr"), ("data", "device_id")),
     "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
 }
-
+# NumPy 2.3 has changed the name of the module.
+_MASKED_ARRAYS = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
 
 _ANY_DEVICE = -1
 
@@ -113,6 +114,8 @@ def _code(cls: type, value: Any) -> _Code | None:
     if hasattr(cls, "__int__") and any(base.startswith("cuda.bindings.") for base in bases):
         return _handle
     # Arrays before __index__: theirs reads a single element, from the device at that.
+    if bases & _MASKED_ARRAYS:
+        return _read_masked_array
     exchange_api = _exchange_api(cls)
     if exchange_api is not None:
         return exchange_api
@@ -317,12 +320,14 @@ def _element(value: Any, view: memoryview) -> _Answer:
         raise TypeError(f"{_name(value)} is of the format '{view.format}'; pass a Python number") from None
 
 
+def _read_masked_array(value: Any, size: int, kind: int) -> _Answer:
+    check_unmasked(value, _name(value))
+    return _read_numpy_array(value, size, kind)
+
+
 def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
     """Do the same for NumPy's, which have types of elements that the buffer protocol does not know."""
     _check_host_array(value, value.ndim, value.nbytes, size, kind)
-    masked = sys.modules.get("numpy.ma")
-    if masked is not None and masked.is_masked(value):
-        raise TypeError(f"{_name(value)} is masked, and so has no value; pass value.filled(...)")
     if value.dtype.hasobject:
         raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
     if KINDS[kind] not in _TAKE_BYTES:

@@ -50,6 +50,19 @@ def is_numpy_scalar(obj: Any) -> bool:
     return numpy is not None and isinstance(obj, numpy.generic)
 
 
+def check_unmasked(array: Any, name: str) -> None:
+    """Refuse a masked array of NumPy that has masked elements: the values behind the mask would be used."""
+    masked = sys.modules.get("numpy.ma")
+    if masked is None or not isinstance(array, masked.MaskedArray):
+        return
+    # The mask of a structured array has a bool for each field.
+    if sys.modules["numpy"].ascontiguousarray(array.mask).view(bool).any():
+        raise TypeError(
+            f"{name} has masked elements, and the mask would be lost; give the array's filled(value), or its data for "
+            "the elements as they are"
+        )
+
+
 @contextmanager
 def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) -> Iterator[Memory]:
     """Give the memory of an array's elements, for the time of a ``with`` block.
@@ -71,12 +84,13 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     Raises
     ------
     TypeError
-        When it is no array.
+        When it is not an array, or has masked elements.
     ValueError
         When its elements do not lie one behind the other, or it is read-only and would be written.
     BufferError
         When what it says of itself cannot be, or is not supported.
     """
+    check_unmasked(array, name)
     on_device = has_protocol(array, "__cuda_array_interface__")
     if not on_device:
         try:

@@ -165,9 +165,11 @@ class ManagedBuffer(Buffer):
         _move("prefetch", lib.cch_managed_prefetch, (self,), location, stream)
 
     def discard(self, *, stream: Stream | IsStreamType) -> None:
-        """Give the contents up, ordered on a stream, so that they need not be moved (cuMemDiscardBatchAsync).
+        """Discard the contents, ordered on a stream, so that they need not be moved (cuMemDiscardBatchAsync).
 
-        What is read before it is written again is undefined. Needs a driver for CUDA 13.
+        Until it is written again, the memory has undefined contents: zeros, the old bytes or others, which can differ
+        between two reads. That holds after a prefetch too, and for a later buffer of the same pool that gets the
+        memory. Needs a driver for CUDA 13.
 
         Parameters
         ----------
@@ -177,9 +179,9 @@ class ManagedBuffer(Buffer):
         _discard("discard", (self,), stream)
 
     def discard_prefetch(self, location: Device | Host, *, stream: Stream | IsStreamType) -> None:
-        """Give the contents up and move the memory, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync).
+        """Discard the contents and move the memory, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync).
 
-        Needs a driver for CUDA 13.
+        Until it is written again, the memory has undefined contents; see :meth:`discard`. Needs a driver for CUDA 13.
 
         Parameters
         ----------
@@ -232,16 +234,17 @@ def prefetch_batch(
 
 
 def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> None:
-    """Give the contents of buffers of managed memory up, ordered on a stream (cuMemDiscardBatchAsync).
+    """Discard the contents of buffers of managed memory, ordered on a stream (cuMemDiscardBatchAsync).
 
-    Needs a driver for CUDA 13.
+    Until they are written again, the buffers have undefined contents; see :meth:`ManagedBuffer.discard`. Needs a driver
+    for CUDA 13.
 
     Parameters
     ----------
     stream : Stream
         The stream that it is ordered on.
     buffers : sequence of Buffer
-        Whose contents: what is read before it is written again is undefined. Those of 0 bytes are left out.
+        Whose contents; those of 0 bytes are left out.
     """
     _discard("discard_batch", check_buffers("discard_batch", buffers, _METHOD), stream)
 
@@ -251,9 +254,10 @@ def discard_prefetch_batch(
     buffers: Sequence[Buffer],
     locations: Device | Host | Sequence[Device | Host],
 ) -> None:
-    """Give the contents of buffers of managed memory up and move them (cuMemDiscardAndPrefetchBatchAsync).
+    """Discard the contents of buffers of managed memory and move them (cuMemDiscardAndPrefetchBatchAsync).
 
-    Needs a driver for CUDA 13.
+    Until they are written again, the buffers have undefined contents; see :meth:`ManagedBuffer.discard`. Needs a driver
+    for CUDA 13.
 
     Parameters
     ----------

@@ -55,6 +55,7 @@
   X(views, dtype_of)      /* (code, bits, lanes) -> the dtype of DLPack's type */                                      \
   X(views, dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                           \
   X(views, interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                      \
+  X(views, check_unmasked)    /* (array, name): raises for a masked array with masked elements */                      \
   X(views, buffer_device)     /* (buffer) -> DLPack's device */                                                        \
   X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
   X(views, default_stream)    /* () -> the address of the default stream */                                            \

@@ -481,6 +481,14 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
   const type_entry *how = entry_of(st, object);
   if (how == NULL)
     goto end;
+  /* Types with a converter are rare here, and masked arrays are among them. */
+  if (how->type != NULL && how->kind == KIND_CONVERTER) {
+    PyObject *checked = PyObject_CallFunction(st->faces.check_unmasked, "Os", object, "obj");
+    if (checked == NULL)
+      goto end;
+    Py_DECREF(checked);
+    how = types_find(st, Py_TYPE(object)); /* the table can have grown */
+  }
   /* Our own views know more of their memory's streams than the exchange API can say. */
   if (how->type != NULL && how->kind == KIND_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
       !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
