@@ -61,6 +61,8 @@ CLIENTS = {
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
 }
+# Those of them that use cuda.core: they run on it, and on cudacore in its place.
+ON_CUDACORE = ("cuda-core", "numba-cuda")
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
 # How programs under them behave. The leaks are Python's; a test sees that addresses trap.
@@ -308,10 +310,14 @@ def clients(session: nox.Session, client: str) -> None:
     """
     packages, programs = CLIENTS[client]
     session.install(str(next(WHEELS.glob("cudacore_sim-*.whl"))), *packages)
-    for program in programs:
-        name, *arguments = program.split()
-        more = session.posargs if name == "numba_suite.py" else ()
-        session.run("python", "-m", "cudacore_sim", "python", str(ROOT / "ci" / "clients" / name), *arguments, *more)
+    if client in ON_CUDACORE:
+        session.install(*(str(wheel) for wheel in WHEELS.glob("*.whl")))
+    for way in [[], ["-m", "cudacore.as_cuda_core", "python"]][: 1 + (client in ON_CUDACORE)]:
+        for program in programs:
+            name, *arguments = program.split()
+            more = session.posargs if name == "numba_suite.py" else ()
+            command = ["python", *way, str(ROOT / "ci" / "clients" / name), *arguments, *more]
+            session.run("python", "-m", "cudacore_sim", *command)
 
 
 @nox.session

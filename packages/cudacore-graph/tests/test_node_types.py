@@ -970,3 +970,15 @@ def test_addresses_of_numpy(definition: cg.GraphDefinition, numbers: Numbers) ->
         definition.memset(np.int64(-1), 0, 4)
     with pytest.raises(TypeError, match="dptr is an array in the host's memory; it must be what an allocation node"):
         definition.deallocate(np.zeros(3))
+
+
+def test_too_many_threads(stream: ch.Stream, add: ch.Kernel, numbers: Numbers, definition: cg.GraphDefinition) -> None:
+    """One launch that no device can do would end the capture, or a node with it would not say what is wrong."""
+    large = ch.LaunchConfig(grid=1, block=1025)
+    builder = stream.create_graph_builder().begin_building()
+    with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE .*1025, 1, 1.* at most 1024"):
+        ch.launch(builder, large, add, numbers.buffer, 1)
+    ch.launch(builder, ONE, add, numbers.buffer, 1)
+    assert len(builder.end_building().graph_definition.nodes()) == 1
+    with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE .*1025, 1, 1.* at most 1024"):
+        definition.launch(large, add, numbers.buffer, 1)

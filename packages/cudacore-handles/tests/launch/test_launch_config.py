@@ -4,6 +4,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
 import struct
 import weakref
 from collections.abc import Callable
@@ -85,10 +86,8 @@ def test_limits_are_allowed(limits: dict[str, Any]) -> None:
             TypeError,
             "block is missing: 32 became cluster.* LaunchConfig.grid=1, bl",
         ),
-        ({"grid": 1, "block": 0}, ValueError, "LaunchConfig.block value must be >= 1 and <= 1024 in x .got 0"),
-        ({"grid": 1, "block": 1025}, ValueError, "block value must be .* .got 1025"),
-        ({"grid": 1, "block": (1, 1, 65)}, ValueError, ">= 1 and <= 64 in z"),
-        ({"grid": 1, "block": (32, 33)}, ValueError, r"block is \(32, 33\): 1056 threads; a block has at most 1024"),
+        ({"grid": 1, "block": 0}, ValueError, "LaunchConfig.block value must be >= 1 and <= 2147483647 in x .got 0"),
+        ({"grid": 1, "block": 2**31}, ValueError, "block value must be .* .got 2147483648"),
         ({"grid": 1, "block": 1, "cluster": 0}, ValueError, "LaunchConfig.cluster value must be >= 1"),
         ({"grid": 1, "block": 1, "cluster": "2"}, TypeError, "cluster must be an int"),
         ({"grid": 2**30, "block": 1, "cluster": 4}, ValueError, "grid is 1073741824 clusters of 4 blocks"),
@@ -288,6 +287,18 @@ def test_too_much_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: 
         with pytest.raises(ValueError, match=f"shmem_size is {most + 1}; .* can have at most {most} bytes"):
             launch(stream, LaunchConfig(grid=1, block=32, shmem_size=most + 1), kernel, out, 1)
         launch(stream, LaunchConfig(grid=1, block=32, shmem_size=1024), kernel, out, 1024)
+    stream.sync()
+
+
+@pytest.mark.parametrize("block", [1025, (1, 1, 65), (32, 33), (2**31 - 1,) * 3])
+def test_more_threads_than_any_device_takes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any, block: Any) -> None:
+    """A program that tries block sizes would not get the error of the launch; or it would not say what is too large."""
+    kernel, out = code.get_kernel("dynamic_shared"), pinned(4)
+    config = LaunchConfig(grid=1, block=block)
+    message = f"CUDA_ERROR_INVALID_VALUE .*{re.escape(str(config.block))} threads: a block has at most 1024.* 64 in z"
+    for launch in (ch.launch, lambda s, c, k, *arguments: k.prepare(s, c, *arguments)()):
+        with pytest.raises(ch.CUDAError, match=message):
+            launch(stream, config, kernel, out, 1)
     stream.sync()
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One namespace for the cudacore packages, compatible with ``cuda.core`` 1.2.
 
-``import cudacore as core`` serves a program written for ``cuda.core``. ``__all__`` is what this release has; asking
-for a name that ``cuda.core`` has and this release does not have yet is an error that says so.
+``import cudacore as core`` serves a program written for ``cuda.core``; ``cudacore.as_cuda_core`` serves one that
+cannot be changed. ``__all__`` is what this release has; asking for a name that ``cuda.core`` has and this release does
+not have yet is an error that says so.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from cudacore._version import CUDA_CORE_VERSION
 from cudacore._version import __version__ as __version__  # before all else: it sees that what is installed fits
 
 # isort: split
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from cudacore_graph import GraphMemoryResource
 
 __all__ = [
+    "CUDA_CORE_VERSION",
     "LEGACY_DEFAULT_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
     "BatchError",

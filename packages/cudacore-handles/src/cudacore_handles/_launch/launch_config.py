@@ -10,9 +10,9 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
 
-# Limits of every CUDA device there is; a kernel or a device may take less.
-_MOST_THREADS = 1024
-_BLOCK_LIMITS = (1024, 1024, 64)
+# That a block has too many threads is said when it is launched, as with cuda.core: programs that try sizes expect it.
+_BLOCK_LIMITS = (2**31 - 1,) * 3
+# Limits of every CUDA device there is.
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 
@@ -26,7 +26,8 @@ class LaunchConfig(_native.Config):
     cluster : int or tuple of int, optional
         Blocks a cluster in x, y and z (compute capability 9.0 and later). Default None: no clusters.
     block : int or tuple of int
-        Threads a block in x, y and z: at most 1024 in all.
+        Threads a block in x, y and z. Devices take up to 1024 in all, 64 in z, and kernels that need many registers
+        fewer: otherwise the launch fails.
     shmem_size : int, optional
         Dynamic shared memory a block, in bytes. Default 0. More than 48 KiB is allowed for by itself.
     is_cooperative : bool, optional
@@ -68,9 +69,6 @@ class LaunchConfig(_native.Config):
                 f"write LaunchConfig(grid={grid!r}, block={cluster!r})"
             )
         self._block = _dimensions("block", block, _BLOCK_LIMITS)
-        x, y, z = self._block
-        if x * y * z > _MOST_THREADS:
-            raise ValueError(f"LaunchConfig.block is {block}: {x * y * z} threads; a block has at most {_MOST_THREADS}")
         self._cluster = None
         if cluster is not None:
             self._cluster = _dimensions("cluster", cluster, _GRID_LIMITS)

@@ -7,7 +7,7 @@ the packages pin each other to one minor version.
 
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
-from cudacore_handles._base.errors import call_driver, check, closed, last_error
+from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags
@@ -30,6 +30,7 @@ __all__ = [
     "check_flags",
     "check_handles",
     "closed",
+    "driver_error",
     "ffi",
     "hold",
     "last_error",

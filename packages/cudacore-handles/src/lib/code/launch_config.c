@@ -6,6 +6,10 @@
 /* The config of version 0.1, from which on it can grow. */
 enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
 
+/* Of a block, on every device there is. */
+#define MAX_THREADS 1024u
+#define MAX_THREADS_IN_Z 64u
+
 static const uint32_t KNOWN_FLAGS =
     CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION | CCH_LAUNCH_PRIORITY;
 
@@ -29,6 +33,12 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
   if (config->flags & ~KNOWN_FLAGS)
     return cch__fail(CCH_EINVAL, operation, "the cch_launch_config has flags that this version does not know: 0x%x",
                      config->flags & ~KNOWN_FLAGS);
+  const uint32_t *block = config->block;
+  if (block[0] > MAX_THREADS || block[1] > MAX_THREADS || block[2] > MAX_THREADS_IN_Z ||
+      block[0] * block[1] * block[2] > MAX_THREADS) /* the driver would end a capture for it */
+    return cch__fail(CUDA_ERROR_INVALID_VALUE, operation,
+                     "no device takes blocks of (%u, %u, %u) threads: a block has at most %u, and at most %u in z",
+                     block[0], block[1], block[2], MAX_THREADS, MAX_THREADS_IN_Z);
   CUlaunchConfig *launch = &out->config;
   memset(launch, 0, sizeof *launch);
   launch->gridDimX = config->grid[0];
