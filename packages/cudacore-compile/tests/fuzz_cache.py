@@ -154,6 +154,9 @@ class Generator:
         slot = self.choose.randrange(SLOTS)
         predefined = self.choose.choice(["NULL", "assert", "CUDA_VERSION", "__CUDACC__"])
         condition = self.condition
+        before = self.choose.choice(
+            ['"a"', "'a'", "1.", "1e+", "$", "1", "a", "\u00e9", "$1", "1'0", "+", ".", "1.u8", ""]
+        )
         return self.choose.choice(
             [
                 lambda: f"#define {m} __has_include\n" + condition(f"{m}({literal})"),
@@ -210,6 +213,18 @@ class Generator:
                 lambda: "#include <s\\\nub/c.h>\n",
                 lambda: f'#include "{os.path.abspath("inc2")}/{name}"\n',
                 lambda: f"\ufeff#include {literal}\n",
+                lambda: f"#define {m}(x) x\n__device__ const char *{k} = {m}(CAT_)({', '.join(time_parts)});\n",
+                lambda: f"#define $m(a, b) a##b\n__device__ const char *{k} = $m({', '.join(time_parts)});\n",
+                lambda: f"__device__ const char *{k} = CAT_\n#if 1\n({', '.join(time_parts)});\n#endif\n",
+                lambda: f"__device__ const char *{k} = CAT_\n#include {literal}\n({', '.join(time_parts)});\n",
+                lambda: f"#define {m}(x) x\n#define a b\n" + condition(f"{m}(__has_include(<a.h>))") + "#undef a\n",
+                lambda: f"#define {m}(x) x\n#define {k} {m}(\n#define a b\n" + condition(f"{k} __has_include(<a.h>))"),
+                lambda: f'#define {m}(...)\n{m}({before}R"("\n#include {literal}\n//)"\n)\n',
+                lambda: f"#define {m}(...)\n{m}({before}'0' \"' 0'0 '\" ' )\n#include {literal}\n//')\n",
+                lambda: f"#define {m}(...)\n{m}( /*\n*/{self.blank()} #include {literal}\n)\n",
+                lambda: f"__device__ int {m} = /*\n*/{self.blank()} #define {k} {literal}\n1;\n#include {k}\n",
+                lambda: f"#include <it's'{name}>\n",
+                lambda: f"#include <1'0{name}>\n",
                 lambda: (
                     f"#if __has_include({literal}) && __has_include(<sub>)\n#undef A{slot}\n#define A{slot} 7\n#endif\n"
                 ),
@@ -243,7 +258,15 @@ class Generator:
         text += "#define CAT_(a, b) a##b\n#define CAT(a, b) CAT_(a, b)\n"
         text += "".join(self.snippet() for _ in range(self.choose.randrange(1, 6)))
         values = ", ".join(f"A{slot}" for slot in range(SLOTS))
-        return f"{text}\n__device__ int values[] = {{{values}}};\n"
+        return f"{text}\ntemplate <int n> __global__ void f() {{}}\n__device__ int values[] = {{{values}}};\n"
+
+    def names(self) -> list[str]:
+        if self.choose.random() < 0.8:
+            return []
+        names = ["f<A0>", "f<CAT(A, 1)>", "&values", "f<sizeof(values)>"]
+        if self.exotic:
+            names += ["f<__TIME__[7]>", "f<CAT(__TI, ME__)[7]>", 'f<1\n#include "a.h"\n>', "f<1>//", "f</* */ A3>"]
+        return [self.choose.choice(names)]
 
     def options(self) -> dict[str, Any]:
         include_path = ["inc0", "inc1", "inc2"]
@@ -294,6 +317,7 @@ class Case:
                     self.versions[path] = [one, two]
         self.source = self.maker.program()
         self.options = self.maker.options()
+        self.names = self.maker.names()
         self.headers = None
         if self.choose.random() < 0.15:
             self.headers = {self.maker.name(): self.maker.header(0, 5)}
@@ -302,10 +326,16 @@ class Case:
     def write(self, path: str) -> None:
         text = self.choose.choice(self.versions[path])
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        if os.path.isdir(path):
+        if os.path.islink(path) and not os.path.isfile(path):  # to a directory, to nothing or to itself
+            os.unlink(path)
+        elif os.path.isdir(path):
             os.rmdir(path)
         how = self.choose.random()
-        if how < 0.55:
+        if how < 0.15 and os.path.isfile(path):  # as if nothing had happened
+            times = os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns
+            Path(path).write_text(text, newline="")
+            os.utime(path, ns=times)
+        elif how < 0.55:
             Path(path).write_text(text, newline="")
         elif how < 0.65 and any(map(os.path.isfile, self.versions)):  # the same file by another path
             other = self.choose.choice([one for one in self.versions if os.path.isfile(one)])
@@ -347,7 +377,8 @@ class Case:
     def compile(self, cache: Any) -> bytes | str:
         try:
             program = Program(self.source, "c++", ProgramOptions(**self.options), headers=self.headers)
-            return program.compile("ptx", cache=cache).code
+            code = program.compile("ptx", self.names, cache=cache)
+            return code.code + repr(code.symbol_mapping).encode()
         except NVRTCError as error:
             return re.sub(r"\d\d:\d\d:\d\d", "", error.code_name)
 

@@ -133,6 +133,19 @@ TRICKS = [
         "of which __TIME__ can be pasted",
     ),  # a predefined macro
     ("#define assert a\n#define H <assert.h>\n#include H", "with assert, which the compiler may define"),
+    ("#include <call.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
+    ("#include <goes_on.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
+    ("#include <dollar.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
+    # names of files that are not read as they stand there
+    ("#define ID(x) x\n#define lib other\n#if ID(__has_include(<lib.h>))\n#endif", "in the arguments of a macro"),
+    ("#define ID(x) x\n#define E ID(\n#if E __has_include(<lib.h>))\n#endif", "behind a macro that may take its name"),
+    ("#include <a'b'c.h>", "has #include <a'...'c.h>"),
+    ("#include <1'0.h>", "has #include <'...'>"),
+    ("#if __has_include(<a'b'c.h>)\n#endif", "__has_include other than"),
+    # name expressions
+    ("", "a name expression has __TIME__", {"name_expressions": ["f<__TIME__[7]>"]}),
+    (PASTE, "of which __TIME__ can be pasted", {"name_expressions": ["f<CAT(__TI, ME__)[7]>"]}),
+    ("", "a name expression 'f<1.*', which may be read in two ways", {"name_expressions": ["f<1\n#include <v.h>\n>"]}),
     # times
     ("const char *now = __TIME__;", "the program has __TIME__"),
     ("const char *now = __DATE__;", "the program has __DATE__"),
@@ -151,6 +164,13 @@ TRICKS = [
     ('#define A R"(\n#include <v.h>\n)"', "has a raw string of several lines in a directive"),
     ('#if 0\nR"*/ /*"\n#endif', "has a raw string that is not one"),
     ("int i = 1'0;", "which the language does not have", {"std": "c++11"}),
+    *(
+        (f'#define EAT(...)\nEAT({before}R"("\n#include <v.h>\n//)"\n)', "a raw string that can be read in two ways")
+        for before in ('"a"', "'a'", "1.", "1e+", "0x1p-", "1.u8", "$", "\u00e9")
+    ),
+    ("int $1'0 = 1;", "has an apostrophe that can be read in two ways"),
+    ("int v = /*\n*/ #include <v.h>\n1;", "has a directive behind a comment of several lines"),
+    ("int v = /*\n*/ /* */ %:define W\n1;", "has a directive behind a comment of several lines"),
     # directives
     ("#include <v.h> <w.h>", "has #include <v.h> <w.h>"),
     ("#include <v/* */.h>", "has #include <v"),
@@ -177,6 +197,9 @@ def test_what_is_not_understood(trick: Any) -> None:
     source, reason, options = (*trick, {})[:3]
     write("inc/paste.h", "#define F(x) __TI##x\n")
     write("inc/parts.h", "#define PART __h\n")
+    write("inc/call.h", PASTE + "#define ID(x) x\nchar t[] = ID(CAT)(__TI, ME__);")
+    write("inc/goes_on.h", "#define CAT(a, b) a##b\nchar t[] = CAT\n#if 1\n(__TI, ME__);\n#endif")
+    write("inc/dollar.h", "#define $p(a, b) a##b\nchar t[] = $p(__TI, ME__);")
     write("inc/time.h", "const char *t = __TIMESTAMP__;")
     headers = {"mem.h": "__TIME__"} if "mem.h" in source else None
     with pytest.raises(UncacheableError, match=f"so it has no key: .*{reason}"):
@@ -206,6 +229,10 @@ def test_variables_that_name_files(name: str, monkeypatch: pytest.MonkeyPatch) -
         "#if 0\n0z'z /*'*/ .1'2\n#endif /* don't */",
         "#pragma once\n# \n#line 7\n%:pragma unroll",
         "import = 1; module(1);",
+        "/* a\n*/ /* b */ #define A",
+        "int i = /* a\n*/ 1;\n#define A(x) /* b */ #x",
+        PASTE
+        + "#define LP (\n#define RP )\n#if A(1) && !defined(B) && (CAT(1, 2) == 1 || __has_include(<h.h>))\n#endif",
     ],
 )
 def test_what_is_understood(source: str) -> None:

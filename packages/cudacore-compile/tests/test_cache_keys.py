@@ -385,6 +385,7 @@ def test_all_that_the_compiler_reads(nvrtc_version: tuple[int, ...], tmp_path: P
     closure = _closure.close_over(
         source.encode(),
         [],
+        names=[],
         directory="",
         include_path=include_path,
         pre_include=[],

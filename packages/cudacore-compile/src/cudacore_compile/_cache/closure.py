@@ -22,7 +22,7 @@ from functools import cached_property, partial
 from cudacore_compile._cache.identity import Identity, Look, identity_of, is_settled, read, settled
 from cudacore_compile._cache.names import expand
 from cudacore_compile._cache.pastes import atoms_in_macros, pasted_word
-from cudacore_compile._cache.scan import Definition, Reference, Scan, scan, scan_options
+from cudacore_compile._cache.scan import Definition, Reference, Scan, scan, scan_names, scan_options
 from cudacore_compile._cache.uncacheable import UncacheableError
 
 _MAX_FILES = 20_000
@@ -126,6 +126,7 @@ def close_over(
     source: bytes,
     macros: Sequence[bytes],
     *,
+    names: Sequence[bytes],
     directory: str | None,
     include_path: Sequence[str],
     pre_include: Sequence[str],
@@ -141,6 +142,8 @@ def close_over(
         The program.
     macros : sequence of bytes
         The macros of the options, as ``NAME`` or ``NAME=BODY``.
+    names : sequence of bytes
+        The name expressions.
     directory : str or None
         The directory of the program; None where the compiler does not look there.
     include_path : sequence of str
@@ -162,6 +165,7 @@ def close_over(
     walk = _Walk(include_path, directory is not None, standard, files)
     options = scan_options(macros)
     walk.add(options, "a macro of the options", None, None)
+    walk.add(scan_names(names), "a name expression", None, None)
     walk.add(scan(source), "the program", directory, None)
     for header, content in headers.items():  # which all count, because their contents are in the key
         text = os.fsdecode(header)
@@ -228,7 +232,15 @@ class _Walk:
                         raise UncacheableError(f"{shown} has {error}") from None
                     for reference in names:
                         self.add_reference(reference, directory)
+        self._check_tests()
         self._check_pastes()
+
+    def _check_tests(self) -> None:
+        """Raise if ``__has_include`` may be in the arguments of a macro, where macros in its name are expanded."""
+        if any(said.openers for said, _ in self._texts):
+            for said, _ in self._texts:
+                if not said.before_tests.isdisjoint(self._macros):
+                    raise UncacheableError("the program has __has_include behind a macro that may take its name")
 
     def _check_pastes(self) -> None:
         """Raise if ``##`` can make a word that makes the program uncacheable.

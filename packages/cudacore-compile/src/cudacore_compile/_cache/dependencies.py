@@ -21,6 +21,6 @@ def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes,
     # A cache does not keep what is made with precompiled headers, but what they are made of is known.
     options = dataclasses.replace(options, arch=options.arch or _ANY_ARCH, pch=None, use_pch=None)
     check_options(options)
-    inputs = inputs_of(code, options.as_bytes("nvrtc"), options, headers=headers)
+    inputs = inputs_of(code, options.as_bytes("nvrtc"), options, names=(), headers=headers)
     inputs.look(Look())
     return dict.fromkeys(precompiled, b"") | {path: digest for path, (digest, _) in inputs.closure.files.items()}

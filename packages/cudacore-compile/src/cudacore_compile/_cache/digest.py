@@ -71,7 +71,8 @@ def program_key(
         digest.add(b"carries", b"PTX")
     digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
     digest.add_all(b"options", flags)
-    digest.add_all(b"name expressions", sorted(name.encode() for name in names))
+    expressions = sorted(name.encode() for name in names)
+    digest.add_all(b"name expressions", expressions)
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
     digest.add(b"code", code)
@@ -83,7 +84,7 @@ def program_key(
         digest.add(b"compiler", compiler_identity(code_type, code))
         check_options(options)
         if code_type is SourceCodeType.CXX:
-            inputs = inputs_of(code, flags, options, headers=headers, notes=notes)
+            inputs = inputs_of(code, flags, options, names=expressions, headers=headers, notes=notes)
             digest.add(b"files", inputs.look(Look() if look is None else look))
         else:
             _add_modules(digest, options)

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 
 from cudacore_compile._cache.closure import Closure, Files, close_over
 from cudacore_compile._cache.identity import Identity, Look, Way, is_same_way, way_to
-from cudacore_compile._cache.scan import scan
+from cudacore_compile._cache.scan import scan, scan_names
+from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.options import ProgramOptions
+from cudacore_compile._version import __version__
 
 _MAX_CLOSURES = 200
-_VERSION = "cudacore-closure-1"
+_VERSION = f"cudacore-closure-2 {__version__}"  # what one release understands, another one may not
 _FRESH_SECONDS = 0.02
 _files = Files()
 _closures: dict[bytes, Closure] = {}
@@ -108,6 +110,7 @@ def inputs_of(
     flags: Sequence[bytes],
     options: ProgramOptions,
     *,
+    names: Sequence[bytes],
     headers: Mapping[bytes, bytes],
     notes: Notes | None = None,
 ) -> Inputs:
@@ -121,6 +124,8 @@ def inputs_of(
         The options as NVRTC takes them.
     options : ProgramOptions
         The same options.
+    names : sequence of bytes
+        The name expressions.
     headers : mapping
         Files in memory: contents by name.
     notes : Notes, optional
@@ -135,7 +140,8 @@ def inputs_of(
     directory = None if options.no_source_include else os.path.dirname(options.name or "")
     standard = options.std or ""
     question = hashlib.sha256()
-    for part in (_VERSION, os.getcwd(), standard, directory, include_path, pre_include, scan(source).question, macros):
+    said = scan(source).question, scan_names(names).question
+    for part in (_VERSION, _current_directory(), standard, directory, include_path, pre_include, said, macros):
         question.update(repr(part).encode("utf-8", "surrogateescape"))
     for name, content in sorted(headers.items()):
         question.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
@@ -144,6 +150,7 @@ def inputs_of(
         return close_over(
             source,
             macros,
+            names=names,
             directory=directory,
             include_path=include_path,
             pre_include=pre_include,
@@ -153,6 +160,13 @@ def inputs_of(
         )
 
     return Inputs(question.digest(), find, notes)
+
+
+def _current_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise UncacheableError(f"there is no current directory: {error.strerror}") from None
 
 
 _DEFINE = b"--define-macro="

@@ -30,11 +30,20 @@ _ALL = re.compile(
 )
 
 
+# A digit and a sign before a raw string make a number of it, and a literal makes a suffix.
+_GOES_ON = frozenset(b"$.+-'\"")
+_LITERAL_MARK = b"\x02"
+_DIRECTIVE_FOLLOWS = re.compile(rb"(?:[ \t]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:#|%:)")
+
+
 class Lexed(NamedTuple):
     """A file without comments and literals."""
 
     text: bytes
-    """bytes: The file. Each string is a number between ``\\x01`` bytes, an index into `strings`."""
+    """bytes: The file. Each string is a number between ``\\x01`` bytes, an index into `strings`.
+
+    Each character literal, and each number with digit separators, is a ``\\x02`` byte.
+    """
     strings: tuple[bytes, ...]
     has_raw: bool
     """bool: Whether there are raw strings, which C++03 does not have."""
@@ -100,10 +109,14 @@ class _Literals:
         if first == b"/":
             if token == b"/*":
                 raise UncacheableError("has a comment without an end")
+            if b"\n" in token:
+                _check_comment(match)
             return b" "
         if match.lastgroup == "number":
             self.has_separators = True
-            return b"0"
+            if _continues_a_word(match):
+                raise UncacheableError("has an apostrophe that can be read in two ways")
+            return _LITERAL_MARK
         if match.lastgroup in ("string", "character"):
             return self._open(match)
         if match.lastgroup is not None:
@@ -111,7 +124,7 @@ class _Literals:
         if first == b"'":
             if b"/*" in token:  # code that is skipped can have a lone apostrophe, as in "don't"
                 raise UncacheableError("has a comment between two apostrophes")
-            return b"0"
+            return _LITERAL_MARK
         if _ENDS_RAW.search(match.string, max(0, match.start() - 4), match.start()):
             raise UncacheableError("has a raw string that is not one")
         self.strings.append(token[1:-1])
@@ -119,6 +132,8 @@ class _Literals:
 
     def _raw(self, match: re.Match[bytes]) -> bytes:
         self.has_raw = True
+        if _continues_a_word(match):
+            raise UncacheableError("has a raw string that can be read in two ways")
         if self._is_continued:  # a raw string has no continued lines
             raise UncacheableError("has a raw string and continued lines")
         if b"\n" in match[0] and _begins_directive(match.string, match.start()):
@@ -132,6 +147,24 @@ class _Literals:
         if before == b"R" or any(mark in match[0][1:] for mark in (b"/*", b"*/", b"'", b'"')):
             raise UncacheableError("has a literal without an end")
         return b""
+
+
+def _continues_a_word(match: re.Match[bytes]) -> bool:
+    """Return whether what stands before a token can belong to it, as the suffix of a literal or part of a number."""
+    before = match.string[max(0, match.start() - 1) : match.start()]
+    return before >= b"\x80" or (before != b"" and before[0] in _GOES_ON)
+
+
+def _check_comment(match: re.Match[bytes]) -> None:
+    """Raise for a directive behind a comment of several lines, unless the comment begins its line.
+
+    NVRTC takes that for a directive, and the C++ standard does not.
+    """
+    data = match.string
+    if _DIRECTIVE_FOLLOWS.match(data, match.end()):
+        start = match.start()
+        if data[data.rfind(b"\n", 0, start) + 1 : start].strip(b" \t"):
+            raise UncacheableError("has a directive behind a comment of several lines that does not begin its line")
 
 
 def _begins_directive(data: bytes, at: int) -> bool:

@@ -29,8 +29,11 @@ def pasted_word(atoms: Set[bytes], tested_atoms: Set[bytes]) -> bytes | None:
 
 
 _CONDITIONS = (b"if", b"ifdef", b"ifndef", b"elif", b"elifdef", b"elifndef", b"else", b"endif")
-_PAREN = re.compile(rb"\x02|\)|(?:([A-Za-z_]\w*)[ \t\n]*)?\(|\b[_A-Za-z]{1,18}\b")
-_NAME = re.compile(rb"[A-Za-z_]\w*")
+_PAREN = re.compile(rb"\x03|\)|(?:([A-Za-z_$][\w$]*)[ \t\n]*)?\(|\b[_A-Za-z]{1,18}\b")
+_NAME = re.compile(rb"[A-Za-z_$][\w$]*")
+# What an opening parenthesis without a name may belong to: a macro that is the result of another one, and one whose
+# name is in another file or branch.
+_AFTER_UNKNOWN = frozenset(b")\x03\x04")
 
 
 def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> Set[bytes]:
@@ -54,7 +57,9 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
         pieces.append(text[at : match.start()])
         at = match.end()
         if match[1] in _CONDITIONS:
-            pieces.append(b"\x02")
+            pieces.append(b"\x03")
+        elif match[1] in (b"include", b"include_next"):
+            pieces.append(b"\x04")
         if match[1] in (b"define", b"if", b"elif"):
             found |= atoms_of(match[2])
     pieces.append(text[at:])
@@ -65,7 +70,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
     for match in _PAREN.finditer(body):
         token = match[0]
         is_inside = bool(stack) and stack[-1]
-        if token == b"\x02":
+        if token == b"\x03":
             if stack:  # each branch may close what is open
                 return everything
         elif token == b")":
@@ -76,7 +81,20 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
             name = match[1] or b""
             if is_inside:
                 found |= atoms_of(name)
-            stack.append(is_inside or name in macros or name.startswith(b"_") or name.isupper())
+            stack.append(
+                is_inside
+                or name in macros
+                or name.startswith(b"_")
+                or name.isupper()
+                or (not name and _is_after_unknown(body, match.start()))
+            )
         elif is_inside:
             found |= atoms_of(token)
     return everything if stack else found
+
+
+def _is_after_unknown(body: bytes, at: int) -> bool:
+    """Return whether a macro that is not seen there can end right before a place."""
+    while at > 0 and body[at - 1] in b" \t\n":
+        at -= 1
+    return at == 0 or body[at - 1] in _AFTER_UNKNOWN

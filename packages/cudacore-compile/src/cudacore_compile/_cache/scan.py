@@ -50,6 +50,8 @@ class Scan(NamedTuple):
     atoms: frozenset[bytes]  # tokens of which __TIME__ and the like can be pasted
     tested_atoms: frozenset[bytes]  # tokens of which __has_include can be pasted, in definitions and conditions
     unbalanced: frozenset[bytes]  # macros whose parentheses are not in pairs
+    openers: frozenset[bytes]  # macros that end in a call of another one, whose arguments are what follows
+    before_tests: frozenset[bytes]  # names before __has_include in its condition, which can be macros
     has_raw: bool
     has_separators: bool
     error: str  # what is not understood; the rest is empty then
@@ -64,19 +66,24 @@ class Scan(NamedTuple):
             sorted(self.atoms),
             sorted(self.tested_atoms),
             sorted(self.unbalanced),
-            *self[7:],
+            sorted(self.openers),
+            sorted(self.before_tests),
+            *self[9:],
         )
 
 
 DIRECTIVE = re.compile(rb"^[ \t]*(?:#|%:)[ \t]*([A-Za-z_]\w*)?([^\n]*)$", re.MULTILINE)
 _PLAIN = frozenset((b"if", b"ifdef", b"ifndef", b"elif", b"elifdef", b"elifndef", b"else", b"endif"))
 _IGNORED = frozenset((b"error", b"warning"))
-_NAME = rb"(?:<(?P<angle>[^<>\s\x01]+)>|\x01(?P<string>\d+)\x01)"
+_NAME = rb"(?:<(?P<angle>[^<>\s\x01\x02]+)>|\x01(?P<string>\d+)\x01)"
 _INCLUDED = re.compile(
     rb"[ \t]*(?:" + _NAME + rb"|(?P<macro>[A-Za-z_]\w*)(?:\([ \t]*(?P<argument>[\w./-]+)[ \t]*\))?)[ \t]*"
 )
 _TESTED = re.compile(rb"[ \t]*\([ \t]*" + _NAME + rb"[ \t]*\)")
 _DEFINED = re.compile(rb"defined[ \t]*\(?[ \t]*\Z")
+_ANY_DEFINED = re.compile(rb"\bdefined[ \t]*(?:\([ \t]*\w+[ \t]*\)|\w+)")
+_BEFORE_CALL = re.compile(rb"[\w$)\x80-\xff][ \t]*\Z")
+_IDENTIFIER = re.compile(rb"[A-Za-z_$\x80-\xff][\w$\x80-\xff]*")
 _DEFINE = re.compile(
     rb"[ \t]+(?P<macro>[A-Za-z_$][\w$]*)(?:(?P<parameters>\([^()]*\))|(?![^ \t]))[ \t]*(?P<body>.*?)[ \t]*"
 )
@@ -113,13 +120,31 @@ def atoms_of(text: bytes) -> frozenset[bytes]:
     return _ATOMS.intersection(text.translate(_BLANKS).split())
 
 
+def _refused(error: str, digest: bytes = b"") -> Scan:
+    nothing: frozenset[bytes] = frozenset()
+    return Scan(digest, (), (), {}, nothing, nothing, nothing, nothing, nothing, False, False, error)
+
+
 def scan(data: bytes) -> Scan:
     """Return what a file says of other files."""
     digest = hashlib.sha256(data).digest()
     try:
         return _scan(digest, lex(data))
     except UncacheableError as error:
-        return Scan(digest, (), (), {}, frozenset(), frozenset(), frozenset(), False, False, str(error))
+        return Scan(
+            digest,
+            (),
+            (),
+            {},
+            frozenset(),
+            frozenset(),
+            frozenset(),
+            frozenset(),
+            frozenset(),
+            False,
+            False,
+            str(error),
+        )
 
 
 def scan_options(definitions: Iterable[bytes]) -> Scan:
@@ -128,10 +153,26 @@ def scan_options(definitions: Iterable[bytes]) -> Scan:
     for definition in definitions:
         if b"\n" in definition or b"//" in definition or b"/*" in definition or definition.endswith(b"\\"):
             error = f"define {definition.decode('utf-8', 'replace')!r}, which may be read in two ways"
-            return Scan(b"", (), (), {}, frozenset(), frozenset(), frozenset(), False, False, error)
+            return Scan(
+                b"", (), (), {}, frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), False, False, error
+            )
         name, equals, body = definition.partition(b"=")
         lines.append(b"#define " + name + b" " + (body if equals else b"1") + b"\n")
     return scan(b"".join(lines))
+
+
+_ODD = re.compile(rb'[\n\r\\#"]|/[/*]|%:')
+
+
+def scan_names(names: Sequence[bytes]) -> Scan:
+    """Return what name expressions say: NVRTC expands macros in them."""
+    for name in names:
+        if _ODD.search(name):
+            error = f"{name.decode('utf-8', 'replace')!r}, which may be read in two ways"
+            return Scan(
+                b"", (), (), {}, frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), False, False, error
+            )
+    return scan(b"\n".join(names))
 
 
 def _scan(digest: bytes, lexed: Lexed) -> Scan:
@@ -156,6 +197,8 @@ def _scan(digest: bytes, lexed: Lexed) -> Scan:
         atoms_of(_WITHOUT_ATOMS.sub(b"", text)) & _TIME_ATOMS,
         frozenset(reader.atoms & _TEST_ATOMS),
         frozenset(reader.unbalanced),
+        frozenset(reader.openers),
+        frozenset(reader.before_tests),
         lexed.has_raw,
         lexed.has_separators,
         "",
@@ -171,6 +214,8 @@ class _Directives:
         self.macros: dict[bytes, set[Definition | None]] = {}
         self.atoms: set[bytes] = set()
         self.unbalanced: set[bytes] = set()
+        self.openers: set[bytes] = set()
+        self.before_tests: set[bytes] = set()
         self.words = 0  # occurrences of __has_include that are understood
         self._strings = lexed.strings
 
@@ -221,8 +266,16 @@ class _Directives:
             if _DEFINED.search(rest, 0, word.start()):
                 self.words += 1
             elif tested is not None and word[0] != b"__has_embed":
+                self._before(rest[: word.start()])
                 self._reference(tested, word[0] == b"__has_include_next")
                 self.words += 1
+
+    def _before(self, text: bytes) -> None:
+        """Take what stands before ``__has_include``: in the arguments of a macro, macros in its name are expanded."""
+        text = _TESTED.sub(b"", _ANY_DEFINED.sub(b"0", text))
+        self.before_tests.update(name for name in _IDENTIFIER.findall(text) if name not in WORDS)
+        if _opens_call(text):
+            raise UncacheableError("has __has_include in the arguments of a macro")
 
     def _include(self, rest: bytes, is_next: bool) -> None:
         match = _INCLUDED.fullmatch(rest)
@@ -242,6 +295,8 @@ class _Directives:
             self.words += 1
         if (b"(" in match["body"] or b")" in match["body"]) and _are_unbalanced(match["body"]):
             self.unbalanced.add(name)
+            if _opens_call(match["body"]):
+                self.openers.add(name)
         self.macros.setdefault(name, set()).add(self._definition(match["parameters"], match["body"]))
 
     def _definition(self, parameters: bytes | None, body: bytes) -> Definition | None:
@@ -262,7 +317,7 @@ class _Directives:
 
 def _show(text: bytes) -> str:
     """Return part of a directive for a message."""
-    return re.sub(rb"\x01\d+\x01", b'"..."', text).decode("utf-8", "replace")
+    return re.sub(rb"\x01\d+\x01", b'"..."', text.replace(b"\x02", b"'...'")).decode("utf-8", "replace")
 
 
 def _are_unbalanced(body: bytes) -> bool:
@@ -275,3 +330,14 @@ def _are_unbalanced(body: bytes) -> bool:
             if depth < 0:
                 return True
     return depth != 0
+
+
+def _opens_call(text: bytes) -> bool:
+    """Return whether there is a parenthesis that is not closed and may begin the arguments of a macro."""
+    calls: list[bool] = []
+    for match in re.finditer(rb"[()]", text):
+        if match[0] == b"(":
+            calls.append(_BEFORE_CALL.search(text, 0, match.start()) is not None)
+        elif calls:
+            calls.pop()
+    return any(calls)
