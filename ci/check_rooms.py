@@ -22,11 +22,6 @@ from pathlib import Path
 DOORS = {
     "cudacore_handles._sdk": "the one door of cudacore-handles",
 }
-#: Imports past the doors: file and module, with the reason.
-PAST_THE_DOORS = {
-    ("cudacore_graph/_native.py", "cudacore_handles._native"): "it names the graph part of the extension module",
-    ("cudacore_graph/_native.pyi", "cudacore_handles._native"): "its classes stand on Handle",
-}
 #: The rooms of each layer, from the lowest to the uppermost. What is in no room is above all of them.
 LAYERS = {
     "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
@@ -86,26 +81,19 @@ def is_private(module: str) -> bool:
 
 def imports_across_packages(root: Path) -> Iterator[str]:
     """Return the imports of what another package keeps private."""
-    used = set()
     folders = sorted(folder for folder in root.glob("packages/*/src/*") if (folder / "__init__.py").is_file())
     packages = {folder.name for folder in folders}
     for folder in folders:
         for path in sorted(folder.rglob("*.py*")):
             if path.suffix not in {".py", ".pyi"}:
                 continue
-            name = str(path.relative_to(folder.parent))
             for line, module in imports(path):
                 package = module.partition(".")[0]
                 if package == folder.name or package not in packages or not is_private(module):
                     continue
                 if any(f"{module}.".startswith(f"{door}.") for door in DOORS):
                     continue
-                if (name, module) in PAST_THE_DOORS:
-                    used.add((name, module))
-                    continue
                 yield f"{path.relative_to(root)}:{line}: imports {module}, which is private: import it from a door"
-    for name, module in sorted(PAST_THE_DOORS.keys() - used):
-        yield f"{name} does not import {module} any more: take it out of PAST_THE_DOORS"
 
 
 def runs(node: ast.AST) -> Iterator[ast.AST]:

@@ -41,14 +41,12 @@ def patterns(package: str) -> list[str]:
     ]
     if package == "cudacore-handles":
         allowed += [
-            rf"{module}/\w+\.pyi",
+            rf"{module}/(_sdk/)?\w+\.pyi",
             rf"{module}/\w+\.abi3\.so",
             rf"{module}/(\w+/)*libcudacore_handles\.so\.1",
             rf"{module}/(\w+/)*include/cudacore/\w+\.h",
             rf"{module}/(\w+/)*pkgconfig/cudacore-handles\.pc",
         ]
-    if package == "cudacore-graph":
-        allowed += [rf"{module}/_native\.pyi"]
     if package == "cudacore-compile":
         allowed += [rf"{module}-[\d.]+\.dist-info/entry_points\.txt"]
     if package == "cudacore-sim":

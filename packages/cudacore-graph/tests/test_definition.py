@@ -19,7 +19,7 @@ from graph_tools import ONE, Numbers, add_function
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_graph import _native
+from cudacore_handles._sdk import graph_native as _native
 
 Run = Callable[[cg.GraphDefinition], None]
 
@@ -562,7 +562,7 @@ class TestBatch:
     @pytest.mark.parametrize(
         ("item", "error", "match"),
         [
-            (("lanch", None), ValueError, "node 1: 'lanch' is no kind of node; it must be one of launch, memcpy"),
+            (("lanch", None), ValueError, "node 1: 'lanch' is not a kind of node; it must be one of launch, memcpy"),
             (("empty",), TypeError, r"node 1: a node of a batch is a tuple \(kind, after, \*arguments\)"),
             (["empty", None], TypeError, "node 1: a node of a batch is a tuple"),
             (("empty", 1), ValueError, "node 1: 1 is not the number of an earlier node"),
@@ -571,7 +571,7 @@ class TestBatch:
             (("memset", None, 0, 0, 1), ValueError, "node 1: dst is NULL"),
             (("memset", None, 4096), TypeError, r"node 1: memset\(\) needs value"),
             (("empty", None, 1), TypeError, "node 1: empty takes at most 0 arguments, but 1 were given"),
-            (("launch", None, ONE), TypeError, "node 1: launch takes a config, a kernel and its arguments"),
+            (("launch", None, ONE), TypeError, r"node 1: launch\(\) takes a config, a kernel and its arguments"),
         ],
     )
     def test_bad_input(self, definition: cg.GraphDefinition, item: Any, error: type[Exception], match: str) -> None:

@@ -17,8 +17,8 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_graph import _native
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
+from cudacore_handles._sdk import graph_native as _native
 
 Run = Callable[[cg.GraphDefinition], None]
 

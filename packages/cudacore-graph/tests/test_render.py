@@ -16,7 +16,8 @@ from graph_tools import ONE, Numbers
 
 import cudacore_graph as cg
 import cudacore_handles as ch
-from cudacore_graph import _draw, _native, _render
+from cudacore_graph import _draw, _render
+from cudacore_handles._sdk import graph_native as _native
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the public headers, and write what would otherwise repeat them.
 
-``read_headers.py HEADERS_FOLDER OUT_CDEF OUT_VERSION_MAP OUT_TABLE`` writes the declarations that cffi takes, the
-linker's version map, and the initializer of the function table. It fails where the table in api.h and the exported
-functions are not the same.
+``read_headers.py HEADERS_FOLDER OUT_CDEF OUT_VERSION_MAP OUT_TABLE OUT_NODES`` writes the declarations that cffi takes,
+the linker's version map, the initializer of the function table, and lists of the types of graph nodes and of the
+structures of their parameters. It fails where the table in api.h and the exported functions are not the same.
 """
 
 from __future__ import annotations
@@ -113,8 +113,19 @@ def cdef(found: Interface) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(folder: str, out_cdef: str, out_map: str, out_table: str) -> None:
-    """Write the three files."""
+def node_lists(found: Interface) -> str:
+    """Return ``CCH_NODE_TYPES(X)``, as in ``X(KERNEL, kernel)``, and ``CCH_NODE_STRUCTS(X)``, as in ``X(kernel)``."""
+    types = [name.removeprefix("CCH_NODE_") for name in found.enums["cch_node_type"]]
+    structs = [match[1] for match in (re.fullmatch(r"cch_(\w+)_node", name) for name in found.structs) if match]
+    lines = [
+        "#define CCH_NODE_TYPES(X) " + " ".join(f"X({name}, {name.lower()})" for name in types),
+        "#define CCH_NODE_STRUCTS(X) " + " ".join(f"X({name})" for name in structs),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def main(folder: str, out_cdef: str, out_map: str, out_table: str, out_nodes: str) -> None:
+    """Write the four files."""
     found = read(Path(folder))
     entries = table_entries(found)
     Path(out_cdef).write_text(cdef(found), encoding="utf-8")
@@ -122,6 +133,7 @@ def main(folder: str, out_cdef: str, out_map: str, out_table: str) -> None:
     Path(out_map).write_text(f"CCH_1 {{\n  global:\n{symbols}  local:\n    *;\n}};\n", encoding="utf-8")
     rows = "".join(f".{name} = {PREFIX}{name},\n" for name in entries)
     Path(out_table).write_text(rows, encoding="utf-8")
+    Path(out_nodes).write_text(node_lists(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSet
 from typing import TYPE_CHECKING, Any
 
-from cudacore_graph import _native
 from cudacore_handles import CUDAError
+from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import results
 
 if TYPE_CHECKING:

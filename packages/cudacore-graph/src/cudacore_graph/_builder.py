@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from cudacore_graph import _native
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
 from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, last_error, lib
+from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Builder
 
 if TYPE_CHECKING:

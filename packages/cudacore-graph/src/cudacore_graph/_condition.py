@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
-from cudacore_graph import _native
 from cudacore_graph._errors import hold_there
 from cudacore_handles import Context
 from cudacore_handles._sdk import check, ffi, hold, lib
+from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import HAS_VALUE, UNSIGNED, register
 
 if TYPE_CHECKING:

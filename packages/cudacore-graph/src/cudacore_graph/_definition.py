@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cudacore_graph import _native
 from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
 from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, lib, results
+from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cuda.bindings import driver

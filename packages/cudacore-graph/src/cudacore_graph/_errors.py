@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from cudacore_graph import _native
 from cudacore_handles import ClosedError, CUDAError
+from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import hold, last_error, lib, results
 
 _IN_EXEC = -2  # PLACE_IN_EXEC of native.h

@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from cudacore_graph import _native
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import gone, hold_there
 from cudacore_graph._nodes.child_graph import ChildGraphNode
@@ -17,6 +16,7 @@ from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphCompleteOptions
 from cudacore_handles import Context, CUDAError
 from cudacore_handles._sdk import adopt, as_options, closed, ffi, hold, last_error, lib, results
+from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk.graph import Stream_accept
 
 if TYPE_CHECKING:

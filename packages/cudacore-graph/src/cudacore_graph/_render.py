@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cudacore_graph import _draw, _native
+from cudacore_graph import _draw
 from cudacore_graph._nodes.conditional import ConditionalNode
 from cudacore_graph._nodes.kernel import KernelNode, name_of
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._summary import summarise
+from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition

@@ -39,70 +39,169 @@ FREE: int
 api: object
 exchange_api: object
 
-def open_handle_capsule(capsule: object, /) -> tuple[str, int]: ...
+def open_handle_capsule(capsule: object, /) -> tuple[str, int]:
+    """Return the kind of box that a capsule holds, and the box's address, which the capsule keeps valid."""
 
 class Handle:
+    """The base of the classes of CUDA objects: it holds a reference to a box."""
+
     @classmethod
-    def _adopt(cls: type[_H], address: int, /) -> _H: ...
-    def _reference(self) -> int: ...
-    def close(self) -> None: ...
-    def __cudacore_handle__(self) -> object: ...
+    def _adopt(cls: type[_H], address: int, /) -> _H:
+        """Return a new object that takes over one reference to the box at the address."""
+    def _reference(self) -> int:
+        """Return the address of the box with a new reference."""
+    def close(self) -> None:
+        """Release the object's reference to the resource. Closing it again does nothing."""
+    def __cudacore_handle__(self) -> object:
+        """Return a capsule for other extension modules, with a reference of its own and the name of its kind."""
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
     @property
-    def _raw(self) -> int: ...
+    def _raw(self) -> int:
+        """int: The CUDA handle or address, even after the object was closed."""
 
 class EventHandle(Handle):
+    """The base of Event."""
+
     def __sub__(self, other: Event, /) -> float: ...
-    def sync(self) -> None: ...
+    def sync(self) -> None:
+        """Wait until the work recorded in the event is done (cuEventSynchronize).
+
+        Raises
+        ------
+        CUDAError
+            If the driver fails, also because earlier work failed.
+        """
     @property
-    def is_done(self) -> bool: ...
+    def is_done(self) -> bool:
+        """bool: Whether the work recorded in the event is done (cuEventQuery)."""
 
 class StreamHandle(Handle):
-    def sync(self) -> None: ...
-    def record(self, event: Event | None = None, options: EventOptions | None = None) -> Event: ...
-    def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None: ...
-    def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> None: ...
+    """The base of Stream."""
+
+    def close(self) -> None:
+        """Release the stream. Closing it again, or closing a default stream, does nothing.
+
+        Queued work still runs. The stream is destroyed when nothing uses it any more, such as a buffer that will be
+        freed on it.
+        """
+    def sync(self) -> None:
+        """Wait until all work of the stream is done (cuStreamSynchronize).
+
+        Raises
+        ------
+        CUDAError
+            If the driver fails, also because earlier work failed.
+        """
+    def record(self, event: Event | None = None, options: EventOptions | None = None) -> Event:
+        """Record an event behind the stream's present work (cuEventRecord).
+
+        Parameters
+        ----------
+        event : Event, optional
+            The event to record. Default: a new one.
+        options : EventOptions, optional
+            Options of a new event. They cannot be combined with `event`.
+
+        Returns
+        -------
+        Event
+            The event.
+        """
+    def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None:
+        """Make later work of this stream wait, without blocking the host.
+
+        Parameters
+        ----------
+        event_or_stream : Event or Stream
+            The event to wait for (cuStreamWaitEvent), or a stream, whose present work is waited for.
+        """
+    def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
+        """Call a host function after the stream's present work and before its later work (cuLaunchHostFunc).
+
+        The function must not call CUDA. It is kept alive until it has been called. An exception that it raises goes to
+        ``sys.unraisablehook``. If the stream is being captured, the graph keeps and calls the function, as with
+        :meth:`cudacore_graph.GraphBuilder.callback`. The function is not called if work of the context has failed, or
+        once the interpreter ends.
+
+        Parameters
+        ----------
+        fn : callable
+            A Python function without arguments, or a ctypes function that takes one pointer and returns nothing.
+        user_data : int or bytes-like, optional
+            The argument of a ctypes function: an address, or bytes, which are copied and kept until the call.
+        """
 
 class BufferHandle(Handle):
+    """The base of Buffer."""
+
     _known: Any
     @property
     def _mr(self) -> MemoryResource | None: ...
     @property
     def _owner(self) -> object: ...
     @classmethod
-    def _adopt_memory(cls: type[_B], address: int, memory_resource: MemoryResource | None, owner: object, /) -> _B: ...
+    def _adopt_memory(cls: type[_B], address: int, memory_resource: MemoryResource | None, owner: object, /) -> _B:
+        """Return a new buffer that takes over one reference to the cch_deviceptr at the address."""
     @property
-    def handle(self) -> int: ...
+    def handle(self) -> int:
+        """int: Address of the memory; 0 if the buffer is closed."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """int: Number of bytes; 0 if the buffer is closed."""
     @property
-    def is_mapped(self) -> bool: ...
-    def close(self, stream: Stream | IsStreamType | None = None) -> None: ...
-    def set_deallocation_stream(self, stream: Stream | IsStreamType, /) -> None: ...
+    def is_mapped(self) -> bool:
+        """bool: Whether the memory was imported from another process."""
+    def close(self, stream: Stream | IsStreamType | None = None) -> None:
+        """Free the memory, or release the reference to it. Closing the buffer again does nothing.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            The stream that the free is ordered on (cuMemFreeAsync). Default: the stream of
+            :meth:`set_deallocation_stream`, otherwise that of the allocation.
+        """
+    def set_deallocation_stream(self, stream: Stream | IsStreamType, /) -> None:
+        """Set the stream that the free is ordered on.
+
+        The caller must order this stream after the work that uses the memory.
+        """
 
 class ViewHandle:
+    """The base of StridedMemoryView."""
+
     _itemsize: int
     @property
-    def ptr(self) -> int: ...
+    def ptr(self) -> int:
+        """int: Address of the element of index (0, ..., 0)."""
     @property
-    def device_id(self) -> int: ...
+    def device_id(self) -> int:
+        """int: Ordinal of the device that the memory is on; -1 for host memory."""
     @property
-    def is_device_accessible(self) -> bool: ...
+    def is_device_accessible(self) -> bool:
+        """bool: Whether kernels can use the memory."""
     @property
-    def readonly(self) -> bool: ...
+    def readonly(self) -> bool:
+        """bool: Whether the memory is read-only."""
     @property
-    def exporting_obj(self) -> Any: ...
+    def exporting_obj(self) -> Any:
+        """object: The array or Buffer that the view was made from."""
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> tuple[int, ...]:
+        """tuple of int: The extent of each axis."""
     @property
-    def strides(self) -> tuple[int, ...] | None: ...
+    def strides(self) -> tuple[int, ...] | None:
+        """tuple of int or None: Strides in elements, not bytes. None: C order."""
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """int: Number of elements."""
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Any:
+        """numpy.dtype or None: Type of the elements, from ml_dtypes if NumPy has none. None: unknown."""
     @property
-    def _layout(self) -> _StridedLayout: ...
+    def _layout(self) -> _StridedLayout:
+        """_StridedLayout: Shape, strides and size of elements."""
     @property
     def _type(self) -> int: ...
     @property
@@ -113,22 +212,36 @@ class ViewHandle:
     def _stream_reference(self) -> int: ...
 
 class KernelHandle(Handle):
+    """The base of Kernel."""
+
     _name: str | None
     _shared_allowed: int
     _shared_device: int
     @property
-    def _layout(self) -> bytes | None: ...
+    def _layout(self) -> bytes | None:
+        """bytes or None: The layout of the argument block, which the first launch asks of the driver."""
     @_layout.setter
     def _layout(self, layout: bytes) -> None: ...
 
 class Config:
-    def _store(self, config: bytes, /) -> None: ...
+    """The base of LaunchConfig."""
+
+    def _store(self, config: bytes, /) -> None:
+        """Store a cch_launch_config, given as bytes."""
     @property
     def _shared_bytes(self) -> int: ...
     @property
     def _flags(self) -> int: ...
 
 class PreparedLaunch:
+    """A launch of one kernel with packed arguments, for hot loops. :meth:`Kernel.prepare` makes it.
+
+    ``prepared(*kernel_args)`` launches with new values, ``prepared()`` with the present ones.
+    ``prepared[i] = value`` replaces one argument. :attr:`block` is the packed argument block itself, for writing many
+    values at once. ``len(prepared)`` is the number of arguments. Objects whose memory the values point into are kept
+    alive until the values are replaced. If one of them was closed, a launch raises :class:`ClosedError`.
+    """
+
     def __new__(
         cls,
         stream: Stream,
@@ -141,27 +254,74 @@ class PreparedLaunch:
     def __setitem__(self, index: int, value: Any) -> None: ...
     def __len__(self) -> int: ...
     @property
-    def block(self) -> memoryview: ...
+    def block(self) -> memoryview:
+        """memoryview: The packed arguments, writable. :attr:`Kernel.arguments_info` has their offsets.
+
+        The caller must keep alive the objects whose addresses are written here.
+        """
 
 class Builder:
+    """The base of GraphBuilder: an object that is accepted wherever a stream is."""
+
     _stream: Stream | None
     _gate: bytearray  # of GraphBuilder, as the next one
     def _accept_work(self) -> Stream: ...
 
-def adopt_node(address: int, /) -> Any: ...
-def end_callbacks() -> None: ...
-def connect(room: str, /, **faces: object) -> None: ...
-def own(owner: object, frees: bool = False, /) -> int: ...
-def disown(address: int, /) -> None: ...
-def create_event(cls: type[_E], context: Context, flags: int, /) -> _E: ...
-def create_stream(cls: type[_S], context: Context, flags: int, priority: int, /) -> _S: ...
-def set_current(context: Context, /) -> bool: ...
-def work_stream(obj: object, device_type: int, device_id: int, /) -> int | None: ...
-def order_streams(consumer: int, producer: int, device: int, /) -> None: ...
-def current_device() -> int: ...
+def adopt_node(address: int, /) -> Any:
+    """Return the node of a box, taking over one reference to it."""
+
+def end_callbacks() -> None:
+    """Wait for running calls of Python functions, because the interpreter is about to end."""
+
+def connect(room: str, /, **faces: object) -> None:
+    """Give the module the Python classes and functions that a room of it uses.
+
+    The first call gives all of them. Later calls replace some.
+    """
+
+def own(owner: object, frees: bool = False, /) -> int:
+    """Return the address of a new owner, which is passed to RELEASE, FREE or disown().
+
+    The result keeps `owner` alive. If `frees` is true, `owner` is a memory resource that frees the box's memory.
+    """
+
+def disown(address: int, /) -> None:
+    """Release an owner that no box has taken over."""
+
+def create_event(cls: type[_E], context: Context, flags: int, /) -> _E:
+    """Return a new event of a class in a context (cuEventCreate)."""
+
+def create_stream(cls: type[_S], context: Context, flags: int, priority: int, /) -> _S:
+    """Return a new stream of a class in a context (cuStreamCreateWithPriority)."""
+
+def set_current(context: Context, /) -> bool:
+    """Make a context current (cuCtxSetCurrent). Return False if the context was lost in a reset."""
+
+def work_stream(obj: object, device_type: int, device_id: int, /) -> int | None:
+    """Return the stream on which an array's library uses it, by DLPack's C exchange API; None if there is none."""
+
+def order_streams(consumer: int, producer: int, device: int, /) -> None:
+    """Make a stream wait for the present work of another stream, by an event.
+
+    If only one of the two streams is being captured, nothing is done: captured work does not run yet, so there is
+    nothing to wait for, and the wait would draw the other stream into the capture.
+
+    Parameters
+    ----------
+    consumer, producer : int
+        Addresses of the streams. A default stream is the one of `device`.
+    device : int
+        Ordinal of the device that the memory is on; -1 for host memory.
+    """
+
+def current_device() -> int:
+    """Return the ordinal of the current device (cuCtxGetDevice), -1 if there is none."""
+
 def allocate(
     cls: type[_B], pool: Handle, size: int, stream: Stream | IsStreamType, memory_resource: MemoryResource, /
-) -> _B: ...
+) -> _B:
+    """Return a new buffer of a class, allocated from a pool (cuMemAllocFromPoolAsync)."""
+
 def import_memory(
     cls: type[_B],
     pool: Handle,
@@ -171,24 +331,96 @@ def import_memory(
     memory_resource: MemoryResource,
     handle: bytes,
     /,
-) -> _B: ...
-def copy(dst: BufferHandle, src: BufferHandle, stream: Stream | IsStreamType, /) -> None: ...
+) -> _B:
+    """Return a new buffer of a class, imported from another process (cuMemPoolImportPointer).
+
+    `handle` is the bytes of the handle that the other process exported.
+    """
+
+def copy(dst: BufferHandle, src: BufferHandle, stream: Stream | IsStreamType, /) -> None:
+    """Copy between buffers of one size (cuMemcpyAsync)."""
+
 def copy_batch(
     dsts: tuple[BufferHandle, ...],
     srcs: tuple[BufferHandle, ...],
     attributes: tuple[bytes | None, ...] | None,
     stream: Stream | IsStreamType,
     /,
-) -> None: ...
-def copy_part(dst: BufferHandle, src: BufferHandle, shape: bytes, stream: Stream | IsStreamType, /) -> None: ...
-def fill(buffer: BufferHandle, value: int, width: int, stream: Stream | IsStreamType, /) -> None: ...
-def launch(stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, *kernel_args: Any) -> None: ...
-def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple[Any, ...], /) -> None: ...
-def pack(layout: bytes, args: tuple[Any, ...], device: int = -1, /) -> bytes: ...
-def register(cls: type, code: _Code, /) -> None: ...
-def is_exchange_api(capsule: object, /) -> bool: ...
-def registered(cls: type, /) -> _Code | None: ...
-def set_resolver(resolver: Callable[[type, Any], bool] | None, /) -> None: ...
+) -> None:
+    """Copy between the buffers of two tuples (cuMemcpyBatchAsync).
+
+    `attributes` is None or a tuple of cch_copy_attributes as bytes.
+    """
+
+def copy_part(dst: BufferHandle, src: BufferHandle, shape: bytes, stream: Stream | IsStreamType, /) -> None:
+    """Copy a part of a buffer, described by a cch_copy_shape (cuMemcpy3DAsync)."""
+
+def fill(buffer: BufferHandle, value: int, width: int, stream: Stream | IsStreamType, /) -> None:
+    """Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and similar functions)."""
+
+def launch(stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, /, *kernel_args: Any) -> None:
+    """Launch a kernel (cuLaunchKernelEx).
+
+    Arguments are packed by the kernel's signature, see :ref:`kernel-arguments`. A Python ``int``, ``float``, ``bool``
+    or ``complex`` is converted to the size of its parameter; NumPy and ctypes scalars must have that size. A
+    :class:`Buffer`, or another library's array on the stream's device, is passed as its address, None as a null
+    pointer, and a bytes-like object as a struct by value. Memory that the arguments point into is kept alive until the
+    driver has the work, even if another thread closes it meanwhile. The caller must order earlier work on arrays
+    before the launch.
+
+    Parameters
+    ----------
+    stream : Stream
+        The stream of the launch, or an object with ``__cuda_stream__``.
+    config : LaunchConfig
+        The grid, the blocks and other properties of the launch.
+    kernel : Kernel
+        The kernel to launch.
+    *kernel_args
+        The kernel's arguments.
+
+    Raises
+    ------
+    TypeError
+        If there are too many or too few arguments, if their types or sizes do not fit the parameters, or if a number
+        cannot be converted exactly.
+    OverflowError
+        If a number does not fit its parameter.
+    ClosedError
+        If an object is closed.
+    CUDAError
+        If the driver refuses the launch, if earlier work failed, or if an argument's memory is on a device that the
+        stream's device cannot access.
+    """
+
+def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple[Any, ...], /) -> None:
+    """Launch with arguments that were checked before, and a kernel whose layout is known."""
+
+def pack(layout: bytes, args: tuple[Any, ...], device: int = -1, /) -> bytes:
+    """Return the argument block of a launch: each value at its parameter's offset, with zeros as padding.
+
+    Memory is checked against the device; -1: not at all.
+    """
+
+def register(cls: type, code: _Code, /) -> None:
+    """Register how values of exactly this type are packed.
+
+    `code` is a number, a converter(value, size, kind), a capsule with DLPack's exchange API, or the names of the
+    attributes that lead to the address and to the device (None: not known).
+    """
+
+def is_exchange_api(capsule: object, /) -> bool:
+    """Return whether an object is a capsule with a DLPack exchange API that can be used."""
+
+def registered(cls: type, /) -> _Code | None:
+    """Return what register() was given for exactly this type, or None."""
+
+def set_resolver(resolver: Callable[[type, Any], bool] | None, /) -> None:
+    """Set the function resolver(type, value) that is called for a type that is not registered, or None.
+
+    It registers the type and returns True, or returns False.
+    """
+
 def make_capsule(
     box: int,
     ptr: int,
@@ -198,10 +430,37 @@ def make_capsule(
     versioned: bool,
     read_only: bool = False,
     copied: bool = False,
-) -> object: ...
-def read_capsule(capsule: object, /) -> tuple[int, int, int]: ...
-def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V: ...
-def from_any_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V: ...
+) -> object:
+    """Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box."""
+
+def read_capsule(capsule: object, /) -> tuple[int, int, int]:
+    """Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor."""
+
+def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
+    """Make a view of an array by DLPack: by its C exchange API if the type has one, otherwise by ``__dlpack__``.
+
+    Parameters
+    ----------
+    obj : object
+        The array.
+    stream_ptr : int or Stream, optional
+        The stream that will use the array. It waits for the producer's work on the array's stream; -1: no ordering.
+        Required if a device can access the memory.
+    """
+
+def from_any_interface(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
+    """Make a view of an array by the first of its interfaces that accepts it.
+
+    The interfaces are DLPack, ``__cuda_array_interface__`` and ``__array_interface__``, in this order.
+
+    Parameters
+    ----------
+    obj : object
+        The array.
+    stream_ptr : int or Stream, optional
+        See :meth:`from_dlpack`.
+    """
+
 def from_buffer(
     cls: type[_V],
     buffer: BufferHandle,
@@ -211,8 +470,36 @@ def from_buffer(
     itemsize: int | None = None,
     dtype: Any = None,
     is_readonly: bool = False,
-) -> _V: ...
-def view_capsule(view: ViewHandle, versioned: bool, /) -> object: ...
+) -> _V:
+    """Make a view of a buffer's memory.
+
+    The view keeps the memory alive, even if the buffer is closed. No stream waits for another.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The memory; the view starts at its beginning.
+    shape : tuple of int
+        The extent of each axis; an int for one axis.
+    strides : tuple of int, optional
+        Strides in elements, not bytes. Default: C order.
+    itemsize : int, optional
+        Bytes per element. Default: the size of `dtype`.
+    dtype : numpy.dtype, optional
+        Type of the elements: a dtype, an argument of ``np.dtype()``, or a name such as "float32" or "bfloat16", which
+        needs no other library. Default: unknown.
+    is_readonly : bool, optional
+        Whether the memory is read-only. Default False.
+
+    Raises
+    ------
+    ValueError
+        If the elements do not all lie within the buffer, or are not aligned.
+    """
+
+def view_capsule(view: ViewHandle, versioned: bool, /) -> object:
+    """Return a DLPack capsule of a view."""
+
 def view_make(
     cls: type[_V],
     ptr: int,
@@ -228,4 +515,8 @@ def view_make(
     keeper: object,
     aligned: bool,
     /,
-) -> _V: ...
+) -> _V:
+    """Return a view of memory that `keeper` keeps alive: a Buffer, another view, or None.
+
+    If `aligned` is true, memory that is not aligned for kernels is refused.
+    """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How copies are made, many at once, and of parts of buffers; memory of every kind. More is in test_buffer.py."""
+"""How copies are made, many at once, and of parts of buffers; memory of every kind. More is in test_buffer_copy.py."""
 
 from __future__ import annotations
 

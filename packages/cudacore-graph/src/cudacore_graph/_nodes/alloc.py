@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from cudacore_graph import _native
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles._sdk import ffi, lib
+from cudacore_handles._sdk import graph_native as _native
 
 _MANAGED = 2  # CU_MEM_ALLOCATION_TYPE_MANAGED
 _MAX_PEERS = 256

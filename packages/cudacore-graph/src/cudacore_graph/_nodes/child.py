@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore_graph import _native
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_handles._sdk import adopt, check, ffi, hold, lib
+from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition

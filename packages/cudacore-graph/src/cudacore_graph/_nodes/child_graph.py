@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore_graph import _native
 from cudacore_graph._nodes.child import child_of
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown
+from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from cudacore_graph import _native
 from cudacore_graph._errors import THERE
 from cudacore_graph._nodes.event import EventNode
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_handles import Event
+from cudacore_handles._sdk import graph_native as _native
 
 
 class ExecutableEventRecordNode(ExecutableGraphNode):

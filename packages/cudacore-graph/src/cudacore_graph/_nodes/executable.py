@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cudacore_graph import _native
+from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
     from cudacore_graph._graph import Graph

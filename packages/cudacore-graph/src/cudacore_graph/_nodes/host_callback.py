@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_graph import _native
 from cudacore_graph._errors import THERE
 from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown, printable
+from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import shorten
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudacore_graph import _native
 from cudacore_graph._arguments import check_args
 from cudacore_graph._errors import THERE
 from cudacore_graph._nodes.executable import SwitchableNode
@@ -13,6 +12,7 @@ from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown, bytes_text, printable, short, times
 from cudacore_handles import CUDAError, Kernel, LaunchConfig
 from cudacore_handles._sdk import ffi, lib, shorten
+from cudacore_handles._sdk import graph_native as _native
 
 _NAME_VERSION = 12030  # of cuKernelGetName
 

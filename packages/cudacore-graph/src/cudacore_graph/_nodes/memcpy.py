@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from cudacore_graph import _native
 from cudacore_graph._errors import ONE_ROW, THERE
 from cudacore_graph._nodes.executable import SwitchableNode
 from cudacore_graph._nodes.memory import check_owner
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_handles import Buffer
+from cudacore_handles._sdk import graph_native as _native
 
 
 class ExecutableMemcpyNode(SwitchableNode):

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cudacore-graph uses: arguments of nodes, memory, and streams.
-
-The compiled half of its own classes is the graph part of the extension module, in ``src/native/graph``. It is imported
-by ``cudacore_graph._native``, whose stub has its types.
-"""
+"""What cudacore-graph uses: arguments of nodes, memory, and streams. Its compiled half is in ``graph_native``."""
 
 from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._memory.arguments import check_size

@@ -34,10 +34,6 @@ PyObject *handle_capsule(PyObject *face, PyObject *nothing) {
   return capsule;
 }
 
-static const char open_handle_capsule_doc[] =
-    "open_handle_capsule(capsule, /)\n--\n\n"
-    "Return the kind of box that a capsule holds, and the box's address, which the capsule keeps valid.";
-
 static PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
   const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : NULL;
@@ -57,7 +53,7 @@ static PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
 }
 
 static PyMethodDef functions[] = {
-    {"open_handle_capsule", open_handle_capsule, METH_O, open_handle_capsule_doc},
+    {"open_handle_capsule", open_handle_capsule, METH_O, DOC_open_handle_capsule},
     {NULL, NULL, 0, NULL},
 };
 

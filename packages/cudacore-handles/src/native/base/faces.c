@@ -28,11 +28,6 @@ static Py_ssize_t find_face(PyObject *room, PyObject *name) {
   return -1;
 }
 
-static const char connect_doc[] =
-    "connect(room, /, **faces)\n--\n\n"
-    "Give the module the classes and functions of a room of the package's Python half: all of them at first; later\n"
-    "calls replace some.";
-
 static PyObject *connect_room(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *names) {
   if (check_argument_count("connect(room, **faces)", count, 1) < 0)
     return NULL;
@@ -56,7 +51,7 @@ static PyObject *connect_room(PyObject *module, PyObject *const *arguments, Py_s
 }
 
 static PyMethodDef functions[] = {
-    {"connect", FASTCALL(connect_room), METH_FASTCALL | METH_KEYWORDS, connect_doc},
+    {"connect", FASTCALL(connect_room), METH_FASTCALL | METH_KEYWORDS, DOC_connect},
     {NULL, NULL, 0, NULL},
 };
 

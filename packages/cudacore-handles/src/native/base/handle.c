@@ -186,26 +186,21 @@ static PyObject *compare(PyObject *a, PyObject *b, int operation) {
 }
 
 static PyMethodDef methods[] = {
-    {"close", close_method, METH_NOARGS,
-     "close($self, /)\n--\n\nGive up this object's hold on the resource. Calling it again does nothing."},
-    {"_reference", reference, METH_NOARGS,
-     "_reference($self, /)\n--\n\nReturn the address of the box with a new reference."},
-    {"_adopt", adopt, METH_O | METH_CLASS,
-     "_adopt($type, address, /)\n--\n\nReturn a new object that takes over one reference to the box at the address."},
-    {"__cudacore_handle__", handle_capsule, METH_NOARGS,
-     "__cudacore_handle__($self, /)\n--\n\n"
-     "Return the handle for extension modules: a capsule with a reference of its own, named for its kind."},
+    {"close", close_method, METH_NOARGS, DOC_Handle_close},
+    {"_reference", reference, METH_NOARGS, DOC_Handle__reference},
+    {"_adopt", adopt, METH_O | METH_CLASS, DOC_Handle__adopt},
+    {"__cudacore_handle__", handle_capsule, METH_NOARGS, DOC_Handle___cudacore_handle__},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
-    {"is_closed", is_closed, NULL, "bool: Whether :meth:`close` was called.", NULL},
-    {"_raw", raw_property, NULL, "int: The CUDA handle or address, also when closed.", NULL},
+    {"is_closed", is_closed, NULL, DOC_Handle_is_closed, NULL},
+    {"_raw", raw_property, NULL, DOC_Handle__raw, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "Hold a reference to a box; the base of the classes of CUDA objects."},
+    {Py_tp_doc, DOC_Handle},
     {Py_tp_dealloc, (void *)handle_dealloc},
     {Py_tp_hash, (void *)hash},
     {Py_tp_richcompare, (void *)compare},

@@ -22,6 +22,8 @@
 
 #include <cudacore/cudacore.h>
 
+#include "from_stubs.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -250,19 +250,12 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
 
 /* ---- what Python code gives to the C library ---- */
 
-static const char own_doc[] =
-    "own(object, frees=False, /)\n--\n\n"
-    "Return the address of a new owner, for RELEASE or FREE, or for disown(): it keeps an object, or,\n"
-    "where the object is a memory resource that frees, has it free the memory of the box.";
-
 static PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (count != 1 && count != 2)
     return PyErr_Format(PyExc_TypeError, "own(object, frees=False) takes 1 or 2 arguments, not %zd", count);
   owner *self = owner_make(PyModule_GetState(module), arguments[0], count == 2 && arguments[1] == Py_True);
   return self != NULL ? PyLong_FromVoidPtr(self) : NULL;
 }
-
-static const char disown_doc[] = "disown(address, /)\n--\n\nEnd an owner that no box has taken over.";
 
 static PyObject *disown(PyObject *module, PyObject *address) {
   (void)module;
@@ -275,8 +268,8 @@ static PyObject *disown(PyObject *module, PyObject *address) {
 
 /* RELEASE and FREE: the addresses of the functions that boxes are given with owners. */
 static PyMethodDef functions[] = {
-    {"own", FASTCALL(own), METH_FASTCALL, own_doc},
-    {"disown", disown, METH_O, disown_doc},
+    {"own", FASTCALL(own), METH_FASTCALL, DOC_own},
+    {"disown", disown, METH_O, DOC_disown},
     {NULL, NULL, 0, NULL},
 };
 

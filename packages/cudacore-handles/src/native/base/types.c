@@ -167,21 +167,11 @@ static int read_given(PyObject *given, type_entry *out) {
                      0);
 }
 
-static const char is_exchange_api_doc[] =
-    "is_exchange_api(capsule, /)\n--\n\n"
-    "Return whether an object is a capsule with an exchange API of DLPack that can be used.";
-
 static PyObject *types_is_exchange_api(PyObject *module, PyObject *object) {
   (void)module;
   type_entry unused = {0};
   return PyBool_FromLong(PyCapsule_IsValid(object, DL_EXCHANGE_API) && read_exchange_api(object, &unused));
 }
-
-static const char register_doc[] =
-    "register(cls, code, /)\n--\n\n"
-    "Tell how values of exactly this type are packed: a code, a converter(value, size, kind), a capsule with DLPack's "
-    "exchange\n"
-    "API, or a pair of names of attributes that lead to the address, and to the device (None: not known).";
 
 static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("register(cls, code)", count, 2) < 0)
@@ -210,9 +200,6 @@ static PyObject *types_register(PyObject *module, PyObject *const *arguments, Py
   Py_RETURN_NONE;
 }
 
-static const char registered_doc[] = "registered(cls, /)\n--\n\n"
-                                     "Return what register() was given for exactly this type, or None.";
-
 static PyObject *types_registered(PyObject *module, PyObject *type) {
   const type_entry *found = types_find(PyModule_GetState(module), type);
   if (!found->type || !found->weak)
@@ -235,11 +222,6 @@ static PyObject *types_forget(PyObject *module, PyObject *weak) {
   Py_RETURN_NONE;
 }
 
-static const char set_resolver_doc[] =
-    "set_resolver(resolver, /)\n--\n\n"
-    "Set who is asked, as resolver(type, value), about a type that is not registered: it registers the type\n"
-    "and returns True, or returns False. None: nobody.";
-
 static PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
   state *st = PyModule_GetState(module);
   if (resolver != Py_None && !PyCallable_Check(resolver)) {
@@ -257,10 +239,10 @@ static PyObject *types_set_resolver(PyObject *module, PyObject *resolver) {
 }
 
 static PyMethodDef functions[] = {
-    {"register", FASTCALL(types_register), METH_FASTCALL, register_doc},
-    {"registered", types_registered, METH_O, registered_doc},
-    {"is_exchange_api", types_is_exchange_api, METH_O, is_exchange_api_doc},
-    {"set_resolver", types_set_resolver, METH_O, set_resolver_doc},
+    {"register", FASTCALL(types_register), METH_FASTCALL, DOC_register},
+    {"registered", types_registered, METH_O, DOC_registered},
+    {"is_exchange_api", types_is_exchange_api, METH_O, DOC_is_exchange_api},
+    {"set_resolver", types_set_resolver, METH_O, DOC_set_resolver},
     {"_forget", types_forget, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

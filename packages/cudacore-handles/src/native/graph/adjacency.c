@@ -41,10 +41,6 @@ static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *
   return 0;
 }
 
-static const char graph_nodes_doc[] =
-    "graph_nodes(graph, place, /)\n--\n\n"
-    "Add the nodes of a graph to a list or a set, which is returned (cuGraphGetNodes).";
-
 static PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (check_argument_count("graph_nodes(graph, place)", count, 2) < 0)
@@ -68,10 +64,6 @@ static PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ss
   handle_done(face);
   return status == 0 ? Py_NewRef(place) : NULL;
 }
-
-static const char graph_edges_doc[] = "graph_edges(graph, place, /)\n--\n\n"
-                                      "Add the edges of a graph, pairs of nodes, to a list or a set, which is returned "
-                                      "(cuGraphGetEdges).";
 
 static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
@@ -126,21 +118,11 @@ static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool o
   return result;
 }
 
-static const char neighbours_doc[] =
-    "neighbours(node, forward, /)\n--\n\n"
-    "Return the nodes that wait for a node (cuGraphNodeGetDependentNodes), or that it waits "
-    "for, in a list.";
-
 static PyObject *neighbours(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("neighbours(node, forward)", count, 2) < 0)
     return NULL;
   return list_neighbours(PyModule_GetState(module), arguments[0], arguments[1] == Py_True, false);
 }
-
-static const char change_edges_doc[] =
-    "change_edges(node, forward, lost, gained, /)\n--\n\n"
-    "Remove edges between a node and those of a tuple, and add others, all or none (cuGraphRemoveDependencies,\n"
-    "cuGraphAddDependencies). Edges to remove must be there, and edges to add must not.";
 
 /* The edges between a node and others. */
 typedef struct edges {
@@ -288,7 +270,7 @@ static PyMemberDef adjacency_members[] = {
 };
 
 static PyType_Slot adjacency_slots[] = {
-    {Py_tp_doc, "The hot half of AdjacencySetProxy."},
+    {Py_tp_doc, DOC_Adjacency},
     {Py_tp_new, (void *)adjacency_new},
     {Py_tp_dealloc, (void *)adjacency_dealloc},
     {Py_tp_iter, (void *)adjacency_iter},
@@ -323,10 +305,10 @@ int set_adjacency(PyObject *node, PyObject *nodes, void *forward) {
 }
 
 static PyMethodDef functions[] = {
-    {"graph_nodes", FASTCALL(graph_nodes), METH_FASTCALL, graph_nodes_doc},
-    {"graph_edges", FASTCALL(graph_edges), METH_FASTCALL, graph_edges_doc},
-    {"neighbours", FASTCALL(neighbours), METH_FASTCALL, neighbours_doc},
-    {"change_edges", FASTCALL(change_edges), METH_FASTCALL, change_edges_doc},
+    {"graph_nodes", FASTCALL(graph_nodes), METH_FASTCALL, DOC_graph_nodes},
+    {"graph_edges", FASTCALL(graph_edges), METH_FASTCALL, DOC_graph_edges},
+    {"neighbours", FASTCALL(neighbours), METH_FASTCALL, DOC_neighbours},
+    {"change_edges", FASTCALL(change_edges), METH_FASTCALL, DOC_change_edges},
     {NULL, NULL, 0, NULL},
 };
 

@@ -46,10 +46,6 @@ void call_python(void *data) {
   atomic_fetch_sub(&under_way, 1);
 }
 
-static const char end_callbacks_doc[] =
-    "end_callbacks()\n--\n\n"
-    "Wait for calls of Python functions under way: the interpreter is about to end.";
-
 static PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
   (void)module, (void)nothing;
   const struct timespec pause = {0, 1000000};
@@ -59,10 +55,6 @@ static PyObject *end_callbacks(PyObject *module, PyObject *nothing) {
   Py_END_ALLOW_THREADS;
   Py_RETURN_NONE;
 }
-
-static const char host_function_of_doc[] =
-    "host_function_of(node, /)\n--\n\n"
-    "Return the Python function that a host node calls, or None where it is a foreign one.";
 
 static PyObject *host_function_of(PyObject *module, PyObject *face) {
   const state *st = PyModule_GetState(module);
@@ -86,8 +78,8 @@ static PyObject *host_function_of(PyObject *module, PyObject *face) {
 }
 
 static PyMethodDef functions[] = {
-    {"host_function_of", host_function_of, METH_O, host_function_of_doc},
-    {"end_callbacks", end_callbacks, METH_NOARGS, end_callbacks_doc},
+    {"host_function_of", host_function_of, METH_O, DOC_host_function_of},
+    {"end_callbacks", end_callbacks, METH_NOARGS, DOC_end_callbacks},
     {NULL, NULL, 0, NULL},
 };
 

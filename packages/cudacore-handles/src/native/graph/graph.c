@@ -104,11 +104,6 @@ static cch_graph *hold_graph(const state *st, PyObject *face) {
   return graph;
 }
 
-static const char locked_call_doc[] =
-    "locked_call(graph, other, function, /, *arguments)\n--\n\n"
-    "Call a function of the library while other threads are kept away from the graphs of two "
-    "faces; None: one.";
-
 static PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (count < 3)
@@ -134,12 +129,6 @@ static PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ss
   PyErr_Restore(type, value, traceback);
   return result;
 }
-
-static const char clone_graph_doc[] =
-    "clone_graph(graph, /)\n--\n\n"
-    "Copy a graph (cuGraphClone): return the address of the copy's box, and a dict that has "
-    "the copy's node for each node "
-    "of the graph.";
 
 /* The copy's nodes for those of a graph; what it makes before it fails is the caller's. */
 static int find_clones(cch_graph_node **out, const cch_node_list *list, cch_graph *copy) {
@@ -229,13 +218,12 @@ static PyObject *is_valid(PyObject *object, void *closure) {
 }
 
 static PyGetSetDef graph_properties[] = {
-    {"is_valid", is_valid, NULL,
-     "bool: Whether the graph exists: CUDA destroys child graphs and bodies with the node that has them.", NULL},
+    {"is_valid", is_valid, NULL, DOC_GraphHandle_is_valid, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot graph_slots[] = {
-    {Py_tp_doc, "The hot half of GraphDefinition."},
+    {Py_tp_doc, DOC_GraphHandle},
     {Py_tp_dealloc, (void *)handle_dealloc},
     {Py_tp_richcompare, (void *)graph_compare},
     {Py_tp_hash, (void *)graph_hash},
@@ -292,15 +280,14 @@ static void condition_dealloc(PyObject *object) {
 }
 
 static PyMemberDef condition_members[] = {
-    {"value", T_ULONGLONG, offsetof(condition, handle), READONLY,
-     "int: The handle as a number, as kernels take it (``cudaGraphConditionalHandle``)."},
+    {"value", T_ULONGLONG, offsetof(condition, handle), READONLY, DOC_Condition_value},
     {"_graph", T_OBJECT, offsetof(condition, graph), READONLY, NULL},
     {"_used", T_BOOL, offsetof(condition, used), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot condition_slots[] = {
-    {Py_tp_doc, "The hot half of GraphCondition."},
+    {Py_tp_doc, DOC_Condition},
     {Py_tp_new, (void *)condition_new},
     {Py_tp_dealloc, (void *)condition_dealloc},
     {Py_tp_members, condition_members},
@@ -381,12 +368,6 @@ static PyObject *upload_graph(PyObject *self, PyObject *const *arguments, Py_ssi
   return run(self, "Graph.upload", arguments, count, keywords, cch_graph_upload);
 }
 
-static const char update_exec_doc[] =
-    "update_exec(graph, definition, /)\n--\n\n"
-    "Give an executable graph the parameters of another graph (cuGraphExecUpdate): return the "
-    "status of the library,\n"
-    "the driver's result, and the handles of the nodes that it blames, 0 for none.";
-
 static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("update_exec(graph, definition)", count, 2) < 0)
@@ -422,27 +403,13 @@ static void exec_dealloc(PyObject *object) {
 }
 
 static PyMethodDef exec_methods[] = {
-    {"launch", FASTCALL(launch_graph), METH_FASTCALL | METH_KEYWORDS,
-     "launch($self, /, stream)\n--\n\n"
-     "Launch the graph (cuGraphLaunch).\n"
-     "\n"
-     "Parameters\n"
-     "----------\n"
-     "stream : Stream\n"
-     "    The stream that the work is ordered on. Launches of one graph run one after the other, on any streams."},
-    {"upload", FASTCALL(upload_graph), METH_FASTCALL | METH_KEYWORDS,
-     "upload($self, /, stream)\n--\n\n"
-     "Bring the graph to the device before its first launch (cuGraphUpload).\n"
-     "\n"
-     "Parameters\n"
-     "----------\n"
-     "stream : Stream\n"
-     "    The stream that the upload is ordered on."},
+    {"launch", FASTCALL(launch_graph), METH_FASTCALL | METH_KEYWORDS, DOC_ExecHandle_launch},
+    {"upload", FASTCALL(upload_graph), METH_FASTCALL | METH_KEYWORDS, DOC_ExecHandle_upload},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot exec_slots[] = {
-    {Py_tp_doc, "The hot half of Graph."},
+    {Py_tp_doc, DOC_ExecHandle},
     {Py_tp_dealloc, (void *)exec_dealloc},
     {Py_tp_methods, exec_methods},
     {0, NULL},
@@ -456,9 +423,9 @@ static PyType_Spec exec_spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"locked_call", FASTCALL(locked_call), METH_FASTCALL, locked_call_doc},
-    {"clone_graph", clone_graph, METH_O, clone_graph_doc},
-    {"update_exec", FASTCALL(update_exec), METH_FASTCALL, update_exec_doc},
+    {"locked_call", FASTCALL(locked_call), METH_FASTCALL, DOC_locked_call},
+    {"clone_graph", clone_graph, METH_O, DOC_clone_graph},
+    {"update_exec", FASTCALL(update_exec), METH_FASTCALL, DOC_update_exec},
     {NULL, NULL, 0, NULL},
 };
 

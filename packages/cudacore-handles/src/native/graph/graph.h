@@ -6,6 +6,8 @@
 
 #include "launch/launch.h"
 
+#include "node_types.h"
+
 /* ---- graph.c ---- */
 
 /*
@@ -87,15 +89,9 @@ typedef struct node_params {
   int type;  /* cch_node_type */
   int class; /* of the node that they make: a place in faces.node_classes */
   union {
-    cch_kernel_node kernel;
-    cch_memcpy_node memcpy;
-    cch_memset_node memset;
-    cch_host_node host;
-    cch_child_node child;
-    cch_event_node event;
-    cch_alloc_node alloc;
-    cch_free_node free;
-    cch_conditional_node conditional;
+#define MEMBER(name) cch_##name##_node name;
+    CCH_NODE_STRUCTS(MEMBER)
+#undef MEMBER
   } of;
   cch_bundle *bundle;       /* what they point into; NULL: nothing */
   cch_launch_config config; /* of a kernel */
@@ -114,19 +110,16 @@ const char *node_kind_name(const node_kind *kind);
 
 /*
  * Reads the arguments of a method; -1 with an exception. `scratch` is room for an argument block of SCRATCH_SIZE, or
- * NULL. Runs Python code. Whatever becomes of it, node_params_drop() follows.
+ * NULL. Runs Python code. The caller calls node_params_drop(), also after a failure.
  */
 int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                      void *scratch, node_params *out);
 /* The same, without keywords, for arguments in a tuple, from `first` on. */
 int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out);
-/* The same for an array; a kernel's own arguments are a tuple in it, the last of three. */
+/* The same for an array; arguments of which there can be any number are a tuple, the last item. */
 int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
                            void *scratch, node_params *out);
-/* Packs a kernel's arguments into parameters that have all else; -1 with an exception. */
-int node_params_read_kernel(state *st, PyObject *config, PyObject *kernel, values given, void *scratch,
-                            node_params *out);
 /* Whether a node with these parameters may be in a graph; -1 with an exception. */
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
 /* What goes to the library as `params`. */

@@ -210,12 +210,7 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef destroy_method = {
-    "destroy", destroy, METH_NOARGS,
-    "destroy($self, /)\n--\n\n"
-    "Take the node, and all edges at it, out of its graph (cuGraphDestroyNode).\n"
-    "\n"
-    "What was made from the graph before keeps what the node uses. Destroying it again does nothing."};
+static PyMethodDef destroy_method = {"destroy", destroy, METH_NOARGS, DOC_NodeHandle_destroy};
 
 static PyMemberDef node_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, sizeof(handle), READONLY, NULL},
@@ -223,19 +218,14 @@ static PyMemberDef node_members[] = {
 };
 
 static PyGetSetDef node_properties[] = {
-    {"is_valid", is_valid, NULL, "bool: Whether the node is in its graph still, and the graph exists.", NULL},
-    {"graph", graph_of, NULL, "GraphDefinition: The graph that the node is in.", NULL},
-    {"pred", get_adjacency, set_adjacency,
-     "AdjacencySetProxy: The nodes that this one waits for; a set that can be changed, or assigned.", NULL},
-    {"succ", get_adjacency, set_adjacency,
-     "AdjacencySetProxy: The nodes that wait for this one; a set that can be changed, or assigned.", "forward"},
+    {"is_valid", is_valid, NULL, DOC_NodeHandle_is_valid, NULL},
+    {"graph", graph_of, NULL, DOC_NodeHandle_graph, NULL},
+    {"pred", get_adjacency, set_adjacency, DOC_NodeHandle_pred, NULL},
+    {"succ", get_adjacency, set_adjacency, DOC_NodeHandle_succ, "forward"},
     {"close", not_there, NULL, NULL, "close"},
     {"is_closed", not_there, NULL, NULL, "is_closed"},
     {NULL, NULL, NULL, NULL, NULL},
 };
-
-static const char adopt_node_doc[] = "adopt_node(address, /)\n--\n\n"
-                                     "Return the node of a box, taking over one reference to it.";
 
 static PyObject *adopt_node(PyObject *module, PyObject *address) {
   void *box = PyLong_AsVoidPtr(address);
@@ -245,7 +235,7 @@ static PyObject *adopt_node(PyObject *module, PyObject *address) {
 }
 
 static PyMethodDef functions[] = {
-    {"adopt_node", adopt_node, METH_O, adopt_node_doc},
+    {"adopt_node", adopt_node, METH_O, DOC_adopt_node},
     {NULL, NULL, 0, NULL},
 };
 
@@ -261,7 +251,7 @@ int add_node_type(PyObject *module, state *st) {
   }
   methods[count] = destroy_method;
   PyType_Slot slots[] = {
-      {Py_tp_doc, "The hot half of GraphNode."},
+      {Py_tp_doc, DOC_NodeHandle},
       {Py_tp_dealloc, (void *)node_dealloc},
       {Py_tp_richcompare, (void *)node_compare},
       {Py_tp_hash, (void *)node_hash},

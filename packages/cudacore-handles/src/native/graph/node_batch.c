@@ -189,10 +189,6 @@ static PyObject *faces_of(batch *self, cch_graph_node **nodes) {
   return result;
 }
 
-static const char add_nodes_doc[] =
-    "add_nodes(graph, items, /)\n--\n\n"
-    "Add many nodes: each is a tuple (kind, after, *arguments); see GraphDefinition.add_many.";
-
 static PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (check_argument_count("add_nodes(graph, items)", count, 2) < 0)
@@ -254,7 +250,7 @@ done:
 }
 
 static PyMethodDef functions[] = {
-    {"add_nodes", FASTCALL(add_nodes), METH_FASTCALL, add_nodes_doc},
+    {"add_nodes", FASTCALL(add_nodes), METH_FASTCALL, DOC_add_nodes},
     {NULL, NULL, 0, NULL},
 };
 

@@ -147,10 +147,11 @@ static int read_copy(state *st, PyObject *const *given, owners *keep, cch_memcpy
   return 0;
 }
 
-int read_memcpy(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  (void)kind;
+int read_memcpy(state *st, const node_arguments *arguments, node_params *out) {
+  PyObject *const *given = arguments->named;
   owners keep;
   owners_init(&keep, false);
+  out->type = out->class = CCH_NODE_MEMCPY;
   out->of.memcpy.size = sizeof out->of.memcpy;
   return take_bundle(st, &keep, out, read_copy(st, given, &keep, &out->of.memcpy));
 }
@@ -198,10 +199,11 @@ static int read_set(state *st, PyObject *const *given, owners *keep, cch_memset_
   return check_extent(&dst, extent(row, fill->height, 1, fill->pitch, 1));
 }
 
-int read_memset(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  (void)kind;
+int read_memset(state *st, const node_arguments *arguments, node_params *out) {
+  PyObject *const *given = arguments->named;
   owners keep;
   owners_init(&keep, false);
+  out->type = out->class = CCH_NODE_MEMSET;
   out->of.memset.size = sizeof out->of.memset;
   return take_bundle(st, &keep, out, read_set(st, given, &keep, &out->of.memset));
 }

@@ -25,12 +25,20 @@ static PyObject *make_ready(const state *st, PyObject *settings, PyObject *face,
   return result;
 }
 
-int node_params_read_kernel(state *st, PyObject *settings, PyObject *face, values given, void *scratch,
-                            node_params *out) {
+int read_launch(state *st, const node_arguments *arguments, node_params *out) {
+  PyObject *settings = arguments->named[0], *face = arguments->named[1];
+  if (settings == NULL || face == NULL) {
+    bool one = settings != NULL || face != NULL;
+    PyErr_Format(PyExc_TypeError,
+                 "launch() takes a config, a kernel and its arguments, but %d %s given; it adds a kernel node. "
+                 "instantiate() makes the executable graph, whose launch(stream) runs it",
+                 (int)one, one ? "was" : "were");
+    return -1;
+  }
   out->type = out->class = CCH_NODE_KERNEL;
   PyObject *made_ready = NULL;
   if (!is_ready(st, settings, face)) {
-    made_ready = make_ready(st, settings, face, &given);
+    made_ready = make_ready(st, settings, face, &arguments->rest);
     if (made_ready == NULL)
       return -1;
     face = made_ready;
@@ -46,7 +54,7 @@ int node_params_read_kernel(state *st, PyObject *settings, PyObject *face, value
   PyObject *layout_bytes = ((kernel *)face)->layout_bytes;
   layout layout = ((kernel *)face)->params;
   Py_INCREF(layout_bytes);
-  void *block = scratch;
+  void *block = arguments->scratch;
   if (block == NULL || layout.total > SCRATCH_SIZE)
     block = out->heap = PyMem_Malloc(layout.total != 0 ? (size_t)layout.total : 1);
   owners keep;
@@ -55,7 +63,7 @@ int node_params_read_kernel(state *st, PyObject *settings, PyObject *face, value
   if (block == NULL)
     PyErr_NoMemory();
   else if (device_to_check(st, &device) == 0)
-    status = pack_values(st, &layout, given, block, &keep, device);
+    status = pack_values(st, &layout, arguments->rest, block, &keep, device);
   Py_DECREF(layout_bytes);
   params->args = block;
   params->args_size = (size_t)layout.total;

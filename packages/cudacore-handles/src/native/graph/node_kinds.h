@@ -3,30 +3,46 @@
 #define CUDACORE_NATIVE_NODE_KINDS_H
 
 /*
- * The kinds of nodes: each method that adds nodes has a row in the table of node_params.c, and a function that reads
- * its arguments, in the file of its type.
+ * The kinds of nodes, one for each method that adds nodes. The stub of the methods has their arguments, from which
+ * tools/read_stubs.py makes the list ADDERS. A function read_METHOD() for each, in the file of its type, reads them.
  */
 
 #include "graph/graph.h"
 
 enum { MAX_ARGUMENTS = 12 };
 
+/* All of them: those that graphs and nodes have in common, and empty nodes, which only graphs add. */
+#define NODE_METHODS(X) ADDERS(X) X(empty, 0, 0, false, )
+
+/* The arguments of a method. */
+typedef struct node_arguments {
+  PyObject *const *named; /* in the order of the kind's names; NULL: not given */
+  values rest;            /* of a method that takes any number */
+  void *scratch;          /* of SCRATCH_SIZE, or NULL */
+} node_arguments;
+
 struct node_kind {
   const char *name; /* of the method */
-  int type;         /* cch_node_type */
-  int class;        /* of the node that it makes */
   int positional, required;
-  int (*read)(state *st, const node_kind *kind, PyObject *const *given, node_params *out); /* NULL: a kernel's */
+  bool variadic; /* any number of arguments may follow the positional ones */
+  int name_count;
+  int (*read)(state *st, const node_arguments *given, node_params *out);
   const char *names[MAX_ARGUMENTS + 1];
 };
 
-/* They read the arguments of their methods; -1 with an exception. Run Python code. */
-int read_memcpy(state *st, const node_kind *kind, PyObject *const *given, node_params *out);
-int read_memset(state *st, const node_kind *kind, PyObject *const *given, node_params *out);
-int read_callback(state *st, const node_kind *kind, PyObject *const *given, node_params *out);
-int read_alloc(state *st, const node_kind *kind, PyObject *const *given, node_params *out);
-int read_free(state *st, const node_kind *kind, PyObject *const *given, node_params *out);
-int read_condition(state *st, const node_kind *kind, PyObject *const *given, node_params *out);
+enum {
+#define NUMBER(method, ...) KIND_##method,
+  NODE_METHODS(NUMBER)
+#undef NUMBER
+      NODE_KIND_COUNT
+};
+extern const node_kind node_kinds[];
+
+/* They read the arguments of their methods, and set the type and the class of the node; -1 with an exception. They run
+ * Python code. */
+#define DECLARE(method, ...) int read_##method(state *st, const node_arguments *given, node_params *out);
+NODE_METHODS(DECLARE)
+#undef DECLARE
 
 /* Reads a number from `least` on; one that is not given stays as it is. -1 with an exception. */
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out);
@@ -36,9 +52,6 @@ int read_address(PyObject *value, const char *name, CUdeviceptr *out);
 
 /* The box of a face of a type, in use until node_params_drop(); NULL with an exception. */
 void *use_face(PyObject *face, const PyTypeObject *type, const char *message, node_params *out);
-
-/* The kind of a name; NULL with an exception. */
-const node_kind *node_kind_named(const char *name);
 
 /* Makes the bundle of a node of the list of what is kept, and releases the list. */
 int take_bundle(const state *st, owners *keep, node_params *out, int status);

@@ -27,9 +27,10 @@ static int read_place(PyObject *place, node_params *out) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-int read_alloc(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  (void)kind;
+int read_allocate(state *st, const node_arguments *arguments, node_params *out) {
+  PyObject *const *given = arguments->named;
   cch_alloc_node *alloc = &out->of.alloc;
+  out->type = out->class = CCH_NODE_ALLOC;
   alloc->size = sizeof *alloc;
   if (read_size(st, given[0], "size", 1, &alloc->bytes) < 0)
     return -1;
@@ -54,8 +55,9 @@ int read_alloc(state *st, const node_kind *kind, PyObject *const *given, node_pa
   return status;
 }
 
-int read_free(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  (void)kind;
+int read_deallocate(state *st, const node_arguments *arguments, node_params *out) {
+  PyObject *const *given = arguments->named;
+  out->type = out->class = CCH_NODE_FREE;
   out->of.free.size = sizeof out->of.free;
   CUdeviceptr address = 0;
   if (PyLong_CheckExact(given[0])) {

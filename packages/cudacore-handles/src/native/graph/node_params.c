@@ -67,26 +67,9 @@ void *use_face(PyObject *face, const PyTypeObject *type, const char *message, no
   return box;
 }
 
-static int read_event(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  (void)kind;
-  out->of.event.size = sizeof out->of.event;
-  out->of.event.event = use_face(given[0], st->event_type, "event must be an Event, not '%U'", out);
-  return out->of.event.event != NULL ? 0 : -1;
-}
-
-static int read_embed(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  (void)kind;
-  out->of.child.size = sizeof out->of.child;
-  out->of.child.graph = graph_use(st, given[0], "child must be a GraphDefinition, not '%U'");
-  if (out->of.child.graph == NULL)
-    return -1;
-  Py_INCREF(given[0]);
-  out->used = given[0];
-  return 0;
-}
-
-static int read_nothing(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  (void)st, (void)kind, (void)given, (void)out;
+int read_empty(state *st, const node_arguments *given, node_params *out) {
+  (void)st, (void)given;
+  out->type = out->class = CCH_NODE_EMPTY;
   return 0;
 }
 
@@ -123,137 +106,99 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
 
 /* ---- the kinds ---- */
 
-static const node_kind kinds[] = {
-    {"launch", CCH_NODE_KERNEL, CCH_NODE_KERNEL, 0, 0, NULL, {"config", "kernel"}},
-    {"memcpy",
-     CCH_NODE_MEMCPY,
-     CCH_NODE_MEMCPY,
-     3,
-     3,
-     read_memcpy,
-     {"dst", "src", "size", "height", "depth", "dst_pitch", "src_pitch", "dst_height", "src_height", "dst_owner",
-      "src_owner"}},
-    {"memset",
-     CCH_NODE_MEMSET,
-     CCH_NODE_MEMSET,
-     5,
-     3,
-     read_memset,
-     {"dst", "value", "width", "height", "pitch", "dst_owner"}},
-    {"callback", CCH_NODE_HOST, CCH_NODE_HOST, 1, 1, read_callback, {"fn", "user_data"}},
-    {"embed", CCH_NODE_GRAPH, CCH_NODE_GRAPH, 1, 1, read_embed, {"child"}},
-    {"empty", CCH_NODE_EMPTY, CCH_NODE_EMPTY, 0, 0, read_nothing, {NULL}},
-    {"record", CCH_NODE_EVENT_RECORD, CCH_NODE_EVENT_RECORD, 1, 1, read_event, {"event"}},
-    {"wait", CCH_NODE_EVENT_WAIT, CCH_NODE_EVENT_WAIT, 1, 1, read_event, {"event"}},
-    {"allocate", CCH_NODE_ALLOC, CCH_NODE_ALLOC, 1, 1, read_alloc, {"size", "device", "memory_type", "peer_access"}},
-    {"deallocate", CCH_NODE_FREE, CCH_NODE_FREE, 1, 1, read_free, {"dptr"}},
-    {"if_then", CCH_NODE_CONDITIONAL, CLASS_IF, 1, 1, read_condition, {"condition"}},
-    {"if_else", CCH_NODE_CONDITIONAL, CLASS_IF_ELSE, 1, 1, read_condition, {"condition"}},
-    {"while_loop", CCH_NODE_CONDITIONAL, CLASS_WHILE, 1, 1, read_condition, {"condition"}},
-    {"switch", CCH_NODE_CONDITIONAL, CLASS_SWITCH, 2, 2, read_condition, {"condition", "count"}},
+const node_kind node_kinds[] = {
+#define ROW(method, positional, required, variadic, ...)                                                               \
+  {#method,                                                                                                            \
+   positional,                                                                                                         \
+   required,                                                                                                           \
+   variadic,                                                                                                           \
+   sizeof((const char *[]){__VA_ARGS__ NULL}) / sizeof(char *) - 1,                                                    \
+   read_##method,                                                                                                      \
+   {__VA_ARGS__ NULL}},
+    NODE_METHODS(ROW)
+#undef ROW
 };
 
 const node_kind *node_kind_find(PyObject *name) {
-  for (size_t i = 0; PyUnicode_Check(name) && i < sizeof kinds / sizeof *kinds; i++)
-    if (PyUnicode_CompareWithASCIIString(name, kinds[i].name) == 0)
-      return &kinds[i];
+  for (size_t i = 0; PyUnicode_Check(name) && i < NODE_KIND_COUNT; i++)
+    if (PyUnicode_CompareWithASCIIString(name, node_kinds[i].name) == 0)
+      return &node_kinds[i];
   char known[256] = "";
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-    snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", kinds[i].name);
-  PyErr_Format(PyExc_ValueError, "%R is no kind of node; it must be one of %s", name, known);
+  for (size_t i = 0; i < NODE_KIND_COUNT; i++)
+    snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i > 0 ? ", " : "", node_kinds[i].name);
+  PyErr_Format(PyExc_ValueError, "%R is not a kind of node; it must be one of %s", name, known);
   return NULL;
 }
 
 const char *node_kind_name(const node_kind *kind) { return kind->name; }
 
-static int read_sorted(state *st, const node_kind *kind, PyObject *const *given, node_params *out) {
-  out->type = kind->type;
-  out->class = kind->class;
-  for (int i = 0; i < kind->required; i++)
-    if (given[i] == NULL) {
+/* A method that takes any number of arguments checks them itself. */
+static int read_sorted(state *st, const node_kind *kind, const node_arguments *given, node_params *out) {
+  for (int i = 0; i < kind->required && !kind->variadic; i++)
+    if (given->named[i] == NULL) {
       PyErr_Format(PyExc_TypeError, "%s() needs %s", kind->name, kind->names[i]);
       return -1;
     }
-  return kind->read(st, kind, given, out);
-}
-
-static Py_ssize_t names_of(const node_kind *kind) {
-  Py_ssize_t count = 0;
-  while (kind->names[count] != NULL)
-    count++;
-  return count;
+  return kind->read(st, given, out);
 }
 
 static int check_count(const node_kind *kind, Py_ssize_t count) {
-  if (count <= names_of(kind))
+  if (count <= kind->name_count)
     return 0;
-  PyErr_Format(PyExc_TypeError, "%s takes at most %zd arguments, but %zd were given", kind->name, names_of(kind),
+  PyErr_Format(PyExc_TypeError, "%s takes at most %d arguments, but %zd were given", kind->name, kind->name_count,
                count);
   return -1;
 }
 
 int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                      void *scratch, node_params *out) {
-  if (kind->type != CCH_NODE_KERNEL) {
-    PyObject *given[MAX_ARGUMENTS] = {NULL};
-    if (sort_arguments(kind->name, kind->names, names_of(kind), kind->positional, arguments, count, keywords, given) <
-        0)
-      return -1;
-    return read_sorted(st, kind, given, out);
+  node_arguments given = {.scratch = scratch};
+  if (kind->variadic && count >= kind->positional && (keywords == NULL || PyTuple_Size(keywords) == 0)) {
+    given.named = arguments;
+    given.rest = (values){.array = arguments + kind->positional, .count = count - kind->positional};
+    return kind->read(st, &given, out);
   }
-  PyObject *given[2] = {NULL, NULL};
-  if (keywords != NULL && PyTuple_Size(keywords) != 0) { /* the kernel's own arguments have no names */
-    if (sort_arguments(kind->name, kind->names, 2, 2, arguments, count, keywords, given) < 0)
-      return -1;
-    arguments = given;
-    count = (given[0] != NULL) + (given[1] != NULL);
-  }
-  if (count < 2) {
-    PyErr_Format(PyExc_TypeError,
-                 "launch() takes a config, a kernel and its arguments, but %zd %s given; it adds a kernel node. "
-                 "instantiate() makes the executable graph, whose launch(stream) runs it",
-                 count, count == 1 ? "was" : "were");
+  PyObject *named[MAX_ARGUMENTS] = {NULL};
+  given.named = named;
+  if (sort_arguments(kind->name, kind->names, kind->name_count, kind->positional, arguments, count, keywords, named) <
+      0)
     return -1;
-  }
-  return node_params_read_kernel(st, arguments[0], arguments[1], (values){.array = arguments + 2, .count = count - 2},
-                                 scratch, out);
+  return read_sorted(st, kind, &given, out);
 }
 
 int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out) {
   Py_ssize_t count = PyTuple_Size(tuple) - first;
-  if (kind->type == CCH_NODE_KERNEL) {
-    if (count < 2) {
-      PyErr_SetString(PyExc_TypeError, "launch takes a config, a kernel and its arguments");
-      return -1;
-    }
-    return node_params_read_kernel(st, PyTuple_GetItem(tuple, first), PyTuple_GetItem(tuple, first + 1),
-                                   (values){.tuple = tuple, .first = first + 2, .count = count - 2}, scratch, out);
+  PyObject *named[MAX_ARGUMENTS] = {NULL};
+  node_arguments given = {.named = named, .scratch = scratch};
+  if (kind->variadic && count > kind->positional) {
+    given.rest = (values){.tuple = tuple, .first = first + kind->positional, .count = count - kind->positional};
+    count = kind->positional;
   }
-  PyObject *given[MAX_ARGUMENTS] = {NULL};
   if (check_count(kind, count) < 0)
     return -1;
   for (Py_ssize_t i = 0; i < count; i++)
-    given[i] = PyTuple_GetItem(tuple, first + i);
-  return read_sorted(st, kind, given, out);
+    named[i] = PyTuple_GetItem(tuple, first + i);
+  return read_sorted(st, kind, &given, out);
 }
 
 int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
                            void *scratch, node_params *out) {
-  if (kind->type == CCH_NODE_KERNEL) {
-    if (count != 3 || !PyTuple_Check(arguments[2])) {
-      PyErr_SetString(PyExc_TypeError, "launch takes a config, a kernel and a tuple of its arguments");
+  PyObject *named[MAX_ARGUMENTS] = {NULL};
+  node_arguments given = {.named = named, .scratch = scratch};
+  if (kind->variadic) {
+    if (count != kind->positional + 1 || !PyTuple_Check(arguments[count - 1])) {
+      PyErr_Format(PyExc_TypeError, "%s takes %d arguments and a tuple of the others", kind->name, kind->positional);
       return -1;
     }
-    const values given = {.tuple = arguments[2], .count = PyTuple_Size(arguments[2])};
-    return node_params_read_kernel(st, arguments[0], arguments[1], given, scratch, out);
+    count--;
+    given.rest = (values){.tuple = arguments[count], .count = PyTuple_Size(arguments[count])};
   }
-  PyObject *given[MAX_ARGUMENTS] = {NULL};
   if (check_count(kind, count) < 0)
     return -1;
   for (Py_ssize_t i = 0; i < count; i++)
-    given[i] = arguments[i];
-  return read_sorted(st, kind, given, out);
+    named[i] = arguments[i];
+  return read_sorted(st, kind, &given, out);
 }
 
 const void *node_params_of(const node_params *params) { return params->type == CCH_NODE_EMPTY ? NULL : &params->of; }

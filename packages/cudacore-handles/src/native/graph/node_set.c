@@ -7,10 +7,6 @@
 
 /* ---- into the capture of a stream ---- */
 
-static const char capture_add_doc[] =
-    "capture_add(stream, graph, kind, /, *arguments)\n--\n\n"
-    "Add a node at the point where a stream's capture into a graph is, and return it: the next work comes behind it.";
-
 static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (count < 3)
@@ -136,19 +132,11 @@ static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObjec
   return result;
 }
 
-static const char set_node_doc[] = "set_node(node, kind, /, *arguments)\n--\n\n"
-                                   "Give new parameters to a node (cuGraphKernelNodeSetParams and its kin).";
-
 static PyObject *set_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (count < 2)
     return PyErr_Format(PyExc_TypeError, "set_node(node, kind, ...) takes 2 arguments, not %zd", count);
   return read_and_set(PyModule_GetState(module), NULL, arguments[0], arguments + 1, count - 1);
 }
-
-static const char set_exec_node_doc[] =
-    "set_exec_node(graph, node, kind, /, *arguments)\n--\n\n"
-    "Give new parameters to a node of an executable graph (cuGraphExecKernelNodeSetParams "
-    "and its kin). A kernel's own arguments are a tuple.";
 
 static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
@@ -161,17 +149,12 @@ static PyObject *set_exec_node(PyObject *module, PyObject *const *arguments, Py_
   return read_and_set(st, arguments[0], arguments[1], arguments + 2, count - 2);
 }
 
-static const char set_kernel_node_doc[] = "set_kernel_node(node, config, kernel, args, /)\n--\n\n"
-                                          "Give some of its parameters anew to a kernel node; None: as they are.";
-
 static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
   if (check_argument_count("set_kernel_node(node, config, kernel, args)", count, 4) < 0)
     return NULL;
   PyObject *face = arguments[0], *settings = arguments[1];
-  static const node_kind *kind;
-  if (kind == NULL && (kind = node_kind_named("launch")) == NULL)
-    return NULL;
+  const node_kind *kind = &node_kinds[KIND_launch];
   node_params params = {0};
   unsigned char scratch[SCRATCH_SIZE];
   PyObject *result = NULL;
@@ -180,8 +163,10 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
   if (enter_context(st, face, &change) < 0)
     return NULL;
   if (arguments[3] != Py_None) { /* the caller has completed what was not given */
-    values given = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])};
-    if (node_params_read_kernel(st, settings, arguments[2], given, scratch, &params) == 0)
+    PyObject *const named[] = {settings, arguments[2]};
+    const node_arguments given = {
+        .named = named, .rest = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])}, .scratch = scratch};
+    if (read_launch(st, &given, &params) == 0)
       result = set(st, kind, face, NULL, &params);
   } else {
     /* The block and what it points into stay: only the configuration is new. */
@@ -223,11 +208,6 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
   return result;
 }
 
-static const char exec_enabled_doc[] =
-    "exec_enabled(graph, node, enabled=None, /)\n--\n\n"
-    "Have a node of an executable graph run, or do nothing (cuGraphNodeSetEnabled); None: "
-    "ask. Return which it is.";
-
 static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("exec_enabled(graph, node, enabled)", count, 3) < 0)
@@ -246,12 +226,6 @@ static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_s
   exec_done(arguments[0]);
   return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
 }
-
-static const char read_node_doc[] =
-    "read_node(node, address, /)\n--\n\n"
-    "Read the parameters of a copy or a fill into the library's structure at an address: "
-    "return what keeps its operands\n"
-    "alive, at the same moment: a tuple of two, each an object, a handle, or None.";
 
 /* One of the owners in a bundle; None: there is none. */
 static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
@@ -291,10 +265,6 @@ static PyObject *read_node(PyObject *module, PyObject *const *arguments, Py_ssiz
   return result;
 }
 
-static const char alloc_address_doc[] =
-    "alloc_address(node, /)\n--\n\n"
-    "Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams).";
-
 static PyObject *alloc_address(PyObject *module, PyObject *face) {
   const state *st = PyModule_GetState(module);
   cch_graph_node *node = node_box(st, face, "node");
@@ -308,13 +278,13 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
 }
 
 static PyMethodDef functions[] = {
-    {"capture_add", FASTCALL(capture_add), METH_FASTCALL, capture_add_doc},
-    {"set_node", FASTCALL(set_node), METH_FASTCALL, set_node_doc},
-    {"set_kernel_node", FASTCALL(set_kernel_node), METH_FASTCALL, set_kernel_node_doc},
-    {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, set_exec_node_doc},
-    {"alloc_address", alloc_address, METH_O, alloc_address_doc},
-    {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, exec_enabled_doc},
-    {"read_node", FASTCALL(read_node), METH_FASTCALL, read_node_doc},
+    {"capture_add", FASTCALL(capture_add), METH_FASTCALL, DOC_capture_add},
+    {"set_node", FASTCALL(set_node), METH_FASTCALL, DOC_set_node},
+    {"set_kernel_node", FASTCALL(set_kernel_node), METH_FASTCALL, DOC_set_kernel_node},
+    {"set_exec_node", FASTCALL(set_exec_node), METH_FASTCALL, DOC_set_exec_node},
+    {"alloc_address", alloc_address, METH_O, DOC_alloc_address},
+    {"exec_enabled", FASTCALL(exec_enabled), METH_FASTCALL, DOC_exec_enabled},
+    {"read_node", FASTCALL(read_node), METH_FASTCALL, DOC_read_node},
     {NULL, NULL, 0, NULL},
 };
 

@@ -136,43 +136,6 @@ static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_s
   return result;
 }
 
-static const char launch_doc[] =
-    "launch(stream, config, kernel, /, *kernel_args)\n--\n\n"
-    "Launch a kernel (cuLaunchKernelEx).\n"
-    "\n"
-    "Arguments are packed by the kernel's own signature, see :ref:`kernel-arguments`: a Python ``int``, ``float``,\n"
-    "``bool`` or ``complex`` takes the size of its parameter; NumPy and ctypes scalars must have it; a "
-    ":class:`Buffer`,\n"
-    "or an array of another library on the stream's device, is passed as its address, and None as a null pointer;\n"
-    "bytes-like objects are structs, passed by value. What the arguments point into is kept until the driver has the\n"
-    "work, whoever closes it meanwhile. Arrays are not synchronized with: what they hold must be ordered before the\n"
-    "launch by the caller.\n"
-    "\n"
-    "Parameters\n"
-    "----------\n"
-    "stream : Stream\n"
-    "    Where to launch: a stream, or an object with ``__cuda_stream__``.\n"
-    "config : LaunchConfig\n"
-    "    With how many threads, and how.\n"
-    "kernel : Kernel\n"
-    "    What to launch.\n"
-    "*kernel_args\n"
-    "    Its arguments.\n"
-    "\n"
-    "Raises\n"
-    "------\n"
-    "TypeError\n"
-    "    When the arguments are too many, too few, or of types or sizes that do not fit the parameters, or when a "
-    "number\n"
-    "    cannot be converted exactly.\n"
-    "OverflowError\n"
-    "    When a number does not fit its parameter.\n"
-    "ClosedError\n"
-    "    When an object is closed.\n"
-    "CUDAError\n"
-    "    When the driver refuses the launch, work that ran earlier has failed, or an argument's memory is that of a\n"
-    "    device that the stream's device has no access to.\n";
-
 /* Whether so much dynamic shared memory was seen to, on the stream's device; not where that cannot be said. */
 static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream) {
   cch_stream *used = ((handle *)stream)->box;
@@ -227,11 +190,6 @@ static int check_launch(const state *st, PyObject *const *given) {
   }
   return 0;
 }
-
-static const char launch_now_doc[] =
-    "launch_now(stream, config, kernel, args, /)\n--\n\n"
-    "Launch what was checked: faces or objects of their subclasses, and a kernel that has "
-    "its layout.";
 
 static PyObject *launch_now(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -300,12 +258,12 @@ static PyMemberDef kernel_members[] = {
 };
 
 static PyGetSetDef kernel_properties[] = {
-    {"_layout", get_layout, set_layout, "The argument block, asked of the driver at the first launch.", NULL},
+    {"_layout", get_layout, set_layout, DOC_KernelHandle__layout, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot kernel_slots[] = {
-    {Py_tp_doc, "The hot half of Kernel."},
+    {Py_tp_doc, DOC_KernelHandle},
     {Py_tp_dealloc, (void *)kernel_dealloc},
     {Py_tp_members, kernel_members},
     {Py_tp_getset, kernel_properties},
@@ -336,7 +294,7 @@ static void config_dealloc(PyObject *self) {
 }
 
 static PyMethodDef config_methods[] = {
-    {"_store", config_store, METH_O, "_store($self, config, /)\n--\n\nTake over a cch_launch_config, from its bytes."},
+    {"_store", config_store, METH_O, DOC_Config__store},
     {NULL, NULL, 0, NULL},
 };
 
@@ -347,7 +305,7 @@ static PyMemberDef config_members[] = {
 };
 
 static PyType_Slot config_slots[] = {
-    {Py_tp_doc, "The C half of LaunchConfig."},
+    {Py_tp_doc, DOC_Config},
     {Py_tp_dealloc, (void *)config_dealloc},
     {Py_tp_methods, config_methods},
     {Py_tp_members, config_members},
@@ -362,8 +320,8 @@ static PyType_Spec config_spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, launch_doc},
-    {"launch_now", FASTCALL(launch_now), METH_FASTCALL, launch_now_doc},
+    {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, DOC_launch},
+    {"launch_now", FASTCALL(launch_now), METH_FASTCALL, DOC_launch_now},
     {NULL, NULL, 0, NULL},
 };
 

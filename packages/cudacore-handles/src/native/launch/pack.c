@@ -368,12 +368,6 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
   return -1;
 }
 
-static const char pack_doc[] =
-    "pack(layout, args, device=-1, /)\n--\n\n"
-    "Return the argument block of a launch: each value of the tuple at its parameter's place, "
-    "padding zero. Memory is\n"
-    "checked for the device, -1: not at all.";
-
 static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   layout params;
   if (count != 3 && check_argument_count("pack(layout, args)", count, 2) < 0)
@@ -407,7 +401,7 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 }
 
 static PyMethodDef functions[] = {
-    {"pack", FASTCALL(pack), METH_FASTCALL, pack_doc},
+    {"pack", FASTCALL(pack), METH_FASTCALL, DOC_pack},
     {NULL, NULL, 0, NULL},
 };
 

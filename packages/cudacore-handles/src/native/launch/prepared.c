@@ -312,31 +312,16 @@ static void prepared_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-PyDoc_STRVAR(
-    prepared_doc,
-    "PreparedLaunch(stream, config, kernel, kernel_args)\n--\n\n"
-    "Launch one kernel again and again, for hot loops; made by :meth:`Kernel.prepare`.\n"
-    "\n"
-    "``prepared(*kernel_args)`` launches with new values, ``prepared()`` with the values that it has.\n"
-    "``prepared[i] = value`` replaces one argument, and :attr:`block` is the packed argument block itself,\n"
-    "for those who write many at once. ``len(prepared)`` is the number of arguments. What the values point into is\n"
-    "kept until they are replaced; a launch with one that was closed since is a :class:`ClosedError`.");
-
-PyDoc_STRVAR(prepared_block_doc,
-             "memoryview: The packed arguments, writable; :attr:`Kernel.arguments_info` says where each one lies.\n"
-             "\n"
-             "Objects whose addresses are written here must be kept alive by the caller.");
-
 static PyMemberDef prepared_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(prepared, weak), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyGetSetDef prepared_properties[] = {{"block", prepared_block, NULL, prepared_block_doc, NULL},
+static PyGetSetDef prepared_properties[] = {{"block", prepared_block, NULL, DOC_PreparedLaunch_block, NULL},
                                             {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot prepared_slots[] = {
-    {Py_tp_doc, (void *)prepared_doc},
+    {Py_tp_doc, DOC_PreparedLaunch},
     {Py_tp_new, (void *)prepared_new},
     {Py_tp_call, (void *)prepared_call},
     {Py_tp_repr, (void *)prepared_repr},

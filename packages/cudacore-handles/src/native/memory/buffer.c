@@ -46,9 +46,6 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
   return make(st, (PyTypeObject *)cls, box, mr, Py_None);
 }
 
-static const char allocate_doc[] = "allocate(cls, pool, size, stream, memory_resource, /)\n--\n\n"
-                                   "Return a new buffer of a class, from the pool of a face (cuMemAllocFromPoolAsync).";
-
 static PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
     return NULL;
@@ -57,11 +54,6 @@ static PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize
     return NULL;
   return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], 0, size, arguments[3], arguments[4], NULL);
 }
-
-static const char import_memory_doc[] =
-    "import_memory(cls, pool, offset, size, stream, memory_resource, handle, /)\n--\n\n"
-    "Return a new buffer of a class, of another process's memory (cuMemPoolImportPointer), by the bytes of the handle\n"
-    "that that one exported.";
 
 static PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("import_memory(cls, pool, offset, size, stream, memory_resource, handle)", count, 7) < 0)
@@ -132,9 +124,6 @@ static PyObject *operands_end(const state *st, operands *of, int status) {
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-static const char copy_doc[] = "copy(dst, src, stream, /)\n--\n\n"
-                               "Copy between buffers of one size (cuMemcpyAsync).";
-
 /* Copies a part as `shape` says, or, where that is NULL, the whole. */
 static PyObject *copy_operands(const state *st, PyObject *dst_face, PyObject *src_face, const cch_copy_shape *shape,
                                PyObject *stream) {
@@ -163,10 +152,6 @@ static PyObject *copy(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     return NULL;
   return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], NULL, arguments[2]);
 }
-
-static const char copy_batch_doc[] =
-    "copy_batch(dsts, srcs, attributes, stream, /)\n--\n\n"
-    "Copy between the buffers of two tuples (cuMemcpyBatchAsync); attributes: None, or a tuple of cch_copy_attributes.";
 
 /* The boxes of a tuple of buffers; -1 with an exception. */
 static int use_buffers(const state *st, operands *of, PyObject *tuple, cch_deviceptr **boxes) {
@@ -228,9 +213,6 @@ static PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssi
   return result;
 }
 
-static const char copy_part_doc[] = "copy_part(dst, src, shape, stream, /)\n--\n\n"
-                                    "Copy a part of a buffer as a cch_copy_shape says (cuMemcpy3DAsync).";
-
 static PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("copy_part(dst, src, shape, stream)", count, 4) < 0)
     return NULL;
@@ -239,9 +221,6 @@ static PyObject *copy_part(PyObject *module, PyObject *const *arguments, Py_ssiz
     return NULL;
   return copy_operands(PyModule_GetState(module), arguments[0], arguments[1], shape, arguments[3]);
 }
-
-static const char fill_doc[] = "fill(buffer, value, width, stream, /)\n--\n\n"
-                               "Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and its kin).";
 
 static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -378,24 +357,9 @@ static void dealloc(PyObject *object) {
 }
 
 static PyMethodDef methods[] = {
-    {"close", FASTCALL(close_method), METH_FASTCALL | METH_KEYWORDS,
-     "close($self, /, stream=None)\n--\n\n"
-     "Free the memory, or give up this object's hold on it. Calling it again does nothing.\n"
-     "\n"
-     "Parameters\n"
-     "----------\n"
-     "stream : Stream, optional\n"
-     "    The stream to order the free on (cuMemFreeAsync). Default: that of :meth:`set_deallocation_stream`, or else "
-     "of\n"
-     "    the allocation."},
-    {"set_deallocation_stream", set_deallocation_stream, METH_O,
-     "set_deallocation_stream($self, stream, /)\n--\n\n"
-     "Choose the stream that the free will be ordered on.\n"
-     "\n"
-     "The caller sees to it that this stream comes after the work that uses the memory."},
-    {"_adopt_memory", FASTCALL(adopt), METH_FASTCALL | METH_CLASS,
-     "_adopt_memory($type, address, memory_resource, owner, /)\n--\n\n"
-     "Return a new buffer that takes over one reference to the cch_deviceptr at the address."},
+    {"close", FASTCALL(close_method), METH_FASTCALL | METH_KEYWORDS, DOC_BufferHandle_close},
+    {"set_deallocation_stream", set_deallocation_stream, METH_O, DOC_BufferHandle_set_deallocation_stream},
+    {"_adopt_memory", FASTCALL(adopt), METH_FASTCALL | METH_CLASS, DOC_BufferHandle__adopt_memory},
     {NULL, NULL, 0, NULL},
 };
 
@@ -413,23 +377,18 @@ static PyObject *is_mapped(PyObject *object, void *closure) {
 }
 
 static PyGetSetDef properties[] = {
-    {"is_mapped", is_mapped, NULL, "bool: Whether it is memory of another process, mapped into this one.", NULL},
-    {"size", size, NULL, "int: Bytes; 0 when closed.", NULL},
-    {"handle", address, NULL, "int: The memory's address; 0 when closed.", NULL},
+    {"is_mapped", is_mapped, NULL, DOC_BufferHandle_is_mapped, NULL},
+    {"size", size, NULL, DOC_BufferHandle_size, NULL},
+    {"handle", address, NULL, DOC_BufferHandle_handle, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "The hot half of Buffer."},
-    {Py_tp_dealloc, (void *)dealloc},
-    {Py_tp_traverse, (void *)traverse},
-    {Py_tp_clear, (void *)clear},
-    {Py_tp_hash, (void *)hash},
-    {Py_tp_richcompare, (void *)compare},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_getset, properties},
-    {0, NULL},
+    {Py_tp_doc, DOC_BufferHandle},      {Py_tp_dealloc, (void *)dealloc},
+    {Py_tp_traverse, (void *)traverse}, {Py_tp_clear, (void *)clear},
+    {Py_tp_hash, (void *)hash},         {Py_tp_richcompare, (void *)compare},
+    {Py_tp_methods, methods},           {Py_tp_members, members},
+    {Py_tp_getset, properties},         {0, NULL},
 };
 
 static PyType_Spec spec = {
@@ -440,12 +399,12 @@ static PyType_Spec spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"allocate", FASTCALL(allocate), METH_FASTCALL, allocate_doc},
-    {"import_memory", FASTCALL(import_memory), METH_FASTCALL, import_memory_doc},
-    {"copy", FASTCALL(copy), METH_FASTCALL, copy_doc},
-    {"copy_batch", FASTCALL(copy_batch), METH_FASTCALL, copy_batch_doc},
-    {"copy_part", FASTCALL(copy_part), METH_FASTCALL, copy_part_doc},
-    {"fill", FASTCALL(fill), METH_FASTCALL, fill_doc},
+    {"allocate", FASTCALL(allocate), METH_FASTCALL, DOC_allocate},
+    {"import_memory", FASTCALL(import_memory), METH_FASTCALL, DOC_import_memory},
+    {"copy", FASTCALL(copy), METH_FASTCALL, DOC_copy},
+    {"copy_batch", FASTCALL(copy_batch), METH_FASTCALL, DOC_copy_batch},
+    {"copy_part", FASTCALL(copy_part), METH_FASTCALL, DOC_copy_part},
+    {"fill", FASTCALL(fill), METH_FASTCALL, DOC_fill},
     {NULL, NULL, 0, NULL},
 };
 

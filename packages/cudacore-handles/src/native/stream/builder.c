@@ -28,7 +28,7 @@ static PyMemberDef builder_members[] = {
 };
 
 static PyType_Slot builder_slots[] = {
-    {Py_tp_doc, "Stand for a stream, wherever one is taken."},
+    {Py_tp_doc, DOC_Builder},
     {Py_tp_dealloc, (void *)builder_dealloc},
     {Py_tp_traverse, (void *)builder_traverse},
     {Py_tp_clear, (void *)builder_clear},

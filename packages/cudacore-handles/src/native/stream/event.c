@@ -3,9 +3,6 @@
 #include "base/failure.h"
 #include "stream/stream.h"
 
-static const char create_event_doc[] = "create_event(cls, context, flags, /)\n--\n\n"
-                                       "Return a new event of a class, in the context of a face (cuEventCreate).";
-
 static PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("create_event(cls, context, flags)", count, 3) < 0)
@@ -93,29 +90,18 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
 }
 
 static PyMethodDef methods[] = {
-    {"sync", synchronize, METH_NOARGS,
-     "sync($self, /)\n--\n\n"
-     "Wait until the work recorded in the event is done (cuEventSynchronize).\n"
-     "\n"
-     "Raises\n"
-     "------\n"
-     "CUDAError\n"
-     "    Also when work that ran earlier has failed."},
+    {"sync", synchronize, METH_NOARGS, DOC_EventHandle_sync},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
-    {"is_done", is_done, NULL, "bool: Whether the work recorded in the event is done (cuEventQuery).", NULL},
+    {"is_done", is_done, NULL, DOC_EventHandle_is_done, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "The hot half of Event."},
-    {Py_tp_dealloc, (void *)handle_dealloc},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {Py_nb_subtract, (void *)subtract},
-    {0, NULL},
+    {Py_tp_doc, DOC_EventHandle}, {Py_tp_dealloc, (void *)handle_dealloc}, {Py_tp_methods, methods},
+    {Py_tp_getset, properties},   {Py_nb_subtract, (void *)subtract},      {0, NULL},
 };
 
 static PyType_Spec spec = {
@@ -126,7 +112,7 @@ static PyType_Spec spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"create_event", FASTCALL(create_event), METH_FASTCALL, create_event_doc},
+    {"create_event", FASTCALL(create_event), METH_FASTCALL, DOC_create_event},
     {NULL, NULL, 0, NULL},
 };
 

@@ -61,18 +61,6 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
   return status;
 }
 
-static const char order_streams_doc[] =
-    "order_streams(consumer, producer, device, /)\n--\n\n"
-    "Make a stream wait for the present work of another (an event is recorded, and waited for).\n\n"
-    "Nothing is done where just one of the two is being captured: what is captured does not run, so that there is\n"
-    "nothing to wait for, and the wait would draw the other stream into the capture.\n\n"
-    "Parameters\n"
-    "----------\n"
-    "consumer, producer : int\n"
-    "    Addresses of the streams. A default stream is the one of `device`.\n"
-    "device : int\n"
-    "    Ordinal of the device that the memory is on; -1: of no device.";
-
 static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("order_streams(consumer, producer, device)", count, 3) < 0)
     return NULL;
@@ -91,7 +79,7 @@ static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_
 }
 
 static PyMethodDef functions[] = {
-    {"order_streams", FASTCALL(order_streams), METH_FASTCALL, order_streams_doc},
+    {"order_streams", FASTCALL(order_streams), METH_FASTCALL, DOC_order_streams},
     {NULL, NULL, 0, NULL},
 };
 

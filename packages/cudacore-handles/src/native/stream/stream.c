@@ -11,10 +11,6 @@ PyObject *stream_accept(const state *st, PyObject *argument) {
   return argument;
 }
 
-static const char create_stream_doc[] = "create_stream(cls, context, flags, priority, /)\n--\n\n"
-                                        "Return a new stream of a class, in the context of a face "
-                                        "(cuStreamCreateWithPriority).";
-
 static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("create_stream(cls, context, flags, priority)", count, 4) < 0)
@@ -37,10 +33,6 @@ static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_
   return handle_make(st, (PyTypeObject *)arguments[0], stream);
 }
 
-static const char set_current_doc[] =
-    "set_current(context, /)\n--\n\n"
-    "Make a context current (cuCtxSetCurrent). Return False where it was lost in a reset.";
-
 static PyObject *set_current(PyObject *module, PyObject *face) {
   cch_context *context = handle_use(face);
   if (context == NULL)
@@ -53,10 +45,6 @@ static PyObject *set_current(PyObject *module, PyObject *face) {
     return raise_status(PyModule_GetState(module), status);
   Py_RETURN_TRUE;
 }
-
-static const char current_device_doc[] =
-    "current_device()\n--\n\n"
-    "Return the ordinal of the current device (cuCtxGetDevice), -1 when there is none.";
 
 static PyObject *current_device(PyObject *module, PyObject *nothing) {
   (void)nothing;
@@ -195,64 +183,16 @@ static PyObject *close_method(PyObject *object, PyObject *nothing) {
 }
 
 static PyMethodDef methods[] = {
-    {"close", close_method, METH_NOARGS,
-     "close($self, /)\n--\n\n"
-     "Give up the stream. Calling it again does nothing, nor does closing a default stream.\n"
-     "\n"
-     "Work that is queued still runs; the stream itself goes when nothing uses it any more, such as a buffer that\n"
-     "will be freed on it."},
-    {"sync", synchronize, METH_NOARGS,
-     "sync($self, /)\n--\n\n"
-     "Wait until all work of the stream is done (cuStreamSynchronize).\n"
-     "\n"
-     "Raises\n"
-     "------\n"
-     "CUDAError\n"
-     "    Also when work that ran earlier has failed."},
-    {"record", FASTCALL(record), METH_FASTCALL | METH_KEYWORDS,
-     "record($self, /, event=None, options=None)\n--\n\n"
-     "Record the work that the stream has now in an event (cuEventRecord).\n"
-     "\n"
-     "Parameters\n"
-     "----------\n"
-     "event : Event, optional\n"
-     "    The event to record in. Default: a new one.\n"
-     "options : EventOptions, optional\n"
-     "    Options of a new event; an error together with `event`.\n"
-     "\n"
-     "Returns\n"
-     "-------\n"
-     "Event\n"
-     "    The event."},
-    {"wait", FASTCALL(wait), METH_FASTCALL | METH_KEYWORDS,
-     "wait($self, /, event_or_stream)\n--\n\n"
-     "Make later work of this stream wait, without blocking the host.\n"
-     "\n"
-     "Parameters\n"
-     "----------\n"
-     "event_or_stream : Event or Stream\n"
-     "    The event to wait for (cuStreamWaitEvent), or the stream whose present work to wait for."},
-    {"callback", FASTCALL(callback), METH_FASTCALL | METH_KEYWORDS,
-     "callback($self, /, fn, *, user_data=None)\n--\n\n"
-     "Have a function of the host called behind the stream's present work, and ahead of its later work "
-     "(cuLaunchHostFunc).\n"
-     "\n"
-     "The function must not call CUDA. It is kept until it was called; what it raises goes to ``sys.unraisablehook``.\n"
-     "Where the stream is captured, the graph calls it, and keeps it, as\n"
-     ":meth:`cudacore_graph.GraphBuilder.callback` has it. When work of the context has failed, or the interpreter\n"
-     "ends, it is not called any more.\n"
-     "\n"
-     "Parameters\n"
-     "----------\n"
-     "fn : callable\n"
-     "    A Python function without arguments, or a function of ctypes that takes one pointer and returns nothing.\n"
-     "user_data : int or bytes-like, optional\n"
-     "    The argument of a function of ctypes: an address, or bytes that are copied, and kept until the call."},
+    {"close", close_method, METH_NOARGS, DOC_StreamHandle_close},
+    {"sync", synchronize, METH_NOARGS, DOC_StreamHandle_sync},
+    {"record", FASTCALL(record), METH_FASTCALL | METH_KEYWORDS, DOC_StreamHandle_record},
+    {"wait", FASTCALL(wait), METH_FASTCALL | METH_KEYWORDS, DOC_StreamHandle_wait},
+    {"callback", FASTCALL(callback), METH_FASTCALL | METH_KEYWORDS, DOC_StreamHandle_callback},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "The hot half of Stream."},
+    {Py_tp_doc, DOC_StreamHandle},
     {Py_tp_dealloc, (void *)handle_dealloc},
     {Py_tp_methods, methods},
     {0, NULL},
@@ -266,9 +206,9 @@ static PyType_Spec spec = {
 };
 
 static PyMethodDef functions[] = {
-    {"create_stream", FASTCALL(create_stream), METH_FASTCALL, create_stream_doc},
-    {"set_current", set_current, METH_O, set_current_doc},
-    {"current_device", current_device, METH_NOARGS, current_device_doc},
+    {"create_stream", FASTCALL(create_stream), METH_FASTCALL, DOC_create_stream},
+    {"set_current", set_current, METH_O, DOC_set_current},
+    {"current_device", current_device, METH_NOARGS, DOC_current_device},
     {NULL, NULL, 0, NULL},
 };
 

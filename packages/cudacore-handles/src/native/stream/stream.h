@@ -13,7 +13,7 @@ int add_event_type(PyObject *module, state *st);
 int add_stream_type(PyObject *module, state *st);
 int add_order_functions(PyObject *module);
 
-/* Makes a stream wait for another, as order_streams_doc says. Without the GIL. */
+/* Makes a stream wait for another, as order_streams() does. Without the GIL. */
 int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device);
 
 /* A new reference to the Stream that an argument is or stands for; NULL with an exception. Runs Python code. */

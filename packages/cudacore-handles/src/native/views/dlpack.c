@@ -203,12 +203,6 @@ static int to_address(PyObject *value, void *out) {
   return 1;
 }
 
-static const char make_capsule_doc[] =
-    "make_capsule($module, /, box, ptr, size, device_type, device_id, versioned, read_only=False, copied=False)\n"
-    "--\n"
-    "\n"
-    "Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box.";
-
 static PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
   (void)module;
   char *keywords[] = {"box", "ptr", "size", "device_type", "device_id", "versioned", "read_only", "copied", NULL};
@@ -246,12 +240,6 @@ static PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs
   return managed != NULL ? dlpack_capsule(managed, versioned) : NULL;
 }
 
-static const char read_capsule_doc[] =
-    "read_capsule($module, capsule, /)\n"
-    "--\n"
-    "\n"
-    "Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor.";
-
 static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
   (void)module;
   uint64_t flags;
@@ -265,8 +253,8 @@ static PyObject *read_capsule(PyObject *module, PyObject *capsule) {
 }
 
 static PyMethodDef functions[] = {
-    {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, make_capsule_doc},
-    {"read_capsule", read_capsule, METH_O, read_capsule_doc},
+    {"make_capsule", FASTCALL(make_capsule), METH_VARARGS | METH_KEYWORDS, DOC_make_capsule},
+    {"read_capsule", read_capsule, METH_O, DOC_read_capsule},
     {NULL, NULL, 0, NULL},
 };
 

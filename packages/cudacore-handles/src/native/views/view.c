@@ -244,13 +244,6 @@ int view_check_class(const state *st, const char *function, PyObject *cls) {
   return -1;
 }
 
-static const char view_make_doc[] =
-    "view_make(cls, ptr, shape, strides, itemsize, type, dtype, device_type, device_id, "
-    "readonly, exporting, keeper, aligned, /)\n"
-    "--\n\n"
-    "Return a view of memory that `keeper` keeps: a Buffer, another view, or nobody (None). `aligned`: refuse what\n"
-    "kernels cannot use.";
-
 static PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("view_make(cls, ptr, ...)", count, 13) < 0)
@@ -316,8 +309,6 @@ void *view_lend(const state *st, PyObject *object, bool versioned) {
   }
   return dlpack_lend(&self->tensor, self->box != NULL ? cch_deviceptr_ref(self->box) : NULL, keeper, versioned, flags);
 }
-
-static const char view_capsule_doc[] = "view_capsule(view, versioned, /)\n--\n\nReturn a DLPack capsule of a view.";
 
 static PyObject *view_capsule(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
@@ -498,17 +489,15 @@ static void view_dealloc(PyObject *object) {
 }
 
 static PyGetSetDef properties[] = {
-    {"ptr", get_ptr, NULL, "int: Address of the element of index (0, ..., 0).", NULL},
-    {"device_id", get_device_id, NULL, "int: Ordinal of the device that the memory is on; -1 for the host's.", NULL},
-    {"is_device_accessible", get_is_device_accessible, NULL, "bool: Whether kernels can use the memory.", NULL},
-    {"readonly", get_readonly, NULL, "bool: Whether the memory must not be written.", NULL},
-    {"shape", get_shape, NULL, "tuple of int: Extents.", NULL},
-    {"strides", get_strides, NULL,
-     "tuple of int or None: Strides in elements, not bytes; None: those of C order, which were not given.", NULL},
-    {"size", get_size, NULL, "int: Number of elements.", NULL},
-    {"dtype", get_dtype, NULL,
-     "numpy.dtype or None: Type of the elements, of ml_dtypes where NumPy has none; None where it is not known.", NULL},
-    {"_layout", get_layout, NULL, "_StridedLayout: Shape, strides and size of elements.", NULL},
+    {"ptr", get_ptr, NULL, DOC_ViewHandle_ptr, NULL},
+    {"device_id", get_device_id, NULL, DOC_ViewHandle_device_id, NULL},
+    {"is_device_accessible", get_is_device_accessible, NULL, DOC_ViewHandle_is_device_accessible, NULL},
+    {"readonly", get_readonly, NULL, DOC_ViewHandle_readonly, NULL},
+    {"shape", get_shape, NULL, DOC_ViewHandle_shape, NULL},
+    {"strides", get_strides, NULL, DOC_ViewHandle_strides, NULL},
+    {"size", get_size, NULL, DOC_ViewHandle_size, NULL},
+    {"dtype", get_dtype, NULL, DOC_ViewHandle_dtype, NULL},
+    {"_layout", get_layout, NULL, DOC_ViewHandle__layout, NULL},
     {"_type", get_type, NULL, NULL, NULL},
     {"_dtype_as_it_is", get_dtype_as_it_is, NULL, NULL, NULL},
     {"_device", get_device, NULL, NULL, NULL},
@@ -517,13 +506,13 @@ static PyGetSetDef properties[] = {
 };
 
 static PyMemberDef members[] = {
-    {"exporting_obj", T_OBJECT, offsetof(view, exporting), READONLY, "object: The array, or the Buffer."},
+    {"exporting_obj", T_OBJECT, offsetof(view, exporting), READONLY, DOC_ViewHandle_exporting_obj},
     {"_itemsize", T_LONGLONG, offsetof(view, itemsize), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "The hot half of StridedMemoryView."},
+    {Py_tp_doc, DOC_ViewHandle},
     {Py_tp_dealloc, (void *)view_dealloc},
     {Py_tp_traverse, (void *)view_traverse},
     {Py_tp_clear, (void *)view_clear},
@@ -552,8 +541,8 @@ static PyObject **name_at(state *st, size_t i, const char **text) {
 }
 
 static PyMethodDef functions[] = {
-    {"view_make", FASTCALL(view_make), METH_FASTCALL, view_make_doc},
-    {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, view_capsule_doc},
+    {"view_make", FASTCALL(view_make), METH_FASTCALL, DOC_view_make},
+    {"view_capsule", FASTCALL(view_capsule), METH_FASTCALL, DOC_view_capsule},
     {NULL, NULL, 0, NULL},
 };
 

@@ -113,34 +113,6 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
   return (PyObject *)self;
 }
 
-static const char view_from_buffer_doc[] =
-    "from_buffer(cls, buffer, shape, strides=None, *, itemsize=None, dtype=None, is_readonly=False)\n--\n\n"
-    "Make a view of a buffer's memory.\n"
-    "\n"
-    "The memory lives as long as the view, also when the buffer is closed. No stream waits for another.\n"
-    "\n"
-    "Parameters\n"
-    "----------\n"
-    "buffer : Buffer\n"
-    "    The memory, from its beginning on.\n"
-    "shape : tuple of int\n"
-    "    Extents; an int is one extent.\n"
-    "strides : tuple of int, optional\n"
-    "    Strides in elements, not bytes. Default: those of C order.\n"
-    "itemsize : int, optional\n"
-    "    Bytes of an element. Default: those of `dtype`.\n"
-    "dtype : numpy.dtype, optional\n"
-    "    Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as \"float32\" or \"bfloat16\", "
-    "which\n"
-    "    needs no other library. Default: not known.\n"
-    "is_readonly : bool, optional\n"
-    "    Whether the memory must not be written. Default False.\n"
-    "\n"
-    "Raises\n"
-    "------\n"
-    "ValueError\n"
-    "    When the elements do not all lie within the buffer, or are not aligned.";
-
 static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_ssize_t count, PyObject *keywords) {
   static const char *const names[] = {"cls", "buffer", "shape", "strides", "itemsize", "dtype", "is_readonly"};
   const state *st = PyModule_GetState(module);
@@ -404,10 +376,6 @@ static const type_entry *entry_of(const state *st, PyObject *object) {
   return known != NULL ? types_find(st, Py_TYPE(object)) : NULL;
 }
 
-static const char work_stream_doc[] =
-    "work_stream(obj, device_type, device_id, /)\n--\n\n"
-    "Return the stream that the library of an array uses it on, by DLPack's C exchange API; None where it has none.";
-
 static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (check_argument_count("work_stream(obj, device_type, device_id)", count, 3) < 0)
@@ -517,44 +485,19 @@ end:
   return result;
 }
 
-static const char view_from_dlpack_doc[] =
-    "from_dlpack(cls, obj, stream_ptr=None)\n--\n\n"
-    "Make a view of an array by DLPack: by its C exchange API where the array's type has it, else by ``__dlpack__``.\n"
-    "\n"
-    "Parameters\n"
-    "----------\n"
-    "obj : object\n"
-    "    The array.\n"
-    "stream_ptr : int or Stream, optional\n"
-    "    The stream that will use the array: it waits for the work that the producer has on the array's stream. -1: "
-    "no\n"
-    "    order. Needed for memory that a device can use; that of the host knows no streams.";
-
 static PyObject *view_from_dlpack(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
   return from_any(module, arguments, count, keywords, false);
 }
-
-static const char view_from_any_doc[] =
-    "from_any_interface(cls, obj, stream_ptr=None)\n--\n\n"
-    "Make a view of an array by the first of its interfaces that does not refuse it: DLPack,\n"
-    "``__cuda_array_interface__``, ``__array_interface__``.\n"
-    "\n"
-    "Parameters\n"
-    "----------\n"
-    "obj : object\n"
-    "    The array.\n"
-    "stream_ptr : int or Stream, optional\n"
-    "    See :meth:`from_dlpack`.";
 
 static PyObject *view_from_any(PyObject *module, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords) {
   return from_any(module, arguments, count, keywords, true);
 }
 
 static PyMethodDef functions[] = {
-    {"from_buffer", FASTCALL(view_from_buffer), METH_FASTCALL | METH_KEYWORDS, view_from_buffer_doc},
-    {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, view_from_dlpack_doc},
-    {"from_any_interface", FASTCALL(view_from_any), METH_FASTCALL | METH_KEYWORDS, view_from_any_doc},
-    {"work_stream", FASTCALL(work_stream), METH_FASTCALL, work_stream_doc},
+    {"from_buffer", FASTCALL(view_from_buffer), METH_FASTCALL | METH_KEYWORDS, DOC_from_buffer},
+    {"from_dlpack", FASTCALL(view_from_dlpack), METH_FASTCALL | METH_KEYWORDS, DOC_from_dlpack},
+    {"from_any_interface", FASTCALL(view_from_any), METH_FASTCALL | METH_KEYWORDS, DOC_from_any_interface},
+    {"work_stream", FASTCALL(work_stream), METH_FASTCALL, DOC_work_stream},
     {NULL, NULL, 0, NULL},
 };
 

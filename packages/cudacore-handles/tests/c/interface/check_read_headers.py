@@ -21,7 +21,7 @@ CHANGES = {
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the script, with its output beside the headers' folder."""
-    outputs = [str(folder.parent / name) for name in ("cdef", "map", "table")]
+    outputs = [str(folder.parent / name) for name in ("cdef", "map", "table", "nodes")]
     return subprocess.run(
         [sys.executable, str(SCRIPT), str(folder), *outputs], capture_output=True, text=True, check=False
     )

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled half of this package.
+"""The graph part of the extension module, which cudacore-graph uses: bases of its classes, and frequent calls.
 
-This package is pure Python. The bases of its classes, and the functions that are called often, are the graph part of
-the extension module of cudacore-handles: its C code is in ``src/native/graph`` there, its types in the stub beside this
-file.
+The C code is in ``src/native/graph``. The stub beside this file has the types and the docstrings.
 """
 
 from cudacore_handles._native import (

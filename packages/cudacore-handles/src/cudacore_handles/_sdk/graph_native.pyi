@@ -1,0 +1,454 @@
+# SPDX-License-Identifier: Apache-2.0
+# The graph part of cudacore_handles._native. It returns objects of cudacore-graph, a package above this one. Only type
+# checkers read this file, so nothing is imported from there when a program runs.
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from cudacore_graph import (
+    AdjacencySetProxy,
+    AllocNode,
+    ChildGraphNode,
+    EmptyNode,
+    EventRecordNode,
+    EventWaitNode,
+    FreeNode,
+    GraphCondition,
+    GraphDefinition,
+    GraphNode,
+    HostCallbackNode,
+    IfElseNode,
+    IfNode,
+    KernelNode,
+    MemcpyNode,
+    MemsetNode,
+    SwitchNode,
+    WhileNode,
+)
+from cudacore_graph.typing import GraphMemoryType
+from cudacore_handles import Buffer, Device, Event, IsStreamType, Kernel, LaunchConfig, Stream
+from cudacore_handles._native import Handle
+
+_O = TypeVar("_O", bound=Condition)
+_A = TypeVar("_A", bound=Adjacency)
+_C = TypeVar("_C", list[Any], set[Any])
+
+class _Adders:
+    def launch(self, config: LaunchConfig, kernel: Kernel, *args: Any) -> KernelNode:
+        """Add a kernel node (cuGraphAddKernelNode).
+
+        On a node, the new node depends on that one. The arguments are packed as :func:`launch` packs them. The graph
+        and whatever is made from it keep alive what the arguments point into. The node keeps the whole configuration,
+        including clusters, cooperative launches and the priority.
+
+        Parameters
+        ----------
+        config : LaunchConfig
+            The grid, the blocks and other properties of the launch.
+        kernel : Kernel
+            The kernel to launch.
+        *args
+            The kernel's arguments.
+
+        Returns
+        -------
+        KernelNode
+            The new node.
+        """
+    def memcpy(
+        self,
+        dst: Buffer | int,
+        src: Buffer | int,
+        size: int,
+        *,
+        height: int = 1,
+        depth: int = 1,
+        dst_pitch: int = 0,
+        src_pitch: int = 0,
+        dst_height: int = 0,
+        src_height: int = 0,
+        dst_owner: object = None,
+        src_owner: object = None,
+    ) -> MemcpyNode:
+        """Add a copy (cuGraphAddMemcpyNode).
+
+        On a node, the new node depends on that one.
+
+        The current device does the copy if it can access both operands, otherwise a device of one of them. The driver
+        finds out where the operands are: on a device, on the host, or allocated by the graph itself.
+
+        The graph and whatever is made from it keep a Buffer alive. Nothing keeps the memory at an int address alive,
+        unless an owner is given.
+
+        Parameters
+        ----------
+        dst, src : Buffer or int
+            The destination and the source.
+        size : int
+            Number of bytes; in a copy of several rows, bytes per row.
+        height, depth : int, optional
+            Number of rows per slice, and of slices. Default 1.
+        dst_pitch, src_pitch : int, optional
+            Bytes from the start of one row to the next. Default 0: `size`.
+        dst_height, src_height : int, optional
+            Rows from the start of one slice to the next. Default 0: `height`.
+        dst_owner, src_owner : object, optional
+            An object that keeps the memory at an int address alive.
+
+        Returns
+        -------
+        MemcpyNode
+            The new node.
+        """
+    def memset(
+        self, dst: Buffer | int, value: Any, width: int, height: int = 1, pitch: int = 0, *, dst_owner: object = None
+    ) -> MemsetNode:
+        """Add a fill (cuGraphAddMemsetNode).
+
+        On a node, the new node depends on that one.
+
+        The graph and whatever is made from it keep a Buffer alive. Nothing keeps the memory at an int address alive,
+        unless an owner is given.
+
+        Parameters
+        ----------
+        dst : Buffer or int
+            The memory to fill.
+        value : int, scalar or bytes-like
+            An int from 0 to 255 fills bytes. Otherwise the value has 1, 2 or 4 bytes, such as ``np.float32(1.5)``.
+        width : int
+            Number of values per row.
+        height : int, optional
+            Number of rows. Default 1.
+        pitch : int, optional
+            Bytes from the start of one row to the next. Needed for several rows.
+        dst_owner : object, optional
+            An object that keeps the memory at an int address alive.
+
+        Returns
+        -------
+        MemsetNode
+            The new node.
+        """
+    def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> HostCallbackNode:
+        """Add a node that calls a host function (cuGraphAddHostNode).
+
+        On a node, the new node depends on that one.
+
+        The function must not call CUDA. An exception that it raises goes to ``sys.unraisablehook``. Avoid
+        functions that refer to their own graph: that cycle is never collected. A weak reference is fine.
+
+        Parameters
+        ----------
+        fn : callable
+            A Python function without arguments, or a ctypes function of the type ``CFUNCTYPE(None, c_void_p)``, which
+            is called without the GIL.
+        user_data : int or bytes-like, optional
+            The argument of a ctypes function: an address, or bytes, which the node copies.
+
+        Returns
+        -------
+        HostCallbackNode
+            The new node.
+        """
+    def embed(self, child: GraphDefinition) -> ChildGraphNode:
+        """Add a copy of a graph as one node (cuGraphAddChildGraphNode).
+
+        On a node, the new node depends on that one.
+
+        Parameters
+        ----------
+        child : GraphDefinition
+            The graph. Drivers refuse child graphs that contain memory nodes or conditional nodes.
+
+        Returns
+        -------
+        ChildGraphNode
+            The new node.
+        """
+    def record(self, event: Event) -> EventRecordNode:
+        """Add a node that records an event (cuGraphAddEventRecordNode).
+
+        On a node, the new node depends on that one.
+
+        Returns
+        -------
+        EventRecordNode
+            The new node.
+        """
+    def wait(self, event: Event) -> EventWaitNode:
+        """Add a node that waits for an event (cuGraphAddEventWaitNode).
+
+        On a node, the new node depends on that one.
+
+        Returns
+        -------
+        EventWaitNode
+            The new node.
+        """
+    def allocate(
+        self,
+        size: int,
+        *,
+        device: Device | int | None = None,
+        memory_type: GraphMemoryType | str = GraphMemoryType.DEVICE,
+        peer_access: Iterable[Device | int] | None = None,
+    ) -> AllocNode:
+        """Add an allocation (cuGraphAddMemAllocNode).
+
+        On a node, the new node depends on that one.
+
+        Each launch allocates the memory, always at the same address: :attr:`AllocNode.dptr`.
+
+        Parameters
+        ----------
+        size : int            Number of bytes.
+        device : Device or int, optional
+            The device whose memory is allocated. Default: the current device.
+        memory_type : GraphMemoryType or str, optional
+            The type of memory: ``"device"``, ``"host"`` or ``"managed"``. Default ``"device"``.
+        peer_access : list of Device or int, optional
+            Other devices that can access the memory.
+
+        Returns
+        -------
+        AllocNode
+            The new node.
+        """
+    def deallocate(self, dptr: int) -> FreeNode:
+        """Add a node that frees the memory of an allocation node (cuGraphAddMemFreeNode).
+
+        On a node, the new node depends on that one.
+
+        Parameters
+        ----------
+        dptr : int
+            The address: :attr:`AllocNode.dptr`.
+
+        Returns
+        -------
+        FreeNode
+            The new node.
+        """
+    def if_then(self, condition: GraphCondition) -> IfNode:
+        """Add a conditional node that runs its body if the condition is not 0.
+
+        On a node, the new node depends on that one.
+
+        Needs a driver for CUDA 12.3.
+
+        Parameters
+        ----------
+        condition : GraphCondition
+            A condition of this graph, or of a graph that contains it. Each condition serves one node.
+
+        Returns
+        -------
+        IfNode
+            The new node; its body is :attr:`IfNode.then`.
+        """
+    def if_else(self, condition: GraphCondition) -> IfElseNode:
+        """Add a conditional node with two bodies: one for a nonzero condition, the other for zero.
+
+        On a node, the new node depends on that one.
+
+        Needs a driver for CUDA 12.8.
+
+        Returns
+        -------
+        IfElseNode
+            The new node; its bodies are :attr:`IfElseNode.then` and :attr:`IfElseNode.else_`.
+        """
+    def while_loop(self, condition: GraphCondition) -> WhileNode:
+        """Add a conditional node that repeats its body while the condition is not 0.
+
+        On a node, the new node depends on that one.
+
+        Needs a driver for CUDA 12.3.
+
+        Returns
+        -------
+        WhileNode
+            The new node; its body is :attr:`WhileNode.body`.
+        """
+    def switch(self, condition: GraphCondition, count: int) -> SwitchNode:
+        """Add a conditional node that runs the body whose index is the value of the condition.
+
+        On a node, the new node depends on that one.
+
+        If the value is `count` or more, no body runs. Needs a driver for CUDA 12.8.
+
+        Returns
+        -------
+        SwitchNode
+            The new node; its bodies are :attr:`ConditionalNode.branches`.
+        """
+
+class GraphHandle(Handle, _Adders):
+    """The base of GraphDefinition."""
+
+    def empty(self) -> EmptyNode:
+        """Add a node that does nothing, without dependencies (cuGraphAddEmptyNode).
+
+        Returns
+        -------
+        EmptyNode
+            The new node.
+        """
+    def join(self, *nodes: GraphNode) -> EmptyNode:
+        """Add a node that does nothing and depends on some nodes.
+
+        Returns
+        -------
+        EmptyNode
+            The new node.
+        """
+    @property
+    def is_valid(self) -> bool:
+        """bool: Whether the graph still exists. CUDA destroys child graphs and bodies together with their node."""
+
+class NodeHandle(Handle, _Adders):
+    """The base of GraphNode."""
+
+    def join(self, *nodes: GraphNode) -> EmptyNode:
+        """Add a node that does nothing and depends on this node and others.
+
+        Returns
+        -------
+        EmptyNode
+            The new node.
+        """
+    def destroy(self) -> None:
+        """Remove the node and its edges from its graph (cuGraphDestroyNode).
+
+        Whatever was made from the graph before still keeps alive what the node uses. Destroying a node again does
+        nothing.
+        """
+    @property
+    def graph(self) -> GraphDefinition:
+        """GraphDefinition: The graph that the node is in."""
+    @property
+    def is_valid(self) -> bool:
+        """bool: Whether the graph still exists, with the node in it."""
+    @property
+    def pred(self) -> AdjacencySetProxy:
+        """AdjacencySetProxy: The nodes that this node depends on. The set can be changed or assigned."""
+    @pred.setter
+    def pred(self, nodes: Iterable[GraphNode]) -> None: ...
+    @property
+    def succ(self) -> AdjacencySetProxy:
+        """AdjacencySetProxy: The nodes that depend on this node. The set can be changed or assigned."""
+    @succ.setter
+    def succ(self, nodes: Iterable[GraphNode]) -> None: ...
+
+class Adjacency:
+    """The base of AdjacencySetProxy."""
+
+    def __new__(cls: type[_A], node: NodeHandle, is_fwd: bool) -> _A: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+    @property
+    def _node(self) -> Any: ...
+    @property
+    def _forward(self) -> bool: ...
+
+class Condition:
+    """The base of GraphCondition."""
+
+    _used: bool
+    def __new__(cls: type[_O], graph: GraphHandle, handle: int) -> _O: ...
+    @property
+    def _graph(self) -> Any: ...
+    @property
+    def value(self) -> int:
+        """int: The handle, as kernels take it (``cudaGraphConditionalHandle``)."""
+
+class ExecHandle(Handle):
+    """The base of Graph."""
+
+    def launch(self, stream: Stream | IsStreamType) -> None:
+        """Launch the graph (cuGraphLaunch).
+
+        Parameters
+        ----------
+        stream : Stream
+            The stream that the work is ordered on. Launches of one graph run one after the other, on any streams.
+        """
+    def upload(self, stream: Stream | IsStreamType) -> None:
+        """Upload the graph to the device before its first launch (cuGraphUpload).
+
+        Parameters
+        ----------
+        stream : Stream
+            The stream that the upload is ordered on.
+        """
+
+def graph_nodes(graph: GraphHandle, place: _C, /) -> _C:
+    """Add the nodes of a graph to a list or a set, and return it (cuGraphGetNodes)."""
+
+def graph_edges(graph: GraphHandle, place: _C, /) -> _C:
+    """Add the edges of a graph, as pairs of nodes, to a list or a set, and return it (cuGraphGetEdges)."""
+
+def neighbours(node: NodeHandle, forward: bool, /) -> list[Any]:
+    """Return a list of the nodes that depend on a node (cuGraphNodeGetDependentNodes), or of its dependencies."""
+
+def change_edges(node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained: tuple[Any, ...], /) -> None:
+    """Remove and add edges of a node, all or none (cuGraphRemoveDependencies, cuGraphAddDependencies).
+
+    The edges to remove must exist, and those to add must not.
+    """
+
+def add_nodes(graph: GraphHandle, items: Iterable[tuple[Any, ...]], /) -> list[Any]:
+    """Add many nodes, each a tuple (kind, after, *arguments); see GraphDefinition.add_many."""
+
+def capture_add(stream: Stream, graph: GraphHandle, kind: str, /, *arguments: Any) -> Any:
+    """Add a node at the end of a stream's capture into a graph, and return it. Later captured work depends on it."""
+
+def set_node(node: NodeHandle, kind: str, /, *arguments: Any) -> None:
+    """Set the parameters of a node (cuGraphKernelNodeSetParams and similar functions)."""
+
+def set_kernel_node(
+    node: NodeHandle, config: LaunchConfig, kernel: Kernel | None, args: tuple[Any, ...] | None, /
+) -> None:
+    """Set parameters of a kernel node. What is None does not change."""
+
+def set_exec_node(graph: ExecHandle, node: NodeHandle, kind: str, /, *arguments: Any) -> None:
+    """Set the parameters of a node in an executable graph (cuGraphExecKernelNodeSetParams and similar functions).
+
+    The arguments of a kernel are one tuple.
+    """
+
+def alloc_address(node: NodeHandle, /) -> int:
+    """Return the address that an allocation node allocates (cuGraphMemAllocNodeGetParams)."""
+
+def exec_enabled(graph: ExecHandle, node: NodeHandle, enabled: bool | None = None, /) -> bool:
+    """Enable or disable a node of an executable graph (cuGraphNodeSetEnabled), and return whether it is enabled.
+
+    None changes nothing.
+    """
+
+def locked_call(
+    graph: GraphHandle | NodeHandle, other: GraphHandle | NodeHandle | None, function: Any, /, *arguments: Any
+) -> Any:
+    """Call a function of the library while no other thread changes the graphs of one or two objects."""
+
+def clone_graph(graph: GraphHandle, /) -> tuple[int, dict[Any, Any]]:
+    """Copy a graph (cuGraphClone).
+
+    Return the address of the copy's box, and a dict that maps each node of the graph to the node of the copy.
+    """
+
+def update_exec(graph: ExecHandle, definition: GraphHandle, /) -> tuple[int, int, int, int]:
+    """Give an executable graph the parameters of another graph (cuGraphExecUpdate).
+
+    Return the status of the library, the driver's result, and the handles of the nodes that the driver names as the
+    cause, 0 for none.
+    """
+
+def read_node(node: NodeHandle, address: int, /) -> tuple[Any, Any]:
+    """Read the parameters of a copy or a fill into the library's structure at an address.
+
+    Return the owners of its two operands at that moment, each an object, a handle or None.
+    """
+
+def host_function_of(node: NodeHandle, /) -> Callable[[], Any] | None:
+    """Return the Python function that a host node calls, or None if the function is not one of Python."""

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stubs of the extension module are where its docstrings and signatures stand."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cudacore_handles
+from cudacore_handles import _native
+
+FOLDER = Path(cudacore_handles.__file__).parent
+STUBS = [FOLDER / "_native.pyi", FOLDER / "_sdk" / "graph_native.pyi"]
+#: What the methods that add nodes are methods of.
+CLASSES = {"_Adders": _native.GraphHandle}
+
+
+def functions(body: list[ast.stmt]) -> list[ast.FunctionDef]:
+    """Return functions, but no setters of properties."""
+    found = [node for node in body if isinstance(node, ast.FunctionDef)]
+    return [node for node in found if not any(isinstance(item, ast.Attribute) for item in node.decorator_list)]
+
+
+def stated() -> Iterator[tuple[str, Any, ast.FunctionDef | ast.ClassDef]]:
+    """Return the name, the object and the stub of each function, class, method and property."""
+    for path in STUBS:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in functions(tree.body):
+            yield function.name, getattr(_native, function.name), function
+        for cls in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+            owner = CLASSES.get(cls.name) or getattr(_native, cls.name)
+            if cls.name not in CLASSES:
+                yield cls.name, owner, cls
+            for method in functions(cls.body):
+                if not method.name.startswith("__") and method.name != "_accept_work":  # which subclasses have
+                    yield f"{cls.name}.{method.name}", vars(owner)[method.name], method
+
+
+@pytest.mark.parametrize(("name", "real", "stub"), [pytest.param(*item, id=item[0]) for item in stated()])
+def test_help_says_what_the_stub_says(name: str, real: Any, stub: ast.FunctionDef | ast.ClassDef) -> None:
+    """help() and editors show the same docstring."""
+    text = ast.get_docstring(stub, clean=False)
+    assert real.__doc__ == (None if text is None else inspect.cleandoc(text))
+
+
+@pytest.mark.parametrize("name", [name for name in vars(_native) if inspect.isbuiltin(getattr(_native, name))])
+def test_each_function_is_in_a_stub(name: str) -> None:
+    """Type checkers know each function of the extension module."""
+    assert name in {name for name, _, _ in stated()} | {"_forget"}
+
+
+def test_signatures_are_those_of_the_stub() -> None:
+    """inspect.signature() of built-in functions and methods has the stub's parameters."""
+    assert str(inspect.signature(_native.launch)) == "(stream, config, kernel, /, *kernel_args)"
+    assert str(inspect.signature(_native.Handle._adopt)) == "(address, /)"
+    assert list(inspect.signature(_native.StreamHandle.callback).parameters) == ["self", "fn", "user_data"]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import array
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import kernel_sources
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
+Read = Callable[..., bytes]
+
+
+class Record(ctypes.Structure):
+    """The kernels' struct record."""
+
+    _fields_ = (("id", ctypes.c_int), ("weight", ctypes.c_double), ("tag", ctypes.c_char * 3))
+
+
+RECORD = Record(7, 2.5, b"ab")
+RECORD_DTYPE = np.dtype([("id", "i4"), ("weight", "f8"), ("tag", "S3")], align=True)
+
+# Type of the kernel's parameter, value, format of what must arrive. Every value is one that other sizes would spoil.
+SCALARS: list[tuple[str, Any, str]] = [
+    ("int8", -128, "b"),
+    ("int8", 255, "B"),
+    ("uint8", 200, "B"),
+    ("int16", -30000, "h"),
+    ("uint16", 60000, "H"),
+    ("int32", -2_000_000_000, "i"),
+    ("uint32", 4_000_000_000, "I"),
+    ("int64", -(2**62), "q"),
+    ("uint64", 2**63 + 1, "Q"),
+    ("float16", 1.5, "e"),
+    ("float16", 65504.0, "e"),
+    ("float32", 1.1, "f"),
+    ("float32", float("-inf"), "f"),
+    ("float64", 1.1, "d"),
+    ("bool", True, "?"),
+    ("bool", False, "?"),
+    ("int32", True, "i"),
+    ("complex64", 1.5 - 2.5j, "2f"),
+    ("complex128", 0.1 - 0.2j, "2d"),
+    ("int8", np.int8(-5), "b"),
+    ("uint8", np.uint8(250), "B"),
+    ("int16", np.int16(-300), "h"),
+    ("uint16", np.uint16(65535), "H"),
+    ("int32", np.int32(-70000), "i"),
+    ("uint32", np.uint32(2**32 - 1), "I"),
+    ("int64", np.int64(-(2**63)), "q"),
+    ("uint64", np.uint64(2**64 - 1), "Q"),
+    ("float16", np.float16(0.1), "e"),
+    ("float32", np.float32(0.1), "f"),
+    ("float64", np.float64(0.1), "d"),
+    ("bool", np.bool_(True), "?"),
+    ("complex64", np.complex64(1 - 2j), "2f"),
+    ("complex128", np.complex128(1 - 2j), "2d"),
+    ("int8", ctypes.c_int8(-5), "b"),
+    ("uint16", ctypes.c_uint16(65535), "H"),
+    ("int32", ctypes.c_int32(-70000), "i"),
+    ("uint64", ctypes.c_uint64(2**64 - 1), "Q"),
+    ("float32", ctypes.c_float(0.1), "f"),
+    ("float64", ctypes.c_double(0.1), "d"),
+    ("bool", ctypes.c_bool(True), "?"),
+    ("pointer", ctypes.c_void_p(0x7F0000001000), "Q"),
+]
+
+BY_VALUE: list[Any] = [
+    bytes(RECORD),
+    bytearray(RECORD),
+    memoryview(bytes(RECORD)),
+    RECORD,
+    np.array((7, 2.5, b"ab"), RECORD_DTYPE)[()],
+    np.frombuffer(bytes(RECORD), np.uint8),
+]
+
+
+def numbers(value: Any) -> tuple[Any, ...]:
+    value = getattr(value, "value", value)
+    if isinstance(value, (complex, np.complexfloating)):
+        return (float(value.real), float(value.imag))
+    return (value.item() if isinstance(value, np.generic) else value,)
+
+
+# ---- every kind of argument arrives
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "form"), SCALARS, ids=lambda v: type(v).__name__ if not isinstance(v, str) else v
+)
+def test_scalars(read_argument: Read, kind: str, value: Any, form: str) -> None:
+    """A number would arrive in the kernel as another one (trap 24)."""
+    assert read_argument(f"echo_{kind}", value, struct.calcsize(form)) == struct.pack("=" + form, *numbers(value))
+
+
+@pytest.mark.parametrize("value", BY_VALUE, ids=lambda v: type(v).__name__)
+def test_structs_by_value(read_argument: Read, value: Any) -> None:
+    """A struct would arrive with other bytes than it has."""
+    arrived = read_argument("echo_record", value, ctypes.sizeof(Record))
+    there = Record.from_buffer_copy(arrived)
+    assert (there.id, there.weight, there.tag) == (7, 2.5, b"ab")
+
+
+def test_a_float_arrives_as_a_float(read_argument: Read) -> None:
+    """A Python float would arrive in a float parameter as the lower half of a double, which is often 0.0."""
+    for value in (1.0, -2.5, 0.1):
+        assert read_argument("half_to_float", value, 4) == np.float32(np.float16(value)).tobytes()
+        assert read_argument("echo_float32", value, 4) == np.float32(value).tobytes()
+
+
+def test_mixed_sizes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> None:
+    """Arguments of several sizes would be packed at wrong offsets."""
+    out = pinned(4)
+    ch.launch(stream, ONE_BLOCK, code.get_kernel("mixed"), 1, 2.5, 3, out, 4)
+    stream.sync()
+    assert struct.unpack("=f", out.__buffer__()) == (1 + 25 + 300 + 4000,)
+
+
+class CudaArray:
+    """An array of a library that speaks the CUDA array interface."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.buffer = buffer
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (4,), "typestr": "<i4", "data": (self.buffer.handle, False), "version": 3}
+
+
+class DLPackArray:
+    """An array of a library that speaks DLPack, and had it before version 1.0."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.buffer = buffer
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.buffer.__dlpack_device__()
+
+    def __dlpack__(self, stream: int | None = None) -> object:
+        return self.buffer.__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("memory", ["device", "pinned"])
+@pytest.mark.parametrize(
+    "wrap", [lambda b: b, lambda b: b.handle, CudaArray, DLPackArray], ids=["Buffer", "int", "CAI", "DLPack"]
+)
+def test_pointers(
+    read_argument: Read,
+    device: ch.Device,
+    stream: ch.Stream,
+    pinned: Any,
+    wrap: Callable[[ch.Buffer], Any],
+    memory: str,
+) -> None:
+    """The address of an array would not arrive."""
+    buffer = ch.Device().allocate(64, stream=stream) if memory == "device" else pinned(64)
+    assert read_argument("echo_pointer", wrap(buffer), 8) == struct.pack("=Q", buffer.handle)
+
+
+def test_null_and_handles_of_cuda_bindings(read_argument: Read) -> None:
+    """None would not be a null pointer, or a CUdeviceptr not an address."""
+    from cuda.bindings import driver
+
+    assert read_argument("echo_pointer", None, 8) == bytes(8)
+    assert read_argument("echo_pointer", driver.CUdeviceptr(4096), 8) == struct.pack("=Q", 4096)
+
+
+def test_a_foreign_buffer(read_argument: Read, pinned: Any) -> None:
+    """A borrowed buffer could not be an argument."""
+    memory = pinned(64)
+    view = ch.Buffer.from_handle(memory.handle + 16, 16, owner=memory)
+    assert read_argument("echo_pointer", view, 8) == struct.pack("=Q", memory.handle + 16)
+
+
+def test_values_of_host_memory_by_kind(
+    first_device: ch.Device,
+    stream: ch.Stream,
+    pinned: Callable[[int], ch.Buffer],
+    compile_cuda: Callable[[str, str, str], bytes],
+) -> None:
+    """np.asarray(3) given to a `double` would arrive as 1.5e-323; 2.0 given to a pointer would be the address 0x2."""
+    ptx = compile_cuda(kernel_sources.CUDA, f"sm_{first_device.arch}", "ptx")
+    code, out, config = ch.ObjectCode.from_ptx(ptx), pinned(8), ch.LaunchConfig(grid=1, block=1)
+
+    def arrives(kernel: str, value: object) -> bytes:
+        ch.launch(stream, config, code.get_kernel(kernel), value, out)
+        stream.sync()
+        return bytes(out.__buffer__())
+
+    assert arrives("echo_float64", np.asarray(3)) == struct.pack("=d", 3)
+    assert arrives("echo_int64", np.int32(-3)) == struct.pack("=q", -3)
+    assert arrives("echo_float32", np.float64(0.1))[:4] == struct.pack("=f", 0.1)
+    assert arrives("echo_int32", np.array(7))[:4] == struct.pack("=i", 7)
+    for wrong in (np.array(5.0), np.array(5), 2.0, True, np.float64(2), np.bool_(True), array.array("d", [1.0])):
+        for kernel in ("echo_int64", "echo_pointer"):  # PTX does not say which of them takes a pointer
+            with pytest.raises(TypeError, match="argument 0: "):
+                arrives(kernel, wrong)
+    with pytest.raises(TypeError, match="argument 0: a float cannot fill a parameter of 8 bytes that is a pointer"):
+        ch.launch(stream, config, code.get_kernel("add"), 2.0, 1)

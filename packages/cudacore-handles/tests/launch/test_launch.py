@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
+
+# ---- arguments that do not fit
+
+BAD_ARGUMENTS: list[tuple[str, tuple[Any, ...], type[Exception], str]] = [
+    ("add", (), TypeError, r"takes 2 arguments \(parameter sizes: 8, 4 bytes\) but 0 were given"),
+    ("add", (0,), TypeError, "takes 2 arguments .* but 1 was given"),
+    ("add", (0, 1, 2), TypeError, "takes 2 arguments .* but 3 were given"),
+    ("nothing", (0,), TypeError, "takes no arguments but 1 was given"),
+    ("echo_int8", (256, 0), OverflowError, "argument 0.*256"),
+    ("echo_int32", (2**32, 0), OverflowError, "argument 0.*4294967296"),
+    ("echo_int64", (2**64, 0), OverflowError, "argument 0"),
+    ("echo_float32", (1e39, 0), OverflowError, "argument 0"),
+    ("echo_float16", (1e6, 0), OverflowError, "argument 0"),
+    ("echo_int32", (1.5j, 0), TypeError, "argument 0"),
+    (
+        "echo_int32",
+        (np.zeros(1, "i4,i4")[0], 0),
+        TypeError,
+        "argument 0: numpy.void (has 8 bytes|is a struct)",
+    ),
+    ("echo_record", (b"12345", 0), TypeError, "argument 0.*5 bytes.*24"),
+    ("echo_record", (7, 0), TypeError, "argument 0.*24 bytes"),
+    ("echo_int32", (None, 0), TypeError, "argument 0"),
+    ("echo_int32", ([1], 0), TypeError, "argument 0: cannot pass a 'list' to a kernel"),
+    ("echo_int32", ("1", 0), TypeError, "argument 0: cannot pass a 'str' to a kernel"),
+    ("echo_pointer", (np.zeros(100), 0), TypeError, "argument 0.*host memory.*copy it to the device"),
+    ("mixed", (1, 1.0, 1, 0, object()), TypeError, "argument 4: cannot pass a 'object' to a kernel"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "error", "message"), BAD_ARGUMENTS)
+def test_bad_arguments(
+    code: ch.ObjectCode, stream: ch.Stream, name: str, arguments: Any, error: type[Exception], message: str
+) -> None:
+    """Arguments that do not fit would reach the kernel as garbage, or be a bare INVALID_VALUE of the driver."""
+    kernel = code.get_kernel(name)
+    for _ in "ab":  # the first launch of a kernel takes another way than later ones
+        with pytest.raises(error, match=message):
+            ch.launch(stream, ONE_BLOCK, kernel, *arguments)
+        with pytest.raises(error, match=message):
+            kernel.prepare(stream, ONE_BLOCK, *arguments)
+    ch.launch(stream, ONE_BLOCK, code.get_kernel("nothing"))
+    stream.sync()
+
+
+def test_errors_are_not_chained_to_inner_ones(code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """The traceback of a bad launch would begin with a TypeError from the inside, which is none of the user's."""
+    kernel = code.get_kernel("add")
+    for arguments in ((), (0, "1"), (0, 2**32)):
+        for _ in "ab":
+            with pytest.raises((TypeError, OverflowError)) as caught:
+                ch.launch(stream, ONE_BLOCK, kernel, *arguments)
+            assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_closed_objects(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> None:
+    """A kernel would be given memory that was freed, or be launched on a stream that is gone."""
+    kernel, buffer = code.get_kernel("add"), pinned(4)
+    buffer.close()
+    with pytest.raises(ValueError, match=r"argument 0: .*Buffer has been closed"):
+        ch.launch(stream, ONE_BLOCK, kernel, buffer, 1)
+    closed = device.create_stream()
+    closed.close()
+    with pytest.raises(ValueError, match="Stream has been closed"):
+        ch.launch(closed, ONE_BLOCK, kernel, pinned(4), 1)
+    ch.launch(stream, ONE_BLOCK, kernel, pinned(4), 1)
+    stream.sync()
+
+
+def test_an_error_of_an_argument_is_not_hidden(code: ch.ObjectCode, stream: ch.Stream) -> None:
+    """An error in somebody's array would be replaced by ours."""
+
+    class Failing:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            raise LookupError("not now")
+
+    with pytest.raises(LookupError, match="not now"):
+        ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), Failing(), 1)
+
+
+class Closes:
+    """A number that closes a buffer when it is read."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.buffer = buffer
+
+    def __index__(self) -> int:
+        self.buffer.close()
+        return 1
+
+
+def test_argument_that_a_later_one_closes(code: ch.ObjectCode, device: ch.Device, stream: ch.Stream) -> None:
+    """The kernel would write to memory that was freed while its arguments were packed (trap 28)."""
+    out = device.allocate(4, stream=stream)
+    out.fill(0, stream=stream)
+    ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, Closes(out))
+    assert out.is_closed
+    stream.sync()
+    with pytest.raises(ch.ClosedError, match="argument 0: "):
+        ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, 1)
+
+
+@pytest.mark.parametrize(
+    ("stream", "config", "kernel", "message"),
+    [
+        (None, ONE_BLOCK, "kernel", "stream is required and must not be None: a Stream is needed, or an object"),
+        (0, ONE_BLOCK, "kernel", "Stream or GraphBuilder expected, got int: a Stream is needed"),
+        ("stream", None, "kernel", "config must be a LaunchConfig, not NoneType"),
+        ("stream", {"grid": 1, "block": 1}, "kernel", "config must be a LaunchConfig, not dict"),
+        ("stream", ONE_BLOCK, "code", r"kernel must be a Kernel, not ObjectCode; ObjectCode\.get_kernel\(\) gives one"),
+        ("stream", ONE_BLOCK, None, "kernel must be a Kernel, not NoneType"),
+        ("kernel", ONE_BLOCK, "stream", "a Stream is needed"),
+    ],
+)
+def test_wrong_types(
+    code: ch.ObjectCode, device: ch.Device, stream: Any, config: Any, kernel: Any, message: str
+) -> None:
+    """A launch with arguments in another order would crash or say nothing that helps."""
+    good = {"kernel": code.get_kernel("nothing"), "code": code, "stream": device.create_stream()}
+    stream, kernel = (good.get(name, name) if isinstance(name, str) else name for name in (stream, kernel))
+    with pytest.raises(TypeError, match=message):
+        ch.launch(stream, config, kernel)
+    ch.launch(good["stream"], ONE_BLOCK, good["kernel"])
+    good["stream"].sync()
+
+
+# ---- where it runs

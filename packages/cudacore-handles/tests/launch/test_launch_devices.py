@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+
+ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
+
+
+class CudaArray:
+    """An array of a library that speaks the CUDA array interface."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.buffer = buffer
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (4,), "typestr": "<i4", "data": (self.buffer.handle, False), "version": 3}
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
+@pytest.mark.parametrize("current", [0, 1])
+def test_memory_of_another_device(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool, current: int
+) -> None:
+    """A kernel would be given memory that it cannot reach, or refused what it can, by what is current (trap 29)."""
+    mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
+    kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
+    device.sync()
+    (device, other_device)[current].set_current()
+    for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
+        with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1") as caught:
+            launch(stream, ONE_BLOCK, kernel, make(theirs), 1)
+        assert "is given to a launch on device 0: copy it there" in caught.value.hint
+        launch(stream, ONE_BLOCK, kernel, make(mine), 1)
+    assert ch.Device().device_id == current
+    stream.sync()
+    device.set_current()
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
+def test_memory_of_another_device_on_a_default_stream(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, wrapped: bool
+) -> None:
+    """A launch on a default stream, which is the current device's, would be given memory that it cannot reach."""
+    mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
+    kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
+    device.sync()
+    for stream in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        for launch in (ch.launch, lambda stream, config, kernel, *args: kernel.prepare(stream, config, *args)()):
+            with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .* is memory of device 1"):
+                launch(stream, ONE_BLOCK, kernel, make(theirs), 1)
+            launch(stream, ONE_BLOCK, kernel, make(mine), 1)
+        stream.sync()
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])
+def test_memory_that_a_device_was_given_access_to(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool
+) -> None:
+    """Memory of another device would be refused although the kernel can reach it."""
+    if not device.can_access_peer(other_device):
+        pytest.skip("needs two devices that can reach each other's memory")
+    resource = ch.DeviceMemoryResource(other_device, ch.DeviceMemoryResourceOptions())
+    there = other_device.create_stream()
+    buffer = resource.allocate(64, stream=there)
+    kernel = code.get_kernel("add")
+    argument = CudaArray(buffer) if wrapped else buffer
+    with pytest.raises(ch.CUDAError, match="CCH_EMISMATCH"):
+        ch.launch(stream, ONE_BLOCK, kernel, argument, 1)
+    resource.peer_accessible_by = [device]
+    there.sync()
+    ch.launch(stream, ONE_BLOCK, kernel, argument, 1)
+    stream.sync()
+    resource.peer_accessible_by = []
+    with pytest.raises(ch.CUDAError, match="CCH_EMISMATCH"):
+        ch.launch(stream, ONE_BLOCK, kernel, argument, 1)
+    buffer.close()
+    resource.close()
+
+
+def test_pinned_memory_on_any_device(
+    other_device: ch.Device, device: ch.Device, make_code: Any, pinned: Any, code: ch.ObjectCode
+) -> None:
+    """Host memory that was allocated for one device would be refused on another."""
+    if other_device.arch != device.arch:
+        pytest.skip("needs two devices of one architecture")
+    out, there = pinned(4), other_device.create_stream()
+    for argument in (out, CudaArray(out)):
+        ch.launch(there, ONE_BLOCK, code.get_kernel("add"), argument, 2)
+    there.sync()
+    assert bytes(out.__buffer__()) == struct.pack("=i", 4)
+
+
+@pytest.mark.parametrize("asked", ["never", "here"])
+def test_from_a_thread_without_a_context(
+    code: ch.ObjectCode, stream: ch.Stream, pinned: Any, in_new_thread: Any, asked: str
+) -> None:
+    """A launch on a thread that has no current context would fail, or leave one current."""
+    out, kernel = pinned(4), code.get_kernel("add")
+    if asked == "here":
+        _ = kernel.num_arguments
+
+    def launch() -> None:
+        ch.launch(stream, ONE_BLOCK, kernel, out, 3)
+        kernel.prepare(stream, ONE_BLOCK, out, 4)()
+        with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_CONTEXT"):
+            _ = ch.LEGACY_DEFAULT_STREAM.context
+
+    in_new_thread(launch)
+    stream.sync()
+    assert struct.unpack("=i", out.__buffer__()) == (7,)
+
+
+def test_on_the_streams_device(
+    device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any
+) -> None:
+    """A launch would run on the device that is current, or leave the stream's current (trap 26)."""
+    out = pinned(4)
+    other_device.set_current()
+    ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, 3)
+    stream.sync()
+    assert ch.Device() is other_device
+    device.set_current()
+    there = other_device.create_stream()
+    if other_device.arch == device.arch:
+        ch.launch(there, ONE_BLOCK, code.get_kernel("add"), out, 3)
+        there.sync()
+    assert ch.Device() is device
+
+
+def test_on_any_stream(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> None:
+    """A kernel could not be launched on a foreign or a default stream."""
+
+    class Offer:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return stream.__cuda_stream__()
+
+    out, kernel = pinned(4), code.get_kernel("add")
+    for other in (Offer(), ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        ch.launch(other, ONE_BLOCK, kernel, out, 1)
+        kernel.prepare(other, ONE_BLOCK, out, 1)()
+        ch.Device().sync()
+    assert struct.unpack("=i", out.__buffer__()) == (6,)

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ctypes
+import gc
+import pickle
+import re
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles._base.handle import hold
+
+Pinned = Callable[[int], ch.Buffer]
+Content = Callable[[ch.Buffer], bytes]
+
+
+# ---- identity
+
+
+def test_cannot_be_made_directly() -> None:
+    """A buffer without memory would exist."""
+    with pytest.raises(RuntimeError, match=r"use Device\.allocate\(\)"):
+        ch.Buffer()
+
+
+def test_properties(device: ch.Device, buffer: ch.Buffer) -> None:
+    """A buffer would not say how large it is, where, or whose."""
+    assert buffer.size == 64
+    assert type(buffer.handle) is int
+    assert buffer.handle > 0
+    assert repr(buffer) == f"<Buffer ptr={buffer.handle:#x} size=64>"
+    assert buffer.memory_resource is device.memory_resource
+    assert buffer.owner is None
+    assert (buffer.device_id, buffer.is_mapped, buffer.is_managed) == (0, False, False)
+    assert (buffer.is_device_accessible, buffer.is_host_accessible) == (True, False)
+
+
+def test_pinned_properties(pinned: Pinned) -> None:
+    """Host memory would not say that the host can reach it."""
+    buffer = pinned(16)
+    assert (buffer.device_id, buffer.is_mapped, buffer.is_managed) == (-1, False, False)
+    assert (buffer.is_device_accessible, buffer.is_host_accessible) == (True, True)
+
+
+def test_identity(device: ch.Device, buffer: ch.Buffer, pinned: Pinned) -> None:
+    """Views of the same memory would differ, or those of other memory be the same."""
+    view, half = ch.Buffer.from_handle(buffer.handle, 64), ch.Buffer.from_handle(buffer.handle, 32)
+    assert buffer == view
+    assert hash(buffer) == hash(view)
+    assert buffer != half
+    assert buffer != pinned(64)
+    assert buffer != buffer.handle
+    assert len({buffer, view, half}) == 2
+
+
+def test_cannot_be_pickled(buffer: ch.Buffer) -> None:
+    """A buffer would arrive in another process as an address that means nothing there."""
+    with pytest.raises(TypeError, match="not IPC-enabled: it cannot be pickled"):
+        pickle.dumps(buffer)
+
+
+def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
+    """Memory that was given back would be used, or given back twice."""
+    other = pinned(64)
+    assert not buffer.is_closed
+    buffer.close()
+    buffer.close()
+    buffer.close(stream)
+    assert buffer.is_closed
+    assert (buffer.handle, buffer.size) == (0, 0)
+    assert repr(buffer) == "<Buffer closed>"
+    assert buffer != other
+    assert buffer == buffer  # noqa: PLR0124
+    uses: list[Callable[[], Any]] = [
+        lambda: buffer.copy_to(stream=stream),
+        lambda: buffer.copy_to(other, stream=stream),
+        lambda: buffer.copy_from(other, stream=stream),
+        lambda: other.copy_to(buffer, stream=stream),
+        lambda: other.copy_from(buffer, stream=stream),
+        lambda: buffer.fill(0, stream=stream),
+        lambda: buffer.set_deallocation_stream(stream),
+        lambda: buffer.device_id,
+        lambda: buffer.is_device_accessible,
+        lambda: buffer.is_host_accessible,
+        lambda: buffer.is_managed,
+        buffer.__dlpack__,
+        buffer.__dlpack_device__,
+        buffer.__buffer__,
+    ]
+    for use in uses:
+        with pytest.raises(ValueError, match="Buffer has been closed; make a new one"):
+            use()
+    other.fill(1, stream=stream)
+
+
+def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A view would keep the memory and be empty: the size would be read after the close."""
+    buffer = ch.LegacyPinnedMemoryResource().allocate(64)
+
+    def hold_and_close(face: ch.Buffer) -> Any:
+        box = hold(face)
+        buffer.close()
+        return box
+
+    monkeypatch.setattr("cudacore_handles._memory.buffer.hold", hold_and_close)
+    view = buffer.__buffer__()
+    assert buffer.is_closed
+    view[:] = bytes(range(64))
+    assert bytes(view) == bytes(range(64))
+
+
+def test_context_manager(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory would outlive its with block."""
+    with device.allocate(16, stream=stream) as buffer:
+        assert not buffer.is_closed
+    assert buffer.is_closed
+
+
+# ---- when the memory is freed
+
+
+@pytest.mark.parametrize("streams", ["its own", "given to close", "set before"])
+def test_closing(device: ch.Device, stream: ch.Stream, streams: str) -> None:
+    """Memory would not be freed at once when a program asks for it."""
+    before = ch.live_counts()["deviceptr"]
+    buffer = device.allocate(64, stream=stream)
+    stream.sync()
+    if streams == "set before":
+        buffer.set_deallocation_stream(device.create_stream())
+    buffer.close(device.create_stream() if streams == "given to close" else None)
+    assert ch.live_counts()["deviceptr"] == before
+
+
+@pytest.mark.parametrize("bad", [0, "stream", object()])
+def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: Any, content: Content) -> None:
+    """A buffer would be lost when it is closed with something that is no stream."""
+    for use in (buffer.close, buffer.set_deallocation_stream):
+        with pytest.raises(TypeError, match="a Stream is needed"):
+            use(bad)
+    assert not buffer.is_closed
+    assert content(buffer) == bytes(range(64))
+
+
+# ---- the host's view
+
+
+def test_buffer_protocol(pinned: Pinned) -> None:
+    """The host could not read and write the memory that it can reach."""
+    buffer = pinned(8)
+    view = buffer.__buffer__()
+    assert (view.nbytes, view.format, view.readonly) == (8, "B", False)
+    np.frombuffer(view, np.uint16)[:] = [1, 2, 3, 4]
+    assert ctypes.string_at(buffer.handle, 8) == b"\1\0\2\0\3\0\4\0"
+    if sys.version_info >= (3, 12):
+        assert bytes(buffer) == memoryview(buffer).tobytes() == view.tobytes()
+
+
+def test_a_view_keeps_the_memory(pinned: Pinned) -> None:
+    """The host would read memory that was freed."""
+    before = ch.live_counts()["deviceptr"]
+    buffer = pinned(8)
+    array = np.frombuffer(buffer.__buffer__(), np.uint8)
+    buffer.close()
+    del buffer
+    gc.collect()
+    array[:] = range(8)
+    assert array.tolist() == list(range(8))
+    assert ch.live_counts()["deviceptr"] == before + 1
+    del array
+    assert ch.live_counts()["deviceptr"] == before
+
+
+def test_device_memory_has_no_host_view(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
+    """The host would read device memory, and crash."""
+    uses: list[Callable[[], Any]] = [buffer.__buffer__]
+    if sys.version_info >= (3, 12):
+        uses.append(lambda: memoryview(buffer))
+    for use in uses:
+        with pytest.raises(BufferError, match="the host cannot reach this memory; copy it to"):
+            use()
+    assert content(buffer) == bytes(range(64))
+
+
+def test_numpy_from_dlpack(pinned: Pinned) -> None:
+    """NumPy could not share host memory, or would keep using it after it was freed."""
+    before = ch.live_counts()["deviceptr"]
+    buffer = pinned(8)
+    buffer.__buffer__()[:] = bytes(range(8))
+    array = np.from_dlpack(buffer)
+    assert (array.dtype, array.shape) == (np.int8, (8,))
+    assert array.ctypes.data == buffer.handle
+    buffer.close()
+    gc.collect()
+    assert array.tolist() == list(range(8))
+    del array, buffer
+    gc.collect()
+    ch.Device().sync()  # a consumer's last reference is given back at the next safe point
+    assert ch.live_counts()["deviceptr"] == before
+
+
+def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
+    """A consumer that asks for a copy, for another device, or with a bad stream would get the wrong memory."""
+    assert buffer.__dlpack_device__() == (2, 0)
+    assert pinned(8).__dlpack_device__() == (3, 0)
+    buffer.__dlpack__(stream=1, max_version=(1, 0), dl_device=(2, 0), copy=False)
+    with pytest.raises(BufferError, match="does not copy it"):
+        buffer.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match=r"dl_device is \(1, 0\), and the memory is on \(2, 0\)"):
+        buffer.__dlpack__(dl_device=(1, 0))
+    with pytest.raises(TypeError, match="stream must be an int or None, not str"):
+        buffer.__dlpack__(stream="1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("pair", [(1,), 3, (1, 0, 0), ("1", "0"), (1.5, 0), "10", ()])
+def test_dlpack_pairs(buffer: ch.Buffer, pair: Any) -> None:
+    """A version that is none would be taken for one, or be refused in words about something else."""
+    with pytest.raises(
+        TypeError, match=re.escape(f"max_version must be two ints, (major, minor), or None, not {pair!r}")
+    ):
+        buffer.__dlpack__(max_version=pair)
+    with pytest.raises(
+        TypeError, match=re.escape(f"dl_device must be two ints, (type, ordinal), or None, not {pair!r}")
+    ):
+        buffer.__dlpack__(dl_device=pair)
+
+
+def test_can_be_referred_to_weakly(buffer: ch.Buffer) -> None:
+    """A cache could not hold buffers without keeping them."""
+    assert weakref.ref(buffer)() is buffer

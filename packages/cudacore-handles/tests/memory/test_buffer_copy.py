@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+
+Pinned = Callable[[int], ch.Buffer]
+Content = Callable[[ch.Buffer], bytes]
+
+
+# ---- copies
+
+
+def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
+    """Bytes would not arrive, or at the wrong end."""
+    there, back = pinned(64), pinned(64)
+    assert buffer.copy_to(there, stream=stream) is there
+    assert back.copy_from(there, stream=stream) is None  # type: ignore[func-returns-value]
+    stream.sync()
+    assert bytes(back.__buffer__()) == bytes(range(64))
+
+
+def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
+    """The copy would come from another memory resource, or be of another size."""
+    copy = buffer.copy_to(stream=stream)
+    assert copy != buffer
+    assert (copy.size, copy.memory_resource) == (64, buffer.memory_resource)
+    assert content(copy) == bytes(range(64))
+    with pytest.raises(ValueError, match="dst is missing, and this buffer has no memory_resource"):
+        ch.Buffer.from_handle(buffer.handle, 64).copy_to(stream=stream)
+
+
+def test_copy_with_any_stream(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
+    """A foreign or a default stream could not order a copy or a fill."""
+
+    class Offer:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return stream.__cuda_stream__()
+
+    copy = pinned(64)
+    for other in (Offer(), ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
+        copy.fill(0, stream=other)
+        buffer.copy_to(copy, stream=other)
+        ch.Device().sync()
+        assert bytes(copy.__buffer__()) == bytes(range(64))
+
+
+@pytest.mark.parametrize("method", ["copy_to", "copy_from"])
+def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method: str, content: Content) -> None:
+    """A copy beyond the end, with what is no buffer or no stream, would reach the driver."""
+    copy = getattr(buffer, method)
+    role = {"copy_to": "dst", "copy_from": "src"}[method]
+    with pytest.raises(ValueError, match=r"buffer sizes mismatch between src and dst \(sizes are: src=\d+, dst=\d+\)"):
+        copy(pinned(63), stream=stream)
+    for other in (object(), 64, "x"):
+        with pytest.raises(TypeError, match=f"{role} must be a Buffer, or an array .*not {type(other).__name__}"):
+            copy(other, stream=stream)
+    for bad in (None, 0, "stream"):
+        with pytest.raises(TypeError, match="a Stream is needed"):
+            copy(pinned(64), stream=bad)
+    with pytest.raises(TypeError, match=f"{method}: options must be CopyOptions, got dict"):
+        copy(pinned(64), stream=stream, options={})
+    closed = ch.Device().create_stream()
+    closed.close()
+    with pytest.raises(ValueError, match="Stream has been closed"):
+        copy(pinned(64), stream=closed)
+    assert content(buffer) == bytes(range(64))
+
+
+# ---- fills
+
+
+@pytest.mark.parametrize(
+    ("value", "pattern"),
+    [
+        (0, b"\0"),
+        (255, b"\xff"),
+        (np.uint8(7), b"\x07"),
+        (np.uint16(7), b"\x07\x00"),
+        (b"\x01", b"\x01"),
+        (b"\x01\x02", b"\x01\x02"),
+        (b"\x01\x02\x03\x04", b"\x01\x02\x03\x04"),
+        (bytearray(b"\xff\xfe"), b"\xff\xfe"),
+        (memoryview(b"\xff\xfe\xfd\xfc"), b"\xff\xfe\xfd\xfc"),
+        (np.array([1.5], np.float32), np.float32(1.5).tobytes()),
+        (np.float32(1.5), np.float32(1.5).tobytes()),
+        (np.array([258], np.uint16), b"\x02\x01"),
+    ],
+)
+def test_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, pattern: bytes, content: Content) -> None:
+    """A fill would write something else, in another byte order, or not to the end."""
+    buffer.fill(value, stream=stream)
+    assert content(buffer) == pattern * (64 // len(pattern))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (-1, OverflowError, "value is -1; an int fills bytes, 0 to 255"),
+        (256, OverflowError, "value is 256; an int fills bytes"),
+        (True, TypeError, "value must be an int from 0 to 255 or 1, 2 or 4 bytes, not bool"),
+        (1.0, TypeError, "value must be an int .* not float"),
+        ("x", TypeError, "value must be an int .* not str"),
+        (None, TypeError, "value must be an int .* not NoneType"),
+        (b"", ValueError, "value must be 1, 2, or 4 bytes, got 0"),
+        (b"abc", ValueError, "value must be 1, 2, or 4 bytes, got 3"),
+        (b"12345678", ValueError, "value must be 1, 2, or 4 bytes, got 8"),
+    ],
+)
+def test_bad_fill(
+    buffer: ch.Buffer, stream: ch.Stream, value: Any, error: type[Exception], message: str, content: Content
+) -> None:
+    """A value would be cut off, or of a width that no fill has."""
+    with pytest.raises(error, match=message):
+        buffer.fill(value, stream=stream)
+    assert content(buffer) == bytes(range(64))
+
+
+def test_fill_that_does_not_fit(device: ch.Device, stream: ch.Stream, content: Content) -> None:
+    """The end of a buffer would not be filled, or memory behind it be."""
+    buffer = device.allocate(6, stream=stream)
+    with pytest.raises(ValueError, match=r"buffer size \(6\) must be divisible by 4"):
+        buffer.fill(b"abcd", stream=stream)
+    with pytest.raises(TypeError, match="a Stream is needed"):
+        buffer.fill(0, stream=None)  # type: ignore[arg-type]
+    buffer.fill(b"ab", stream=stream)
+    assert content(buffer) == b"ababab"
+
+
+@pytest.mark.parametrize("make", [lambda one: np.array([one]), lambda one: np.array(one), lambda one: one])
+def test_fill_with_formats_of_other_packages(
+    buffer: ch.Buffer, stream: ch.Stream, make: Callable[[Any], Any], content: Content
+) -> None:
+    """NumPy's error about its own buffers would leak: "cannot include dtype 'E' in a buffer"."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    buffer.fill(make(ml_dtypes.bfloat16(1.5)), stream=stream)
+    assert content(buffer) == b"\xc0\x3f" * 32
+    with pytest.raises(ValueError, match="value must be 1, 2, or 4 bytes, got 8"):
+        buffer.fill(np.array([5], "M8[s]"), stream=stream)
+
+
+def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> None:
+    """The last bytes of a buffer would not be in its view, and nobody would be told."""
+    buffer = device.allocate(10, stream=stream)
+    with pytest.raises(ValueError, match=r"the buffer's 10 bytes are not a multiple of the 4 of an element; give the"):
+        buffer.view("float32")
+    assert buffer.view("float32", 2).shape == (2,)
+    assert buffer.view("float16").shape == (5,)
+
+
+# ---- closed meanwhile
+
+
+class ClosesBuffer:
+    """An array in host memory that closes a buffer when it is looked at, as another thread may at that moment."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.buffer = buffer
+        self.array = np.zeros(64, np.uint8)
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        self.buffer.close()
+        return self.array.__array_interface__
+
+
+@pytest.mark.parametrize("copy", [ch.Buffer.copy_to, ch.Buffer.copy_from])
+def test_copy_of_a_buffer_that_is_closed_meanwhile(
+    device: ch.Device, stream: ch.Stream, copy: Callable[..., Any]
+) -> None:
+    """An error would speak of a buffer of 0 bytes."""
+    buffer = device.allocate(64, stream=stream)
+    with pytest.raises(ch.ClosedError, match="Buffer has been closed"):
+        copy(buffer, ClosesBuffer(buffer), stream=stream)
+
+
+# ---- what is no array
+
+
+class BrokenArray:
+    """An array whose interface fails, by a mistake in it."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.pointer, False)}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("copy", [ch.Buffer.copy_to, ch.Buffer.copy_from])
+def test_copies_of_what_is_no_array(buffer: ch.Buffer, stream: ch.Stream, copy: Callable[..., Any]) -> None:
+    """A class would be an error about a property, and an error inside of an interface be hidden."""
+    for cls in (np.ndarray, ch.StridedMemoryView, BrokenArray):
+        with pytest.raises(TypeError, match=rf"it is the class {cls.__name__} itself; give an instance"):
+            copy(buffer, cls, stream=stream)
+    with pytest.raises(TypeError, match=r"its __cuda_array_interface__ failed: .*no attribute 'pointer'") as caught:
+        copy(buffer, BrokenArray(), stream=stream)
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+def test_copy_of_a_scalar_of_another_format(device: ch.Device, stream: ch.Stream, content: Content) -> None:
+    """The memory that a NumPy scalar's interface names is freed already: anything would be copied."""
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
+    buffer = device.allocate(2, stream=stream)
+    buffer.copy_from(ml_dtypes.bfloat16(1.5), stream=stream)
+    assert content(buffer) == b"\xc0\x3f"
+    with pytest.raises(ValueError, match="dst is read-only"):
+        buffer.copy_to(ml_dtypes.bfloat16(1.5), stream=stream)
