@@ -225,10 +225,13 @@ def test_log_of_ptx_program() -> None:
 
 def test_options_without_effect_on_ptx() -> None:
     """An option that comes too late would be ignored in silence."""
-    program = Program(bytes(build(FUNCTION, "ptx").code), "ptx", ProgramOptions(arch="sm_90", ftz=True))
-    with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.ftz: without effect on PTX") as told:
-        program.compile("cubin")
-    assert told[0].filename == __file__
+    options = ProgramOptions(arch="sm_90", ftz=True, pch=True)
+    with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.pch, ProgramOptions\.ftz: without effect on PTX") as told:
+        program = Program(bytes(build(FUNCTION, "ptx").code), "ptx", options)
+    assert [warning.filename for warning in told] == [__file__]
+    with pytest.warns(RuntimeWarning, match="name_expressions: without effect on programs in ptx") as told:
+        program.compile("cubin", ["f<int>"])
+    assert [warning.filename for warning in told] == [__file__]
 
 
 # ---- options

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ class Program:
     ) -> None:
         self._code_type = check_code_type(code_type)
         options = as_options(ProgramOptions, options)
-        options._check_language(self._code_type)
+        options = options._without_ignored(self._code_type, stacklevel=3)
         self._code = check_source("code", code, binary=self._code_type is SourceCodeType.NVVM)
         if not self._code and self._code_type is not SourceCodeType.CXX:  # an empty file is a valid C++ program
             raise ValueError(f"code must not be empty: there is no {self._code_type} to compile")
@@ -130,7 +131,8 @@ class Program:
         name_expressions : iterable of str or bytes, optional
             Names of kernels and addresses of variables as C++ writes them: ``"f<int>"``, ``"&n::v"``. Templates that
             are named so are instantiated, and the kernels can be asked for by these names
-            (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled ones). For C++ only. Default none.
+            (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled ones). For PTX and NVVM programs they
+            are ignored, with a RuntimeWarning. Default none.
         logs : object with a ``write`` method, optional
             Receives the compiler's log as a str if there is any, whether the compilation succeeds or fails.
             Default None.
@@ -194,7 +196,12 @@ class Program:
         target = check_target(self._code_type, target_type)
         names = check_names(name_expressions)
         if names and self._code_type is not SourceCodeType.CXX:
-            raise ValueError(f"name_expressions are for C++ programs, and this is {self._code_type}")
+            warnings.warn(
+                f"name_expressions: without effect on programs in {self._code_type}, which have no templates",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            names = []
         return Request(self._code, self._code_type, self._options, target, names, self._headers)
 
     def dependencies(self) -> list[str]:
@@ -283,7 +290,6 @@ class Program:
         return Result(code, log, {}, None, None)
 
     def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
-        self._options._warn_of_fixed(stacklevel=4)
         with self._compiling() as linker:
             code = linker.link(target)
         return Result(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)

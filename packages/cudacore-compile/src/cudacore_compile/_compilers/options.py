@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import option_values as values
@@ -33,7 +33,10 @@ class ProgramOptions:
     (which NVVM does not have), `extra_sources`, `use_libdevice` and `raw_options`. PTX programs can have `name`,
     `arch`, `max_register_count`, `debug`, `lineinfo`, `device_code_optimize`, `ptxas_options`, `split_compile`,
     `no_cache` and `time` (True), which the linker takes; `ftz`, `prec_sqrt`, `prec_div` and `fma` are without effect
-    there, and a RuntimeWarning. Anything else that is set is a ValueError.
+    there. What else is set for PTX programs, other than `extra_sources` and `raw_options`, is ignored, and so are
+    `use_libdevice` for C++ and, for NVVM programs, the options for precompiled headers, `fdevice_time_trace`,
+    `frandom_seed`, `ofast_compile` and `device_float128`: one set of options can serve programs of all types. One
+    RuntimeWarning names what is ignored. Anything else that is set is a ValueError.
 
     Parameters
     ----------
@@ -269,22 +272,20 @@ class ProgramOptions:
         found = check_backend(backend)
         if found is CompilerBackendType.NVRTC:
             target = None if target_type is None else check_target(SourceCodeType.CXX, target_type)
-            flags = self._nvrtc_flags(target)
+            flags = self._without_ignored(SourceCodeType.CXX, stacklevel=3)._nvrtc_flags(target)
         elif found is CompilerBackendType.NVVM:
             target = None if target_type is None else check_target(SourceCodeType.NVVM, target_type)
-            flags = self._nvvm_flags(target)
+            flags = self._without_ignored(SourceCodeType.NVVM, stacklevel=3)._nvvm_flags(target)
         elif found is CompilerBackendType.NVJITLINK:
             if target_type is not None:
                 check_target(SourceCodeType.PTX, target_type)
-            self._warn_of_fixed(stacklevel=3)
-            return self._for_linker().as_bytes(found)
+            return self._without_ignored(SourceCodeType.PTX, stacklevel=3)._for_linker().as_bytes(found)
         else:
             raise ValueError("the driver's linker takes numbers, which it has no flags for: there are none as bytes")
         return [encode(flag) for flag in flags]
 
     def _nvrtc_flags(self, target: ObjectCodeFormatType | None) -> list[str]:
         flags = self._flags()
-        self._check_language(SourceCodeType.CXX)
         if target is ObjectCodeFormatType.LTOIR:
             if not self.link_time_optimization:
                 flags.append(_LTO)
@@ -300,7 +301,6 @@ class ProgramOptions:
 
     def _nvvm_flags(self, target: ObjectCodeFormatType | None) -> list[str]:
         self._flags()
-        self._check_language(SourceCodeType.NVVM)
         number = (
             values.current_arch() if self.arch is None else values.architecture("ProgramOptions.arch", self.arch)[1]
         )
@@ -322,7 +322,6 @@ class ProgramOptions:
         from cudacore_compile._compilers.linker_options import LinkerOptions
 
         self._flags()
-        self._check_language(SourceCodeType.PTX)
         given = {field: getattr(self, field) for field in _LINKER_FIELDS}
         if self.time not in (None, True, False, "-"):
             raise ValueError(f"ProgramOptions.time={self.time!r}: times of PTX programs go to the log only; set True")
@@ -330,14 +329,17 @@ class ProgramOptions:
         given["optimization_level"] = 3 if self.device_code_optimize else None
         return LinkerOptions(**given)
 
-    def _warn_of_fixed(self, *, stacklevel: int) -> None:
-        """Warn of options that say what the instructions of PTX have said already."""
-        without = [field for field in _FIXED_IN_PTX if getattr(self, field) is not None]
-        if without:
-            names = ", ".join(f"ProgramOptions.{field}" for field in without)
-            warnings.warn(
-                f"{names}: without effect on PTX, whose instructions say it", RuntimeWarning, stacklevel=stacklevel
-            )
+    def _without_ignored(self, code_type: SourceCodeType, *, stacklevel: int) -> ProgramOptions:
+        """Return the options that programs of this type have; warn of the others, or raise for them."""
+        self._check_language(code_type)
+        ignored = [field for field in sorted(_IGNORED[code_type]) if _is_set(getattr(self, field))]
+        if code_type is SourceCodeType.PTX:
+            ignored += [field for field in _FIXED_IN_PTX if getattr(self, field) is not None]
+        if not ignored:
+            return self
+        names = ", ".join(f"ProgramOptions.{field}" for field in ignored)
+        warnings.warn(f"{names}: without effect on {_TITLES[code_type]}", RuntimeWarning, stacklevel=stacklevel)
+        return replace(self, **dict.fromkeys(ignored))
 
     def _check_language(self, code_type: SourceCodeType) -> None:
         """Raise for options that programs of this type cannot have."""
@@ -349,15 +351,10 @@ class ProgramOptions:
                     "extra_sources is not supported by the NVRTC backend: ProgramOptions.extra_sources is for NVVM "
                     "programs; C++ programs include what they need"
                 )
-            if self.use_libdevice:
-                raise ValueError(
-                    "ProgramOptions.use_libdevice is for NVVM programs; C++ programs always have libdevice"
-                )
             return
         known = options_of(code_type)
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in known and value is not None and value is not False and value != []:
+            if field.name not in known | _IGNORED[code_type] and _is_set(getattr(self, field.name)):
                 raise ValueError(
                     f"ProgramOptions.{field.name} is not supported for {_TITLES[code_type]}, which can have "
                     f"{', '.join(sorted(known))}"
@@ -582,4 +579,21 @@ _LINKER_FIELDS = (
 )
 _FIXED_IN_PTX = ("ftz", "prec_sqrt", "prec_div", "fma")
 _OF_PTX = {*_LINKER_FIELDS, *_FIXED_IN_PTX, "time", "device_code_optimize"}
-_TITLES = {SourceCodeType.NVVM: "NVVM programs", SourceCodeType.PTX: "PTX programs"}
+_TITLES = {
+    SourceCodeType.CXX: "C++ programs",
+    SourceCodeType.NVVM: "NVVM programs",
+    SourceCodeType.PTX: "PTX programs",
+}
+# What cuda.core takes, too, for programs of a type that do not have it.
+_IGNORED = {
+    SourceCodeType.CXX: {"use_libdevice"},  # they always have it
+    SourceCodeType.NVVM: {
+        *("fdevice_time_trace", "frandom_seed", "ofast_compile", "device_float128"),
+        *("pch", "create_pch", "use_pch", "pch_dir", "pch_verbose", "pch_messages", "instantiate_templates_in_pch"),
+    },
+    SourceCodeType.PTX: {field.name for field in fields(ProgramOptions)} - _OF_PTX - {"extra_sources", "raw_options"},
+}
+
+
+def _is_set(value: object) -> bool:
+    return value is not None and value is not False and value != []
