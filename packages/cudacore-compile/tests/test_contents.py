@@ -195,7 +195,7 @@ def test_suggestions(device: Device, name: str, meant: str) -> None:
 def test_global(device: Device, name: str) -> None:
     """A variable could not be read and written, or be that of another name."""
     stream = device.create_stream()
-    code = build("ptx", f"sm_{device.arch}")
+    code = build("cubin", f"sm_{device.arch}")
     buffer = code.get_global(name)
     assert isinstance(buffer, Buffer)
     assert buffer.size == 4
@@ -209,7 +209,7 @@ def test_global(device: Device, name: str) -> None:
 
 def test_global_that_is_not_there(device: Device) -> None:
     """A mistyped name of a variable would be a bare NOT_FOUND."""
-    code = build("ptx", f"sm_{device.arch}")
+    code = build("cubin", f"sm_{device.arch}")
     with pytest.raises(CUDAError) as caught:
         code.get_global("tables")
     assert caught.value.code_name == "CUDA_ERROR_NOT_FOUND"
