@@ -274,6 +274,25 @@ def test_files_are_looked_up_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert looked.count(f"{tmp_path}/v.h") == 1
 
 
+def test_jobs_that_write_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A generator of jobs that changes a header meanwhile would get old code from the cache for the later jobs."""
+    monkeypatch.chdir(tmp_path)
+    cache = InMemoryProgramCache()
+    sources = [f'#include "v.h"\n__device__ int v{n} = VALUE;' for n in range(2)]
+
+    def jobs() -> Iterator[CompileJob]:
+        for source in sources:
+            Path("v.h").write_text(f"#define VALUE {1111 if source is sources[0] else 2222}\n")
+            yield CompileJob(source, {"arch": "sm_90"}, "ptx")
+
+    for source in sources:
+        Path("v.h").write_text("#define VALUE 1111\n")
+        Program(source, "c++", {"arch": "sm_90"}).compile("ptx", cache=cache)
+    for code in compile_many(jobs(), cache=cache):
+        assert b"= 2222" in bytes(code.code)
+    assert cache.statistics.hits == 0
+
+
 @pytest.mark.parametrize("difference", ["compiler", "environment", "header"])
 def test_worker_that_is_different(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, difference: str) -> None:
     """A worker with another NVRTC, environment or header would fill the cache under the key of this process."""

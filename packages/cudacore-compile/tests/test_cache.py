@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import threading
@@ -270,32 +271,64 @@ def test_spoiled_process(python: Callable[..., Any]) -> None:
     assert (result.stdout.split(), result.stderr) == (["1", "1", "2"], "")
 
 
-@pytest.mark.parametrize("flag", ["--restrict", "--optimization-info=inline"])
-def test_process_that_another_library_has_spoiled(python: Callable[..., Any], flag: str) -> None:
+COMPILE_ELSEWHERE = """
+    import ctypes, warnings
+    from cudacore_compile import *
+    from cudacore_compile._compilers.nvrtc import load
+
+    def compile_elsewhere(*flags):
+        program = ctypes.c_void_p()
+        nvrtc.nvrtcCreateProgram(ctypes.byref(program), b"__global__ void f() {}", b"name", 0, None, None)
+        assert not nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
+
+    nvrtc = ctypes.CDLL(load().path)
+    cache = InMemoryProgramCache()
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "options"),
+    [
+        ([b"--restrict"], {}),
+        ([b"--optimization-info=inline"], {}),
+        ([b"--restrict"], {"use_fast_math": True}),
+        ([b"--use_fast_math", b"--gpu-architecture=compute_100"], {"arch": "sm_100"}),
+    ],
+)
+def test_process_that_another_library_has_spoiled(
+    python: Callable[..., Any], nvrtc_version: tuple[int, ...], flags: list[bytes], options: dict[str, Any]
+) -> None:
     """Options that cuda.core, CuPy or numba set would be in code that is kept for processes without them."""
-    result = python(f"""
-        import ctypes, warnings
-        from cudacore_compile import *
-        from cudacore_compile._compilers.nvrtc import load
-
-        def compile_elsewhere(*flags):
-            program = ctypes.c_void_p()
-            nvrtc.nvrtcCreateProgram(ctypes.byref(program), b"__global__ void f() {{}}", b"name", 0, None, None)
-            assert not nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
-
-        nvrtc = ctypes.CDLL(load().path)
-        cache = InMemoryProgramCache()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            for number in range(4):
-                if number == 2:
-                    compile_elsewhere({flag.encode()!r})
-                source = "__global__ void f() {{}} //" + str(number)
-                Program(source, "c++", {{"arch": "sm_90"}}).compile("ptx", cache=cache)
-                print(len(cache), len(caught))
-        print("NVRTC keeps these" in str(caught[0].message))
-    """)
+    if "arch" in options and nvrtc_version < (13, 5):
+        pytest.skip("NVRTC 13.5 keeps --use_fast_math")
+    result = python(
+        COMPILE_ELSEWHERE
+        + f"""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in range(4):
+            if number == 2:
+                compile_elsewhere(*{flags})
+            source = "__global__ void f() {{}} //" + str(number)
+            Program(source, "c++", {{"arch": "sm_90", **{options}}}).compile("ptx", cache=cache)
+            print(len(cache), len(caught))
+    print("NVRTC keeps these" in str(caught[0].message))
+    """
+    )
     assert (result.stdout.split(), result.stderr) == (["1", "0", "2", "0", "2", "1", "2", "1", "True"], "")
+
+
+def test_fast_math_does_not_end_caching(python: Callable[..., Any]) -> None:
+    """One program with use_fast_math would keep all others of the process out of the cache, though it changes none."""
+    result = python("""
+        from cudacore_compile import *
+
+        cache = InMemoryProgramCache()
+        for options in ({"use_fast_math": True}, {}, {"lineinfo": True}):
+            Program("__global__ void f() {}", "c++", dict(options, arch="sm_90")).compile("ptx", cache=cache)
+            print(len(cache))
+    """)
+    assert (result.stdout.split(), result.stderr) == (["1", "2", "3"], "")
 
 
 def test_cost_of_a_hit(make: Make) -> None:
@@ -520,6 +553,34 @@ def test_files_of_a_program_are_kept_for_other_processes(monkeypatch: pytest.Mon
     assert "2222" in program.compile("ptx", cache=cache).code.decode()
     cache.clear()
     assert cache.size_bytes == 0
+
+
+@pytest.mark.parametrize("damage", ["directory", "names", "path", "identity"])
+def test_damaged_list_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str) -> None:
+    """A list of files that cannot be read, or that others have written, would keep a program from being compiled."""
+    monkeypatch.chdir(tmp_path)
+    Path("inc").mkdir()
+    Path("inc/v.h").write_text("#define VALUE 1\n")
+    time.sleep(0.03)
+    cache = FileStreamProgramCache("cache")
+    code = "#include <v.h>\n__device__ int value = VALUE;"
+    program(code, include_path="inc").compile("ptx", cache=cache)
+    (path,) = Path("cache").rglob("*.closure")
+    facts = json.loads(Entry.unpack(path.read_bytes()).code)  # type: ignore[union-attr]
+    if damage == "names":
+        facts["directories"].append(["inc", None, [1]])
+    elif damage == "path":
+        facts["others"].append([["a"], None])
+    else:
+        facts["files"][0][2] = ["1"] * 6
+    path.unlink()
+    if damage == "directory":
+        path.mkdir()
+    else:
+        path.write_bytes(Entry(json.dumps(facts).encode(), {}).pack())
+    monkeypatch.setattr(inputs, "_closures", {})
+    program(code, include_path="inc").compile("ptx", cache=cache)
+    assert cache.statistics.hits == 1
 
 
 def test_what_a_killed_process_leaves(tmp_path: Path) -> None:

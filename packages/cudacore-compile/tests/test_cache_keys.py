@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from cache_programs import KERNEL, check, in_a_folder, key, value_of, write
 
-from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, make_program_cache_key
+from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, UncacheableError, make_program_cache_key
 from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import digest as _cache_digest
 from cudacore_compile._cache import identity as _identity
@@ -115,6 +116,9 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
     write("other/v.h", "#define VALUE 2222")
     os.symlink("v.h", "inc/link.h")
     os.symlink("inc", "way")
+    write("above/inc/v.h", old)
+    write("aside_of/inc/v.h", "#define VALUE 2222")
+    os.symlink("above/inc", "far")
     compile_now = Program.compile
 
     def rewrite(number: int) -> None:
@@ -135,9 +139,14 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
         else:
             os.unlink("first/v.h")
 
+    def exchange_above(number: int) -> None:
+        os.rename("above", "aside")
+        os.rename("aside_of", "above")
+        os.rename("aside", "aside_of")
+
     os.mkdir("first")
-    for change in (rewrite, exchange, link, appear):
-        path = "way" if change is link else "inc"
+    for change in (rewrite, exchange, link, appear, exchange_above):
+        path = {link: "way", exchange_above: "far"}.get(change, "inc")
         program = Program("#include <v.h>" + KERNEL, "c++", {"arch": "sm_90", "include_path": ["first", path]})
         cache = InMemoryProgramCache()
 
@@ -359,6 +368,33 @@ def test_build_of_a_library(tmp_path: Path) -> None:
     assert build == _cache_digest.build_identity(copy) != _cache_digest.build_identity(path)
     copy.write_bytes(b"no library")
     assert copy.name.encode() in _cache_digest.build_identity(copy)
+
+
+def test_library_that_was_replaced(tmp_path: Path) -> None:
+    """After an upgrade, what the old library of a process makes would be kept as that of the new one."""
+    original = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libffi" in line)
+    path = tmp_path / "folder" / "copy.so"
+    path.parent.mkdir()
+    path.write_bytes(Path(original).read_bytes())
+    ctypes.CDLL(str(path))
+    assert _cache_digest.loaded_identity(str(path)) == _cache_digest.build_identity(path)
+    _cache_digest.loaded_identity.cache_clear()
+    (tmp_path / "folder").rename(tmp_path / "~older")
+    path.parent.mkdir()
+    path.write_bytes(Path(original).read_bytes())
+    (tmp_path / "~older" / "copy.so").unlink()
+    with pytest.raises(UncacheableError, match="was replaced after this process has loaded it"):
+        _cache_digest.loaded_identity(str(path))
+
+
+def test_directory_that_is_gone() -> None:
+    """A program would not compile with a cache in a directory that was removed, though it does without."""
+    os.mkdir("gone")
+    os.chdir("gone")
+    os.rmdir("../gone")
+    cache = InMemoryProgramCache()
+    Program(KERNEL, "c++", {"arch": "sm_90", "define_macro": "VALUE=1"}).compile("ptx", cache=cache)
+    assert cache.statistics.uncacheable == 1
 
 
 def test_wrong_arguments() -> None:

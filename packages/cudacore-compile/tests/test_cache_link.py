@@ -141,7 +141,7 @@ def test_whatever_decides_is_in_the_key(parts: tuple[ObjectCode, ObjectCode], mo
         link(kernel, f, **options)
     monkeypatch.setenv("NVVM_SOMETHING", "1")
     link(kernel, f)
-    monkeypatch.setattr(link_module, "build_identity", lambda path: b"another build")
+    monkeypatch.setattr(link_module, "loaded_identity", lambda path: b"another build")
     link(kernel, f)
     assert counts(cache) == (0, links, links, 0)
 

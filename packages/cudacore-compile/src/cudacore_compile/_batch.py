@@ -22,7 +22,7 @@ from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._compilers.errors import cancelled
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
-from cudacore_compile._compilers.request import BACKENDS, files_written
+from cudacore_compile._compilers.request import BACKENDS, Request, files_written
 from cudacore_compile._job import Cancellation, CompileJob
 from cudacore_compile._program import Program
 from cudacore_compile.typing import SourceCodeType
@@ -55,7 +55,8 @@ def compile_many(
     Parameters
     ----------
     jobs : iterable of CompileJob
-        What to compile; also tuples of what a job has, in its order, and mappings.
+        What to compile; also tuples of what a job has, in its order, and mappings. All jobs are taken before anything
+        is compiled, and a cache looks at the files that they include after that, once.
     cache : ProgramCacheResource, optional
         Where to look first, and to keep what was compiled. It is used in this process only, also when an executor's
         workers are elsewhere. Default none.
@@ -109,9 +110,9 @@ def compile_many(
 class _Group:
     """Jobs that are the same, of which one is compiled."""
 
-    def __init__(self, job: CompileJob, cached: CachedCompilation | None) -> None:
+    def __init__(self, job: CompileJob) -> None:
         self.job = job
-        self.cached = cached
+        self.cached: CachedCompilation | None = None
         self.indices: list[int] = []
         self.cancellations: list[Cancellation] = []  # of all its jobs
         self._lock = threading.Lock()  # of the three attributes below
@@ -194,12 +195,11 @@ class _Batch:
         self.groups: list[_Group] = []
         self._count = 0
         known: dict[Any, _Group] = {}
+        requests: list[tuple[_Group, Request]] = []
         arch: str | None = None
-        look = Look()
         for index, job in enumerate(jobs):
             self._count += 1
             identity: Any = index
-            cached = None
             cancellation = job._cancellation
             try:
                 options = as_options(ProgramOptions, job.options)
@@ -218,19 +218,29 @@ class _Batch:
                 )
                 if not files_written(options):
                     identity = request.identity()
-                if cache is not None and identity not in known:
-                    cached = CachedCompilation(cache, request, look)
             except Exception as error:
-                group = _Group(job, None)
+                group = _Group(job)
                 group.indices.append(index)
                 group.failed(error)
                 self.groups.append(group)
                 continue
             if identity not in known:
-                known[identity] = _Group(job, cached)
+                known[identity] = _Group(job)
                 self.groups.append(known[identity])
+                requests.append((known[identity], request))
             known[identity].indices.append(index)
             known[identity].cancellations.append(cancellation)
+        if cache is not None:
+            self._look_up(cache, requests)
+
+    def _look_up(self, cache: ProgramCacheResource, requests: Sequence[tuple[_Group, Request]]) -> None:
+        """Find the keys, once there are all jobs: who makes them one after the other may write headers meanwhile."""
+        look = Look()
+        for group, request in requests:
+            try:
+                group.cached = CachedCompilation(cache, request, look)
+            except Exception as error:
+                group.failed(error)
 
     def run(self, executor: Executor | None, workers: int, step: Callable[[], None]) -> None:
         """Compile what is not cached."""

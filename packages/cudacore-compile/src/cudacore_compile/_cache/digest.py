@@ -141,7 +141,7 @@ def _identity(backend: CompilerBackendType, code: bytes) -> bytes:
     from cudacore_compile._compilers import nvvm as _nvvm
 
     path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _linker_of(code)
-    return backend.encode() + b"\0" + build_identity(Path(path).resolve())
+    return backend.encode() + b"\0" + loaded_identity(path)
 
 
 def _linker_of(ptx: bytes) -> str:
@@ -167,9 +167,30 @@ def nvrtc_identity() -> bytes:
     parts = [_nvrtc.load().version_text.encode()]
     path = load_nvidia_dynamic_lib("nvrtc").abs_path
     if path is not None:
-        library = Path(path).resolve()
-        parts += [build_identity(file) for file in (library, *sorted(library.parent.glob("libnvrtc-builtins.so*")))]
+        parts.append(loaded_identity(path))
+        parts += [build_identity(file) for file in sorted(Path(path).resolve().parent.glob("libnvrtc-builtins.so*"))]
     return b"\0".join(parts)
+
+
+@functools.cache
+def loaded_identity(path: str) -> bytes:
+    """Return the build of a library that this process has loaded.
+
+    Raises
+    ------
+    UncacheableError
+        When it is not what its file has by now: it was replaced, say by an upgrade.
+    """
+    library = Path(path).resolve()
+    try:
+        found = build_identity(library)
+        mappings = Path("/proc/self/maps").read_bytes()
+    except OSError as error:
+        raise UncacheableError(f"it is not known which build {path!r} is: {error}") from None
+    # The name alone: pip renames directories before it removes them.
+    if b"/" + os.fsencode(library.name) + b" (deleted)\n" in mappings:
+        raise UncacheableError(f"{library} was replaced after this process has loaded it")
+    return found
 
 
 def build_identity(library: Path) -> bytes:

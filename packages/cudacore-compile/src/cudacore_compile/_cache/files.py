@@ -116,7 +116,11 @@ class FileStreamProgramCache(ProgramCacheResource):
         return Notes(self._load_note, self._save_note)
 
     def _load_note(self, key: bytes) -> bytes | None:
-        entry = self._read(self._file(key) + _CLOSURE)
+        try:
+            entry = self._read(self._file(key) + _CLOSURE)
+        except OSError:  # the directory may be read-only, or the file another user's
+            self.count("failures")
+            return None
         return None if entry is None else entry.code
 
     def _save_note(self, key: bytes, note: bytes) -> None:

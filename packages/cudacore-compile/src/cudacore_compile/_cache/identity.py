@@ -113,10 +113,14 @@ Way = dict[str, tuple[int, int, int]]
 def way_to(paths: Iterable[str]) -> Way:
     """Return what the directories and links on the way to files are, to compare with :func:`is_same_way`."""
     found: Way = {}
-    for path in paths:
+    todo = list(paths)
+    while todo:
+        path = todo.pop()
         while path not in found:
             try:
                 status = os.lstat(path or ".")
+                if stat.S_ISLNK(status.st_mode):
+                    todo.append(os.path.join(os.path.dirname(path), os.readlink(path)))
             except OSError:
                 break
             is_directory = stat.S_ISDIR(status.st_mode)

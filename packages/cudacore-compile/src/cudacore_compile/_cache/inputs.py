@@ -191,13 +191,28 @@ def _unpack(data: bytes) -> Closure | None:
     try:
         facts = json.loads(data)
         return Closure(
-            {str(path): (bytes.fromhex(digest), Identity(*identity)) for path, digest, identity in facts["files"]},
-            {str(path): (_identity(identity), {*names}) for path, identity, names in facts["directories"]},
-            {str(path): _identity(identity) for path, identity in facts["others"]},
+            {_text(path): (bytes.fromhex(digest), _some(identity)) for path, digest, identity in facts["files"]},
+            {
+                _text(path): (_identity(identity), {_text(name) for name in names})
+                for path, identity, names in facts["directories"]
+            },
+            {_text(path): _identity(identity) for path, identity in facts["others"]},
         )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _some(fields: Any) -> Identity:
+    if not all(isinstance(field, int) for field in fields):
+        raise TypeError(fields)
+    return Identity(*fields)
+
+
 def _identity(fields: Any) -> Identity | None:
-    return None if fields is None else Identity(*fields)
+    return None if fields is None else _some(fields)

@@ -6,10 +6,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from cudacore_compile._cache.digest import Digest, build_identity
+from cudacore_compile._cache.digest import Digest, loaded_identity
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._cache.settings import check_link_options, environment
@@ -94,7 +93,7 @@ def link_key(
     check_link_options(options)
     digest = Digest()
     digest.add(b"schema", _SCHEMA)
-    digest.add(b"linker", linker.version_text.encode() + b"\0" + build_identity(Path(linker.path).resolve()))
+    digest.add(b"linker", linker.version_text.encode() + b"\0" + loaded_identity(linker.path))
     digest.add(b"environment", repr(environment()).encode("utf-8", "surrogateescape"))
     digest.add(b"target", target.value.encode())
     if target is ObjectCodeFormatType.CUBIN and carries_ptx():

@@ -31,6 +31,9 @@ _CANARY = b"""
 static __device__ float twice(float x) { return x + x; }
 __global__ void canary(const float *in, float *out) { *out = twice(*in); }
 """
+# A program that multiplies and adds, unless with --use_fast_math.
+_FAST_MATH_CANARY = b"__global__ void power(double *out) { *out = pow(*out, 1.0); }\n"
+_FAST_MATH_ARCH = b"--gpu-architecture=compute_100"
 # The driver's cache would answer with what was compiled before the option was set.
 _CANARY_FLAGS = {b"--minimal": (12, 4), b"--no-cache": (12, 9)}
 _CANCELS = (12, 8)  # the first version with nvrtcSetFlowCallback
@@ -154,18 +157,34 @@ class NVRTC:
             raise as_compiler_error(NVRTCError, error) from None
         return True
 
-    def keeps_options(self) -> bool:
-        """Return whether an option of an earlier compilation of this process changes what is compiled now.
+    def kept_options(self, with_fast_math: bool) -> frozenset[str]:
+        """Return the fields of options of earlier compilations of this process that change what is compiled now.
 
         Other libraries compile, too. So a small program is compiled that shows the options which NVRTC keeps.
+
+        Parameters
+        ----------
+        with_fast_math : bool
+            Whether to look for `use_fast_math`, too, which NVRTC keeps for later architectures.
         """
-        box = self.create(_CANARY, b"canary", {})
         flags = [flag for flag, version in _CANARY_FLAGS.items() if self._version >= version]
+        source = _CANARY
+        with_fast_math = with_fast_math and self._version >= (13, 0)  # 12.9 does not keep it
+        if with_fast_math:
+            flags.append(_FAST_MATH_ARCH)
+            source += _FAST_MATH_CANARY
+        box = self.create(source, b"canary", {})
         try:
             self._library.compile(box, flags)
-            return b"ld.global.nc" in self.ptx(box) or bool(log_text(self._library.log(box)).strip())
+            ptx, log = self.ptx(box), log_text(self._library.log(box))
         except CUDAError:
-            return True
+            return frozenset(("raw_options",))  # which no program that is stored has
+        kept = {
+            "restrict": b"ld.global.nc" in ptx,
+            "optimization_info": bool(log.strip()),
+            "use_fast_math": with_fast_math and b"fma.rn.f64" not in ptx,
+        }
+        return frozenset(field for field, is_kept in kept.items() if is_kept)
 
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC compiles for."""

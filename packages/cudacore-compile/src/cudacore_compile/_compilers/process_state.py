@@ -8,11 +8,14 @@ import time
 import warnings
 
 from cudacore_compile._compilers.nvrtc import load
+from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import SourceCodeType
 
-# See ProgramOptions. What is compiled later without the option is not what another process would make.
+# See ProgramOptions. What is compiled later without the option is not what another process would make. It can be found
+# out whether NVRTC has kept one of these, apart from what raw options do.
 _STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
+_FAST_MATH_STAYS = 100  # from this architecture on
 
 _left: set[str] = set()
 
@@ -29,31 +32,36 @@ def is_clean_for(options: ProgramOptions, code_type: SourceCodeType) -> bool:
 
     NVRTC never forgets the options that it keeps. So a check after the compilation tells what was so during it.
     """
-    if not all(getattr(options, field) for field in _left):
+    if "raw_options" in _left:
         return False
-    return code_type is not SourceCodeType.CXX or bool(_left) or not _is_spoiled()
+    return code_type is not SourceCodeType.CXX or all(getattr(options, field) for field in _kept(options))
 
 
 _checking = threading.Lock()
-_checked_at = 0.0
-_is_dirty = False
+_checked_at: dict[bool, float] = {}
+_found: set[str] = set()
+_has_warned = False
 
 
-def _is_spoiled() -> bool:
-    """Return whether another library has left options in NVRTC; threads that ask at one time share the answer."""
-    global _checked_at, _is_dirty
+def _kept(options: ProgramOptions) -> frozenset[str]:
+    """Return the options that NVRTC has kept, of those that matter; threads that ask at one time share the answer."""
+    global _has_warned
+    # Without an architecture it is that of a device, which may be any.
+    number = 0 if options.arch is None else int(architecture("arch", options.arch)[1].rstrip("af"))
+    fast_math_stays = options.arch is None or number >= _FAST_MATH_STAYS
     asked = time.monotonic()
     with _checking:
-        if not _is_dirty and _checked_at <= asked:
+        if _checked_at.get(fast_math_stays, -1.0) <= asked:
             began = time.monotonic()
-            _is_dirty = load().keeps_options()
-            _checked_at = began
-            if _is_dirty:
-                warnings.warn(_SPOILED, RuntimeWarning, stacklevel=6)
-        return _is_dirty
+            _found.update(load().kept_options(fast_math_stays))
+            _checked_at[fast_math_stays] = began
+        if not _has_warned and not _found <= _left:
+            _has_warned = True
+            warnings.warn(_SPOILED, RuntimeWarning, stacklevel=6)
+        return frozenset(_found if fast_math_stays else _found - {"use_fast_math"})
 
 
 _SPOILED = (
-    "another library has compiled with --restrict or --optimization-info in this process, and NVRTC keeps these "
-    "options for all later programs: program caches store nothing of this process from now on"
+    "another library has compiled with --restrict, --optimization-info or --use_fast_math in this process, and NVRTC "
+    "keeps these options for all later programs: program caches do not store programs without the option from now on"
 )
