@@ -111,6 +111,11 @@ assert needs.format("12.3") in error_of(lambda: first.launch(early, add, numbers
 inner = definition.embed(cg.GraphDefinition())
 assert needs.format("12.2") in error_of(lambda: inner.update(cg.GraphDefinition()))
 assert len(definition.nodes()) == 2
+memory = definition.allocate(64)
+try:
+    definition.add_many([("deallocate", memory, 4096)])  # which is tried by a fill in another graph
+except ValueError as error:
+    assert "dptr cannot be freed by a node of this graph" in str(error)
 """,
     )
 

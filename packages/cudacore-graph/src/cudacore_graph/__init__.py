@@ -17,38 +17,12 @@ from cudacore_graph._condition import GraphCondition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._graph import Graph
 from cudacore_graph._memory import GraphMemoryResource, GraphMemoryResourceAttributes
-from cudacore_graph._nodes.alloc import AllocNode
-from cudacore_graph._nodes.child_graph import ChildGraphNode, ExecutableChildGraphNode
-from cudacore_graph._nodes.conditional import ConditionalNode, IfElseNode, IfNode, SwitchNode, WhileNode
-from cudacore_graph._nodes.empty import EmptyNode
-from cudacore_graph._nodes.event_record import EventRecordNode, ExecutableEventRecordNode
-from cudacore_graph._nodes.event_wait import EventWaitNode, ExecutableEventWaitNode
-from cudacore_graph._nodes.executable import ExecutableGraphNode
-from cudacore_graph._nodes.free import FreeNode
-from cudacore_graph._nodes.host_callback import ExecutableHostCallbackNode, HostCallbackNode
-from cudacore_graph._nodes.kernel import ExecutableKernelNode, KernelNode
-from cudacore_graph._nodes.memcpy import ExecutableMemcpyNode, MemcpyNode
-from cudacore_graph._nodes.memset import ExecutableMemsetNode, MemsetNode
-from cudacore_graph._nodes.node import GraphNode
+from cudacore_graph._nodes import classes as _classes
+from cudacore_graph._nodes.classes import *  # noqa: F403
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
 
 __all__ = [
     "AdjacencySetProxy",
-    "AllocNode",
-    "ChildGraphNode",
-    "ConditionalNode",
-    "EmptyNode",
-    "EventRecordNode",
-    "EventWaitNode",
-    "ExecutableChildGraphNode",
-    "ExecutableEventRecordNode",
-    "ExecutableEventWaitNode",
-    "ExecutableGraphNode",
-    "ExecutableHostCallbackNode",
-    "ExecutableKernelNode",
-    "ExecutableMemcpyNode",
-    "ExecutableMemsetNode",
-    "FreeNode",
     "Graph",
     "GraphBuilder",
     "GraphCompleteOptions",
@@ -57,17 +31,9 @@ __all__ = [
     "GraphDefinition",
     "GraphMemoryResource",
     "GraphMemoryResourceAttributes",
-    "GraphNode",
-    "HostCallbackNode",
-    "IfElseNode",
-    "IfNode",
-    "KernelNode",
-    "MemcpyNode",
-    "MemsetNode",
-    "SwitchNode",
-    "WhileNode",
     "typing",
 ]
+__all__ += _classes.__all__
 
 
 def __dir__() -> list[str]:

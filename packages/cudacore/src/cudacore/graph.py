@@ -4,70 +4,25 @@
 from __future__ import annotations
 
 from cudacore_graph import (
-    AllocNode,
-    ChildGraphNode,
-    ConditionalNode,
-    EmptyNode,
-    EventRecordNode,
-    EventWaitNode,
-    ExecutableChildGraphNode,
-    ExecutableEventRecordNode,
-    ExecutableEventWaitNode,
-    ExecutableGraphNode,
-    ExecutableHostCallbackNode,
-    ExecutableKernelNode,
-    ExecutableMemcpyNode,
-    ExecutableMemsetNode,
-    FreeNode,
     Graph,
     GraphBuilder,
     GraphCompleteOptions,
     GraphCondition,
     GraphDebugPrintOptions,
     GraphDefinition,
-    GraphNode,
-    HostCallbackNode,
-    IfElseNode,
-    IfNode,
-    KernelNode,
-    MemcpyNode,
-    MemsetNode,
-    SwitchNode,
-    WhileNode,
 )
+from cudacore_graph._nodes import classes as _classes
+from cudacore_graph._nodes.classes import *  # noqa: F403
 
 __all__ = [
-    "AllocNode",
-    "ChildGraphNode",
-    "ConditionalNode",
-    "EmptyNode",
-    "EventRecordNode",
-    "EventWaitNode",
-    "ExecutableChildGraphNode",
-    "ExecutableEventRecordNode",
-    "ExecutableEventWaitNode",
-    "ExecutableGraphNode",
-    "ExecutableHostCallbackNode",
-    "ExecutableKernelNode",
-    "ExecutableMemcpyNode",
-    "ExecutableMemsetNode",
-    "FreeNode",
     "Graph",
     "GraphBuilder",
     "GraphCompleteOptions",
     "GraphCondition",
     "GraphDebugPrintOptions",
     "GraphDefinition",
-    "GraphNode",
-    "HostCallbackNode",
-    "IfElseNode",
-    "IfNode",
-    "KernelNode",
-    "MemcpyNode",
-    "MemsetNode",
-    "SwitchNode",
-    "WhileNode",
 ]
+__all__ += _classes.__all__
 
 
 def __dir__() -> list[str]:

@@ -1,21 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of nodes, by their numbers."""
+"""The classes of nodes: all of them, for the package's namespace, and those of graph definitions by their numbers."""
 
 from __future__ import annotations
 
 from cudacore_graph._errors import EXEC_HINTS, HINTS
 from cudacore_graph._nodes.alloc import AllocNode
-from cudacore_graph._nodes.child_graph import ChildGraphNode
+from cudacore_graph._nodes.child_graph import ChildGraphNode, ExecutableChildGraphNode
 from cudacore_graph._nodes.conditional import ConditionalNode, IfElseNode, IfNode, SwitchNode, WhileNode
 from cudacore_graph._nodes.empty import EmptyNode
-from cudacore_graph._nodes.event_record import EventRecordNode
-from cudacore_graph._nodes.event_wait import EventWaitNode
+from cudacore_graph._nodes.event_record import EventRecordNode, ExecutableEventRecordNode
+from cudacore_graph._nodes.event_wait import EventWaitNode, ExecutableEventWaitNode
+from cudacore_graph._nodes.executable import ExecutableGraphNode
 from cudacore_graph._nodes.free import FreeNode
-from cudacore_graph._nodes.host_callback import HostCallbackNode
-from cudacore_graph._nodes.kernel import KernelNode
-from cudacore_graph._nodes.memcpy import MemcpyNode
-from cudacore_graph._nodes.memset import MemsetNode
+from cudacore_graph._nodes.host_callback import ExecutableHostCallbackNode, HostCallbackNode
+from cudacore_graph._nodes.kernel import ExecutableKernelNode, KernelNode
+from cudacore_graph._nodes.memcpy import ExecutableMemcpyNode, MemcpyNode
+from cudacore_graph._nodes.memset import ExecutableMemsetNode, MemsetNode
 from cudacore_graph._nodes.node import GraphNode
+
+__all__ = [
+    "AllocNode",
+    "ChildGraphNode",
+    "ConditionalNode",
+    "EmptyNode",
+    "EventRecordNode",
+    "EventWaitNode",
+    "ExecutableChildGraphNode",
+    "ExecutableEventRecordNode",
+    "ExecutableEventWaitNode",
+    "ExecutableGraphNode",
+    "ExecutableHostCallbackNode",
+    "ExecutableKernelNode",
+    "ExecutableMemcpyNode",
+    "ExecutableMemsetNode",
+    "FreeNode",
+    "GraphNode",
+    "HostCallbackNode",
+    "IfElseNode",
+    "IfNode",
+    "KernelNode",
+    "MemcpyNode",
+    "MemsetNode",
+    "SwitchNode",
+    "WhileNode",
+]
 
 # By the numbers of CUDA's types, then those of CLASS_* in src/native/graph/graph.h.
 CLASSES = (

@@ -179,6 +179,34 @@
   X(cuStreamGetCaptureInfo, 11030)                                                                                     \
   X(cuStreamGetCaptureInfo, 12030)
 
+/* Functions of drivers before 12.2 that newer ones replace. They are only looked for in such drivers. */
+#define CCH__OLDER_FUNCTIONS(X)                                                                                        \
+  X(cuGraphAddKernelNode, 12000)                                                                                       \
+  X(cuGraphAddMemcpyNode, 10000)                                                                                       \
+  X(cuGraphAddMemsetNode, 10000)                                                                                       \
+  X(cuGraphAddHostNode, 10000)                                                                                         \
+  X(cuGraphAddChildGraphNode, 10000)                                                                                   \
+  X(cuGraphAddEmptyNode, 10000)                                                                                        \
+  X(cuGraphAddEventRecordNode, 11010)                                                                                  \
+  X(cuGraphAddEventWaitNode, 11010)                                                                                    \
+  X(cuGraphAddMemAllocNode, 11040)                                                                                     \
+  X(cuGraphAddMemFreeNode, 11040)                                                                                      \
+  X(cuGraphKernelNodeSetParams, 12000)                                                                                 \
+  X(cuGraphMemcpyNodeSetParams, 10000)                                                                                 \
+  X(cuGraphMemsetNodeSetParams, 10000)                                                                                 \
+  X(cuGraphHostNodeSetParams, 10000)                                                                                   \
+  X(cuGraphEventRecordNodeSetEvent, 11010)                                                                             \
+  X(cuGraphEventWaitNodeSetEvent, 11010)                                                                               \
+  X(cuGraphExecKernelNodeSetParams, 12000)                                                                             \
+  X(cuGraphExecMemcpyNodeSetParams, 10020)                                                                             \
+  X(cuGraphExecMemsetNodeSetParams, 10020)                                                                             \
+  X(cuGraphExecHostNodeSetParams, 10020)                                                                               \
+  X(cuGraphExecChildGraphNodeSetParams, 11010)                                                                         \
+  X(cuGraphExecEventRecordNodeSetEvent, 11010)                                                                         \
+  X(cuGraphExecEventWaitNodeSetEvent, 11010)                                                                           \
+  X(cuMemAdvise, 8000)                                                                                                 \
+  X(cuMemPrefetchAsync, 8000)
+
 /*
  * cuda.h renames some functions to versioned ones by macros. Such a name is never expanded where it is pasted or made a
  * string, as for the types PFN_* and for messages; everywhere else, it is expanded alike in the table and in its uses.
@@ -207,10 +235,18 @@ typedef struct cch__driver_table {
 
 extern cch__driver_table cch__driver;
 
+typedef struct cch__older_table {
+#define CCH__FIELD(name, version) PFN_##name##_v##version name;
+  CCH__OLDER_FUNCTIONS(CCH__FIELD)
+#undef CCH__FIELD
+} cch__older_table;
+
+extern cch__older_table cch__older;
+
 /* An entry point with the ABI of a version of CUDA, NULL where the driver has none; it is loaded. */
 void *cch__driver_entry(const char *name, int version);
 
-/* Puts what older functions can do in the places that this driver leaves empty: older_driver.c. */
+/* Finds the older functions that this driver needs, and fills empty places of the table by them: older_driver.c. */
 void cch__stand_in(void);
 
 /* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
@@ -227,5 +263,9 @@ static inline int cch__checked(int result, const char *operation) {
 /* Call the driver: CCH__CALL(cuEventCreate, (&raw, flags)) is 0 or a recorded failure. */
 #define CCH__CALL(name, arguments)                                                                                     \
   (cch__driver.name ? cch__checked((int)cch__driver.name arguments, #name) : cch__fail_missing(#name))
+
+/* The same for an older function; CCH_ENOSYMBOL, and nothing recorded, where the driver does not have it. */
+#define CCH__OLDER(name, arguments)                                                                                    \
+  (cch__older.name ? cch__checked((int)cch__older.name arguments, #name) : CCH_ENOSYMBOL)
 
 #endif

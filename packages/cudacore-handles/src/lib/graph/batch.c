@@ -39,7 +39,7 @@ static int add_to_trial(CUgraph trial, cch__node_params *params) {
     status =
         CCH__CALL(cuGraphConditionalHandleCreate, (&native.conditional.handle, trial, native.conditional.ctx, 0, 0));
   if (status == 0)
-    status = CCH__CALL(cuGraphAddNode, (&raw, trial, NULL, 0, &native));
+    status = cch__driver_add_node(&raw, trial, NULL, 0, &native);
   return status != 0 ? status : cch__node_set_attributes(raw, params->attributes, params->attribute_count);
 }
 
@@ -144,7 +144,7 @@ static int check_free(rehearsal *self, CUdeviceptr address) {
     fill.memset = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = address, .elementSize = 1, .width = 1, .height = 1};
     status = CCH__CALL(cuCtxGetCurrent, (&fill.memset.ctx));
     if (status == 0)
-      status = CCH__CALL(cuGraphAddNode, (&raw, self->trial, NULL, 0, &fill));
+      status = cch__driver_add_node(&raw, self->trial, NULL, 0, &fill);
   }
   return status != 0 ? status : add_piece(&self->freed, address, 1, self->operation);
 }

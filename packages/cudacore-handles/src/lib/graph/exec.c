@@ -384,7 +384,7 @@ static int set_in_context(cch_graph_exec *exec, cch_graph_node *node, const void
                        "the attributes of a kernel (cluster, cooperative, priority) cannot be changed in an executable "
                        "graph: change the node, and instantiate its graph again");
   if (status == 0)
-    status = CCH__CALL(cuGraphExecNodeSetParams, (exec->raw, node->raw, &filled.native));
+    status = cch__driver_set_exec_node(exec->raw, node->raw, &filled.native);
   if (status == 0) {
     retire(exec, one, room);
     one->bundle = cch_bundle_ref(filled.kept);
@@ -406,13 +406,7 @@ int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *p
   int status = check_has(exec, node, __func__);
   if (status != 0)
     return status;
-  switch (node->type) {
-  case CCH_NODE_ALLOC:
-  case CCH_NODE_FREE:
-  case CCH_NODE_CONDITIONAL:
-  case CCH_NODE_EMPTY:
-    return cch__fail(CCH_EINVAL, __func__, "the parameters of a node of type %d cannot be changed", node->type);
-  }
+  CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
   return CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__));
 }

@@ -140,7 +140,7 @@ int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundl
 /* Has it let go of that. */
 void cch__driver_let_go(CUgraph graph, CUuserObject object);
 
-/* ---- get.c ---- */
+/* ---- nodes/kernel.c ---- */
 
 /* A kernel node as the driver has it. */
 typedef struct cch__kernel_read {
@@ -169,7 +169,7 @@ typedef struct cch__host_call {
 /* Takes a cch__host_call. */
 void CUDA_CB cch__host_trampoline(void *data);
 
-/* ---- params.c ---- */
+/* ---- nodes/conditional.c ---- */
 
 /* What is known of a conditional node: the payload of its bundle. */
 typedef struct cch__condition {
@@ -177,10 +177,20 @@ typedef struct cch__condition {
   CUgraph bodies[];
 } cch__condition;
 
+/* A body of a conditional node; its bundle is NULL where it is not known. */
+int cch__condition_body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle,
+                        const char *operation);
+
+/* ---- nodes/nodes.c: what depends on the type of a node ---- */
+
+typedef struct cch__node_type cch__node_type;
+
 /* A node's parameters as the driver takes them, and what is to be kept for them. */
 typedef struct cch__node_params {
   CUgraphNodeParams native;
-  cch_bundle *kept; /* a reference; NULL for nothing */
+  const cch__node_type *type;
+  cch_bundle *kept;  /* a reference; NULL for nothing */
+  CUcontext context; /* of a kernel, a copy or a fill */
   unsigned attribute_count;
   CUlaunchAttribute attributes[4];
   bool programmatic; /* may begin before the kernels end that it waits for */
@@ -194,6 +204,19 @@ typedef struct cch__node_params {
 int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation);
 void cch__node_params_drop(cch__node_params *params);
+/* Reads the parameters of a node into a structure of its type; its bundle is NULL where it is not known. */
+int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
+/* Whether the parameters of a node can be changed. */
+int cch__node_check_change(const cch_graph_node *node, const char *operation);
+/* Changes the parameters of a node. */
+int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation);
+/* Takes what the driver has put into the parameters of a new node. */
+void cch__node_added(cch__node_params *params);
+/* Call the driver: before 12.2 the function of the node's type. */
+int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                         CUgraphNodeParams *params);
+int cch__driver_set_node(CUgraphNode node, CUgraphNodeParams *params);
+int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params);
 
 /* ---- node.c ---- */
 
@@ -219,8 +242,7 @@ int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode ra
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
 /* Whether a kernel node's attributes are others than parameters ask for. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
-/* The context in parameters; NULL: they have none. */
-CUcontext cch__node_params_context(const cch__node_params *params);
+
 /* ---- batch.c ---- */
 
 /* Whether the driver takes no node out of a graph, because it has nodes that allocate or free memory. */

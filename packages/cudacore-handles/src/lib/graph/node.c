@@ -176,25 +176,13 @@ static int make_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, s
 }
 
 static int call_add(CUgraphNode *raw, cch_graph *graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
-                    size_t count, CUgraphNodeParams *params) {
+                    size_t count, cch__node_params *params) {
   if (edges == NULL)
-    return CCH__CALL(cuGraphAddNode, (raw, graph->raw, before, count, params));
+    return cch__driver_add_node(raw, graph->raw, before, count, &params->native);
   if (cch__driver.cuGraphAddNode_v12030 == NULL)
     return cch__fail_missing_version("cuGraphAddNode", 12030);
-  return cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph->raw, before, edges, count, params),
+  return cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph->raw, before, edges, count, &params->native),
                       "cuGraphAddNode");
-}
-
-/* What the driver answers within the parameters. */
-static void take_answers(cch__node_params *params) {
-  if (params->alloc != NULL)
-    params->alloc->address = params->native.alloc.dptr;
-  if (params->native.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-    /* The driver has replaced the array: it is not where one was before the call. */
-    cch__condition *condition = params->kept->payload;
-    memcpy(condition->bodies, params->native.conditional.phGraph_out,
-           condition->node.count * sizeof *condition->bodies);
-  }
 }
 
 /* Forgets a node that the driver has destroyed. */
@@ -223,20 +211,19 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
 static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cch__node_params *params,
                      CUuserObject object, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count) {
   CUgraphNode raw = NULL;
-  int status = call_add(&raw, graph, before, edges, count, &params->native);
+  int status = call_add(&raw, graph, before, edges, count, params);
   if (status != 0) {
     cch__driver_let_go(graph->raw, object);
     return status;
   }
-  take_answers(params);
-  CUcontext context = cch__node_params_context(params);
-  if (params->kept != NULL || box != NULL || context != NULL) {
+  cch__node_added(params);
+  if (params->kept != NULL || box != NULL || params->context != NULL) {
     cch__graph_lock(graph);
     cch__record *record = cch__record_begin(graph->level, raw);
     record->object = object;
     record->bundle = cch_bundle_ref(params->kept);
     record->box = box;
-    record->context = context;
+    record->context = params->context;
     if (box != NULL)
       box->raw = raw;
     /* For the next one, so that it need not take the lock before it is in the driver as well. */
@@ -360,160 +347,6 @@ int cch_graph_node_destroy(cch_graph_node *node) {
   return 0;
 }
 
-/* What a kernel node's attributes are to become, and were. An attribute that is not asked for is as none was set. */
-typedef struct attribute_change {
-  unsigned count;
-  CUlaunchAttribute wanted[4], before[4];
-} attribute_change;
-
-static unsigned or_one(unsigned n) { return n != 0 ? n : 1; }
-
-static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, const CUlaunchAttributeValue *b) {
-  switch (id) {
-  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    /* No cluster is one of a block to some. */
-    return or_one(a->clusterDim.x) == or_one(b->clusterDim.x) && or_one(a->clusterDim.y) == or_one(b->clusterDim.y) &&
-           or_one(a->clusterDim.z) == or_one(b->clusterDim.z);
-  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-    return a->cooperative == b->cooperative;
-  default:
-    return a->priority == b->priority;
-  }
-}
-
-int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id) {
-  static const char name[] = "cuGraphKernelNodeGetAttribute";
-  memset(out, 0, sizeof *out);
-  if (cch__driver.cuGraphKernelNodeGetAttribute == NULL)
-    return cch__fail_missing(name);
-  CUresult result = cch__driver.cuGraphKernelNodeGetAttribute(raw, id, out);
-  *known = result == CUDA_SUCCESS;
-  return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED ? 0 : cch__checked((int)result, name);
-}
-
-static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
-  static const CUlaunchAttributeID ids[] = {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
-                                            CU_LAUNCH_ATTRIBUTE_PRIORITY};
-  out->count = 0;
-  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-    CUlaunchAttribute wanted = {.id = ids[i]}, before = {.id = ids[i]};
-    bool asked = false, known;
-    for (unsigned k = 0; k < params->attribute_count; k++)
-      if (params->attributes[k].id == ids[i]) {
-        wanted = params->attributes[k];
-        asked = true;
-      }
-    if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !asked)
-      continue; /* there is no number that means none */
-    int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
-    if (status != 0)
-      return status;
-    if (is_same(ids[i], &wanted.value, &before.value))
-      continue;
-    if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !asked)
-      wanted.value.clusterDim.x = wanted.value.clusterDim.y = wanted.value.clusterDim.z = 1;
-    out->wanted[out->count] = wanted;
-    out->before[out->count++] = before;
-  }
-  return 0;
-}
-
-/* Programmatic edges are made with a node, and are no parameter of it. */
-static int check_programmatic(CUgraphNode raw, const cch__node_params *params, const char *operation) {
-  bool programmatic;
-  int status = cch__node_is_programmatic(&programmatic, raw, operation);
-  if (status == 0 && programmatic != params->programmatic)
-    status =
-        cch__fail(CCH_EINVAL, operation,
-                  "whether a kernel node may begin before those end that it waits for is a matter of its edges, and "
-                  "cannot be changed: destroy the node, and add another");
-  return status;
-}
-
-int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params) {
-  attribute_change change = {0};
-  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
-  *out = change.count > 0;
-  return status;
-}
-
-/* Attributes one by one; *set says how many there were before a failure. */
-static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count, unsigned *set) {
-  int status = 0;
-  for (*set = 0; status == 0 && *set < count; *set += status == 0)
-    status = cch__node_set_attributes(raw, &attributes[*set], 1);
-  return status;
-}
-
-/* Puts a kernel node's parameters back, which is refused for no reason that there was before. */
-static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
-  CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
-  size_t count = read->params != NULL ? read->params->count : 0;
-  void **pointers = malloc((count + 1) * sizeof *pointers);
-  if (pointers == NULL)
-    return;
-  for (size_t i = 0; i < count; i++)
-    pointers[i] = (char *)read->block + read->params->param[i].offset;
-  memcpy(&native.kernel, &read->native, sizeof read->native); /* the same fields */
-  if (read->native.kern != NULL)
-    native.kernel.func = NULL; /* the driver tells both, and takes one */
-  native.kernel.kernelParams = count > 0 ? pointers : NULL;
-  native.kernel.extra = NULL;
-  cch__report(CCH__CALL(cuGraphNodeSetParams, (raw, &native)));
-  free(pointers);
-}
-
-/*
- * Parameters and attributes of a kernel, or neither. The driver checks at each step that the grid is one of clusters:
- * between the old and the new one there are none.
- */
-static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kernel_read *read,
-                      attribute_change *change) {
-  unsigned set = 0;
-  int status = 0;
-  bool clusters = change->count > 0 && change->wanted[0].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  CUlaunchAttribute none = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
-  none.value.clusterDim.x = none.value.clusterDim.y = none.value.clusterDim.z = 1;
-  if (clusters && change->before[0].value.clusterDim.x != 0)
-    status = cch__node_set_attributes(raw, &none, 1);
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
-  bool changed = status == 0;
-  if (status == 0)
-    status = set_each(raw, change->wanted, change->count, &set);
-  if (status == 0)
-    return 0;
-  cch__destructor_enter();
-  while (set > (clusters ? 1 : 0))
-    cch__report(cch__node_set_attributes(raw, &change->before[--set], 1));
-  if (clusters && set > 0)
-    cch__report(cch__node_set_attributes(raw, &none, 1));
-  if (changed)
-    put_back(raw, read);
-  if (clusters && change->before[0].value.clusterDim.x != 0)
-    cch__report(cch__node_set_attributes(raw, &change->before[0], 1));
-  cch__destructor_leave();
-  return status;
-}
-
-static int set_native(CUgraphNode raw, cch__node_params *params, const char *operation) {
-  attribute_change change = {0};
-  cch__kernel_read read = {0};
-  bool is_kernel = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL;
-  int status = is_kernel && params->programmatic ? check_programmatic(raw, params, operation) : 0;
-  if (status == 0 && is_kernel)
-    status = find_changes(&change, raw, params);
-  if (status == 0 && change.count == 0)
-    return CCH__CALL(cuGraphNodeSetParams, (raw, &params->native));
-  if (status == 0)
-    status = cch__kernel_read_node(&read, raw, NULL, true, operation);
-  if (status == 0)
-    status = set_kernel(raw, params, &read, &change);
-  cch__kernel_read_drop(&read);
-  return status;
-}
-
 static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *bundle, const cch_context *context,
                           const char *operation) {
   cch_graph *graph = node->graph;
@@ -523,7 +356,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   if (status == 0)
     status = cch__driver_keep_shared(&object, graph, filled.kept);
   if (status == 0) {
-    status = set_native(node->raw, &filled, operation);
+    status = cch__node_change(node, &filled, operation);
     if (status != 0)
       cch__driver_let_go(graph->raw, object);
   }
@@ -534,7 +367,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
     old = record->object;
     record->object = object;
     record->bundle = cch_bundle_ref(filled.kept);
-    record->context = cch__node_params_context(&filled);
+    record->context = filled.context;
     if (node->type == CCH_NODE_GRAPH)
       cch__record_end_children(record);
     cch__graph_unlock(graph);
@@ -550,13 +383,7 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   CCH__REQUIRE_USABLE(node);
   CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
   CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
-  switch (node->type) {
-  case CCH_NODE_ALLOC:
-  case CCH_NODE_FREE:
-  case CCH_NODE_CONDITIONAL:
-  case CCH_NODE_EMPTY:
-    return cch__fail(CCH_EINVAL, __func__, "the parameters of a node of type %d cannot be changed", node->type);
-  }
+  CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
   int status = CCH__IN_CONTEXT(context, set_in_context(node, params, bundle, context, __func__));
   cch__poll(); /* what is no longer needed */

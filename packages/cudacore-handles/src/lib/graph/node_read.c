@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be read of a node: parameters, graphs in it, its context. */
+#include "graph/graph.h"
+
+/* What the current parameters of a node use, a reference; NULL where it is not known. */
+static cch_bundle *bundle_of(cch_graph_node *node) {
+  cch__graph_lock(node->graph);
+  cch__record *record = cch__record_find(node->graph->level, node->raw);
+  cch_bundle *bundle = record != NULL ? cch_bundle_ref(record->bundle) : NULL;
+  cch__graph_unlock(node->graph);
+  return bundle;
+}
+
+cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
+  CCH__REQUIRE_ELSE(NULL, node);
+  if (cch__is_gone(node) || cch__forked()) /* where the lock may be a thread's that is not here */
+    return NULL;
+  cch_bundle *bundle = bundle_of(node), *given = cch_bundle_ref(cch__bundle_given(bundle));
+  cch_bundle_unref(bundle);
+  return given;
+}
+
+int cch_graph_node_get(void *params, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(params, node);
+  if (node->type == CCH_NODE_KERNEL)
+    CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
+  cch_bundle *bundle = bundle_of(node);
+  int status = cch__node_params_get(params, node, bundle, __func__);
+  cch_bundle_unref(bundle); /* the graph keeps it, as long as these are the parameters */
+  return status;
+}
+
+/* ---- graphs in nodes ---- */
+
+int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) {
+  CCH__REQUIRE_USABLE(out, node);
+  int status = 0;
+  CUgraph raw = NULL;
+  if (node->type == CCH_NODE_CONDITIONAL) {
+    cch_bundle *bundle = bundle_of(node);
+    status = cch__condition_body(&raw, node, index, bundle, __func__);
+    cch_bundle_unref(bundle);
+  } else if (node->type == CCH_NODE_GRAPH && index == 0) {
+    status = CCH__CALL(cuGraphChildGraphNodeGetGraph, (node->raw, &raw));
+  } else {
+    status = cch__fail(CCH_EINVAL, __func__, "a node of type %d has no graph number %u", node->type, index);
+  }
+  return status != 0 ? status : cch__graph_in_node(out, node->graph, node->raw, raw, __func__);
+}
+
+/* The context of a node's parameters, NULL where they have none. */
+static int context_of(CUcontext *out, cch_graph_node *node) {
+  cch__graph_lock(node->graph);
+  const cch__record *record = cch__record_find(node->graph->level, node->raw);
+  *out = record != NULL ? record->context : NULL;
+  cch__graph_unlock(node->graph);
+  if (*out != NULL || node->type != CCH_NODE_KERNEL)
+    return 0;
+  CUDA_KERNEL_NODE_PARAMS native;
+  int status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
+  if (status != 0)
+    return status;
+  *out = native.ctx;
+  cch__graph_lock(node->graph);
+  cch__record *found = cch__record_find(node->graph->level, node->raw);
+  if (found != NULL && !node->graph->hierarchy->shared)
+    found->context = native.ctx; /* nobody else can change it */
+  cch__graph_unlock(node->graph);
+  return 0;
+}
+
+int cch_graph_node_context(cch_context **out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  CUcontext raw;
+  int status = context_of(&raw, node);
+  if (status == 0 && raw != NULL)
+    return cch_context_wrap(out, raw, NULL, NULL);
+  if (status == 0)
+    *out = NULL;
+  return status;
+}
+
+int cch_graph_node_is_current(int *out, cch_graph_node *node) {
+  CCH__REQUIRE_USABLE(out, node);
+  CUcontext raw, current;
+  int status = context_of(&raw, node);
+  if (status == 0 && raw != NULL)
+    status = CCH__CALL(cuCtxGetCurrent, (&current));
+  if (status == 0)
+    *out = raw == NULL || raw == current;
+  return status;
+}

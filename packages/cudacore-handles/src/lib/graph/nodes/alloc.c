@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that allocate memory. */
+#include "graph/nodes/nodes.h"
+
+#include <stdlib.h>
+
+static int fill_alloc(cch__node_params *out, const cch__node_source *from) {
+  cch_alloc_node node;
+  int status = CCH__NODE_READ(node, from, address);
+  if (status != 0)
+    return status;
+  if (node.bytes == 0)
+    return cch__fail(CCH_EINVAL, from->operation, "the size is 0");
+  CUDA_MEM_ALLOC_NODE_PARAMS_v2 *native = &out->native.alloc;
+  native->bytesize = node.bytes;
+  native->poolProps.allocType =
+      node.alloc_type != 0 ? (CUmemAllocationType)node.alloc_type : CU_MEM_ALLOCATION_TYPE_PINNED;
+  native->poolProps.location.type =
+      node.location_type != 0 ? (CUmemLocationType)node.location_type : CU_MEM_LOCATION_TYPE_DEVICE;
+  native->poolProps.location.id = node.location_id;
+  if (node.peer_count > 0) {
+    status = CCH__USABLE(node.peers, "the array of peers of the node's parameters", from->operation);
+    if (status != 0)
+      return status;
+    out->peers = calloc(node.peer_count, sizeof *out->peers);
+    if (out->peers == NULL)
+      return cch__fail_nomem(from->operation);
+    for (size_t i = 0; i < node.peer_count; i++) {
+      out->peers[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      out->peers[i].location.id = node.peers[i];
+      out->peers[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+    native->accessDescs = out->peers;
+    native->accessDescCount = node.peer_count;
+  }
+  out->alloc = (cch_alloc_node *)(uintptr_t)from->given;
+  return cch__node_keep(out, from);
+}
+
+/* The driver answers within the parameters. */
+static void take_address(cch__node_params *params) { params->alloc->address = params->native.alloc.dptr; }
+
+static int read_alloc(cch_graph_node *node, cch_alloc_node *out) {
+  CUDA_MEM_ALLOC_NODE_PARAMS_v1 native;
+  int status = CCH__CALL(cuGraphMemAllocNodeGetParams, (node->raw, &native));
+  if (status != 0)
+    return status;
+  int32_t *peers = (int32_t *)(uintptr_t)out->peers;
+  for (size_t i = 0; peers != NULL && i < out->peer_count && i < native.accessDescCount; i++)
+    peers[i] = native.accessDescs[i].location.id;
+  *out = (cch_alloc_node){.bytes = native.bytesize,
+                          .location_type = (int32_t)native.poolProps.location.type,
+                          .location_id = native.poolProps.location.id,
+                          .alloc_type = (int32_t)native.poolProps.allocType,
+                          .peers = peers,
+                          .peer_count = native.accessDescCount,
+                          .address = native.dptr};
+  return 0;
+}
+
+static int get_alloc(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  (void)bundle;
+  const cch_alloc_node *given = params;
+  cch_alloc_node known = {.peers = given->peers, .peer_count = given->peer_count};
+  int status = read_alloc(node, &known);
+  return status != 0 ? status : CCH__NODE_GIVE(params, known, address);
+}
+
+/* ---- drivers before 12.2 ---- */
+
+static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                     CUgraphNodeParams *params) {
+  CUDA_MEM_ALLOC_NODE_PARAMS_v2 *alloc = &params->alloc;
+  CUDA_MEM_ALLOC_NODE_PARAMS_v1 native = {.poolProps = alloc->poolProps,
+                                          .accessDescs = alloc->accessDescs,
+                                          .accessDescCount = alloc->accessDescCount,
+                                          .bytesize = alloc->bytesize};
+  int status = CCH__OLDER(cuGraphAddMemAllocNode, (out, graph, before, count, &native));
+  if (status == 0)
+    alloc->dptr = native.dptr;
+  return status;
+}
+
+const cch__node_type cch__node_type_alloc = {
+    .fill = fill_alloc, .get = get_alloc, .added = take_address, .is_fixed = true, .older_add = older_add};

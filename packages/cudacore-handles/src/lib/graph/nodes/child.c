@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that contain a copy of a graph. */
+#include "graph/nodes/nodes.h"
+
+static int fill_child(cch__node_params *out, const cch__node_source *from) {
+  cch_child_node node;
+  int status = CCH__NODE_READ(node, from, graph);
+  if (status != 0)
+    return status;
+  status = CCH__USABLE(node.graph, "the child graph", from->operation);
+  if (status != 0)
+    return status;
+  out->native.graph.graph = node.graph->raw;
+  cch_bundle *uses;
+  status = cch__graph_uses(&uses, node.graph, from->operation);
+  if (status != 0 || uses == NULL)
+    return status != 0 ? status : cch__node_keep(out, from);
+  status = cch__bundle_wrap(&out->kept, uses, from->bundle, 0, from->operation);
+  cch_bundle_unref(uses);
+  return status;
+}
+
+static int get_child(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  (void)bundle;
+  cch_child_node known = {0};
+  int status = cch_graph_node_child(&known.graph, node, 0);
+  if (status != 0)
+    return status;
+  status = CCH__NODE_GIVE(params, known, graph);
+  if (status != 0)
+    cch_graph_unref(known.graph);
+  return status;
+}
+
+/* ---- drivers before 12.2 ---- */
+
+static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                     CUgraphNodeParams *params) {
+  return CCH__OLDER(cuGraphAddChildGraphNode, (out, graph, before, count, params->graph.graph));
+}
+
+static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
+  return CCH__OLDER(cuGraphExecChildGraphNodeSetParams, (exec, node, params->graph.graph));
+}
+
+const cch__node_type cch__node_type_graph = {
+    .fill = fill_child, .get = get_child, .older_add = older_add, .older_set_exec = older_set_exec};

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Conditional nodes. */
+#include "graph/nodes/nodes.h"
+
+#include <string.h>
+
+static int fill_conditional(cch__node_params *out, const cch__node_source *from) {
+  cch_conditional_node node;
+  int status = CCH__NODE_READ(node, from, count);
+  if (status != 0)
+    return status;
+  bool fits = node.type == CCH_CONDITIONAL_IF       ? node.count == 1 || node.count == 2
+              : node.type == CCH_CONDITIONAL_WHILE  ? node.count == 1
+              : node.type == CCH_CONDITIONAL_SWITCH ? node.count >= 1
+                                                    : false;
+  if (!fits)
+    return cch__fail(CCH_EINVAL, from->operation, "a conditional node of type %d cannot have %u bodies", node.type,
+                     node.count);
+  status =
+      cch__bundle_wrap(&out->kept, NULL, from->bundle,
+                       sizeof(cch__condition) + node.count * sizeof *((cch__condition *)NULL)->bodies, from->operation);
+  if (status != 0)
+    return status;
+  out->kept->is_condition = true;
+  ((cch__condition *)out->kept->payload)->node = node;
+  CUDA_CONDITIONAL_NODE_PARAMS *native = &out->native.conditional;
+  native->handle = node.condition;
+  native->type = (CUgraphConditionalNodeType)node.type;
+  native->size = node.count;
+  return cch__node_context(&native->ctx, from);
+}
+
+/* The driver has replaced the array of bodies: it is not where it was before the call. */
+static void take_bodies(cch__node_params *params) {
+  cch__condition *condition = params->kept->payload;
+  memcpy(condition->bodies, params->native.conditional.phGraph_out, condition->node.count * sizeof *condition->bodies);
+}
+
+static int read_conditional(cch_graph_node *node, cch_conditional_node *out, const cch_bundle *bundle) {
+  if (bundle != NULL && bundle->wraps) {
+    *out = ((cch__condition *)bundle->payload)->node;
+    return 0;
+  }
+  CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+  int status = CCH__CALL(cuGraphNodeGetParams, (node->raw, &native));
+  if (status == 0)
+    *out = (cch_conditional_node){.condition = native.conditional.handle,
+                                  .type = (int32_t)native.conditional.type,
+                                  .count = native.conditional.size};
+  return status;
+}
+
+static int get_conditional(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  cch_conditional_node known = {0};
+  int status = read_conditional(node, &known, bundle);
+  return status != 0 ? status : CCH__NODE_GIVE(params, known, count);
+}
+
+int cch__condition_body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle,
+                        const char *operation) {
+  unsigned count;
+  const CUgraph *bodies;
+  CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
+  if (bundle != NULL && bundle->wraps) {
+    const cch__condition *condition = bundle->payload;
+    count = condition->node.count;
+    bodies = condition->bodies;
+  } else {
+    int status = CCH__CALL(cuGraphNodeGetParams, (node->raw, &native));
+    if (status != 0)
+      return status;
+    count = native.conditional.size;
+    bodies = native.conditional.phGraph_out;
+  }
+  if (index >= count)
+    return cch__fail(CCH_EINVAL, operation, "the node has no body number %u, but %u of them", index, count);
+  *out = bodies[index];
+  return 0;
+}
+
+const cch__node_type cch__node_type_conditional = {
+    .fill = fill_conditional, .get = get_conditional, .added = take_bodies, .is_fixed = true};

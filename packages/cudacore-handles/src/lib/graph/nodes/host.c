@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that call host functions. */
+#include "graph/nodes/nodes.h"
+
+static int fill_host(cch__node_params *out, const cch__node_source *from) {
+  cch_host_node node;
+  int status = CCH__NODE_READ(node, from, data);
+  if (status != 0)
+    return status;
+  if (node.function == NULL)
+    return cch__fail(CCH_EINVAL, from->operation, "the host function is NULL");
+  status = cch__bundle_wrap(&out->kept, NULL, from->bundle, sizeof(cch__host_call), from->operation);
+  if (status != 0)
+    return status;
+  *(cch__host_call *)out->kept->payload = (cch__host_call){node.function, node.data};
+  out->native.host.fn = cch__host_trampoline;
+  out->native.host.userData = out->kept->payload;
+  return 0;
+}
+
+/* What the driver was given is ours, in a clone too. */
+static int read_host(cch_graph_node *node, cch_host_node *out) {
+  CUDA_HOST_NODE_PARAMS_v1 native;
+  int status = CCH__CALL(cuGraphHostNodeGetParams, (node->raw, &native));
+  if (status != 0)
+    return status;
+  const cch__host_call *call = native.userData;
+  bool ours = native.fn == cch__host_trampoline;
+  *out = (cch_host_node){.function = ours ? call->function : native.fn, .data = ours ? call->data : native.userData};
+  return 0;
+}
+
+static int get_host(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  cch_host_node known = {0};
+  (void)bundle;
+  int status = read_host(node, &known);
+  return status != 0 ? status : CCH__NODE_GIVE(params, known, data);
+}
+
+/* ---- drivers before 12.2 ---- */
+
+static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                     CUgraphNodeParams *params) {
+  const CUDA_HOST_NODE_PARAMS_v1 host = {.fn = params->host.fn, .userData = params->host.userData};
+  return CCH__OLDER(cuGraphAddHostNode, (out, graph, before, count, &host));
+}
+
+static int older_set(CUgraphNode node, const CUgraphNodeParams *params) {
+  const CUDA_HOST_NODE_PARAMS_v1 host = {.fn = params->host.fn, .userData = params->host.userData};
+  return CCH__OLDER(cuGraphHostNodeSetParams, (node, &host));
+}
+
+static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
+  const CUDA_HOST_NODE_PARAMS_v1 host = {.fn = params->host.fn, .userData = params->host.userData};
+  return CCH__OLDER(cuGraphExecHostNodeSetParams, (exec, node, &host));
+}
+
+const cch__node_type cch__node_type_host = {.fill = fill_host,
+                                            .get = get_host,
+                                            .older_add = older_add,
+                                            .older_set = older_set,
+                                            .older_set_exec = older_set_exec};

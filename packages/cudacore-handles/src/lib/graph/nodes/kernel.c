@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that launch kernels. */
+#include "graph/nodes/nodes.h"
+#include "code/launch_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
+  cch_kernel_node node;
+  int status = CCH__NODE_READ(node, from, args_size);
+  if (status != 0)
+    return status;
+  status = CCH__USABLE(node.kernel, "the kernel of the node's parameters", from->operation);
+  if (status == 0)
+    status = CCH__USABLE(node.config, "the config of the node's parameters", from->operation);
+  if (status == 0 && node.args_size > 0)
+    status = CCH__USABLE(node.args, "the block of arguments of the node's parameters", from->operation);
+  if (status != 0)
+    return status;
+  const cch__params *params;
+  status = cch__kernel_params(&params, node.kernel);
+  if (status != 0)
+    return status;
+  if (node.args_size != params->block_size)
+    return cch__fail(CCH_EMISMATCH, from->operation, "the kernel takes %zu bytes of arguments, not %zu",
+                     params->block_size, node.args_size);
+  cch__native_launch launch;
+  status = cch__native_launch_fill(&launch, node.config, NULL, from->operation);
+  if (status != 0)
+    return status;
+  status = cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation);
+  if (status != 0)
+    return status;
+  /* Pointers rather than the block itself: so any reader of the graph is told the values, each at its place. */
+  if (params->count > sizeof out->few / sizeof *out->few) {
+    out->pointers = malloc(params->count * sizeof *out->pointers);
+    if (out->pointers == NULL)
+      return cch__fail_nomem(from->operation);
+  }
+  if (node.args_size > 0)
+    memcpy(out->kept->payload, node.args, node.args_size);
+  for (size_t i = 0; i < params->count; i++)
+    out->pointers[i] = (char *)out->kept->payload + params->param[i].offset;
+  for (unsigned i = 0; i < launch.config.numAttrs; i++)
+    if (launch.attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      out->programmatic = true; /* of a stream's launches; between nodes it is their edges that are so */
+    else
+      out->attributes[out->attribute_count++] = launch.attributes[i];
+  out->native.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.gridDimX = launch.config.gridDimX,
+                                                    .gridDimY = launch.config.gridDimY,
+                                                    .gridDimZ = launch.config.gridDimZ,
+                                                    .blockDimX = launch.config.blockDimX,
+                                                    .blockDimY = launch.config.blockDimY,
+                                                    .blockDimZ = launch.config.blockDimZ,
+                                                    .sharedMemBytes = launch.config.sharedMemBytes,
+                                                    .kernelParams = params->count > 0 ? out->pointers : NULL,
+                                                    .kern = node.kernel->raw};
+  status = cch__node_context(&out->native.kernel.ctx, from);
+  out->context = out->native.kernel.ctx;
+  return status;
+}
+
+static int get_attributes(cch_launch_config *config, CUgraphNode raw, const char *operation) {
+  CUlaunchAttributeValue cluster, cooperative, priority;
+  bool known = false, programmatic;
+  int status = cch__node_is_programmatic(&programmatic, raw, operation);
+  if (status == 0)
+    status = cch__node_attribute(&cluster, &known, raw, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+  if (status == 0)
+    status = cch__node_attribute(&cooperative, &known, raw, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+  if (status == 0)
+    status = cch__node_attribute(&priority, &known, raw, CU_LAUNCH_ATTRIBUTE_PRIORITY);
+  if (status != 0)
+    return status;
+  config->cluster[0] = cluster.clusterDim.x;
+  config->cluster[1] = cluster.clusterDim.y;
+  config->cluster[2] = cluster.clusterDim.z;
+  config->flags = (cooperative.cooperative ? CCH_LAUNCH_COOPERATIVE : 0) |
+                  (programmatic ? CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION : 0) | (known ? CCH_LAUNCH_PRIORITY : 0);
+  config->priority = priority.priority;
+  return 0;
+}
+
+static int get_config(cch_launch_config *given, CUgraphNode raw, const CUDA_KERNEL_NODE_PARAMS *native,
+                      const char *operation) {
+  enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
+  cch_launch_config config = {.size = given->size,
+                              .grid = {native->gridDimX, native->gridDimY, native->gridDimZ},
+                              .block = {native->blockDimX, native->blockDimY, native->blockDimZ},
+                              .shared_bytes = native->sharedMemBytes};
+  if (given->size < CONFIG_0_1)
+    return cch__fail(CCH_EINVAL, operation, "the size of the cch_launch_config is %u, and none has less than %d bytes",
+                     given->size, (int)CONFIG_0_1);
+  int status = get_attributes(&config, raw, operation);
+  if (status != 0)
+    return status;
+  if (given->size > sizeof config)
+    memset((char *)given + sizeof config, 0, given->size - sizeof config);
+  memcpy(given, &config, given->size < sizeof config ? given->size : sizeof config);
+  return 0;
+}
+
+cch_kernel *cch__kernel_of(const cch_bundle *bundle) {
+  cch__box *first = bundle != NULL && bundle->wraps && bundle->count > 0 ? bundle->owners[0].object : NULL;
+  return first != NULL && first->kind == CCH_KIND_KERNEL ? (cch_kernel *)first : NULL;
+}
+
+void cch__kernel_read_drop(cch__kernel_read *read) {
+  cch_kernel_unref(read->kernel);
+  free(read->block);
+  *read = (cch__kernel_read){0};
+}
+
+/* One block that was given as it is. */
+static void copy_extra(void *block, size_t size, void **extra) {
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2)
+    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      memcpy(block, extra[1], size);
+}
+
+/* Copies the arguments, if their places are known: a driver before 12.4 cannot tell them. */
+static int copy_arguments(cch__kernel_read *read, const char *operation) {
+  cch_context context = {.raw = read->native.ctx};
+  if (!cch__kernel_has_params(read->kernel))
+    return 0;
+  int status =
+      CCH__IN_CONTEXT(read->native.ctx != NULL ? &context : NULL, cch__kernel_params(&read->params, read->kernel));
+  if (status != 0 || read->params->block_size == 0)
+    return status;
+  read->block = calloc(1, read->params->block_size);
+  if (read->block == NULL)
+    return cch__fail_nomem(operation);
+  if (read->native.kernelParams == NULL)
+    copy_extra(read->block, read->params->block_size, read->native.extra);
+  for (size_t i = 0; read->native.kernelParams != NULL && i < read->params->count; i++)
+    memcpy((char *)read->block + read->params->param[i].offset, read->native.kernelParams[i],
+           read->params->param[i].size);
+  return 0;
+}
+
+int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *known, bool copies,
+                          const char *operation) {
+  *out = (cch__kernel_read){0};
+  int status = CCH__CALL(cuGraphKernelNodeGetParams, (raw, &out->native));
+  if (status != 0)
+    return status;
+  if (known != NULL)
+    out->kernel = cch_kernel_ref(known);
+  else if (out->native.kern != NULL) /* or else it is of a module, and no kernel */
+    status = cch_kernel_wrap(&out->kernel, out->native.kern, NULL, NULL, NULL);
+  if (status == 0 && out->kernel != NULL && copies)
+    status = copy_arguments(out, operation);
+  if (status != 0)
+    cch__kernel_read_drop(out);
+  return status;
+}
+
+static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bundle *bundle, const char *operation) {
+  cch_kernel *known = cch__kernel_of(bundle);
+  cch__kernel_read read;
+  int status = cch__kernel_read_node(&read, node->raw, known, known == NULL, operation);
+  if (status != 0)
+    return status;
+  if (out->config != NULL)
+    status = get_config((cch_launch_config *)(uintptr_t)out->config, node->raw, &read.native, operation);
+  if (status == 0) {
+    out->kernel = cch_kernel_ref(read.kernel);
+    out->args = known != NULL ? bundle->payload : read.block;
+    out->args_size = known != NULL ? bundle->payload_size : read.params != NULL ? read.params->block_size : 0;
+    if (known == NULL) {
+      free(node->block);
+      node->block = read.block;
+      read.block = NULL;
+    }
+  }
+  cch__kernel_read_drop(&read);
+  return status;
+}
+
+static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  cch_kernel_node known = {.config = ((cch_kernel_node *)params)->config};
+  int status = read_kernel(node, &known, bundle, operation);
+  if (status != 0)
+    return status;
+  status = CCH__NODE_GIVE(params, known, args_size);
+  if (status != 0)
+    cch_kernel_unref(known.kernel);
+  return status;
+}
+
+/* ---- changes ---- */
+
+/* What a kernel node's attributes are to become, and were. An attribute that is not asked for is as none was set. */
+typedef struct attribute_change {
+  unsigned count;
+  CUlaunchAttribute wanted[4], before[4];
+} attribute_change;
+
+static unsigned or_one(unsigned n) { return n != 0 ? n : 1; }
+
+static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, const CUlaunchAttributeValue *b) {
+  switch (id) {
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    /* No cluster is one of a block to some. */
+    return or_one(a->clusterDim.x) == or_one(b->clusterDim.x) && or_one(a->clusterDim.y) == or_one(b->clusterDim.y) &&
+           or_one(a->clusterDim.z) == or_one(b->clusterDim.z);
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    return a->cooperative == b->cooperative;
+  default:
+    return a->priority == b->priority;
+  }
+}
+
+int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id) {
+  static const char name[] = "cuGraphKernelNodeGetAttribute";
+  memset(out, 0, sizeof *out);
+  if (cch__driver.cuGraphKernelNodeGetAttribute == NULL)
+    return cch__fail_missing(name);
+  CUresult result = cch__driver.cuGraphKernelNodeGetAttribute(raw, id, out);
+  *known = result == CUDA_SUCCESS;
+  return result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED ? 0 : cch__checked((int)result, name);
+}
+
+static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_params *params) {
+  static const CUlaunchAttributeID ids[] = {CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                                            CU_LAUNCH_ATTRIBUTE_PRIORITY};
+  out->count = 0;
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    CUlaunchAttribute wanted = {.id = ids[i]}, before = {.id = ids[i]};
+    bool asked = false, known;
+    for (unsigned k = 0; k < params->attribute_count; k++)
+      if (params->attributes[k].id == ids[i]) {
+        wanted = params->attributes[k];
+        asked = true;
+      }
+    if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !asked)
+      continue; /* there is no number that means none */
+    int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
+    if (status != 0)
+      return status;
+    if (is_same(ids[i], &wanted.value, &before.value))
+      continue;
+    if (ids[i] == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && !asked)
+      wanted.value.clusterDim.x = wanted.value.clusterDim.y = wanted.value.clusterDim.z = 1;
+    out->wanted[out->count] = wanted;
+    out->before[out->count++] = before;
+  }
+  return 0;
+}
+
+/* Programmatic edges are made with a node, and are no parameter of it. */
+static int check_programmatic(CUgraphNode raw, const cch__node_params *params, const char *operation) {
+  bool programmatic;
+  int status = cch__node_is_programmatic(&programmatic, raw, operation);
+  if (status == 0 && programmatic != params->programmatic)
+    status =
+        cch__fail(CCH_EINVAL, operation,
+                  "whether a kernel node may begin before those end that it waits for is a matter of its edges, and "
+                  "cannot be changed: destroy the node, and add another");
+  return status;
+}
+
+int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params) {
+  attribute_change change = {0};
+  int status = params->native.type == CU_GRAPH_NODE_TYPE_KERNEL ? find_changes(&change, raw, params) : 0;
+  *out = change.count > 0;
+  return status;
+}
+
+/* Attributes one by one; *set says how many there were before a failure. */
+static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count, unsigned *set) {
+  int status = 0;
+  for (*set = 0; status == 0 && *set < count; *set += status == 0)
+    status = cch__node_set_attributes(raw, &attributes[*set], 1);
+  return status;
+}
+
+/* Puts a kernel node's parameters back, which is refused for no reason that there was before. */
+static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
+  CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
+  size_t count = read->params != NULL ? read->params->count : 0;
+  void **pointers = malloc((count + 1) * sizeof *pointers);
+  if (pointers == NULL)
+    return;
+  for (size_t i = 0; i < count; i++)
+    pointers[i] = (char *)read->block + read->params->param[i].offset;
+  memcpy(&native.kernel, &read->native, sizeof read->native); /* the same fields */
+  if (read->native.kern != NULL)
+    native.kernel.func = NULL; /* the driver tells both, and takes one */
+  native.kernel.kernelParams = count > 0 ? pointers : NULL;
+  native.kernel.extra = NULL;
+  cch__report(cch__driver_set_node(raw, &native));
+  free(pointers);
+}
+
+/*
+ * Parameters and attributes of a kernel, or neither. The driver checks at each step that the grid is one of clusters:
+ * between the old and the new one there are none.
+ */
+static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kernel_read *read,
+                      attribute_change *change) {
+  unsigned set = 0;
+  int status = 0;
+  bool clusters = change->count > 0 && change->wanted[0].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  CUlaunchAttribute none = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+  none.value.clusterDim.x = none.value.clusterDim.y = none.value.clusterDim.z = 1;
+  if (clusters && change->before[0].value.clusterDim.x != 0)
+    status = cch__node_set_attributes(raw, &none, 1);
+  if (status != 0)
+    return status;
+  status = cch__driver_set_node(raw, &params->native);
+  bool changed = status == 0;
+  if (status == 0)
+    status = set_each(raw, change->wanted, change->count, &set);
+  if (status == 0)
+    return 0;
+  cch__destructor_enter();
+  while (set > (clusters ? 1 : 0))
+    cch__report(cch__node_set_attributes(raw, &change->before[--set], 1));
+  if (clusters && set > 0)
+    cch__report(cch__node_set_attributes(raw, &none, 1));
+  if (changed)
+    put_back(raw, read);
+  if (clusters && change->before[0].value.clusterDim.x != 0)
+    cch__report(cch__node_set_attributes(raw, &change->before[0], 1));
+  cch__destructor_leave();
+  return status;
+}
+
+static int change(CUgraphNode raw, cch__node_params *params, const char *operation) {
+  attribute_change attributes = {0};
+  cch__kernel_read read = {0};
+  int status = params->programmatic ? check_programmatic(raw, params, operation) : 0;
+  if (status == 0)
+    status = find_changes(&attributes, raw, params);
+  if (status == 0 && attributes.count == 0)
+    return cch__driver_set_node(raw, &params->native);
+  if (status == 0)
+    status = cch__kernel_read_node(&read, raw, NULL, true, operation);
+  if (status == 0)
+    status = set_kernel(raw, params, &read, &attributes);
+  cch__kernel_read_drop(&read);
+  return status;
+}
+
+/* ---- drivers before 12.2 ---- */
+
+static CUDA_KERNEL_NODE_PARAMS_v2 older_params(const CUgraphNodeParams *params) {
+  CUDA_KERNEL_NODE_PARAMS_v2 older;
+  _Static_assert(sizeof older == sizeof params->kernel, "the structures have the same fields");
+  memcpy(&older, &params->kernel, sizeof older);
+  return older;
+}
+
+static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                     CUgraphNodeParams *params) {
+  const CUDA_KERNEL_NODE_PARAMS_v2 kernel = older_params(params);
+  return CCH__OLDER(cuGraphAddKernelNode, (out, graph, before, count, &kernel));
+}
+
+static int older_set(CUgraphNode node, const CUgraphNodeParams *params) {
+  const CUDA_KERNEL_NODE_PARAMS_v2 kernel = older_params(params);
+  return CCH__OLDER(cuGraphKernelNodeSetParams, (node, &kernel));
+}
+
+static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
+  const CUDA_KERNEL_NODE_PARAMS_v2 kernel = older_params(params);
+  return CCH__OLDER(cuGraphExecKernelNodeSetParams, (exec, node, &kernel));
+}
+
+const cch__node_type cch__node_type_kernel = {.fill = fill_kernel,
+                                              .get = get_kernel,
+                                              .change = change,
+                                              .older_add = older_add,
+                                              .older_set = older_set,
+                                              .older_set_exec = older_set_exec};

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes that fill memory. */
+#include "graph/nodes/nodes.h"
+
+static int fill_memset(cch__node_params *out, const cch__node_source *from) {
+  cch_memset_node node;
+  int status = CCH__NODE_READ(node, from, pitch);
+  if (status != 0)
+    return status;
+  if (node.element_size != 1 && node.element_size != 2 && node.element_size != 4)
+    return cch__fail(CCH_EINVAL, from->operation, "an element to set has 1, 2 or 4 bytes, not %u", node.element_size);
+  if (node.element_size < 4 && node.value >> (8 * node.element_size) != 0)
+    return cch__fail(CCH_EINVAL, from->operation, "the value 0x%x is too large for %u bytes", node.value,
+                     node.element_size);
+  CUDA_MEMSET_NODE_PARAMS_v2 *native = &out->native.memset;
+  *native = (CUDA_MEMSET_NODE_PARAMS_v2){.dst = node.dst,
+                                         .pitch = node.pitch,
+                                         .value = node.value,
+                                         .elementSize = node.element_size,
+                                         .width = node.width,
+                                         .height = cch__or_one(node.height)};
+  status = cch__node_context(&native->ctx, from);
+  out->context = native->ctx;
+  return status != 0 ? status : cch__node_keep(out, from);
+}
+
+static int read_memset(cch_graph_node *node, cch_memset_node *out) {
+  CUDA_MEMSET_NODE_PARAMS_v1 native;
+  int status = CCH__CALL(cuGraphMemsetNodeGetParams, (node->raw, &native));
+  if (status == 0)
+    *out = (cch_memset_node){.dst = native.dst,
+                             .value = native.value,
+                             .element_size = native.elementSize,
+                             .width = native.width,
+                             .height = native.height,
+                             .pitch = native.pitch};
+  return status;
+}
+
+static int get_memset(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  cch_memset_node known = {0};
+  (void)bundle;
+  int status = read_memset(node, &known);
+  return status != 0 ? status : CCH__NODE_GIVE(params, known, pitch);
+}
+
+/* ---- drivers before 12.2 ---- */
+
+static CUDA_MEMSET_NODE_PARAMS_v1 older_params(const CUgraphNodeParams *params) {
+  const CUDA_MEMSET_NODE_PARAMS_v2 *fill = &params->memset;
+  return (CUDA_MEMSET_NODE_PARAMS_v1){.dst = fill->dst,
+                                      .pitch = fill->pitch,
+                                      .value = fill->value,
+                                      .elementSize = fill->elementSize,
+                                      .width = fill->width,
+                                      .height = fill->height};
+}
+
+static int older_add(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                     CUgraphNodeParams *params) {
+  const CUDA_MEMSET_NODE_PARAMS_v1 fill = older_params(params);
+  return CCH__OLDER(cuGraphAddMemsetNode, (out, graph, before, count, &fill, params->memset.ctx));
+}
+
+static int older_set(CUgraphNode node, const CUgraphNodeParams *params) {
+  const CUDA_MEMSET_NODE_PARAMS_v1 fill = older_params(params);
+  return CCH__OLDER(cuGraphMemsetNodeSetParams, (node, &fill));
+}
+
+static int older_set_exec(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params) {
+  const CUDA_MEMSET_NODE_PARAMS_v1 fill = older_params(params);
+  return CCH__OLDER(cuGraphExecMemsetNodeSetParams, (exec, node, &fill, params->memset.ctx));
+}
+
+const cch__node_type cch__node_type_memset = {.fill = fill_memset,
+                                              .get = get_memset,
+                                              .older_add = older_add,
+                                              .older_set = older_set,
+                                              .older_set_exec = older_set_exec};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the types of nodes have in common, and the table of types. */
+#include "graph/nodes/nodes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the types use ---- */
+
+int cch__node_keep(cch__node_params *out, const cch__node_source *from) {
+  out->kept = cch_bundle_ref(from->bundle);
+  return 0;
+}
+
+int cch__node_context(CUcontext *out, const cch__node_source *from) {
+  if (from->context == NULL)
+    return CCH__CALL(cuCtxGetCurrent, (out));
+  *out = from->context->raw;
+  return 0;
+}
+
+int cch__node_give(void *given, void *known, size_t size, size_t oldest, const char *operation) {
+  size_t room = *(size_t *)given;
+  if (room < oldest)
+    return cch__fail(CCH_EINVAL, operation, "the size of the structure is %zu, and none has less than %zu bytes", room,
+                     oldest);
+  *(size_t *)known = room;
+  if (room > size)
+    memset((char *)given + size, 0, room - size);
+  memcpy(given, known, room < size ? room : size);
+  return 0;
+}
+
+/* ---- the types ---- */
+
+/* An empty node has no parameters. */
+static int older_add_empty(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                           CUgraphNodeParams *params) {
+  (void)params;
+  return CCH__OLDER(cuGraphAddEmptyNode, (out, graph, before, count));
+}
+
+const cch__node_type cch__node_type_empty = {.fill = cch__node_keep, .is_fixed = true, .older_add = older_add_empty};
+
+static const cch__node_type *const types[] = {
+#define ROW(number, name) [CCH_NODE_##number] = &cch__node_type_##name,
+    CCH_NODE_TYPES(ROW)
+#undef ROW
+};
+
+/* NULL for a type that the library cannot add. */
+static const cch__node_type *type_of(int type) {
+  return type >= 0 && (size_t)type < sizeof types / sizeof *types ? types[type] : NULL;
+}
+
+/* ---- parameters ---- */
+
+int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
+                          const cch_context *context, const char *operation) {
+  const cch__node_type *known = type_of(type);
+  memset(&out->native, 0, sizeof out->native);
+  out->native.type = (CUgraphNodeType)type;
+  out->type = known;
+  out->kept = NULL;
+  out->context = NULL;
+  out->attribute_count = 0;
+  out->programmatic = false;
+  out->pointers = out->few;
+  out->peers = NULL;
+  out->alloc = NULL;
+  if (params == NULL && type != CCH_NODE_EMPTY)
+    return cch__fail(CCH_EINVAL, operation, "the parameters of the node are NULL");
+  if (known == NULL)
+    return cch__fail(CCH_EINVAL, operation, "nodes of type %d cannot be added", type);
+  const cch__node_source from = {.given = params, .bundle = bundle, .context = context, .operation = operation};
+  return known->fill(out, &from);
+}
+
+void cch__node_params_drop(cch__node_params *params) {
+  cch_bundle_unref(params->kept);
+  if (params->pointers != params->few)
+    free(params->pointers);
+  free(params->peers);
+}
+
+int cch__node_params_get(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
+  const cch__node_type *known = type_of(node->type);
+  if (known == NULL || known->get == NULL)
+    return cch__fail(CCH_EINVAL, operation, "a node of type %d has no parameters that are known", node->type);
+  return known->get(params, node, bundle, operation);
+}
+
+int cch__node_check_change(const cch_graph_node *node, const char *operation) {
+  const cch__node_type *known = type_of(node->type);
+  return known == NULL || !known->is_fixed
+             ? 0
+             : cch__fail(CCH_EINVAL, operation, "the parameters of a node of type %d cannot be changed", node->type);
+}
+
+int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation) {
+  return params->type->change != NULL ? params->type->change(node->raw, params, operation)
+                                      : cch__driver_set_node(node->raw, &params->native);
+}
+
+void cch__node_added(cch__node_params *params) {
+  if (params->type->added != NULL)
+    params->type->added(params);
+}
+
+/* ---- the driver's calls: before 12.2 there is a function for each type ---- */
+
+int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
+                         CUgraphNodeParams *params) {
+  if (cch__driver.cuGraphAddNode != NULL)
+    return CCH__CALL(cuGraphAddNode, (out, graph, before, count, params));
+  const cch__node_type *type = type_of((int)params->type);
+  int status = type->older_add != NULL ? type->older_add(out, graph, before, count, params) : CCH_ENOSYMBOL;
+  return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphAddNode");
+}
+
+int cch__driver_set_node(CUgraphNode node, CUgraphNodeParams *params) {
+  if (cch__driver.cuGraphNodeSetParams != NULL)
+    return CCH__CALL(cuGraphNodeSetParams, (node, params));
+  const cch__node_type *type = type_of((int)params->type);
+  int status = type->older_set != NULL ? type->older_set(node, params) : CCH_ENOSYMBOL;
+  return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphNodeSetParams");
+}
+
+int cch__driver_set_exec_node(CUgraphExec exec, CUgraphNode node, CUgraphNodeParams *params) {
+  if (cch__driver.cuGraphExecNodeSetParams != NULL)
+    return CCH__CALL(cuGraphExecNodeSetParams, (exec, node, params));
+  const cch__node_type *type = type_of((int)params->type);
+  int status = type->older_set_exec != NULL ? type->older_set_exec(exec, node, params) : CCH_ENOSYMBOL;
+  return status != CCH_ENOSYMBOL ? status : cch__fail_missing("cuGraphExecNodeSetParams");
+}

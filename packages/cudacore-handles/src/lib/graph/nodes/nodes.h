@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CCH_NODES_H
+#define CCH_NODES_H
+
+/*
+ * The types of nodes. Each has a file in this folder, with its parameters to and from the driver. It defines a
+ * cch__node_type, named for its CCH_NODE_* in the public header, from which the table in nodes.c is made.
+ */
+
+#include "graph/graph.h"
+
+#include "node_types.h"
+
+/* Where the parameters of a node come from. */
+typedef struct cch__node_source {
+  const void *given; /* the structure of the type, such as cch_kernel_node */
+  cch_bundle *bundle;
+  const cch_context *context; /* NULL: the current one */
+  const char *operation;
+} cch__node_source;
+
+struct cch__node_type {
+  /* Fills `native`, and what else the type has. */
+  int (*fill)(cch__node_params *out, const cch__node_source *from);
+  /* Reads the parameters of a node, whose bundle is NULL where it is not known. NULL: the type has none. */
+  int (*get)(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
+  /* Takes what the driver has put into the parameters of a new node. NULL: nothing. */
+  void (*added)(cch__node_params *params);
+  /* Changes the parameters of a node. NULL: the driver's call is all. */
+  int (*change)(CUgraphNode raw, cch__node_params *params, const char *operation);
+  bool is_fixed; /* the parameters cannot be changed */
+  /* The functions of drivers before 12.2. NULL: the type, or the change, needs a newer driver. */
+  int (*older_add)(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeParams *params);
+  int (*older_set)(CUgraphNode node, const CUgraphNodeParams *params);
+  int (*older_set_exec)(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);
+};
+
+#define CCH__DECLARE(number, name) extern const cch__node_type cch__node_type_##name;
+CCH_NODE_TYPES(CCH__DECLARE)
+#undef CCH__DECLARE
+
+/* Reads a structure of version 0.1 or later into `known`, which has that of this version. */
+#define CCH__NODE_READ(known, from, last)                                                                              \
+  cch__read_sized(&(known), sizeof(known), (from)->given, *(const size_t *)(from)->given,                              \
+                  offsetof(__typeof__(known), last) + sizeof((known).last), "structure of a node's parameters",        \
+                  (from)->operation)
+
+/* Writes as much of a structure as the caller's has. */
+#define CCH__NODE_GIVE(given, known, last)                                                                             \
+  cch__node_give(given, &(known), sizeof(known), offsetof(__typeof__(known), last) + sizeof((known).last), operation)
+int cch__node_give(void *given, void *known, size_t size, size_t oldest, const char *operation);
+
+/* Keeps the caller's bundle, and nothing else. */
+int cch__node_keep(cch__node_params *out, const cch__node_source *from);
+/* The context that a node works in: the given one, or the current one. */
+int cch__node_context(CUcontext *out, const cch__node_source *from);
+
+static inline size_t cch__or_one(size_t count) { return count != 0 ? count : 1; }
+
+#endif
