@@ -121,8 +121,9 @@ def test_a_driver_that_is_none(run_python: Run, tmp_path: Path, what: str, meani
     assert any(part in message for part in meaning.split("|")), message
 
 
-def test_an_empty_variable_is_none(run_python: Run) -> None:
-    """An empty CUDACORE_DRIVER would be taken for a path."""
+@pytest.mark.parametrize("name", ["", "gpu", "GPU"])
+def test_the_driver_of_gpus_by_name(run_python: Run, name: str) -> None:
+    """An empty CUDACORE_DRIVER, or what pytest's ``--cuda-driver=gpu`` says, would be taken for a path."""
     ok(
         run_python(
             """
@@ -133,7 +134,7 @@ def test_an_empty_variable_is_none(run_python: Run) -> None:
         except ch.CUDAError as error:
             assert error.meaning.startswith("libcuda.so.1"), error
         """,
-            CUDACORE_DRIVER="",
+            CUDACORE_DRIVER=name,
         )
     )
 

@@ -7,7 +7,8 @@
  * The CUDA driver, found at the first call that needs it and never before.
  *
  * $CUDACORE_DRIVER names the library to load: a path, or a soname, or `sim`: the simulated driver of cudacore-sim,
- * which $CUDACORE_SIM_LIBRARY names then (in Python it is found where it is installed). Without it, libcuda.so.1.
+ * which $CUDACORE_SIM_LIBRARY names then (in Python it is found where it is installed). Without it, and with `gpu`,
+ * libcuda.so.1.
  * Entry points are asked for one by one with the version that this library was written for, so that one build serves
  * every driver from CUDA 12 on; one that is missing is CCH_ENOSYMBOL at the call that needs it and nowhere else.
  */

@@ -76,7 +76,7 @@ static const char *variable(const char *name) {
 /* The library that $CUDACORE_DRIVER names; NULL: the simulator, which is not found. */
 static const char *driver_name(void) {
   const char *name = variable("CUDACORE_DRIVER");
-  if (name == NULL)
+  if (name == NULL || strcasecmp(name, "gpu") == 0)
     return "libcuda.so.1";
   return strcasecmp(name, "sim") == 0 ? variable("CUDACORE_SIM_LIBRARY") : name;
 }
