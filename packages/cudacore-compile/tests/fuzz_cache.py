@@ -225,6 +225,7 @@ class Generator:
                 lambda: f"__device__ int {m} = /*\n*/{self.blank()} #define {k} {literal}\n1;\n#include {k}\n",
                 lambda: f"#include <it's'{name}>\n",
                 lambda: f"#include <1'0{name}>\n",
+                lambda: condition(f"__has_include(<{name}/>)"),
                 lambda: (
                     f"#if __has_include({literal}) && __has_include(<sub>)\n#undef A{slot}\n#define A{slot} 7\n#endif\n"
                 ),

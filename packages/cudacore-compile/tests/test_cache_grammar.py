@@ -142,6 +142,9 @@ TRICKS = [
     ("#include <a'b'c.h>", "has #include <a'...'c.h>"),
     ("#include <1'0.h>", "has #include <'...'>"),
     ("#if __has_include(<a'b'c.h>)\n#endif", "__has_include other than"),
+    ("#if __has_include(<h.h/>)\n#endif", "the file name 'h.h/' ends with a slash"),
+    ('#include "part//"', "the file name 'part//' ends with a slash"),
+    ("#define H part/\n#define I <H>\n#include I", "the file name 'part/' ends with a slash"),
     # name expressions
     ("", "a name expression has __TIME__", {"name_expressions": ["f<__TIME__[7]>"]}),
     (PASTE, "of which __TIME__ can be pasted", {"name_expressions": ["f<CAT(__TI, ME__)[7]>"]}),

@@ -286,6 +286,8 @@ class _Walk:
             return
         self._seen.add((reference, directory))
         name = os.fsdecode(reference.name)
+        if name.endswith("/"):  # NVRTC opens the file without the slash
+            raise UncacheableError(f"the file name {name!r} ends with a slash")
         suffixes = ("",) if "." in os.path.basename(name) else ("", ".stdh")
         places = self._include_path if directory is None else [directory, *self._include_path]
         if os.path.isabs(name):
