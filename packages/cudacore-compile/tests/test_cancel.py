@@ -9,15 +9,18 @@ import pickle
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from compile_sources import SLOW
 
 from cudacore_compile import BatchError, CompileJob, NVRTCError, Program, compile_many
+from cudacore_compile._compilers import interrupt
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers.interrupt import run_interruptibly
 from cudacore_handles import live_counts
@@ -93,7 +96,8 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    monkeypatch.setattr(interrupt, "_idle", [])
+    monkeypatch.setattr(threading.Thread, "start", refuse)
     assert Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code
     with pytest.raises(NVRTCError, match="NVRTC_ERROR_COMPILATION"):
         Program("nonsense", "c++", {"arch": "sm_90"}).compile("ptx")
@@ -197,3 +201,89 @@ def test_after_fork() -> None:
         run_interruptibly(lambda: calls.append(1), lambda: None)
         os._exit(len(calls))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_threads_that_are_left() -> None:
+    """Each interrupted compilation would leave a thread for good, or each compilation would make another thread."""
+    run_interruptibly(lambda: None, lambda: None)
+    (kept,) = interrupt._threads
+    run_interruptibly(lambda: None, lambda: None)
+    assert interrupt._threads == {kept}
+    go_on = threading.Event()
+    with alarm(raise_alarm, 0.05), pytest.raises(Alarm):
+        run_interruptibly(lambda: bool(go_on.wait(30)), go_on.set)
+    kept.join(30)
+    assert not kept.is_alive()
+    assert (interrupt._threads, interrupt._idle) == (set(), [])
+
+
+def test_signal_handler_that_compiles() -> None:
+    """A signal handler that compiles would wait for the compilation that it interrupts."""
+    codes: list[bytes] = []
+    go_on = threading.Event()
+
+    def handle() -> None:
+        codes.append(Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx").code)
+        go_on.set()
+
+    with alarm(handle, 0.05):
+        run_interruptibly(lambda: bool(go_on.wait(30)), lambda: None)
+    assert codes
+
+
+def test_errors_keep_nothing() -> None:
+    """An exception of a compilation would keep the program, or be kept by the thread that it was raised on."""
+
+    class Used:
+        pass
+
+    used = Used()
+    references = [weakref.ref(used)]
+
+    def fail(used: Used) -> None:
+        raise Alarm
+
+    gc.disable()
+    try:
+        with pytest.raises(Alarm) as caught:
+            run_interruptibly(partial(fail, used), lambda: None)
+        names = [entry.name for entry in caught.traceback]
+        assert names[-1] == "fail"
+        assert "_call" not in names
+        references.append(weakref.ref(caught.value))
+        del used, caught
+        assert [reference() for reference in references] == [None, None]
+    finally:
+        gc.enable()
+
+
+def test_end_of_the_process(python: Callable[..., Any]) -> None:
+    """A process would end while NVRTC compiles, wait for ever for a thread, or not compile any more at its end."""
+    result = python(
+        """
+        import atexit, os, signal, sys
+
+        def late():
+            print(len(Program(quick, "c++", {"arch": "sm_90"}).compile("ptx").code) > 0)
+
+        atexit.register(late)  # runs after what the package has registered
+        from cudacore_compile import Program
+        from cudacore_compile._compilers import interrupt
+        quick = 'extern "C" __global__ void k() {}'
+        atexit.register(late)
+        late()
+
+        def handle(*_):
+            raise KeyboardInterrupt
+
+        signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        import time
+        try:
+            interrupt.run_interruptibly(lambda: (time.sleep(0.5), print("over"), None)[2], lambda: None)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.split() == ["True", "interrupted", "True", "over", "True"]

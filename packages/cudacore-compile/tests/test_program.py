@@ -73,6 +73,16 @@ def test_program_keeps_its_source() -> None:
     assert program.compile("ptx").code
 
 
+def test_program_keeps_its_options() -> None:
+    """Changing the options, or a list in them, would change the program that was made of them."""
+    options = ProgramOptions(arch="sm_90", define_macro=["A=1"])
+    program = Program("static_assert(A == 1);", "c++", options)
+    assert isinstance(options.define_macro, list)
+    options.define_macro.append("nonsense = 2")
+    options.arch = "sm_80"
+    assert b"sm_90" in program.compile("ptx").code
+
+
 @pytest.mark.parametrize(
     ("code", "error", "match"),
     [

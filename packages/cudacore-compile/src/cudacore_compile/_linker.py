@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import threading
 import warnings
@@ -21,7 +20,7 @@ from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
-from cudacore_handles._sdk import as_options, closed, shorten
+from cudacore_handles._sdk import as_options, closed, copy_options, shorten
 from cudacore_handles._sdk.compile import driver_cuda_version, has_only_ltoir, link_with_driver, parts_of
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class Linker:
                 raise UnsupportedCodeError(
                     f'Unsupported code type "{code.code_type}" for a Linker: it links {", ".join(LINKED_INPUTS)}'
                 )
-        self._options = copy.deepcopy(as_options(LinkerOptions, options))
+        self._options = copy_options(as_options(LinkerOptions, options))
         self._options._flags()
         self._codes = object_codes
         self._lock = threading.Lock()  # of the attributes below; never held while the linker runs

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +21,7 @@ from cudacore_compile._compilers.sources import check_headers, check_names, chec
 from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_handles import CUDAError, ObjectCode
-from cudacore_handles._sdk import as_options, closed, shorten
+from cudacore_handles._sdk import as_options, closed, copy_options, shorten
 
 if TYPE_CHECKING:
     from cuda.bindings import nvrtc
@@ -93,7 +92,7 @@ class Program:
         self._headers = check_headers(headers)
         if self._headers and self._code_type is not SourceCodeType.CXX:
             raise ValueError(f"headers are for C++ programs, which include them, and not for {self._code_type}")
-        self._options = copy.deepcopy(options)
+        self._options = copy_options(options)
         self._lock = threading.Lock()  # of the attributes below; never held while the compiler runs
         self._box = None
         self._is_new = False

@@ -441,6 +441,8 @@ def since(field: str) -> str:
 
 def check_backend(backend: CompilerBackendType | str) -> CompilerBackendType:
     """Return the compiler that a user named."""
+    if isinstance(backend, CompilerBackendType):
+        return backend
     if not isinstance(backend, str):
         raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
     known = {str(member).lower(): member for member in CompilerBackendType}

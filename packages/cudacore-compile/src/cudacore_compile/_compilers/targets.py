@@ -60,6 +60,8 @@ def check_target(code_type: SourceCodeType, target_type: ObjectCodeFormatType | 
 
 
 def _member(kind: type[_E], argument: str, value: _E | str) -> _E | None:
+    if isinstance(value, kind):
+        return value
     if not isinstance(value, str):
         raise TypeError(f"{argument} must be a str or {kind.__name__}, not {type(value).__name__}")
     try:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -11,6 +12,8 @@ from cudacore_handles._base.address import is_bool
 from cudacore_handles._base.names import shorten
 
 T = TypeVar("T")
+# Deep copies of these are the values themselves. Most options have no others, and copy.deepcopy() takes long to see it.
+_IMMUTABLE = {type(None), bool, int, str, bytes}
 
 
 def as_flag(name: str, value: object) -> bool:
@@ -72,3 +75,12 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
                 f"{cls.__name__} got an unexpected keyword argument {key!r} in {name}; it has {', '.join(known)}"
             )
     return cls(**value)
+
+
+def copy_options(options: T) -> T:
+    """Return a deep copy of options, which their owner can change."""
+    made = copy.copy(options)
+    for name, value in list(vars(made).items()):
+        if type(value) not in _IMMUTABLE:
+            setattr(made, name, copy.deepcopy(value))
+    return made

@@ -10,7 +10,7 @@ from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold
 from cudacore_handles._base.names import shorten
-from cudacore_handles._base.options import as_flag, as_options, check_flags
+from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.siblings import check_handles
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._views.layout import _StridedLayout
@@ -30,6 +30,7 @@ __all__ = [
     "check_flags",
     "check_handles",
     "closed",
+    "copy_options",
     "driver_error",
     "ffi",
     "hold",

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compiling costs beside NVRTC itself: the same calls by ctypes, in the same process, in turns.
+
+``python compile.py``. The times are the best of several. On a busy machine, ``--cpu-time`` measures the time that the
+process has a processor instead of the time that passes.
+
+NVRTC allocates and frees much memory, and how malloc gives that back to the system decides more than anything here.
+By its defaults, the main thread of a small process gives it back after each compilation, and takes it again page by
+page, which is up to a fifth of a small compilation. On another thread, where cudacore has NVRTC run, it is kept. A
+program that has freed a large array keeps it on all threads. So this script has malloc keep it, unless
+``--malloc-defaults`` is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import itertools
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from cudacore_compile import Program, ProgramOptions
+from cudacore_compile._compilers import nvrtc
+
+SMALL = 'extern "C" __global__ void k(float *x) {{ *x = sqrtf(*x) / {}; }}'
+LARGER = "\n".join(f"template <int N> __device__ float f{i}(float x) {{ return x * {i} + N; }}" for i in range(20))
+LARGER += "\n".join(f'\nextern "C" __global__ void k{i}(float *x) {{{{ *x = f{i}<{i}>(*x); }}}}' for i in range(20))
+LARGER = LARGER.replace("{ return", "{{ return").replace("N; }", "N; }}") + "\n// {}"
+GOAL = 1.02
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_TOP_PAD = -1, -3, -2
+# Bytes: what malloc keeps, and what it takes from the heap instead of mapping it; the latter can be 32 MiB at most.
+KEEP_MEMORY = {M_TRIM_THRESHOLD: 1 << 28, M_TOP_PAD: 1 << 26, M_MMAP_THRESHOLD: 1 << 25}
+
+
+def check(result: int) -> None:
+    if result:
+        raise RuntimeError(f"NVRTC: {result}")
+
+
+def compile_bare(library: ctypes.CDLL, source: bytes, options: list[bytes], target: str) -> bytes:
+    """Compile as the least program would that calls NVRTC."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    check(library.nvrtcCreateProgram(ctypes.byref(program), source, b"default_program", 0, None, None))
+    check(library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)))
+    check(getattr(library, f"nvrtcGet{target.upper()}Size")(program, ctypes.byref(size)))
+    code = ctypes.create_string_buffer(size.value)
+    check(getattr(library, f"nvrtcGet{target.upper()}")(program, code))
+    check(library.nvrtcDestroyProgram(ctypes.byref(program)))
+    return code.raw
+
+
+def best(functions: dict[str, Callable[[], object]], repeat: int, clock: Callable[[], float]) -> dict[str, float]:
+    """Return the least time that each function takes, in milliseconds."""
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    gc.disable()
+    for _ in range(repeat):
+        for name, function in functions.items():
+            start = clock()
+            function()
+            times[name].append(clock() - start)
+    gc.enable()
+    return {name: min(took) * 1e3 for name, took in times.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--malloc-defaults", action="store_true")
+    parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--repeat", type=int, default=100)
+    arguments = parser.parse_args()
+    if not arguments.malloc_defaults:
+        libc = ctypes.CDLL(None)
+        for parameter, value in KEEP_MEMORY.items():
+            if not libc.mallopt(parameter, value):
+                raise RuntimeError(f"mallopt({parameter}, {value})")
+    options = ProgramOptions(arch="sm_90", no_cache=True)
+    library = ctypes.CDLL(nvrtc.load().path)
+    with ThreadPoolExecutor(1) as pool:
+        for (title, text), target in itertools.product((("small", SMALL), ("larger", LARGER)), ("ptx", "cubin")):
+            flags = options.as_bytes("NVRTC", target)
+            serial = itertools.count()
+
+            def source(text: str = text, serial: itertools.count[int] = serial) -> str:
+                return text.format(next(serial))
+
+            def bare(flags: list[bytes] = flags, target: str = target, source: Callable[[], str] = source) -> bytes:
+                return compile_bare(library, source().encode(), flags, target)
+
+            def ours(target: str = target, source: Callable[[], str] = source) -> object:
+                return Program(source(), "c++", options).compile(target)
+
+            def on_thread(bare: Callable[[], bytes] = bare) -> bytes:
+                return pool.submit(bare).result()
+
+            functions: dict[str, Callable[[], object]] = {
+                "NVRTC": bare,
+                "NVRTC on another thread": on_thread,
+                "cudacore": ours,
+            }
+            took = best(functions, arguments.repeat, time.process_time if arguments.cpu_time else time.perf_counter)
+            ratio = took["cudacore"] / took["NVRTC"]
+            print(f"{title} program to {target}: {', '.join(f'{name} {ms:.2f} ms' for name, ms in took.items())}")
+            print(f"    cudacore / NVRTC: {ratio:.3f} (goal {GOAL}){'' if ratio <= GOAL else ' MISSED'}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
