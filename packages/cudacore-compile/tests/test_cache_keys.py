@@ -172,9 +172,9 @@ def test_file_that_was_written_just_now(monkeypatch: pytest.MonkeyPatch) -> None
     now = os.stat("v.h")
     old = key('#include "v.h"')
     write("v.h", "#define VALUE 2222")
-    as_before = _identity._identity(now)
+    as_before = _identity._fields(now)
     with monkeypatch.context() as patch:
-        patch.setattr(_identity, "_identity", lambda status: as_before)
+        patch.setattr(_identity, "_fields", lambda status: as_before)
         patch.setattr(_identity.time, "time_ns", lambda: now.st_ctime_ns)
         assert key('#include "v.h"') != old
 

@@ -78,13 +78,18 @@ class Closure:
             found.update(b"" if same == index else b"%d" % same)
         return found.digest()
 
+    @cached_property
+    def _identities(self) -> list[tuple[str, Identity | None]]:
+        """list: Paths and identities of all files and directories; of a closure that is complete."""
+        return [
+            *((path, identity) for path, (_, identity) in self.files.items()),
+            *self.others.items(),
+            *((path, identity) for path, (identity, _) in self.directories.items()),
+        ]
+
     def is_same(self, look: Look) -> bool:
         """Return whether no file has changed, come or gone."""
-        return (
-            all(look[path] == identity for path, (_, identity) in self.files.items())
-            and all(look[path] == identity for path, identity in self.others.items())
-            and all(look[path] == identity for path, (identity, _) in self.directories.items())
-        )
+        return look.are(self._identities)
 
     def refreshed(self) -> Closure | None:
         """Return the closure with the present identities; None where contents have changed, or files come or gone."""
