@@ -113,9 +113,9 @@ def test_whatever_decides_is_in_the_key(parts: tuple[ObjectCode, ObjectCode], mo
     keys: dict[bytes, object] = {}
     real = link_module.link_key
 
-    def note(*args: Any) -> bytes:
-        key = real(*args)
-        keys[key] = args[3:]
+    def note(facts: link_module.LinkFacts) -> bytes:
+        key = real(facts)
+        keys[key] = facts
         return key
 
     monkeypatch.setattr(link_module, "link_key", note)

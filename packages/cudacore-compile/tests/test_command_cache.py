@@ -116,3 +116,49 @@ def test_linked_code_is_kept(run: Run) -> None:
     assert Path("all.cubin").read_bytes() == first
     statistics = json.loads(run("cache", "--format", "json")[1])["statistics"]
     assert (statistics["hits"], statistics["misses"]) == (3, 3)
+
+
+def test_explanations_of_links(run: Run) -> None:
+    """Somebody whose links are slow would not learn why code is linked again."""
+    try:
+        nvjitlink.load()
+    except NVJitLinkError as error:
+        pytest.skip(str(error).splitlines()[0])
+    Path("g.cu").write_text("__device__ int g() { return 1; }")
+    words = ["k.cu", "g.cu", "--link", "-arch=sm_90", "-o", "all.cubin"]
+
+    def explain_link(*more: str) -> tuple[str, list[str]]:
+        status, out, _ = run("cache", "explain", *words, *more, "--format", "json")
+        answers = json.loads(out)
+        assert (status, [one["file"] for one in answers]) == (0, ["k.cu", "g.cu", "all.cubin"])
+        return answers[-1]["state"], answers[-1]["reasons"]
+
+    state, (reason,) = explain_link()
+    assert (state, reason.endswith("these must be compiled first: k.cu, g.cu")) == ("unknown", True)
+    assert run(*words)[0] == 0
+    assert explain_link() == ("hit", [])
+    text = run("cache", "explain", *words)[1]
+    assert text.splitlines()[-1] == "all.cubin, cubin for sm_90: hit"
+    assert explain_link("-maxrregcount=32")[0] == "unknown"
+    Path("g.cu").write_text("__device__ int g() { return 2; }")
+    assert run("g.cu", "-arch=sm_90", "-rdc=true", "--to", "cubin")[0] == 0
+    assert explain_link() == ("miss", ["the code of g.cu has changed"])
+    assert run(*words)[0] == 0
+    answers = json.loads(run("cache", "explain", "g.cu", "k.cu", *words[2:], "--format", "json")[1])
+    assert answers[-1]["reasons"] == ["files are linked in another order"]
+    answers = json.loads(run("cache", "explain", "k.cu", *words[2:], "--format", "json")[1])
+    assert answers[-1]["reasons"] == ["g.cu is linked no more"]
+    FileStreamProgramCache().clear()
+    Path("all.cubin").unlink()
+    assert explain_link()[0] == "unknown"
+
+
+def test_explanations_of_what_cannot_be_compiled(run: Run) -> None:
+    """A command that contradicts itself would end in a traceback when it is explained."""
+    for words in (
+        ("k.cu", "-arch=compute_90", "--to", "cubin"),
+        ("k.cu", "-arch=compute_90", "--link", "-o", "a.cubin"),
+    ):
+        status, _, err = run("cache", "explain", *words)
+        assert (status, "Traceback" in err) == (1, False)
+        assert "virtual architecture" in err

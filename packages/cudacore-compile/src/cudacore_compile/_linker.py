@@ -24,6 +24,7 @@ from cudacore_handles._sdk import as_options, closed, copy_options, shorten
 from cudacore_handles._sdk.compile import driver_cuda_version, has_only_ltoir, link_with_driver, parts_of
 
 if TYPE_CHECKING:
+    from cudacore_compile._cache.link import LinkFacts
     from cudacore_compile._cache.resource import ProgramCacheResource
 
 _making_handles = threading.Lock()
@@ -214,9 +215,27 @@ class Linker:
 
         if cache is None or box is not None:
             return link_now(box)
-        from cudacore_compile._cache.link import link_cached
+        from cudacore_compile._cache.link import LinkFacts, link_cached
 
-        return link_cached(cache, linker, target, self._options, flags, inputs, link_now)
+        return link_cached(cache, LinkFacts(linker, target, self._options, flags, inputs), link_now)
+
+    def _facts(self, target: ObjectCodeFormatType) -> LinkFacts:
+        """Return what decides on what is linked.
+
+        Raises
+        ------
+        UncacheableError
+            When the driver links, whose build cannot be told.
+        """
+        from cudacore_compile._cache.link import LinkFacts
+        from cudacore_compile._cache.uncacheable import UncacheableError
+
+        inputs = _read(self._codes)
+        self._check(inputs, target)
+        choice = self._choose(inputs, target)
+        if choice.backend is not CompilerBackendType.NVJITLINK:
+            raise UncacheableError(f"the driver links, because {choice.reason}")
+        return LinkFacts(_nvjitlink.load(), target, self._options, self._flags(inputs, target), inputs)
 
     def _take(self, flags: list[bytes]) -> Any:
         """Return the linker that `handle` gave out, for one link; None where there is none for these flags."""

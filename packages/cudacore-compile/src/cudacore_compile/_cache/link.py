@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from cudacore_compile._cache.digest import Digest, loaded_identity
 from cudacore_compile._cache.entry import Entry
@@ -22,21 +22,11 @@ from cudacore_handles._sdk.compile import carries_ptx
 _SCHEMA = b"cudacore-link-1"
 
 
-def link_cached(
-    cache: ProgramCacheResource,
-    linker: NVJitLink,
-    target: ObjectCodeFormatType,
-    options: LinkerOptions,
-    flags: Sequence[bytes],
-    inputs: Sequence[Input],
-    link_now: Callable[[], Linked],
-) -> Linked:
-    """Return what was linked from a cache, or link it and keep it there.
+class LinkFacts(NamedTuple):
+    """What decides on what is linked.
 
-    Parameters
+    Attributes
     ----------
-    cache : ProgramCacheResource
-        The cache. If it fails, the code is linked, with a RuntimeWarning.
     linker : NVJitLink
         The library that links.
     target : ObjectCodeFormatType
@@ -47,11 +37,29 @@ def link_cached(
         The options as they are given to nvJitLink.
     inputs : sequence of Input
         All that is linked, as it was read. It is this that is linked, whatever becomes of files.
+    """
+
+    linker: NVJitLink
+    target: ObjectCodeFormatType
+    options: LinkerOptions
+    flags: Sequence[bytes]
+    inputs: Sequence[Input]
+
+
+def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callable[[], Linked]) -> Linked:
+    """Return what was linked from a cache, or link it and keep it there.
+
+    Parameters
+    ----------
+    cache : ProgramCacheResource
+        The cache. If it fails, the code is linked, with a RuntimeWarning.
+    facts : LinkFacts
+        What is linked, and how.
     link_now : callable
         Links it.
     """
     try:
-        key = link_key(linker, target, options, flags, inputs)
+        key = link_key(facts)
     except UncacheableError:
         cache.count("uncacheable")
         return link_now()
@@ -60,14 +68,19 @@ def link_cached(
     except Exception as error:  # a user's cache can fail in ways of its own
         _warn(cache, "read", error)
         entry = None
-    if entry is not None and entry.facts.get("code_type") == target.value:
+    if entry is not None and entry.facts.get("code_type") == facts.target.value:
         error_log, _, info_log = entry.log.partition(_BETWEEN_LOGS)
         return Linked(entry.code, error_log, info_log)
     linked = link_now()
-    facts: dict[str, Any] = {"code_type": target.value, "name": options.name or "", "symbol_mapping": {}}
-    facts["log"] = f"{linked.error_log}{_BETWEEN_LOGS}{linked.info_log}"
+    log = f"{linked.error_log}{_BETWEEN_LOGS}{linked.info_log}"
+    kept: dict[str, Any] = {
+        "code_type": facts.target.value,
+        "name": facts.options.name or "",
+        "symbol_mapping": {},
+        "log": log,
+    }
     try:
-        cache._save(key, Entry(linked.code, facts))
+        cache._save(key, Entry(linked.code, kept))
     except Exception as error:
         _warn(cache, "written", error)
     return linked
@@ -76,13 +89,7 @@ def link_cached(
 _BETWEEN_LOGS = "\0"  # which logs do not have
 
 
-def link_key(
-    linker: NVJitLink,
-    target: ObjectCodeFormatType,
-    options: LinkerOptions,
-    flags: Sequence[bytes],
-    inputs: Sequence[Input],
-) -> bytes:
+def link_key(facts: LinkFacts) -> bytes:
     """Return the key of a link.
 
     Raises
@@ -90,6 +97,7 @@ def link_key(
     UncacheableError
         When the linker may read files, or its log is that of one link alone.
     """
+    linker, target, options, flags, inputs = facts
     check_link_options(options)
     digest = Digest()
     digest.add(b"schema", _SCHEMA)
@@ -102,10 +110,15 @@ def link_key(
     for part in inputs:
         digest.add(part.code_type.encode(), part.code)
         digest.add(b"name", part.name.encode("utf-8", "surrogateescape"))
-    if options.debug or options.lineinfo:
+    if has_directory(options):
         digest.add(b"directory", os.fsencode(os.getcwd()))
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     return digest.digest()
+
+
+def has_directory(options: LinkerOptions) -> bool:
+    """Return whether the current directory is in what is linked."""
+    return bool(options.debug or options.lineinfo)
 
 
 def _warn(cache: ProgramCacheResource, what: str, error: Exception) -> None:

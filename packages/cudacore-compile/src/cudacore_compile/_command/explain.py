@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``cudacore-compile cache explain``: why a compilation is found in the cache, or not."""
+"""``cudacore-compile cache explain``: why a compilation or link is found in the cache, or not."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cudacore_compile import UncacheableError
 from cudacore_compile._cache.compile import key_of
 from cudacore_compile._cache.dependencies import included_files
 from cudacore_compile._cache.files import FileStreamProgramCache
+from cudacore_compile._cache.link import LinkFacts, has_directory, link_key
 from cudacore_compile._command.arguments import make_parser, parse
 from cudacore_compile._command.cache import RECORDS
 from cudacore_compile._command.errors import SUCCESS, UsageError
@@ -24,9 +25,10 @@ from cudacore_compile._command.report import Report
 from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
 from cudacore_compile._compilers.request import BACKENDS, Request
 from cudacore_compile._job import CompileJob
+from cudacore_compile._linker import Linker
 from cudacore_compile._program import Program
-from cudacore_compile.typing import CompilerBackendType, SourceCodeType
-from cudacore_handles import CUDAError
+from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+from cudacore_handles import CUDAError, ObjectCode
 
 _MAX_FILES = 1000  # with CUB there are more than 10,000
 _VERSIONS = {
@@ -37,7 +39,7 @@ _VERSIONS = {
 
 
 class _Answer(NamedTuple):
-    """What became, or would become, of one compilation."""
+    """What would become of one compilation or link."""
 
     file: str
     arch: str
@@ -59,7 +61,12 @@ def run_explain(words: Sequence[str]) -> int:
         report = Report(arguments)
         report.add_error(str(error))
         return report.finish()
-    answers = [_explain(plan.cache, file, job) for file, job in plan.jobs]
+    try:
+        answers = _explain_all(plan)
+    except (OSError, CUDAError, ValueError) as error:
+        report = Report(arguments)
+        report.add_error(str(error))
+        return report.finish()
     if arguments.format == "json":
         sys.stdout.write(json.dumps([one._asdict() for one in answers], indent=2) + "\n")
     for one in answers if arguments.format == "text" else ():
@@ -69,25 +76,66 @@ def run_explain(words: Sequence[str]) -> int:
     return SUCCESS
 
 
-def _explain(cache: FileStreamProgramCache | None, file: str, job: CompileJob) -> _Answer:
+def _explain_all(plan: Plan) -> list[_Answer]:
+    cache = plan.cache
+    found = [_explain(cache, file, job) for file, job in plan.jobs]
+    answers = [answer for answer, _ in found]
+    codes = [code for _, code in found if code is not None]
+    if not plan.links:
+        return answers
+    if len(codes) == len(found):
+        linkers = plan.make_linkers(codes)
+        return answers + [_explain_link(cache, plan, arch, linker) for arch, linker in linkers.items()]
+    files = dict.fromkeys(answer.file for answer, code in found if code is None)
+    reason = f"it is looked up by its parts, and these must be compiled first: {', '.join(files)}"
+    return answers + [_Answer(plan.link_name, str(arch), plan.link_target, "unknown", [reason]) for arch in plan.arches]
+
+
+def _explain(cache: FileStreamProgramCache | None, file: str, job: CompileJob) -> tuple[_Answer, ObjectCode | None]:
+    """Return what would become of a compilation, and the code if it is in the cache."""
     program = Program(job.code, job.code_type, job.options)
     request = program._request(job.target_type, job.name_expressions)
-    about = (file, str(request.options.arch), str(request.target))
+    options, target = request.options, request.target.value
+    about = (file, str(options.arch), target)
     if cache is None:
-        return _Answer(*about, "uncacheable", ["the options have the compiler write files, or there is no cache"])
+        return _Answer(*about, "uncacheable", [_NO_CACHE]), None
     try:
-        key = key_of(request)[0]
+        entry = cache._load(key_of(request).key)
+    except UncacheableError as error:
+        return _Answer(*about, "uncacheable", [str(error)]), None
+    code = None if entry is None else entry.object_code(target, options.name or "default_program")
+    if code is not None:
+        return _Answer(*about, "hit", []), code
+    record = _record(cache, file, options.arch, target)
+    return _Answer(*about, "miss", _reasons(record, _facts(program, job), "compiled")), None
+
+
+def _explain_link(cache: FileStreamProgramCache | None, plan: Plan, arch: str | None, linker: Linker) -> _Answer:
+    target = ObjectCodeFormatType(plan.link_target)
+    about = (plan.link_name, str(arch), target.value)
+    if cache is None:
+        return _Answer(*about, "uncacheable", [_NO_CACHE])
+    try:
+        facts = linker._facts(target)
+        if cache._load(link_key(facts)) is not None:
+            return _Answer(*about, "hit", [])
     except UncacheableError as error:
         return _Answer(*about, "uncacheable", [str(error)])
-    if cache.get(key) is not None:
-        return _Answer(*about, "hit", [])
-    before, now = _read_record(cache, file, job), _facts(program, job)
+    record = _record(cache, plan.link_name, arch, _LINKED + target.value)
+    return _Answer(*about, "miss", _reasons(record, _link_facts(facts), "linked"))
+
+
+_NO_CACHE = "the options have the compiler write files, or there is no cache"
+_LINKED = "linked "  # in records, because a compilation can have the same name and format
+
+
+def _reasons(record: Path, now: dict[str, Any], done: str) -> list[str]:
+    """Return why something that was compiled or linked before, perhaps, is not in the cache."""
+    before = _read_record(record)
     if before is None:
-        return _Answer(*about, "miss", ["this command has not compiled it for this architecture and format yet"])
+        return [f"this command has not {done} it for this architecture and format yet"]
     reasons = list(_differences(before, now))
-    return _Answer(
-        *about, "miss", reasons or ["nothing has changed: the entry was removed to make room, or never kept"]
-    )
+    return reasons or ["nothing has changed: the entry was removed to make room, or never kept"]
 
 
 def note_records(plan: Plan) -> None:
@@ -96,28 +144,35 @@ def note_records(plan: Plan) -> None:
     if cache is None or not cache.statistics.misses:
         return
     for file, job in plan.jobs:
+        program = Program(job.code, job.code_type, job.options)
+        request = program._request(job.target_type, job.name_expressions)
         with contextlib.suppress(OSError, UncacheableError):
-            facts = _facts(Program(job.code, job.code_type, job.options), job)
-            path = _record(cache, file, job)
-            path.parent.mkdir(exist_ok=True)
-            temporary = path.with_suffix(f".{os.getpid()}")
-            temporary.write_text(json.dumps(facts), encoding="utf-8")
-            temporary.replace(path)
+            _write_record(_record(cache, file, request.options.arch, request.target.value), _facts(program, job))
+    for arch, linker in plan.linkers.items():
+        target = ObjectCodeFormatType(plan.link_target)
+        with contextlib.suppress(OSError, UncacheableError):
+            facts = _link_facts(linker._facts(target))
+            _write_record(_record(cache, plan.link_name, arch, _LINKED + target.value), facts)
 
 
-def _record(cache: FileStreamProgramCache, file: str, job: CompileJob) -> Path:
-    options = job.options
-    arch = getattr(options, "arch", None)
-    about = repr((os.path.realpath(file), arch, str(job.target_type)))
+def _record(cache: FileStreamProgramCache, file: str, arch: object, target: str) -> Path:
+    about = repr((os.path.realpath(file), arch, target))
     return cache.directory / RECORDS / f"{hashlib.sha256(about.encode('utf-8', 'surrogateescape')).hexdigest()}.json"
 
 
-def _read_record(cache: FileStreamProgramCache, file: str, job: CompileJob) -> dict[str, Any] | None:
+def _read_record(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(_record(cache, file, job).read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _write_record(path: Path, facts: dict[str, Any]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    temporary = path.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(facts), encoding="utf-8")
+    temporary.replace(path)
 
 
 def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
@@ -131,6 +186,16 @@ def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
         "directory": os.getcwd(),
         "source": hashlib.sha256(request.code).hexdigest(),
         "files": _files(program, request),
+    }
+
+
+def _link_facts(facts: LinkFacts) -> dict[str, Any]:
+    """Return the same of a link. Its files are its parts."""
+    return {
+        "compiler": f"{CompilerBackendType.NVJITLINK} {facts.linker.version_text}",
+        "options": [flag.decode("utf-8", "replace") for flag in facts.flags],
+        "directory": os.getcwd() if has_directory(facts.options) else "",
+        "parts": {part.name: hashlib.sha256(part.code).hexdigest() for part in facts.inputs},
     }
 
 
@@ -150,7 +215,7 @@ def _files(program: Program, request: Request) -> dict[str, str]:
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
     if before.get("compiler") != now["compiler"]:
         yield f"the compiler is {now['compiler']}, and was {before.get('compiler')}"
-    if before.get("source") != now["source"]:
+    if before.get("source") != now.get("source"):
         yield "the source has changed"
     old, new = before.get("options", []), now["options"]
     added, removed = [word for word in new if word not in old], [word for word in old if word not in new]
@@ -160,15 +225,22 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
         yield f"options are gone: {' '.join(removed)}"
     if old != new and not added and not removed:
         yield "options have another order"
-    if before.get("names") != now["names"]:
+    if before.get("names") != now.get("names"):
         yield "the name expressions have changed"
-    known = before.get("files", {})
-    for file, digest in now["files"].items():
-        if file not in known:
-            yield f"{file} is included now"
-        elif known[file] != digest:
-            yield f"{file} has changed"
-    for file in known.keys() - now["files"].keys():
-        yield f"{file} is included no more"
+    yield from _changed_files(before.get("files", {}), now.get("files", {}), "{}", "included")
+    old_parts, parts = before.get("parts", {}), now.get("parts", {})
+    yield from _changed_files(old_parts, parts, "the code of {}", "linked")
+    if old_parts == parts and [*old_parts] != [*parts]:
+        yield "files are linked in another order"
     if before.get("directory") != now["directory"]:
         yield f"the current directory was {before.get('directory')}"
+
+
+def _changed_files(before: dict[str, str], now: dict[str, str], what: str, done: str) -> Iterator[str]:
+    for file, digest in now.items():
+        if file not in before:
+            yield f"{file} is {done} now"
+        elif before[file] != digest:
+            yield f"{what.format(file)} has changed"
+    for file in before.keys() - now.keys():
+        yield f"{file} is {done} no more"

@@ -18,17 +18,10 @@ _POLL_SECONDS = 0.1
 _OF_LTO = ("ftz", "prec_div", "prec_sqrt", "fma")
 
 
-def link(
-    parts: Mapping[str | None, Sequence[ObjectCode]],
-    options: ProgramOptions,
-    target: str,
-    *,
-    name: str,
-    lto: bool,
-    cache: ProgramCacheResource | None,
-    report: Report,
-) -> dict[str | None, ObjectCode]:
-    """Link the parts for each architecture, on threads, so that the main thread can be interrupted.
+def make_linkers(
+    parts: Mapping[str | None, Sequence[ObjectCode]], options: ProgramOptions, *, name: str, lto: bool
+) -> dict[str | None, Linker]:
+    """Return a linker of the parts for each architecture.
 
     Parameters
     ----------
@@ -36,31 +29,47 @@ def link(
         The code by architecture.
     options : ProgramOptions
         The options of the compilations, of which a linker takes some.
-    target : str
-        The format to link to.
     name : str
         The name of what is linked.
     lto : bool
         Whether link-time optimization is wanted; it is also done for LTO-IR.
+    """
+    linkers = {}
+    for arch, codes in parts.items():
+        has_lto = lto or any(code.code_type == "ltoir" for code in codes)
+        fields = [*_ALWAYS, *(_OF_LTO if has_lto else ())]
+        given = {field: getattr(options, field) for field in fields}
+        linkers[arch] = Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))
+    return linkers
+
+
+def link(
+    linkers: Mapping[str | None, Linker], target: str, *, name: str, cache: ProgramCacheResource | None, report: Report
+) -> dict[str | None, ObjectCode]:
+    """Link for each architecture, on threads, so that the main thread can be interrupted.
+
+    Parameters
+    ----------
+    linkers : mapping of str or None to Linker
+        The linkers by architecture.
+    target : str
+        The format to link to.
+    name : str
+        The name of what is linked.
     cache : ProgramCacheResource or None
         Keeps what was linked.
     report : Report
         Receives logs and failures.
     """
 
-    def link_for(arch: str | None) -> tuple[ObjectCode, str]:
-        codes = parts[arch]
-        has_lto = lto or any(code.code_type == "ltoir" for code in codes)
-        fields = [*_ALWAYS, *(_OF_LTO if has_lto else ())]
-        given = {field: getattr(options, field) for field in fields}
-        linker = Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))
+    def link_with(linker: Linker) -> tuple[ObjectCode, str]:
         code = linker.link(target, cache=cache)
         return code, linker.get_error_log() + "\n" + linker.get_info_log()
 
     linked: dict[str | None, ObjectCode] = {}
-    pool = ThreadPoolExecutor(min(4, len(parts)), thread_name_prefix="cudacore-compile-link")
+    pool = ThreadPoolExecutor(min(4, len(linkers)), thread_name_prefix="cudacore-compile-link")
     try:
-        futures = {arch: pool.submit(link_for, arch) for arch in parts}
+        futures = {arch: pool.submit(link_with, linker) for arch, linker in linkers.items()}
         while wait(futures.values(), timeout=_POLL_SECONDS).not_done:  # in which signals are handled
             pass
         for arch, future in futures.items():

@@ -22,12 +22,13 @@ from cudacore_compile._command.depfile import make_rule, quote
 from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.files import write
 from cudacore_compile._command.inputs import Input, read
-from cudacore_compile._command.link import link
+from cudacore_compile._command.link import link, make_linkers
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.options import ProgramOptions, options_of
 from cudacore_compile._compilers.request import files_written
 from cudacore_compile._fatbin import make_fatbin
 from cudacore_compile._job import CompileJob
+from cudacore_compile._linker import Linker
 from cudacore_compile._program import Program
 from cudacore_handles import ObjectCode
 
@@ -94,6 +95,7 @@ class Plan:
         ]
         self._jobs = [self._job(unit) for unit in self._units]
         self._outputs = [] if only_lists and not self._links else self._all_outputs()
+        self.linkers: dict[str | None, Linker] = {}  # once all is compiled
         self._linked: dict[str | None, ObjectCode] = {}
         self._check_files()
         self.cache: FileStreamProgramCache | None = None
@@ -227,7 +229,8 @@ class Plan:
             for at, code in zip(again, self._compile(jobs, files, report), strict=False):  # there are none if one fails
                 results[at] = code
         if self._links and not report.status:
-            self._linked = self._link(results, report)
+            self.linkers = self.make_linkers(results)
+            self._linked = link(self.linkers, self.link_target, name=self.link_name, cache=self.cache, report=report)
         return results
 
     def _compile(self, jobs: Sequence[CompileJob], files: Sequence[str], report: Report) -> list[ObjectCode]:
@@ -252,16 +255,36 @@ class Plan:
         }
         return CompileJob(ptx._read(), options, "cubin", (), "ptx")
 
-    def _link(self, results: Sequence[ObjectCode], report: Report) -> dict[str | None, ObjectCode]:
+    def make_linkers(self, results: Sequence[ObjectCode]) -> dict[str | None, Linker]:
+        """Return the linkers of what was compiled, by architecture: none if nothing is linked."""
+        if not self._links:
+            return {}
         ready = [_object_code(one) for one in self._ready]
         parts = {
             arch: [code for unit, code in zip(self._units, results, strict=True) if unit.arch == arch] + ready
             for arch in self._arches
         }
-        target = "cubin" if self._target == "fatbin" else str(self._target)
-        name = self._outputs[0].path
-        lto = self._arguments.lto
-        return link(parts, self._options, target, name=name, lto=lto, cache=self.cache, report=report)
+        return make_linkers(parts, self._options, name=self.link_name, lto=self._arguments.lto)
+
+    @property
+    def links(self) -> bool:
+        """bool: Whether what is compiled is linked afterwards."""
+        return self._links
+
+    @property
+    def arches(self) -> list[str | None]:
+        """list of str or None: The architectures."""
+        return self._arches
+
+    @property
+    def link_name(self) -> str:
+        """str: The name of what is linked: that of the first output."""
+        return self._outputs[0].path
+
+    @property
+    def link_target(self) -> str:
+        """str: The format to link to."""
+        return "cubin" if self._target == "fatbin" else str(self._target)
 
     def write(self, results: Sequence[ObjectCode], report: Report) -> None:
         """Write all files."""
