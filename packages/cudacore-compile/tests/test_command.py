@@ -436,7 +436,11 @@ def test_interrupt() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     signal.signal(signal.SIGINT, before)
-    time.sleep(1.5)
+    for _ in range(1200):  # until it compiles
+        if "libnvrtc" in Path(f"/proc/{worker.pid}/maps").read_text() or worker.poll() is not None:
+            break
+        time.sleep(0.05)
+    time.sleep(0.5)
     sent = time.monotonic()
     worker.send_signal(signal.SIGINT)
     try:
