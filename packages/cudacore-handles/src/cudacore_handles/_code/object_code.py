@@ -330,7 +330,7 @@ class ObjectCode:
         elif status == results.UNSUPPORTED_PTX_VERSION:
             error.hint = _newer_ptx(self._read())
         elif status == results.INVALID_PTX:
-            error.log = _driver_log(self._read())
+            error.log = "\n".join(filter(None, (_driver_log(self._read()), error.log)))
         return error
 
     def _what_there_is(self, name: str) -> str:

@@ -401,9 +401,10 @@ def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
     assert code == 0
     code, pointer = import_pointer(cu, pool, data)
     assert code == 0
-    cuda.cuMemPoolDestroy(pool)  # its memory stays until it is freed
+    assert cu.cuMemPoolDestroy(pool) == 1  # its memory has to be freed first
     assert read(cu, pointer, 4) == b"left"
     cuda.cuMemFreeAsync(pointer, None)
+    cuda.cuMemPoolDestroy(pool)
 
 
 def test_free_of_pool_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: Peer) -> None:
