@@ -104,6 +104,7 @@ TRICKS = [
     ("#define UP ..\n#define H(x) <UP/x>\n#include H(part/NULL)", "with NULL, which the compiler may define"),
     ("#\rinclude <h.h>", r"the control character b'\\r'"),
     ("", "ptxas_options: '--options-file=o.txt' may name a file", {"ptxas_options": "--options-file=o.txt"}),
+    ("", "ptxas_options: '--apply-controls=all' may name a file", {"ptxas_options": "--apply-controls=all"}),
     ("", "ptxas_options: '-optf' may name a file", {"ptxas_options": ["-optf", "o.txt"]}),
     ("", "ptxas_options: 'o.txt' may name a file", {"ptxas_options": "-v o.txt"}),
     # computed names

@@ -370,6 +370,14 @@ def test_build_of_a_library(tmp_path: Path) -> None:
     assert copy.name.encode() in _cache_digest.build_identity(copy)
 
 
+def test_number_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that was split for the processors of one machine would be given out on another one."""
+    split, other = key(split_compile=0), key()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(99)))
+    assert key(split_compile=0) != split
+    assert key() == other
+
+
 def test_library_that_was_replaced(tmp_path: Path) -> None:
     """After an upgrade, what the old library of a process makes would be kept as that of the new one."""
     original = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libffi" in line)

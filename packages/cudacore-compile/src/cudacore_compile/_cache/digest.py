@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.inputs import Inputs, Notes, inputs_of
-from cudacore_compile._cache.settings import check_options, environment
+from cudacore_compile._cache.settings import check_options, environment, processors
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers.errors import NVJitLinkError
@@ -23,7 +23,7 @@ from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, S
 from cudacore_handles._sdk.compile import carries_ptx
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
-_SCHEMA = b"cudacore-program-3"
+_SCHEMA = b"cudacore-program-4"
 
 
 class Key(NamedTuple):
@@ -71,6 +71,7 @@ def program_key(
         digest.add(b"carries", b"PTX")
     digest.add(b"name", (options.name or "").encode("utf-8", "surrogateescape"))
     digest.add_all(b"options", flags)
+    digest.add(b"processors", processors(flags))
     expressions = sorted(name.encode() for name in names)
     digest.add_all(b"name expressions", expressions)
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])

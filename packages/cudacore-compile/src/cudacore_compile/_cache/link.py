@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cudacore_compile._cache.digest import Digest, loaded_identity
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.settings import check_link_options, environment
+from cudacore_compile._cache.settings import check_link_options, environment, processors
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.nvjitlink import Input, Linked, NVJitLink
@@ -19,7 +19,7 @@ from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles._sdk.compile import carries_ptx
 
 # Whatever changes what a key means, what an entry has, or what is refused before it is linked, changes this.
-_SCHEMA = b"cudacore-link-1"
+_SCHEMA = b"cudacore-link-2"
 
 
 class LinkFacts(NamedTuple):
@@ -107,6 +107,7 @@ def link_key(facts: LinkFacts) -> bytes:
     if target is ObjectCodeFormatType.CUBIN and carries_ptx():
         digest.add(b"carries", b"PTX")
     digest.add_all(b"options", flags)
+    digest.add(b"processors", processors(flags))
     for part in inputs:
         digest.add(part.code_type.encode(), part.code)
         digest.add(b"name", part.name.encode("utf-8", "surrogateescape"))

@@ -50,14 +50,35 @@ _KNOWN_TO_LINKERS = frozenset(
     split_compile_extended no_cache numba_debug
     """.split()
 )
-# An option of ptxas that names no file. One that does has it behind "=", or as the next item.
-_PTXAS = re.compile(r"--?[A-Za-z][\w-]*(?:=(?:true|false|yes|no|on|off|all|[0-9]+|c[agsv]|lu|wb|wt)?)?")
-_PTXAS_FILES = re.compile(r"--?(?:o|optf|options-file|output-file|input-as-string|ias)(?:=.*)?")
+# The options of ptxas 12.9 and 13.5 that name no file. Any other may: "--apply-controls=all" reads a file.
+_PTXAS_NAMES = "|".join(
+    """
+    Ofast-compile Ofc allow-expensive-optimizations annotate astoolspatch c compile-as-tools-patch compile-only
+    compiler-annotations def-load-cache def-store-cache device-debug device-function-maxrregcount device-stack-protector
+    disable-optimizer-constants disable-optimizer-consts disable-warnings dlcm dont-merge-basicblocks dscm e elf
+    enable-func-clone-sc entry ewp extensible-whole-program flcm fmad force-load-cache force-store-cache fscm
+    func-maxrregcount g g-tensor-memory-access-check g-tmem-access-check generate-line-info
+    legacy-bar-warp-wide-behavior lineinfo m machine make-errors-visible-at-exit maxntid maxrregcount minnctapersm
+    no-bb-merge opt-fp-atomics opt-level optimize-float-atomics override-directive-values pic position-independent-code
+    preserve-relocs regUsageLevel register-usage-level ret-end return-at-end sanitize sp-bounds-check split-compile
+    suppress-[a-z-]+ v verbose v2 verbose2 w warn-[a-z-]+ warning-as-error Werror O[0-9]?
+    """.split()
+)
+_PTXAS = re.compile(
+    rf"--?(?:{_PTXAS_NAMES})(?:=(?:true|false|yes|no|on|off|all|max|mid|min|[0-9]+|c[agsv]|lu|wb|wt)?)?"
+)
 
 
 def environment() -> list[tuple[str, str]]:
     """Return the environment variables that compilers look up."""
     return sorted((name, value) for name, value in os.environ.items() if name.startswith(_PREFIXES))
+
+
+def processors(flags: Sequence[bytes]) -> bytes:
+    """Return what code depends on that is compiled by as many threads as there are processors; empty for other code."""
+    if not any(b"split-compile" in flag for flag in flags):
+        return b""
+    return f"{os.cpu_count()} {len(os.sched_getaffinity(0))}".encode()
 
 
 def check_options(options: ProgramOptions) -> None:
@@ -113,5 +134,5 @@ def check_ptxas_options(options: str, given: str | Sequence[str] | None) -> None
     """Raise UncacheableError for an option of ptxas that may name a file."""
     for option in (given,) if isinstance(given, str) else given or ():
         for word in option.replace(",", " ").split():
-            if not _PTXAS.fullmatch(word) or _PTXAS_FILES.fullmatch(word):
+            if not _PTXAS.fullmatch(word):
                 raise UncacheableError(f"{options}.ptxas_options: {word!r} may name a file")
