@@ -48,12 +48,14 @@ typedef enum cudasim_kind {
 
 /** A call that has returned. */
 typedef struct cudasim_call {
-  uint64_t number;  /**< of the call, from 1; missing numbers were dropped, because the log is bounded */
-  const char *name; /**< the exported symbol, such as "cuMemAlloc_v2" */
-  uint64_t thread;  /**< the kernel's id of the calling thread */
-  void *context;    /**< the context that was current when the call began */
-  int32_t result;   /**< CUresult */
-  int32_t injected; /**< 1: cudasim_fail made it fail */
+  uint64_t number;      /**< of the call, from 1; missing numbers were dropped, because the log is bounded */
+  const char *name;     /**< the exported symbol, such as "cuMemAlloc_v2" */
+  uint64_t thread;      /**< the kernel's id of the calling thread */
+  void *context;        /**< the context that was current when the call began */
+  int32_t result;       /**< CUresult */
+  int32_t injected;     /**< 1: cudasim_fail made it fail */
+  void *stream;         /**< CUstream as it was given; NULL: none, or the default stream */
+  const char *function; /**< what cuGetProcAddress calls it, such as "cuMemAlloc" */
 } cudasim_call;
 
 /** The parameters of a launch. */
@@ -125,6 +127,33 @@ CUDASIM_EXPORT uint64_t cudasim_injected(void);
 CUDASIM_EXPORT int cudasim_hide(const char *name);
 
 /**
+ * Makes every call of an entry point wait before it does anything, until cudasim_let_go or cudasim_reset: a test can
+ * then do something in the middle of the call. The name is as for cudasim_fail.
+ *
+ * @return 0, or -1 where there is no such entry point
+ */
+CUDASIM_EXPORT int cudasim_hold(const char *name);
+
+/** How many calls of an entry point wait because of cudasim_hold; UINT64_MAX where there is no such entry point. */
+CUDASIM_EXPORT uint64_t cudasim_held(const char *name);
+
+/**
+ * Lets the calls of an entry point continue, and holds no further ones.
+ *
+ * @return 0, or -1 where there is no such entry point
+ */
+CUDASIM_EXPORT int cudasim_let_go(const char *name);
+
+/**
+ * Makes the driver treat the calling thread as if it ran a host function (1), or ends that (0): calls that are
+ * forbidden there fail with CUDA_ERROR_NOT_PERMITTED. They are not reported as misuse.
+ */
+CUDASIM_EXPORT void cudasim_forbid(int forbidden);
+
+/** The number of contexts on the calling thread's stack. */
+CUDASIM_EXPORT size_t cudasim_depth(void);
+
+/**
  * Describes the last launch that the driver accepted. Copies the kernel's name to `name`, and the argument
  * block to `arguments`, each as far as it fits; either may be NULL.
  *
@@ -172,8 +201,9 @@ CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*loo
  */
 CUDASIM_EXPORT int cudasim_clear_errors(void);
 
-/** Forgets the log, the counts of calls, reports, explanations, failures that are armed, and what is hidden; objects
- * stay alive.
+/**
+ * Forgets the log, the counts of calls, reports, explanations, failures that are armed, and what is hidden or held.
+ * Objects stay alive.
  */
 CUDASIM_EXPORT void cudasim_reset(void);
 

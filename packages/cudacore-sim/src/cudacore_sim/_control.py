@@ -18,13 +18,18 @@ __all__ = [
     "SimulatorError",
     "calls",
     "clear_errors",
+    "depth",
     "describe_live",
     "explanations",
     "fail",
     "failing",
+    "forbidding",
+    "held",
     "hide",
+    "hold",
     "ignored_settings",
     "last_launch",
+    "let_go",
     "live",
     "log",
     "logging",
@@ -54,6 +59,10 @@ class Call(NamedTuple):
     """The result, a ``CUresult``."""
     injected: bool
     """Whether `fail` made it fail."""
+    stream: int
+    """The ``CUstream`` as it was given; 0 is none, or the default stream."""
+    function: str
+    """What ``cuGetProcAddress`` calls it, such as ``"cuMemAlloc"``."""
 
 
 class Launch(NamedTuple):
@@ -91,6 +100,8 @@ class _Call(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("result", ctypes.c_int32),
         ("injected", ctypes.c_int32),
+        ("stream", ctypes.c_void_p),
+        ("function", ctypes.c_char_p),
     )
 
 
@@ -125,6 +136,11 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_fail": (ctypes.c_int, text, number, ctypes.c_int),
         "cudasim_injected": (number,),
         "cudasim_hide": (ctypes.c_int, text),
+        "cudasim_hold": (ctypes.c_int, text),
+        "cudasim_held": (number, text),
+        "cudasim_let_go": (ctypes.c_int, text),
+        "cudasim_forbid": (None, ctypes.c_int),
+        "cudasim_depth": (size,),
         "cudasim_last_launch": (ctypes.c_int, ctypes.POINTER(_Launch), text, size, ctypes.c_void_p, size),
         "cudasim_reports": (size,),
         "cudasim_report": (size, size, text, size),
@@ -248,7 +264,16 @@ def log(after: int = 0) -> list[Call]:
     while True:
         count = _controls().cudasim_log(after, chunk, _CHUNK)
         found += [
-            Call(call.number, call.name.decode(), call.thread, call.context or 0, call.result, bool(call.injected))
+            Call(
+                call.number,
+                call.name.decode(),
+                call.thread,
+                call.context or 0,
+                call.result,
+                bool(call.injected),
+                call.stream or 0,
+                call.function.decode(),
+            )
             for call in chunk[:count]
         ]
         if count < _CHUNK:
@@ -371,6 +396,90 @@ def hide(name: str) -> None:
         raise ValueError(f"name is {name!r}, and the driver has no function of that name; versions are left out")
 
 
+def hold(name: str) -> None:
+    """Make every call of an entry point wait before it does anything, until `let_go` or `reset`.
+
+    A test can then do something in the middle of the call, which another thread makes.
+
+    Parameters
+    ----------
+    name : str
+        As for `fail`.
+
+    Raises
+    ------
+    ValueError
+        When there is no such entry point.
+    """
+    if _controls().cudasim_hold(name.encode()):
+        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+
+
+def held(name: str) -> int:
+    """Count the calls of an entry point that wait because of `hold`.
+
+    Parameters
+    ----------
+    name : str
+        As for `fail`.
+
+    Returns
+    -------
+    int
+        How many wait now.
+
+    Raises
+    ------
+    ValueError
+        When there is no such entry point.
+    """
+    count = int(_controls().cudasim_held(name.encode()))
+    if count == _NO_ENTRY_POINT:
+        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+    return count
+
+
+def let_go(name: str) -> None:
+    """Let the calls of an entry point continue, and hold no further ones.
+
+    Parameters
+    ----------
+    name : str
+        As for `fail`.
+
+    Raises
+    ------
+    ValueError
+        When there is no such entry point.
+    """
+    if _controls().cudasim_let_go(name.encode()):
+        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+
+
+@contextlib.contextmanager
+def forbidding() -> Iterator[None]:
+    """Make the driver treat this thread, for a block of code, as if it ran a host function.
+
+    Calls that are forbidden there fail with ``CUDA_ERROR_NOT_PERMITTED``. They are not reported as misuse.
+    """
+    _controls().cudasim_forbid(1)
+    try:
+        yield
+    finally:
+        _controls().cudasim_forbid(0)
+
+
+def depth() -> int:
+    """Count the contexts on this thread's stack.
+
+    Returns
+    -------
+    int
+        How many; the last one that was pushed is current.
+    """
+    return int(_controls().cudasim_depth())
+
+
 def last_launch() -> Launch:
     """Describe the last launch that the driver accepted.
 
@@ -459,7 +568,7 @@ def clear_errors() -> int:
 
 
 def reset() -> None:
-    """Clear the log, counts, reports, explanations, failures and hidden functions. Objects stay alive."""
+    """Clear the log, counts, reports, explanations, failures, and what is hidden or held. Objects stay alive."""
     _controls().cudasim_reset()
 
 

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -287,6 +288,107 @@ def test_hiding(cuda: Any) -> None:
     for name in ("cuMemAlok", "cuMemAlloc_v2"):
         with pytest.raises(ValueError, match=name):
             cudacore_sim.hide(name)
+
+
+def test_held_calls(cuda: Any) -> None:
+    """A call would not wait where a test holds it, do something before, or wait for good."""
+    made = []
+
+    def create() -> None:
+        cuda.cuCtxSetCurrent(context)
+        made.append(cuda.event())
+
+    context = ctypes.c_void_p(cuda.out("cuCtxGetCurrent"))
+    before = cudacore_sim.live()
+    for end in (lambda: cudacore_sim.let_go("cuEventCreate"), cudacore_sim.reset):
+        cudacore_sim.hold("cuEventCreate")
+        assert cudacore_sim.held("cuEventCreate") == 0
+        thread = threading.Thread(target=create)
+        thread.start()
+        while cudacore_sim.held("cuEventCreate") == 0:
+            time.sleep(0.001)
+        stream = cuda.stream()  # other calls go on
+        cuda.cuStreamDestroy_v2(stream)
+        assert cudacore_sim.live() == before
+        end()
+        thread.join()
+        assert cudacore_sim.held("cuEventCreate") == 0
+        assert cudacore_sim.live()["event"] == before["event"] + 1
+        cuda.cuEventDestroy_v2(made.pop())
+    for function in (cudacore_sim.hold, cudacore_sim.held, cudacore_sim.let_go):
+        with pytest.raises(ValueError, match="cuFoo"):
+            function("cuFoo")
+
+
+def test_held_calls_of_a_parent(run_python: Python) -> None:
+    """A child of fork would count the calls that wait in its parent, or wait for them when it lets them go."""
+    child = run_python(
+        """
+        import os, threading, time, cudacore_sim
+        cu.cuInit(0)
+        cudacore_sim.hold("cuDeviceGetCount")
+        thread = threading.Thread(target=cu.cuDeviceGetCount, args=(byref(c_int()),))
+        thread.start()
+        while cudacore_sim.held("cuDeviceGetCount") == 0:
+            time.sleep(0.001)
+        if (process := os.fork()) == 0:
+            held = cudacore_sim.held("cuDeviceGetCount")
+            cudacore_sim.let_go("cuDeviceGetCount")
+            os._exit(held)
+        print(os.waitpid(process, 0)[1], cudacore_sim.held("cuDeviceGetCount"))
+        cudacore_sim.let_go("cuDeviceGetCount")
+        thread.join()
+        """
+    )
+    assert child.stdout == "0 1\n"
+
+
+def test_forbidden_calls(cuda: Any) -> None:
+    """What a host function may not call could only be tested in one, or a test's calls be reported as misuse."""
+    count = ctypes.c_int()
+    with cudacore_sim.forbidding():
+        assert cuda.code("cuStreamCreate", ctypes.byref(ctypes.c_void_p()), 0) == 800
+        assert cuda.code("cuDeviceGetCount", ctypes.byref(count)) == 800
+        assert cuda.code("cuDriverGetVersion", ctypes.byref(count)) == 0
+        other: list[int] = []
+        thread = threading.Thread(target=lambda: other.append(cuda.code("cuDeviceGetCount", ctypes.byref(count))))
+        thread.start()
+        thread.join()
+        assert other == [0]
+    assert cuda.code("cuDeviceGetCount", ctypes.byref(count)) == 0
+    assert cudacore_sim.reports() == []
+
+
+def test_depth(cuda: Any) -> None:
+    """A context that a library forgets to pop could not be found."""
+    context = ctypes.c_void_p(cuda.out("cuCtxGetCurrent"))
+    assert cudacore_sim.depth() == 1
+    cuda.cuCtxPushCurrent_v2(context)
+    assert cudacore_sim.depth() == 2
+    cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+    cuda.cuCtxSetCurrent(None)
+    assert cudacore_sim.depth() == 0
+    cuda.cuCtxSetCurrent(context)
+
+
+def test_streams_in_the_log(cuda: Any) -> None:
+    """The log would not say on which stream work was, or name a function as no other control does."""
+    stream, event, config = cuda.stream(), cuda.event(), (ctypes.c_uint64 * 8)()
+    config[4] = stream.value  # CUlaunchConfig.hStream, after seven 32-bit numbers
+    with cudacore_sim.logging() as calls:
+        cuda.cuEventRecord(event, stream)
+        cuda.cuEventRecord(event, None)
+        cuda.code("cuLaunchKernelEx", config, None, None, None)
+        cuda.code("cuStreamSynchronize_ptsz", stream)
+        cuda.cuEventDestroy_v2(event)
+    assert [(call.function, call.stream) for call in calls] == [
+        ("cuEventRecord", stream.value),
+        ("cuEventRecord", 0),
+        ("cuLaunchKernelEx", stream.value),
+        ("cuStreamSynchronize", stream.value),
+        ("cuEventDestroy", 0),
+    ]
+    cuda.cuStreamDestroy_v2(stream)
 
 
 def test_clearing_errors(cuda: Any) -> None:

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 namespace sim {
@@ -17,7 +18,7 @@ namespace sim {
  */
 class Call {
 public:
-  Call(Entry entry, bool per_thread);
+  Call(Entry entry, bool per_thread, void *stream);
   ~Call();
   Call(const Call &) = delete;
   Call &operator=(const Call &) = delete;
@@ -41,14 +42,15 @@ private:
   Call *outer;
   std::vector<std::function<void()>> at_end;
   void *context = nullptr;
+  void *const stream; /* for the log */
   bool injected = false;
 };
 
 CUresult code_of(const std::exception &error);
 
 /* Catches only exceptions that derive from std::exception: the unwinding of a cancelled thread must not be stopped. */
-template <class Body> CUresult enter(Entry entry, bool per_thread, Body body) {
-  Call call(entry, per_thread);
+template <class Body> CUresult enter(Entry entry, bool per_thread, void *stream, Body body) {
+  Call call(entry, per_thread, stream);
   CUresult result = CUDA_SUCCESS;
   try {
     result = call.refused();
@@ -58,6 +60,20 @@ template <class Body> CUresult enter(Entry entry, bool per_thread, Body body) {
     result = code_of(error);
   }
   return call.done(result);
+}
+
+/* The stream among the arguments of a call. Null: there is none, or it is the default stream. */
+template <class... Arguments> void *stream_among(const Arguments &...arguments) {
+  void *found = nullptr;
+  [[maybe_unused]] auto look = [&](const auto &argument) {
+    using Argument = std::decay_t<decltype(argument)>;
+    if constexpr (std::is_same_v<Argument, CUstream>)
+      found = argument;
+    else if constexpr (std::is_same_v<Argument, const CUlaunchConfig *>)
+      found = argument != nullptr ? argument->hStream : nullptr;
+  };
+  (look(arguments), ...);
+  return found;
 }
 
 CUresult unsupported(Entry entry); /* for functions that are not simulated; explained on stderr once */

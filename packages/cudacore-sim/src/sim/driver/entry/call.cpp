@@ -4,6 +4,7 @@
 #include "sim/driver/base/call.h"
 
 #include "sim/driver/entry/journal.h"
+#include "cudacore_sim.h"
 #include "sim/control/report.h"
 #include "sim/driver/base/capture_rules.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 thread_local Call *active_call = nullptr;
 thread_local const char *callback = nullptr;
+constexpr const char *as_callback = "cudasim_forbid"; /* a test wants calls to be forbidden */
 
 std::atomic<bool> forked{false};
 
@@ -37,6 +39,7 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   if (state().initialised)
     forked.store(true);
+  journal_after_fork_in_child();
   after_fork_in_parent();
 }
 
@@ -46,9 +49,9 @@ struct WatchFork {
 
 } // namespace
 
-Call::Call(Entry entry, bool per_thread)
+Call::Call(Entry entry, bool per_thread, void *stream)
     : lock(state().mutex, std::defer_lock), per_thread(per_thread), entry(entry),
-      began(tracing() && !has(entry, quick) ? monotonic_ns() : 0), outer(active_call) {
+      began(tracing() && !has(entry, quick) ? monotonic_ns() : 0), outer(active_call), stream(stream) {
   active_call = this;
   if (outer == nullptr)
     call_began();
@@ -61,14 +64,14 @@ Call &Call::current() { return *active_call; }
 bool Call::active() { return active_call != nullptr && active_call->lock.owns_lock(); }
 
 CUresult Call::refused() {
-  CUresult failure = next_failure(entry);
+  CUresult failure = interfere(entry);
   injected = failure != CUDA_SUCCESS;
   if (injected || has(entry, quick))
     return failure;
   if (forked.load(std::memory_order_relaxed))
     return CUDA_ERROR_NOT_INITIALIZED;
   if (callback != nullptr && !has(entry, in_callback)) {
-    if (!has(entry, probe))
+    if (!has(entry, probe) && callback != as_callback)
       report(std::string(symbol_of(entry)) + " was called from " + callback + ", where CUDA calls are forbidden");
     return CUDA_ERROR_NOT_PERMITTED;
   }
@@ -92,7 +95,7 @@ CUresult Call::done(CUresult result) {
         " answers CUDA_ERROR_NOT_SUPPORTED: what it was asked for is not simulated, or this device does not have it");
   if (outer == nullptr)
     call_ended(result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result);
-  note_call(entry, context, result, injected);
+  note_call(entry, context, stream, result, injected);
   if (began != 0)
     trace_call(symbol_of(entry), began);
   return result;
@@ -152,3 +155,7 @@ CallbackScope::CallbackScope(const char *what, bool ends_outer) : outer(ends_out
 CallbackScope::~CallbackScope() { callback = outer; }
 
 } // namespace sim
+
+using namespace sim;
+
+extern "C" void cudasim_forbid(int forbidden) { callback = forbidden != 0 ? as_callback : nullptr; }

@@ -208,6 +208,8 @@ int cudasim_clear_errors(void) {
   return failed;
 }
 
+size_t cudasim_depth(void) { return context_stack().size(); }
+
 void cudasim_reset_device(void) {
   State &s = state();
   std::unique_lock<std::mutex> lock(s.mutex);

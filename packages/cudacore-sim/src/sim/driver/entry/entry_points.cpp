@@ -84,11 +84,13 @@ constexpr std::array<uint8_t, entry_count> entry_flags = find_all_flags();
 extern "C" {
 #define SIM_FUNCTION(symbol, base, flags, parameters, arguments)                                                       \
   SIM_EXPORT CUresult CUDAAPI symbol parameters {                                                                      \
-    return sim::enter(sim::Entry::symbol, false, [&] { return sim::api::symbol arguments; });                          \
+    return sim::enter(sim::Entry::symbol, false, sim::stream_among arguments,                                          \
+                      [&] { return sim::api::symbol arguments; });                                                     \
   }
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments)                                                           \
   SIM_EXPORT CUresult CUDAAPI symbol parameters {                                                                      \
-    return sim::enter(sim::Entry::symbol, true, [&] { return sim::api::plain arguments; });                            \
+    return sim::enter(sim::Entry::symbol, true, sim::stream_among arguments,                                           \
+                      [&] { return sim::api::plain arguments; });                                                      \
   }
 #define SIM_VERSION(name, version, symbol, per_thread)
 #include "sim/driver/base/entry_points.inc"

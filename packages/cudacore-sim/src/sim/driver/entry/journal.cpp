@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log of calls and injected failures, and their part of the control interface. */
+/* The log of calls, injected failures and held calls, and their part of the control interface. */
 #include "sim/driver/entry/journal.h"
 
 #include "sim/control/config.h"
@@ -7,12 +7,15 @@
 #include "sim/driver/base/executor.h"
 #include "sim/control/report.h"
 
+#include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <string>
 #include <vector>
@@ -36,12 +39,15 @@ struct Journal {
   std::vector<uint64_t> counts = std::vector<uint64_t>(entry_count);
   std::vector<Failure> failures;
   uint64_t injected = 0;
+  std::vector<bool> held = std::vector<bool>(entry_count);            /* entry points whose calls wait */
+  std::vector<uint64_t> waiting = std::vector<uint64_t>(entry_count); /* how many calls do */
+  std::condition_variable let_go;
   std::set<std::string> hidden;
   FILE *file = nullptr;
   bool opened = false;
 };
 
-std::atomic<bool> armed{false};
+std::atomic<bool> armed{false}; /* a call may have to wait or to fail */
 
 Journal &journal() {
   static Journal *const instance = new Journal;
@@ -70,13 +76,57 @@ std::vector<bool> entries_named(const char *name, bool &any) {
   return found;
 }
 
+/* The lock is held. */
+void arm(const Journal &j) {
+  bool any_held = std::find(j.held.begin(), j.held.end(), true) != j.held.end();
+  armed.store(any_held || !j.failures.empty(), std::memory_order_release);
+}
+
+void wait_while_held(Journal &j, size_t entry, std::unique_lock<std::mutex> &guard) {
+  if (!j.held[entry])
+    return;
+  j.waiting[entry]++;
+  j.let_go.wait(guard, [&] { return !j.held[entry]; });
+  j.waiting[entry]--;
+}
+
+int set_held(const char *name, bool held) {
+  bool any = false;
+  std::vector<bool> entries = entries_named(name, any);
+  if (!any)
+    return -1;
+  Journal &j = journal();
+  std::lock_guard<std::mutex> guard(j.mutex);
+  for (size_t i = 0; i < entry_count; i++)
+    if (entries[i])
+      j.held[i] = held;
+  arm(j);
+  j.let_go.notify_all();
+  return 0;
+}
+
+/* The sum of the counts of the entry points of a name; UINT64_MAX where there are none. */
+uint64_t sum_of(const std::vector<uint64_t> &counts, const char *name) {
+  bool any = false;
+  std::vector<bool> wanted = entries_named(name, any);
+  if (!any)
+    return UINT64_MAX;
+  std::lock_guard<std::mutex> guard(journal().mutex);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < entry_count; i++)
+    if (wanted[i])
+      sum += counts[i];
+  return sum;
+}
+
 } // namespace
 
-CUresult next_failure(Entry entry) {
+CUresult interfere(Entry entry) {
   if (!armed.load(std::memory_order_acquire))
     return CUDA_SUCCESS;
   Journal &j = journal();
-  std::lock_guard<std::mutex> guard(j.mutex);
+  std::unique_lock<std::mutex> guard(j.mutex);
+  wait_while_held(j, static_cast<size_t>(entry), guard);
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < j.failures.size();) {
     Failure &failure = j.failures[i];
@@ -95,7 +145,7 @@ CUresult next_failure(Entry entry) {
       i++;
   }
   j.injected += result != CUDA_SUCCESS;
-  armed.store(!j.failures.empty(), std::memory_order_release);
+  arm(j);
   return result;
 }
 
@@ -105,7 +155,7 @@ bool is_hidden(const char *name) {
   return j.hidden.count(name) != 0;
 }
 
-void note_call(Entry entry, void *context, CUresult result, bool injected) {
+void note_call(Entry entry, void *context, void *stream, CUresult result, bool injected) {
   Journal &j = journal();
   std::lock_guard<std::mutex> guard(j.mutex);
   j.counts[static_cast<size_t>(entry)]++;
@@ -119,11 +169,19 @@ void note_call(Entry entry, void *context, CUresult result, bool injected) {
   if (!j.enabled)
     return;
   j.position++;
-  j.ring[j.position % log_capacity] = {j.position, symbol_of(entry), thread_id(), context, result, injected};
+  j.ring[j.position % log_capacity] = {j.position, symbol_of(entry), thread_id(), context,
+                                       result,     injected,         stream,      base_name_of(entry)};
 }
 
 void journal_before_fork() { journal().mutex.lock(); }
 void journal_after_fork() { journal().mutex.unlock(); }
+
+/* The threads whose calls wait are not in the child. */
+void journal_after_fork_in_child() {
+  Journal &j = journal();
+  std::fill(j.waiting.begin(), j.waiting.end(), 0);
+  new (&j.let_go) std::condition_variable;
+}
 
 } // namespace sim
 
@@ -151,19 +209,13 @@ void cudasim_log_enable(int on) {
   journal().enabled = on != 0;
 }
 
-uint64_t cudasim_calls(const char *name) {
-  Journal &j = journal();
-  bool any = false;
-  std::vector<bool> wanted = entries_named(name, any);
-  if (!any)
-    return UINT64_MAX;
-  std::lock_guard<std::mutex> guard(j.mutex);
-  uint64_t calls = 0;
-  for (size_t i = 0; i < entry_count; i++)
-    if (wanted[i])
-      calls += j.counts[i];
-  return calls;
-}
+uint64_t cudasim_calls(const char *name) { return sum_of(journal().counts, name); }
+
+int cudasim_hold(const char *name) { return set_held(name, true); }
+
+uint64_t cudasim_held(const char *name) { return sum_of(journal().waiting, name); }
+
+int cudasim_let_go(const char *name) { return set_held(name, false); }
 
 int cudasim_fail(const char *name, uint64_t nth, int result) {
   bool any = false;
@@ -234,6 +286,8 @@ void cudasim_reset(void) {
   j.failures.clear();
   j.injected = 0;
   j.hidden.clear();
+  std::fill(j.held.begin(), j.held.end(), false);
   armed.store(false, std::memory_order_release);
+  j.let_go.notify_all();
 }
 }

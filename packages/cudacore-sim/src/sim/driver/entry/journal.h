@@ -6,19 +6,20 @@
 
 namespace sim {
 
-/* The log of calls, and injected failures. Thread-safe. Its lock is taken after the state's. */
+/* The log of calls, injected failures, and calls that are held. Thread-safe. Its lock is taken after the state's. */
 
-/* The code that an injected failure gives this call; CUDA_SUCCESS: none. */
-CUresult next_failure(Entry entry);
+/* Waits while calls of this entry point are held. Returns the code of an injected failure; CUDA_SUCCESS: none. */
+CUresult interfere(Entry entry);
 
 /* Whether a function is hidden from cuGetProcAddress. */
 bool is_hidden(const char *name);
 
-void note_call(Entry entry, void *context, CUresult result, bool injected);
+void note_call(Entry entry, void *context, void *stream, CUresult result, bool injected);
 
 /* Keep the log consistent in children of fork, which inherit locks in any state. */
 void journal_before_fork();
 void journal_after_fork();
+void journal_after_fork_in_child();
 
 } // namespace sim
 
