@@ -119,6 +119,8 @@ def build_with_meson(session: nox.Session, name: str, package: Path, *options: s
     if not (folder / "build.ninja").exists():
         common = ("-Dtests=true", "-Dpython=false", "--buildtype=debugoptimized", "--werror")
         session.run("meson", "setup", str(folder), str(package), *common, *options)
+    else:  # it may have been made with other options
+        session.run("meson", "configure", str(folder), *options)
     session.run("meson", "compile", "-C", str(folder), log=False)
     return folder
 
@@ -190,6 +192,11 @@ def tests_cell(session: nox.Session) -> None:
     session.notify(f"tests_all-{python}(cuda='{cuda}')", posargs=[])
 
 
+def on_simulator(folder: Path) -> str:
+    """Return the option by which the tests in C run on the simulated driver that was built in a folder."""
+    return f"-Dsimulator={folder / 'libcuda.so.1'}"
+
+
 def meson_test(session: nox.Session, name: str, package: Path, *options: str, wrapper: str = "") -> None:
     """Run a package's tests in C and C++."""
     folder = build_with_meson(session, name, package, *options)
@@ -201,12 +208,8 @@ def meson_test(session: nox.Session, name: str, package: Path, *options: str, wr
 def c(session: nox.Session) -> None:
     """Run the tests in C and C++."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
-    meson_test(session, "c", HANDLES)
+    meson_test(session, "c", HANDLES, on_simulator(SIM_BUILD))
     session.run("meson", "test", "-C", str(SIM_BUILD), "--no-rebuild", "--print-errorlogs", *session.posargs)
-    # The driver's test double and the simulated driver must answer alike.
-    for name in ("test_conformance", "test_conformance_graph"):
-        program = BUILD / "c" / "tests" / "c" / name
-        session.run(str(program), external=True, env={"CUDACORE_DRIVER": str(SIM_BUILD / "libcuda.so.1")})
 
 
 def fixed_addresses() -> str:
@@ -232,10 +235,9 @@ def preload(*names: str) -> str:
 def c_san(session: nox.Session) -> None:
     """Run the tests in C and C++ under AddressSanitizer and UndefinedBehaviorSanitizer, then under ThreadSanitizer."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson"))
-    meson_test(session, "c-asan", HANDLES, *ASAN)
-    meson_test(session, "sim-asan", SIM, *ASAN)
-    for name, package in (("c-tsan", HANDLES), ("sim-tsan", SIM)):
-        meson_test(session, name, package, *TSAN, wrapper=fixed_addresses())
+    for name, options, wrapper in (("asan", ASAN, ""), ("tsan", TSAN, fixed_addresses())):
+        meson_test(session, f"sim-{name}", SIM, *options, wrapper=wrapper)
+        meson_test(session, f"c-{name}", HANDLES, *options, on_simulator(BUILD / f"sim-{name}"), wrapper=wrapper)
 
 
 @nox.session(requires=["build"])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile CUDA C++ with NVRTC itself: ``compile_cuda.py ARCH TARGET < SOURCE > CODE``; TARGET is cubin or ptx.
 
-A process of its own: NVRTC looks for things in a loaded libcuda that the driver's test double does not have.
+A process of its own: NVRTC looks for things in a loaded libcuda that the simulated driver does not have.
 Exits with 2 and the compiler's log when the source does not compile, with 3 when there is no NVRTC.
 """
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-# For children that have no compiler: any driver that we support compiles it, and the double reads it.
+# For children that have no compiler: any driver that we support compiles it.
 PTX = b"""
 .version 7.0
 .target sm_75

@@ -5,10 +5,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 
-#define DEFINE(result, name, parameters) result(*name) parameters;
-FAKE_CONTROLS(DEFINE)
-#undef DEFINE
-
+check_sim sim;
 check_driver driver;
 
 const char check_ptx[] = "//\n"
@@ -19,6 +16,12 @@ const char check_ptx[] = "//\n"
                          ".address_size 64\n"
                          ".visible .entry empty()\n"
                          "{\n  ret;\n}\n"
+                         ".visible .entry store(.param .u64 store_param_0, .param .u32 store_param_1)\n"
+                         "{\n"
+                         "  .reg .b64 %p;\n  .reg .b32 %v;\n"
+                         "  ld.param.u64 %p, [store_param_0];\n  ld.param.u32 %v, [store_param_1];\n"
+                         "  st.u32 [%p], %v;\n  ret;\n"
+                         "}\n"
                          ".visible .entry add(\n"
                          "  .param .u64 .ptr .global .align 4 add_param_0,\n"
                          "  .param .u64 .ptr .global .align 4 add_param_1,\n"
@@ -77,19 +80,25 @@ const cch_error *check_error(void) {
   return &error;
 }
 
+check_launch check_last_launch(void) {
+  check_launch out;
+  CHECK_EQ(sim.last_launch(&out.given, out.name, sizeof out.name, out.arguments, sizeof out.arguments), 1);
+  return out;
+}
+
 void check_open(void) {
   const char *path = getenv("CUDACORE_DRIVER");
   void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-  if (handle == NULL || dlsym(handle, "fake_reset") == NULL) {
-    printf("CUDACORE_DRIVER does not name the test double of the driver\n");
+  if (handle == NULL || dlsym(handle, "cudasim_hold") == NULL) {
+    printf("CUDACORE_DRIVER does not name the simulated driver, cudacore-sim's libcuda.so.1\n");
     exit(CHECK_SKIP);
   }
   void *entry;
-#define LOAD(result, name, parameters)                                                                                 \
-  entry = dlsym(handle, #name);                                                                                        \
+#define LOAD(name)                                                                                                     \
+  entry = dlsym(handle, "cudasim_" #name);                                                                             \
   CHECK(entry != NULL);                                                                                                \
-  memcpy(&name, &entry, sizeof entry);
-  FAKE_CONTROLS(LOAD)
+  memcpy(&sim.name, &entry, sizeof entry);
+  CHECK_CONTROLS(LOAD)
 #undef LOAD
   PFN_cuGetProcAddress_v12000 find;
   entry = dlsym(handle, "cuGetProcAddress_v2");
@@ -101,31 +110,33 @@ void check_open(void) {
   memcpy(&driver.name, &entry, sizeof entry);
   CHECK_DRIVER(LOAD)
 #undef LOAD
-  fake_reset();
+  sim.reset();
 }
+
+void check_settle(void) { CHECK_EQ(sim.clear_errors(), 0); }
 
 void check_clean(const char *file, int line) {
   static const char *const kinds[] = {"context", "stream", "event",         "pool",         "deviceptr",
                                       "library", "kernel", "NVRTC program", "NVVM program", "bundle"};
-  static const char *const resources[] = {"context", "stream", "event", "pool", "allocation", "library", "kernel"};
-  char violation[256];
-  fake_last_violation(violation, sizeof violation);
-  if (fake_violations() != 0)
-    check_fail(file, line, "misuse of the driver: %s", violation);
+  char report[1024];
+  check_settle();
+  cch_reclaim_drain();
+  if (sim.report(0, report, sizeof report) != 0)
+    check_fail(file, line, "misuse of the driver: %s", report);
   if (cch_reclaim_pending() != 0)
     check_fail(file, line, "%zu boxes are queued", cch_reclaim_pending());
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
     if (cch_live_count(kind) != 0)
       check_fail(file, line, "%zu boxes of kind %s are alive", cch_live_count(kind), kinds[kind]);
-  for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)
-    if (fake_live(kind) != 0)
-      check_fail(file, line, "the driver has %zu of kind %s alive", fake_live(kind), resources[kind]);
+  for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
+    if (sim.live(kind) != 0)
+      check_fail(file, line, "the driver has %zu of kind %s alive", sim.live(kind), sim.kind_name(kind));
 }
 
 void check_run(void (*test)(void), const char *name) {
   printf("%s\n", name);
   fflush(stdout);
-  fake_reset();
+  sim.reset();
   cch_error_clear();
   test();
   check_clean(name, 0);

@@ -4,7 +4,7 @@
 
 /*
  * What the test programs share. A program runs its tests one by one with RUN and returns 0, or 77 to be skipped; a
- * check that fails says where and ends the program with 1. Each test starts with the double reset, and must leave
+ * check that fails says where and ends the program with 1. Each test starts with an empty log, and must leave
  * nothing alive on either side and no misuse noted.
  */
 
@@ -13,7 +13,7 @@
 
 #include <cudacore/cudacore.h>
 
-#include "double/fakecuda.h"
+#include <cudacore_sim.h>
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,11 +54,14 @@ void check_status(int status, int expected, const char *what, const char *file, 
 /* The calling thread's last failure, in storage that the next call overwrites. */
 const cch_error *check_error(void);
 
-/* Opens the double that $CUDACORE_DRIVER names, or ends the program with 77 when that is no double. */
+/* Opens the simulated driver that $CUDACORE_DRIVER names, or ends the program with 77 when that is another one. */
 void check_open(void);
 
 #define RUN(test) check_run(test, #test)
 void check_run(void (*test)(void), const char *name);
+
+/* Waits until the driver has nothing to do, without a call of it. */
+void check_settle(void);
 
 /* Nothing alive on either side, no misuse. RUN does it after each test. */
 #define CHECK_CLEAN() check_clean(__FILE__, __LINE__)
@@ -67,10 +70,31 @@ void check_clean(const char *file, int line);
 /* Runs a function in `count` threads that start together, and waits for them. */
 void check_threads(int count, void (*function)(int index, void *argument), void *argument);
 
-/* The double's controls, as fakecuda.h describes them. */
-#define POINTER(result, name, parameters) extern result(*name) parameters;
-FAKE_CONTROLS(POINTER)
-#undef POINTER
+/* The simulated driver's controls, as cudacore_sim.h describes them: sim.fail is cudasim_fail. */
+#define CHECK_CONTROLS(X)                                                                                              \
+  X(calls)                                                                                                             \
+  X(clear_errors)                                                                                                      \
+  X(depth)                                                                                                             \
+  X(fail)                                                                                                              \
+  X(forbid)                                                                                                            \
+  X(held)                                                                                                              \
+  X(hide)                                                                                                              \
+  X(hold)                                                                                                              \
+  X(kind_name)                                                                                                         \
+  X(last_launch)                                                                                                       \
+  X(let_go)                                                                                                            \
+  X(live)                                                                                                              \
+  X(log)                                                                                                               \
+  X(report)                                                                                                            \
+  X(reports)                                                                                                           \
+  X(reset)
+
+typedef struct check_sim {
+#define FIELD(name) __typeof__(cudasim_##name) *name;
+  CHECK_CONTROLS(FIELD)
+#undef FIELD
+} check_sim;
+extern check_sim sim;
 
 /* The driver itself, for what a foreign owner does. */
 #undef cuDevicePrimaryCtxRelease
@@ -79,6 +103,7 @@ FAKE_CONTROLS(POINTER)
 #undef cuEventDestroy
 #undef cuMemAlloc
 #undef cuMemFree
+#undef cuMemGetInfo
 #define CHECK_DRIVER(X)                                                                                                \
   X(cuInit, 2000)                                                                                                      \
   X(cuDevicePrimaryCtxRetain, 7000)                                                                                    \
@@ -93,13 +118,17 @@ FAKE_CONTROLS(POINTER)
   X(cuGraphCreate, 10000)                                                                                              \
   X(cuGraphDestroy, 10000)                                                                                             \
   X(cuGraphExecDestroy, 10000)                                                                                         \
+  X(cuGraphLaunch, 10000)                                                                                              \
   X(cuGraphInstantiateWithParams, 12000)                                                                               \
   X(cuEventCreate, 2000)                                                                                               \
   X(cuEventDestroy, 4000)                                                                                              \
   X(cuMemPoolCreate, 11020)                                                                                            \
   X(cuMemPoolDestroy, 11020)                                                                                           \
   X(cuMemAlloc, 3020)                                                                                                  \
+  X(cuMemAllocManaged, 6000)                                                                                           \
   X(cuMemFree, 3020)                                                                                                   \
+  X(cuMemcpy, 4000)                                                                                                    \
+  X(cuMemGetInfo, 3020)                                                                                                \
   X(cuLibraryLoadData, 12000)                                                                                          \
   X(cuLibraryUnload, 12000)                                                                                            \
   X(cuLibraryGetKernel, 12000)
@@ -111,7 +140,10 @@ typedef struct check_driver {
 } check_driver;
 extern check_driver driver;
 
-/* PTX with the kernels "empty", "add" (three pointers and a count) and "mixed" (one parameter of each kind). */
+/*
+ * PTX with the kernels "empty", "store" (a pointer, and the number that it writes there), "add" (three pointers and a
+ * count, which are not used) and "mixed" (one parameter of each kind).
+ */
 extern const char check_ptx[];
 
 /* Arguments of "mixed", laid out as its argument block. */
@@ -123,5 +155,13 @@ typedef struct check_mixed {
   uint32_t block[3];
 } check_mixed;
 enum { CHECK_MIXED_SIZE = 36, CHECK_MIXED_COUNT = 5 };
+
+/* The last launch. Fails where there was none. */
+typedef struct check_launch {
+  cudasim_launch given;
+  char name[32]; /* of the kernel */
+  unsigned char arguments[64];
+} check_launch;
+check_launch check_last_launch(void);
 
 #endif

@@ -17,10 +17,14 @@ void graphs_open(void) {
   OK(cch_library_load(&world.library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&world.kernel, world.library, "mixed"));
   OK(cch_event_create(&world.event, world.context, 0));
+  OK(cch_deviceptr_alloc_host(&world.pinned, world.context, 1024, 0));
+  world.to = (unsigned char *)(uintptr_t)cch_deviceptr_raw(world.pinned);
+  world.from = world.to + 512;
   atomic_store(&ended, 0);
 }
 
 void graphs_close(void) {
+  cch_deviceptr_unref(world.pinned);
   cch_event_unref(world.event);
   cch_kernel_unref(world.kernel);
   cch_library_unref(world.library);
@@ -73,8 +77,15 @@ cch_graph *child_of(cch_graph_node *node, unsigned index) {
 
 cch_graph_exec *instantiate(cch_graph *graph) {
   cch_graph_exec *exec;
-  OK(cch_graph_instantiate(&exec, graph, NULL));
+  OK(cch_graph_instantiate(
+      &exec, graph, &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .context = world.context}));
   return exec;
+}
+
+bool has_switches(void) {
+  int version;
+  OK(cch_driver_version(&version));
+  return version >= 12080;
 }
 
 static void count_end(void *object) {
@@ -90,6 +101,7 @@ cch_bundle *new_bundle(void) {
 }
 
 int ends(void) {
+  check_settle();
   cch_reclaim_drain();
   return atomic_load(&ended);
 }

@@ -12,6 +12,8 @@ typedef struct graphs {
   cch_library *library;
   cch_kernel *kernel; /* "mixed" */
   cch_event *event;
+  cch_deviceptr *pinned; /* where memory is copied to and from: */
+  unsigned char *to, *from;
 } graphs;
 extern graphs world;
 
@@ -29,6 +31,9 @@ cch_graph_node *add_kernel(cch_graph *graph, cch_graph_node *before, cch_bundle 
 cch_graph_node *add_empty(cch_graph *graph, cch_graph_node *before);
 cch_graph *child_of(cch_graph_node *node, unsigned index);
 cch_graph_exec *instantiate(cch_graph *graph);
+
+/* Whether the driver has switches, and an if with a second body. */
+bool has_switches(void);
 
 /* A bundle that counts its end, and the ends that CUDA has told of so far. */
 cch_bundle *new_bundle(void);

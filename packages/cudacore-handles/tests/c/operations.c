@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operations.h"
 
+#include "exporter.h"
+
 #include <unistd.h>
 
 static const cch_launch_config launch_config = {.size = sizeof launch_config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
@@ -22,13 +24,9 @@ static cch_kernel_node node_of_kernel(const world *w) {
                            .args_size = sizeof launch_arguments};
 }
 
-/* Where the double takes memory of graphs to be: it copies and fills nothing there. */
-#define GRAPH_MEMORY 0x700000000000
-
-static const cch_memcpy_node copy_params = {
-    .size = sizeof copy_params, .dst = GRAPH_MEMORY, .src = GRAPH_MEMORY, .width = 8};
-static const cch_memset_node fill_params = {
-    .size = sizeof fill_params, .dst = GRAPH_MEMORY, .value = 1, .element_size = 4, .width = 8};
+/* In the pinned memory of the world that was opened last. */
+static cch_memcpy_node copy_params = {.size = sizeof copy_params, .width = 8};
+static cch_memset_node fill_params = {.size = sizeof fill_params, .value = 1, .element_size = 4, .width = 8};
 static const cch_host_node host_params = {.size = sizeof host_params, .function = do_nothing};
 
 static int try_add(cch_graph_node **out, world *w, int type, const void *params) {
@@ -38,14 +36,19 @@ static int try_add(cch_graph_node **out, world *w, int type, const void *params)
 }
 
 static const cch_access one_device = {CCH_LOCATION_DEVICE, 0, 3};
-static const cch_virtual_config virtual_config = {
-    .size = sizeof virtual_config, .location_type = CCH_LOCATION_DEVICE, .accesses = &one_device, .access_count = 1};
+static const cch_virtual_config virtual_config = {.size = sizeof virtual_config,
+                                                  .location_type = CCH_LOCATION_DEVICE,
+                                                  .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                                  .accesses = &one_device,
+                                                  .access_count = 1};
 
 static void open_graph(world *w) {
   cch_node_spec empty = {.size = sizeof empty, .type = CCH_NODE_EMPTY};
   cch_kernel_node kernel = node_of_kernel(w);
   cch_event_node event = {.size = sizeof event, .event = w->start};
   CUgraphConditionalHandle condition;
+  fill_params.dst = copy_params.dst = cch_deviceptr_raw(w->pinned);
+  copy_params.src = copy_params.dst + 32;
   OK(cch_bundle_create(&w->bundle, 0));
   OK(cch_graph_create(&w->leaf));
   OK(cch_graph_add(&w->leaf_node, w->leaf, &empty));
@@ -58,15 +61,24 @@ static void open_graph(world *w) {
   OK(try_add(&w->child, w, CCH_NODE_GRAPH, &child));
   OK(try_add(&w->record, w, CCH_NODE_EVENT_RECORD, &event));
   OK(try_add(&w->wait, w, CCH_NODE_EVENT_WAIT, &event));
-  OK(cch_graph_condition(&condition, w->graph, w->context, 0, 0));
+  OK(cch_graph_create(&w->branching));
+  OK(cch_graph_condition(&condition, w->branching, w->context, 0, 0));
+  OK(cch_graph_condition(&w->condition, w->branching, w->context, 0, 0));
   cch_conditional_node branch = {.size = sizeof branch, .condition = condition, .type = CCH_CONDITIONAL_IF, .count = 1};
-  OK(try_add(&w->branch, w, CCH_NODE_CONDITIONAL, &branch));
+  cch_node_spec branching = {.size = sizeof branching,
+                             .type = CCH_NODE_CONDITIONAL,
+                             .params = &branch,
+                             .bundle = w->bundle,
+                             .context = w->context};
+  OK(cch_graph_add(&w->branch, w->branching, &branching));
   OK(cch_graph_connect(&w->node, &w->copy, 1));
-  OK(cch_graph_instantiate(&w->exec, w->graph, NULL));
+  OK(cch_graph_instantiate(&w->exec, w->graph,
+                           &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .context = w->context}));
   OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* what it was given is used by a launch */
   OK(cch_graph_launch(w->exec, w->stream));
+  OK(cch_stream_synchronize(w->stream));
   /* In the way of nobody. */
-  OK(cch_stream_create(&w->captured, w->context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(cch_stream_create(&w->captured, w->elsewhere, CCH_STREAM_NON_BLOCKING, 0));
   OK(cch_capture_begin(&w->capture, w->captured, CCH_CAPTURE_RELAXED));
 }
 
@@ -80,6 +92,7 @@ static void close_graph(world *w) {
   cch_graph_exec_unref(w->exec);
   cch_graph_unref(w->graph);
   cch_graph_unref(w->leaf);
+  cch_graph_unref(w->branching);
   cch_bundle_unref(w->bundle);
 }
 
@@ -90,6 +103,9 @@ void world_open(world *w) {
   OK(cch_context_primary(&w->context, 0));
   OK(cch_resource_of_device(&w->multiprocessors, 0, CCH_RESOURCE_SM));
   OK(cch_context_create(&w->green, 0, &w->multiprocessors, 1));
+  cch_resource others;
+  OK(cch_resource_of_device(&others, 1, CCH_RESOURCE_SM));
+  OK(cch_context_create(&w->elsewhere, 1, &others, 1));
   OK(cch_stream_create(&w->stream, w->context, 0, 0));
   OK(cch_stream_create(&w->second_stream, w->context, 0, 0));
   OK(cch_event_create(&w->start, w->context, 0));
@@ -113,7 +129,7 @@ void world_open(world *w) {
   OK(cch_deviceptr_export(&shared, w->shared));
   OK(cch_deviceptr_import(&w->import, w->imported_pool, &shared, 64, w->stream));
   OK(cch_event_create(&w->shared_event, w->context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
-  OK(cch_event_export(&w->event_handle, w->shared_event));
+  w->event_handle = exported_event();
 
   open_graph(w);
 
@@ -126,16 +142,26 @@ void world_open(world *w) {
   CHECK_EQ(driver.cuMemPoolCreate(&w->foreign_pool, &props), 0);
   CHECK_EQ(driver.cuLibraryLoadData(&w->foreign_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   CHECK_EQ(driver.cuLibraryGetKernel(&w->foreign_kernel, w->foreign_library, "add"), 0);
+  CUdeviceptr managed;
+  CHECK_EQ(driver.cuMemAllocManaged(&managed, 64, CU_MEM_ATTACH_GLOBAL), 0);
+  OK(cch_deviceptr_wrap(&w->managed, managed, 64, NULL, NULL, NULL));
   CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
   cch_reclaim_drain();
 }
 
 void world_close(world *w) {
+  CUcontext current;
+  CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
+  check_settle();
   close_graph(w); /* what was launched in a context of somebody else's ends in there, too */
   CHECK_EQ(driver.cuLibraryUnload(w->foreign_library), 0);
   CHECK_EQ(driver.cuMemPoolDestroy(w->foreign_pool), 0);
   CHECK_EQ(driver.cuEventDestroy(w->foreign_event), 0);
   CHECK_EQ(driver.cuStreamDestroy(w->foreign_stream), 0);
+  CHECK_EQ(driver.cuCtxSetCurrent(w->foreign_context), 0);
+  CHECK_EQ(driver.cuMemFree(cch_deviceptr_raw(w->managed)), 0);
+  CHECK_EQ(driver.cuCtxSetCurrent(current), 0);
+  cch_deviceptr_unref(w->managed);
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
   cch_kernel_unref(w->kernel);
   cch_library_unref(w->library);
@@ -154,6 +180,7 @@ void world_close(world *w) {
   cch_stream_unref(w->second_stream);
   cch_stream_unref(w->stream);
   cch_context_unref(w->green);
+  cch_context_unref(w->elsewhere);
   cch_context_unref(w->context);
   cch_reclaim_drain(); /* what user objects kept */
 }
@@ -338,12 +365,12 @@ DOES(copy_batch, cch_copy_batch(&w->pinned, &w->ptr, 1, NULL, w->stream))
 DOES(copy_batch_in_order, cch_copy_batch(&w->pinned, &w->ptr, 1, read_now, cch_stream_legacy()))
 DOES(copy_part,
      cch_copy_part(w->pinned, w->ptr, &(cch_copy_shape){.size = sizeof(cch_copy_shape), .width = 8}, w->stream))
-DOES(managed_advise, cch_managed_advise(w->ptr, CU_MEM_ADVISE_SET_READ_MOSTLY, CCH_LOCATION_DEVICE, 0))
-GIVES(managed_attribute, int, cch_managed_attribute(&out, 1, w->ptr, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY))
-DOES(managed_prefetch, cch_managed_prefetch(&w->ptr, on_device, 1, w->stream))
-DOES(managed_prefetch_batch, cch_managed_prefetch((cch_deviceptr *[]){w->ptr, w->ptr}, on_device, 2, w->stream))
-DOES(managed_discard, cch_managed_discard(&w->ptr, 1, w->stream))
-DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->ptr, on_device, 1, w->stream))
+DOES(managed_advise, cch_managed_advise(w->managed, CU_MEM_ADVISE_SET_READ_MOSTLY, CCH_LOCATION_DEVICE, 0))
+GIVES(managed_attribute, int, cch_managed_attribute(&out, 1, w->managed, CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY))
+DOES(managed_prefetch, cch_managed_prefetch(&w->managed, on_device, 1, w->stream))
+DOES(managed_prefetch_batch, cch_managed_prefetch((cch_deviceptr *[]){w->managed, w->managed}, on_device, 2, w->stream))
+DOES(managed_discard, cch_managed_discard(&w->managed, 1, w->stream))
+DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_device, 1, w->stream))
 GIVES(virtual_granularity, size_t, cch_virtual_granularity(&out, &virtual_config))
 MAKES(virtual_alloc, cch_deviceptr, cch_virtual_alloc(&out, &virtual_config, 1))
 MAKES(virtual_grow, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->grows, &virtual_config, 1 << 22))
@@ -431,8 +458,19 @@ ADDS(graph_add_host, CCH_NODE_HOST, cch_host_node params = host_params)
 ADDS(graph_add_graph, CCH_NODE_GRAPH, cch_child_node params = {.size = sizeof params, .graph = w->leaf})
 ADDS(graph_add_empty, CCH_NODE_EMPTY, int params = 0)
 ADDS(graph_add_event, CCH_NODE_EVENT_RECORD, cch_event_node params = {.size = sizeof params, .event = w->end})
-ADDS(graph_add_conditional, CCH_NODE_CONDITIONAL,
-     cch_conditional_node params = {.size = sizeof params, .type = CCH_CONDITIONAL_WHILE, .count = 1})
+
+static int graph_add_conditional(world *w, void **made) {
+  cch_conditional_node params = {
+      .size = sizeof params, .condition = w->condition, .type = CCH_CONDITIONAL_WHILE, .count = 1};
+  cch_node_spec spec = {
+      .size = sizeof spec, .type = CCH_NODE_CONDITIONAL, .params = &params, .bundle = w->bundle, .context = w->context};
+  cch_graph_node *out = (cch_graph_node *)&untouched;
+  int status = cch_graph_add(&out, w->branching, &spec);
+  CHECK(status == 0 || out == (cch_graph_node *)&untouched);
+  *made = status == 0 ? out : NULL;
+  return status;
+}
+static void undo_graph_add_conditional(void *made) { take_out(made); }
 
 /* Of a graph with memory nodes nothing can be taken out: it has one of its own. */
 static int graph_add_memory(world *w, void **made) {
@@ -564,7 +602,7 @@ static int graph_of_a_clone(world *w, void **made) {
   int status = cch_graph_clone(&clone, w->graph);
   if (status != 0)
     return status;
-  status = cch_graph_find_in_clone(&node, w->branch, clone);
+  status = cch_graph_find_in_clone(&node, w->child, clone);
   if (status == 0)
     status = cch_graph_node_child(&body, node, 0);
   cch_graph_node_unref(node);
@@ -752,7 +790,7 @@ const operation operations[] = {
     DONE(managed_discard_prefetch, 0),
     DONE(virtual_granularity, 0),
     MADE(virtual_alloc, 0),
-    MADE(virtual_grow, 0),
+    MADE(virtual_grow, OPERATION_ONCE),
     MADE(virtual_move, 0),
     DONE(stream_callback, 0),
     DONE(stream_callback_captured, 0),

@@ -9,18 +9,19 @@
 
 #include "check.h"
 
-/* What the calls work on. All of it is of device 0; the primary context of device 1 is a stranger's. */
+/* What the calls work on. All of it is of device 0, but for the captured stream: nobody can wait for a context of which
+ * a stream is captured. The primary context of device 1 is a stranger's. */
 typedef struct world {
-  cch_context *context, *green;
+  cch_context *context, *green, *elsewhere; /* the last is a green one of device 1 */
   cch_resource multiprocessors;
   cch_stream *stream, *second_stream;
   cch_event *start, *end;
   cch_pool *pool;
-  cch_deviceptr *ptr, *pinned, *grows, *moves;
+  cch_deviceptr *ptr, *pinned, *managed, *grows, *moves;
   int descriptor; /* of the pool */
   cch_pool *imported_pool;
   cch_deviceptr *shared, *import;
-  cch_ipc_handle handle, event_handle; /* of the pool's memory, and of the event that can be shared */
+  cch_ipc_handle handle, event_handle; /* of the pool's memory, and of an event of another process */
   cch_event *shared_event;
   cch_library *library;
   cch_kernel *kernel;
@@ -30,8 +31,9 @@ typedef struct world {
   CUmemoryPool foreign_pool;
   CUlibrary foreign_library;
   CUkernel foreign_kernel;
-  cch_graph *graph, *leaf; /* the second is a child of the first, too */
+  cch_graph *graph, *leaf, *branching; /* the second is a child of the first, too; the third cannot be cloned */
   cch_graph_node *node, *copy, *fill, *host, *child, *record, *wait, *branch, *leaf_node;
+  CUgraphConditionalHandle condition; /* of the third graph, not used yet */
   cch_graph_exec *exec;
   cch_bundle *bundle;
   cch_stream *captured;
@@ -53,6 +55,7 @@ typedef struct operation {
 
 #define OPERATION_NEEDS_CURRENT 1u /* asks about, or works in, the context that is current */
 #define OPERATION_SETS_CURRENT 2u  /* changes it: that is what it is for */
+#define OPERATION_ONCE 4u          /* makes other calls when it is repeated in the same world */
 
 extern const operation operations[];
 extern const size_t operation_count;

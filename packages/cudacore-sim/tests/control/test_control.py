@@ -343,6 +343,19 @@ def test_held_calls_of_a_parent(run_python: Python) -> None:
     assert child.stdout == "0 1\n"
 
 
+def test_calls_at_exit(run_python: Python) -> None:
+    """What a library calls by atexit, after the main thread's own variables are gone, would crash."""
+    child = run_python(
+        """
+        context, libc = c_void_p(), CDLL(None)
+        cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+        libc.__cxa_atexit(cu.cuCtxPushCurrent_v2, context, None)
+        libc.__cxa_atexit(cu.cuCtxSetCurrent, context, None)
+        """
+    )
+    assert (child.returncode, child.stderr) == (0, "")
+
+
 def test_forbidden_calls(cuda: Any) -> None:
     """What a host function may not call could only be tested in one, or a test's calls be reported as misuse."""
     count = ctypes.c_int()

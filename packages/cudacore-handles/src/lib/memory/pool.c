@@ -135,14 +135,36 @@ int cch_pool_alloc_type(const cch_pool *pool) {
   return pool->alloc_type;
 }
 
+/* Gives one import to the box that was made for the same handle since. Returns false where there is none. */
+static bool hand_over(const cch_pool *pool) {
+  cch_pool *heir = cch__registry_find(CCH_KIND_POOL, pool->raw);
+  if (heir == NULL)
+    return false;
+  atomic_fetch_add_explicit(&heir->more_imports, 1, memory_order_relaxed);
+  cch_pool_unref(heir);
+  return true;
+}
+
+/*
+ * Destroys a pool, or ends one import of it. The driver refuses to end an import while memory of the pool is mapped,
+ * and another thread may have imported the pool again, and memory of it. Where that thread's box ends just then, the
+ * second try succeeds.
+ */
+static int destroy(const cch_pool *pool) {
+  int status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+  if (!pool->imported || status != CUDA_ERROR_INVALID_VALUE)
+    return status;
+  return hand_over(pool) ? 0 : CCH__CALL(cuMemPoolDestroy, (pool->raw));
+}
+
 bool cch__pool_end(cch_pool *pool) {
   if (!pool->box.owned)
     return true;
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+  int status = destroy(pool);
   while (status == 0 && atomic_load_explicit(&pool->more_imports, memory_order_relaxed) > 0) {
     atomic_fetch_sub_explicit(&pool->more_imports, 1, memory_order_relaxed);
-    status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+    status = destroy(pool);
   }
   cch__relaxed_leave(mode);
   if (cch__not_now(status))

@@ -48,10 +48,10 @@ static void owners_live_as_long_as_the_bundle(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), 1);
   CHECK(cch_bundle_ref(bundle) == bundle);
   cch_bundle_unref(bundle);
-  CHECK_EQ(fake_live(FAKE_EVENT), 101);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 101);
   CHECK_EQ(released, 0);
   cch_bundle_unref(bundle);
-  CHECK_EQ(fake_live(FAKE_EVENT), 0);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
   CHECK_EQ(released, 11);
   close();
 }
@@ -87,9 +87,9 @@ static void verbs_take_any_box(void) {
   CHECK(cch_is_valid(made) == 1 && cch_is_valid(legacy) == 1 && cch_is_valid(NULL) == 0);
   CHECK(cch_ref(made) == made && cch_ref(NULL) == NULL);
   cch_unref(made);
-  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
   cch_unref(made);
-  CHECK_EQ(fake_live(FAKE_EVENT), 0);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
   cch_unref(NULL);
   cch_unref(bundle);
   cch_unref(legacy);

@@ -109,11 +109,11 @@ static void queued_import_cannot_be_opened_in_a_host_function(void) {
   import *dead, *again = NULL;
   OK(cch_driver_init());
   OK(open_import(&dead, 0, false));
-  fake_forbid(1);
+  sim.forbid(1);
   cch_unref(dead);
   CHECK_EQ(cch_reclaim_pending(), 1);
   FAILS(CUDA_ERROR_NOT_PERMITTED, open_import(&again, 0, false));
-  fake_forbid(0);
+  sim.forbid(0);
   OK(open_import(&again, 0, false)); /* and here it is destroyed first */
   CHECK_EQ(cch_reclaim_pending(), 0);
   cch_unref(again);
@@ -177,9 +177,9 @@ static void let_go_anywhere(int index, void *argument) {
       cch_callback_leave();
       break;
     default:
-      fake_forbid(1);
+      sim.forbid(1);
       cch_unref(bundle);
-      fake_forbid(0);
+      sim.forbid(0);
     }
   }
 }

@@ -8,18 +8,18 @@ static const char *const in_context[] = {
     "cuCtxGetStreamPriorityRange"};
 
 static void check_calls_were_in(CUcontext context) {
-  static fake_call calls[256];
-  size_t n = fake_log(0, calls, sizeof calls / sizeof *calls);
+  static cudasim_call calls[256];
+  size_t n = sim.log(0, calls, sizeof calls / sizeof *calls);
   for (size_t i = 0; i < n; i++)
     for (size_t j = 0; j < sizeof in_context / sizeof *in_context; j++)
-      if (strcmp(calls[i].name, in_context[j]) == 0)
+      if (strcmp(calls[i].function, in_context[j]) == 0)
         CHECK_PTR(calls[i].context, context);
 }
 
-static void check_current(const operation *operation, CUcontext expected, int depth) {
+static void check_current(const operation *operation, CUcontext expected, size_t depth) {
   CUcontext current;
   CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
-  if (current != expected || fake_depth() != depth)
+  if (current != expected || sim.depth() != depth)
     check_fail(__FILE__, __LINE__, "%s: the current context is %p and not %p", operation->name, (void *)current,
                (void *)expected);
 }
@@ -33,13 +33,13 @@ static void run(const operation *operation, int which) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&foreign, 1), 0); /* it stays when the world goes */
   CUcontext current = which == NONE ? NULL : which == OWN ? cch_context_raw(w.context) : w.foreign_context;
   CHECK_EQ(driver.cuCtxSetCurrent(current), 0);
-  fake_reset();
+  sim.reset();
   void *made = NULL;
   int status = operation->call(&w, &made);
   if (which == NONE && (operation->flags & OPERATION_NEEDS_CURRENT)) {
     CHECK(status == 0 || status == CUDA_ERROR_INVALID_CONTEXT);
     CHECK(operation->undo == NULL || status != 0 || made == NULL);
-    fake_reset();
+    sim.reset();
   } else {
     check_status(status, 0, operation->name, __FILE__, __LINE__);
   }
@@ -60,9 +60,9 @@ static void run(const operation *operation, int which) {
     world_close(&w);
   }
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
-  if (fake_violations() != 0) {
+  if (sim.reports() != 0) {
     char violation[256];
-    fake_last_violation(violation, sizeof violation);
+    sim.report(0, violation, sizeof violation);
     check_fail(__FILE__, __LINE__, "%s: %s", operation->name, violation);
   }
 }
@@ -89,11 +89,11 @@ static void failing_calls_restore_the_context(void) {
     world_open(&w);
     CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
     for (size_t j = 0; j < sizeof failing / sizeof *failing; j++)
-      fake_fail(failing[j], 0, CUDA_ERROR_UNKNOWN);
+      sim.fail(failing[j], 0, CUDA_ERROR_UNKNOWN);
     void *made = NULL;
     operations[i].call(&w, &made);
     check_current(&operations[i], w.foreign_context, 1);
-    fake_reset();
+    sim.reset();
     if (operations[i].undo)
       operations[i].undo(made);
     CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);

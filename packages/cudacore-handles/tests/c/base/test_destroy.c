@@ -48,10 +48,10 @@ static void end(cch_stream *captured) {
 }
 
 /* A call of a name that the driver saw, in storage that the next call overwrites: the nth, counted from 0. */
-static const fake_call *call_of(const char *name, int nth) {
-  static fake_call call;
-  for (size_t i = 0; fake_log(i, &call, 1) == 1; i++)
-    if (strcmp(call.name, name) == 0 && nth-- == 0)
+static const cudasim_call *call_of(const char *name, int nth) {
+  static cudasim_call call;
+  for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
+    if (strcmp(call.function, name) == 0 && nth-- == 0)
       return &call;
   check_fail(__FILE__, __LINE__, "%s was not called so often", name);
 }
@@ -118,6 +118,8 @@ static void host_functions_only_queue(void) {
   OK(cch_context_set_current(NULL));
   released = 0;
   OK(cch_event_wrap(&wrapped, raw, &one, release));
+  CUcontext kept; /* for the event, which its owner destroys in the end */
+  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&kept, 0), 0);
   OK(cch_stream_create(&dead_stream, context, 0, 0));
   OK(cch_pool_create(&dead_pool, &config));
   cch_deviceptr *from_pool = buffer(dead_stream);
@@ -129,8 +131,8 @@ static void host_functions_only_queue(void) {
   OK(cch_kernel_get(&kernel, library, "add"));
   OK(cch_bundle_create(&bundle, 1));
   OK(cch_bundle_add_object(bundle, &one, release));
-  fake_reset();
-  fake_forbid(1);
+  sim.reset();
+  sim.forbid(1);
   cch_unref(dead);
   cch_unref(wrapped);
   cch_unref(dead_stream);
@@ -144,18 +146,14 @@ static void host_functions_only_queue(void) {
   cch_unref(bundle);
   close(); /* the last reference to the context is among them */
   CHECK_EQ(released, 0);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
-  CHECK_EQ(fake_calls("cuEventDestroy") + fake_calls("cuMemFreeAsync") + fake_calls("cuLibraryUnload"), 0);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
+  CHECK_EQ(sim.calls("cuEventDestroy") + sim.calls("cuMemFreeAsync") + sim.calls("cuLibraryUnload"), 0);
   CHECK_EQ(cch_reclaim_drain(), 0); /* still there */
-  fake_forbid(0);
+  sim.forbid(0);
   CHECK(cch_reclaim_pending() > 0);
   CHECK(cch_reclaim_drain() > 0);
   CHECK_EQ(released, 3);
   CHECK_EQ(cch_reclaim_pending(), 0);
-  CHECK_EQ(driver.cuEventDestroy(raw), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  fake_reset();
-  CUcontext again;
-  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&again, 0), 0);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
@@ -177,7 +175,7 @@ static void refused_call_is_repeated(void) {
     OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
     cch_deviceptr *from_pool = buffer(stream);
     cch_event *dead = event();
-    fake_fail(names[i], 1, CUDA_ERROR_NOT_PERMITTED);
+    sim.fail(names[i], 1, CUDA_ERROR_NOT_PERMITTED);
     cch_unref(library);
     cch_unref(own);
     cch_unref(device);
@@ -252,7 +250,7 @@ static void free_waits_for_the_end_of_a_capture(void) {
   CHECK_EQ(cch_reclaim_pending(), 2);
   OK(cch_stream_synchronize(second)); /* whoever waits */
   CHECK_EQ(cch_reclaim_pending(), 0);
-  CHECK_EQ(fake_live(FAKE_MEMORY), 0);
+  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), 0);
   close();
 }
 
@@ -267,36 +265,51 @@ static void capture_ends_in_the_middle_of_a_free(void) {
   open();
   cch_deviceptr *ptr = buffer(stream);
   begin(stream);
-  fake_hold("cuStreamIsCapturing");
+  sim.hold("cuStreamIsCapturing");
   CHECK_EQ(pthread_create(&thread, NULL, unref_it, ptr), 0);
-  while (fake_held("cuStreamIsCapturing") == 0)
+  while (sim.held("cuStreamIsCapturing") == 0)
     sched_yield();
   end(stream);
-  fake_let_go("cuStreamIsCapturing");
+  sim.let_go("cuStreamIsCapturing");
   CHECK_EQ(pthread_join(thread, NULL), 0);
   cch_reclaim_drain();
-  CHECK_EQ(fake_live(FAKE_MEMORY), 0);
+  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), 0);
   close();
 }
 
 static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
 
-/* Memory of a capture is not freed where it was allocated, or freed into the next. */
+/* Memory of a capture is not freed where it was allocated, freed into the next, or freed although there is none. */
 static void memory_of_a_capture_is_freed_in_it(void) {
+  CUgraph graph;
+  CUgraphExec exec;
+  CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
   open();
-  begin(stream);
-  cch_deviceptr *inside = buffer(stream), *left = buffer(stream);
-  cch_unref(inside);
-  CHECK_EQ(cch_reclaim_pending(), 0);
-  CHECK_EQ(fake_live(FAKE_MEMORY), 1);
-  end(stream);
-  begin(stream);
-  cch_unref(left);
-  CHECK_EQ(cch_reclaim_pending(), 1);
-  end(stream);
-  cch_error_set_report(no_news);
-  CHECK_EQ(cch_reclaim_drain(), 1); /* the graph never ran: there is nothing to free, and no news */
-  cch_error_set_report(NULL);
+  for (int runs = 0; runs < 2; runs++) {
+    sim.reset();
+    begin(stream);
+    cch_deviceptr *inside = buffer(stream), *left = buffer(stream);
+    cch_unref(inside);
+    CHECK_EQ(cch_reclaim_pending(), 0);
+    CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
+    CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(stream), &graph), 0);
+    OK(cch_context_set_current(context));
+    CHECK_EQ(driver.cuGraphInstantiateWithParams(&exec, graph, &params), 0);
+    OK(cch_context_set_current(NULL));
+    if (runs)
+      CHECK_EQ(driver.cuGraphLaunch(exec, cch_stream_raw(stream)), 0);
+    begin(stream);
+    cch_error_set_report(no_news);
+    cch_unref(left); /* where the graph never ran, there is nothing to free */
+    CHECK_EQ(cch_reclaim_pending(), runs);
+    CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
+    end(stream);
+    CHECK_EQ(cch_reclaim_drain(), runs);
+    CHECK_EQ(sim.calls("cuMemFreeAsync"), 1 + runs);
+    cch_error_set_report(NULL);
+    CHECK_EQ(driver.cuGraphExecDestroy(exec), 0);
+    CHECK_EQ(driver.cuGraphDestroy(graph), 0);
+  }
   close();
 }
 
@@ -335,10 +348,10 @@ static void refused_boxes_cost_little(void) {
   for (int i = 0; i < MANY; i++)
     cch_unref(ptrs[i]);
   CHECK_EQ(cch_reclaim_pending(), MANY);
-  fake_reset();
+  sim.reset();
   for (int i = 0; i < MANY; i++)
     cch_unref(event());
-  CHECK(fake_calls("cuMemFreeAsync") <= 2 * MANY);
+  CHECK(sim.calls("cuMemFreeAsync") <= 2 * MANY);
   end(stream);
   for (int i = 0; i < 2 * MANY && cch_reclaim_pending() != 0; i++)
     cch_unref(event());
@@ -350,10 +363,10 @@ static void refused_boxes_cost_little(void) {
 static void usual_path_is_short(void) {
   open();
   OK(cch_context_set_current(context));
-  fake_reset();
+  sim.reset();
   cch_unref(buffer(stream));
-  CHECK(fake_calls("cuStreamIsCapturing") <= 1 && fake_calls("cuStreamGetCaptureInfo") == 0);
-  CHECK(fake_calls("cuThreadExchangeStreamCaptureMode") <= 2);
+  CHECK(sim.calls("cuStreamIsCapturing") <= 1 && sim.calls("cuStreamGetCaptureInfo") == 0);
+  CHECK(sim.calls("cuThreadExchangeStreamCaptureMode") <= 2);
   OK(cch_context_set_current(NULL));
   close();
 }
@@ -401,10 +414,10 @@ static void per_thread_stream_is_the_allocating_threads(void) {
   OK(cch_context_primary(&other, 1));
   moved = buffer(stream);
   OK(cch_deviceptr_alloc_host(&pinned_of_another_thread, context, 64, 0));
-  fake_reset();
+  sim.reset();
   check_threads(1, allocate_in_thread, NULL);
   OK(cch_context_set_current(other));
-  fake_reset();
+  sim.reset();
   cch_unref(of_another_thread);
   cch_unref(moved);
   for (int i = 0; i < 2; i++) {
@@ -413,7 +426,7 @@ static void per_thread_stream_is_the_allocating_threads(void) {
   }
   cch_unref(pinned_of_another_thread);
   CHECK_PTR(call_of("cuEventRecord", 0)->stream, CU_STREAM_LEGACY); /* and is waited for */
-  CHECK_EQ(fake_calls("cuEventSynchronize"), 1);
+  CHECK_EQ(sim.calls("cuEventSynchronize"), 1);
   OK(cch_context_set_current(NULL));
   cch_context_unref(other);
   close();

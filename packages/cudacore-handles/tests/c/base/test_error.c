@@ -57,7 +57,7 @@ static void record_says_what_failed(void) {
 static void not_ready_is_no_failure(void) {
   cch_stream *stream = cch_stream_legacy();
   OK(cch_driver_init());
-  fake_fail("cuStreamQuery", 1, CUDA_ERROR_NOT_READY);
+  sim.fail("cuStreamQuery", 1, CUDA_ERROR_NOT_READY);
   FAILS(CUDA_ERROR_NOT_READY, cch_stream_query(stream));
   CHECK_EQ(check_error()->domain, CCH_DOMAIN_NONE);
   cch_stream_unref(stream);
@@ -93,7 +93,7 @@ static void destroy_badly(cch_context *context, int code) {
   cch_event *event;
   OK(cch_event_create(&event, context, 0));
   CUevent raw = cch_event_raw(event);
-  fake_fail("cuEventDestroy", 1, code);
+  sim.fail("cuEventDestroy", 1, code);
   cch_event_unref(event);
   CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the one that "failed" */
 }
@@ -216,8 +216,8 @@ static void count(const cch_error *error) {
 
 /* The call after the next one, and the second try. */
 static void fail_way_back(const char *name) {
-  fake_fail(name, 2, CUDA_ERROR_ILLEGAL_ADDRESS);
-  fake_fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);
+  sim.fail(name, 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  sim.fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
 /* After an error that stays, the way back fails too, and is blamed for what failed before it. */
@@ -230,11 +230,11 @@ static void way_back_is_not_what_failed(void) {
   OK(cch_context_set_current(other));
   OK(cch_pool_current(&pool, 0));
   cch_error_set_report(count);
-  fake_fail("cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  sim.fail("cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
   FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_context_synchronize(context));
   CHECK_STR(check_error()->operation, "cuCtxSynchronize");
-  fake_fail("cuMemPoolGetAttribute", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  sim.fail("cuMemPoolGetAttribute", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuThreadExchangeStreamCaptureMode");
   FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CHECK_STR(check_error()->operation, "cuMemPoolGetAttribute");
@@ -244,13 +244,13 @@ static void way_back_is_not_what_failed(void) {
   cch_deviceptr *ptr;
   OK(cch_deviceptr_alloc(&ptr, context, 64));
   CUdeviceptr raw = cch_deviceptr_raw(ptr);
-  fake_fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  sim.fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
   cch_deviceptr_unref(ptr);
   CHECK_EQ(failed_frees, 1); /* nor is it what a destructor is blamed for */
   CHECK_EQ(driver.cuMemFree(raw), 0);
   cch_error_set_report(NULL);
-  fake_reset();
+  sim.reset();
   OK(cch_context_set_current(NULL));
   cch_pool_unref(pool);
   cch_context_unref(other);
@@ -268,12 +268,12 @@ static void way_back_is_tried_twice(void) {
   OK(cch_pool_current(&pool, 0));
   unnoticed = 0;
   cch_error_set_report(count);
-  fake_fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  sim.fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
   OK(cch_context_synchronize(context));
   CUcontext raw = NULL;
   CHECK_EQ(driver.cuCtxGetCurrent(&raw), 0);
   CHECK(raw == cch_context_raw(other));
-  fake_fail("cuThreadExchangeStreamCaptureMode", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
+  sim.fail("cuThreadExchangeStreamCaptureMode", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
   OK(cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);

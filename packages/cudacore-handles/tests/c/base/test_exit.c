@@ -55,7 +55,7 @@ static void close_in_atexit(void) {
 /* The driver may be gone when the last objects are dropped: it says so, and that is no failure. */
 static void drop_after_the_driver(void) {
   world_open(&left);
-  fake_fail(NULL, 0, CUDA_ERROR_DEINITIALIZED);
+  sim.fail(NULL, 0, CUDA_ERROR_DEINITIALIZED);
   cch_deviceptr_unref(left.ptr);
   cch_deviceptr_unref(left.pinned);
   cch_event_unref(left.start);

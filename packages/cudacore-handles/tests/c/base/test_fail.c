@@ -22,14 +22,14 @@ static bool is_optional(const char *name) {
   return false;
 }
 
-static size_t calls_of(const operation *operation, fake_call *calls) {
+static size_t calls_of(const operation *operation, cudasim_call *calls) {
   world w;
   void *made = NULL;
   world_open(&w);
   CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
-  fake_reset();
+  sim.reset();
   OK(operation->call(&w, &made));
-  size_t n = fake_log(0, calls, MAX_CALLS);
+  size_t n = sim.log(0, calls, MAX_CALLS);
   CHECK(n < MAX_CALLS);
   if (operation->undo)
     operation->undo(made);
@@ -46,17 +46,17 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
   CHECK_EQ(driver.cuCtxSetCurrent(w.foreign_context), 0);
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
     boxes += cch_live_count(kind);
-  for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)
-    objects += fake_live(kind);
+  for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
+    objects += sim.live(kind);
   memset(&reported, 0, sizeof reported);
   cch_error_clear();
-  fake_reset();
-  fake_fail(NULL, nth, ++code);
+  sim.reset();
+  sim.fail(NULL, nth, ++code);
   void *made = NULL;
   int status = operation->call(&w, &made);
   const cch_error *error = check_error();
-  fake_call next = {0};
-  bool is_tried_again = fake_log(nth, &next, 1) == 1 && strcmp(next.name, name) == 0; /* the way back (current.c) */
+  cudasim_call next = {0};
+  bool is_tried_again = sim.log(nth, &next, 1) == 1 && strcmp(next.function, name) == 0; /* the way back (current.c) */
   if (status == 0 && !is_optional(name) && !is_tried_again &&
       (reported.code != code || strcmp(reported.operation, name) != 0))
     check_fail(__FILE__, __LINE__, "%s: the failure of %s (call %u) is lost", operation->name, name, nth);
@@ -69,20 +69,20 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
     cch_reclaim_drain(); /* what user objects kept */
     for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
       boxes_after += cch_live_count(kind);
-    for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)
-      objects_after += fake_live(kind);
+    for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
+      objects_after += sim.live(kind);
     if (boxes != boxes_after || objects != objects_after)
       check_fail(__FILE__, __LINE__,
                  "%s: after the failure of %s (call %u) %zu boxes are alive, not %zu, and %zu "
                  "objects, not %zu",
                  operation->name, name, nth, boxes_after, boxes, objects_after, objects);
   }
-  if (fake_violations() != 0) {
+  if (sim.reports() != 0) {
     char violation[256];
-    fake_last_violation(violation, sizeof violation);
+    sim.report(0, violation, sizeof violation);
     check_fail(__FILE__, __LINE__, "%s: after the failure of %s (call %u): %s", operation->name, name, nth, violation);
   }
-  fake_reset();
+  sim.reset();
   if (status == 0 && operation->undo)
     operation->undo(made);
   CHECK_EQ(driver.cuCtxSetCurrent(NULL), 0);
@@ -95,11 +95,11 @@ static void every_driver_call_of_every_function(void) {
   size_t failed = 0;
   cch_error_set_report(report);
   for (size_t i = 0; i < operation_count; i++) {
-    fake_call calls[MAX_CALLS];
+    cudasim_call calls[MAX_CALLS];
     size_t n = calls_of(&operations[i], calls);
     for (size_t nth = 0; nth < n; nth++)
-      if (!destroys(calls[nth].name)) {
-        fail_one(&operations[i], calls[nth].name, (unsigned)nth + 1);
+      if (!destroys(calls[nth].function)) {
+        fail_one(&operations[i], calls[nth].function, (unsigned)nth + 1);
         failed++;
       }
   }

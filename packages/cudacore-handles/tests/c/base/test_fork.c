@@ -49,7 +49,7 @@ static void fork_before_init(void) {
 
 static void use_world_in_child(void *argument) {
   world *w = argument;
-  size_t calls = fake_calls(NULL);
+  size_t calls = sim.calls(NULL);
   CHECK_EQ(cch_process_forked(), 1);
   FAILS(CCH_EFORKED, cch_driver_init());
   CHECK_HAS(check_error()->message, "fork");
@@ -81,8 +81,8 @@ static void use_world_in_child(void *argument) {
   cch_stream_unref(w->stream);
   cch_callback_leave();
   cch_context_unref(w->context);
-  CHECK_EQ(fake_calls(NULL), calls);
-  CHECK_EQ(fake_violations(), 0);
+  CHECK_EQ(sim.calls(NULL), calls);
+  CHECK_EQ(sim.reports(), 0);
 }
 
 /* A child calls the driver of its parent, or frees the parent's objects; or the parent's are damaged by it. */
@@ -193,13 +193,13 @@ static void fork_in_the_middle_of_init(void *argument) {
   (void)argument;
   pthread_t initialiser;
   const struct timespec moment = {.tv_nsec = 20000000};
-  fake_hold("cuInit");
+  sim.hold("cuInit");
   CHECK_EQ(pthread_create(&initialiser, NULL, initialise, NULL), 0);
-  while (fake_held("cuInit") == 0)
+  while (sim.held("cuInit") == 0)
     nanosleep(&moment, NULL);
   in_child(must_be_forked, NULL);
   CHECK_EQ(cch_process_forked(), 0);
-  fake_let_go("cuInit");
+  sim.let_go("cuInit");
   CHECK_EQ(pthread_join(initialiser, NULL), 0);
 }
 
@@ -211,7 +211,7 @@ static void fork_during_init(void) { in_child(fork_in_the_middle_of_init, NULL);
 
 static void init_fails_and_is_tried_again(void *argument) {
   pthread_t threads[4];
-  fake_fail("cuInit", 1, CUDA_ERROR_NO_DEVICE);
+  sim.fail("cuInit", 1, CUDA_ERROR_NO_DEVICE);
   FAILS(CUDA_ERROR_NO_DEVICE, cch_driver_init());
   in_child(use_cuda, argument);
   for (size_t i = 0; i < sizeof threads / sizeof *threads; i++)

@@ -64,10 +64,10 @@ static void close_world(world *w) {
 /* What a function calls when nothing is missing: *called says so for each entry point. */
 static void find_calls(bool *called, world *w, const operation *operation) {
   void *made = NULL;
-  fake_reset();
+  sim.reset();
   OK(operation->call(w, &made));
   for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
-    called[i] = fake_calls(entries[i].name) > 0;
+    called[i] = sim.calls(entries[i].name) > 0;
   if (operation->undo)
     operation->undo(made);
 }
@@ -94,15 +94,16 @@ static void every_entry_point_under_every_function(void) {
     open_world(&shared);
     find_calls(called, &shared, &operations[k]);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
-      if (!called[i])
+      if (!called[i] && !(operations[k].flags & OPERATION_ONCE))
         without(&entries[i], &shared, &operations[k], false);
     close_world(&shared);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-      if (!called[i] || destroys(entries[i].name)) /* what it makes for itself would stay */
+      if (called[i] ? destroys(entries[i].name) /* what it makes for itself would stay */
+                    : !(operations[k].flags & OPERATION_ONCE))
         continue;
       world own;
       open_world(&own);
-      without(&entries[i], &own, &operations[k], !is_optional(entries[i].name, &operations[k]));
+      without(&entries[i], &own, &operations[k], called[i] && !is_optional(entries[i].name, &operations[k]));
       close_world(&own);
     }
   }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Each allocation of each function fails once. The program's own malloc, calloc and realloc stand in front of the C
- * library's and refuse what libcudacore_handles asks for, told by the caller's address; the double and the C library
+ * library's and refuse what libcudacore_handles asks for, told by the caller's address; the driver and the C library
  * itself get all they want.
  */
 #include "operations.h"
@@ -69,8 +69,8 @@ static void count(size_t *boxes, size_t *objects) {
   *boxes = *objects = 0;
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
     *boxes += cch_live_count(kind);
-  for (int kind = 0; kind < FAKE_KIND_COUNT; kind++)
-    *objects += fake_live(kind);
+  for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
+    *objects += sim.live(kind);
 }
 
 /* Returns whether the call came through with so many allocations. */

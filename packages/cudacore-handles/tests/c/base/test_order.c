@@ -82,7 +82,7 @@ static void use(const int *dropped) {
   if (!dropped[1])
     OK(cch_stream_synchronize(stream));
   if (!dropped[2])
-    OK(cch_event_query(event));
+    OK(cch_event_synchronize(event));
   if (!dropped[3])
     CHECK_EQ(cch_pool_device(pool), 0);
   if (!dropped[4])

@@ -32,7 +32,7 @@ static cch_event *event(void) {
 static void drop_in_a_callback_is_queued(void) {
   open();
   cch_event *first = event(), *second = event(), *third;
-  size_t calls = fake_calls(NULL);
+  size_t calls = sim.calls(NULL);
   cch_callback_enter();
   cch_callback_enter(); /* nests */
   cch_event_unref(first);
@@ -40,13 +40,13 @@ static void drop_in_a_callback_is_queued(void) {
   cch_event_unref(second);
   CHECK_EQ(cch_reclaim_drain(), 0); /* not in here */
   CHECK_EQ(cch_reclaim_pending(), 2);
-  CHECK_EQ(fake_calls(NULL), calls);
+  CHECK_EQ(sim.calls(NULL), calls);
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
   cch_callback_leave();
-  CHECK_EQ(fake_calls(NULL), calls); /* leaving is no safe point: it is still the driver's thread */
+  CHECK_EQ(sim.calls(NULL), calls); /* leaving is no safe point: it is still the driver's thread */
   third = event();
   CHECK_EQ(cch_reclaim_pending(), 0);
-  CHECK_EQ(fake_calls("cuEventDestroy"), 2);
+  CHECK_EQ(sim.calls("cuEventDestroy"), 2);
   cch_event_unref(third);
   close();
 }
@@ -56,7 +56,7 @@ static void leaving_too_often_is_harmless(void) {
   open();
   cch_callback_leave();
   cch_event_unref(event());
-  CHECK_EQ(fake_calls("cuEventDestroy"), 1);
+  CHECK_EQ(sim.calls("cuEventDestroy"), 1);
   close();
 }
 
@@ -68,9 +68,9 @@ static void deferred_unref_drops_one(void) {
   CHECK_EQ(cch_reclaim_pending(), 0);
   cch_unref_deferred(shared);
   CHECK_EQ(cch_reclaim_pending(), 1);
-  CHECK_EQ(fake_calls("cuEventDestroy"), 0);
+  CHECK_EQ(sim.calls("cuEventDestroy"), 0);
   CHECK_EQ(cch_reclaim_drain(), 1);
-  CHECK_EQ(fake_calls("cuEventDestroy"), 1);
+  CHECK_EQ(sim.calls("cuEventDestroy"), 1);
   CHECK_EQ(cch_reclaim_drain(), 0);
   close();
 }
@@ -122,9 +122,9 @@ static void creating_and_waiting_drain(void) {
 
 static void drain_bare(int index, void *argument) {
   (void)index, (void)argument;
-  CHECK_EQ(fake_depth(), 0);
+  CHECK_EQ(sim.depth(), 0);
   CHECK(cch_reclaim_drain() > 0);
-  CHECK_EQ(fake_depth(), 0);
+  CHECK_EQ(sim.depth(), 0);
 }
 
 /* With no context current, what was queued is not freed, or freed in the wrong place. */
@@ -147,7 +147,7 @@ static void draining_needs_no_context(void) {
   CHECK_EQ(cch_reclaim_pending(), 5);
   cch_stream_unref(legacy);
   close(); /* the queued hold their context themselves */
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   check_threads(1, drain_bare, NULL);
 }
 
@@ -220,8 +220,8 @@ static void threads_queue_and_drain(void) {
   check_threads(THREADS, queue_many, NULL);
   cch_reclaim_drain();
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 0);
-  CHECK_EQ(fake_live(FAKE_EVENT), 0);
-  CHECK_EQ(fake_calls("cuEventDestroy"), THREADS * EACH);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
+  CHECK_EQ(sim.calls("cuEventDestroy"), THREADS * EACH);
   close();
 }
 
@@ -270,7 +270,7 @@ static void failing_destructor_fails_nobody_else(void) {
   CUevent raw = cch_event_raw(dead);
   cch_error_set_report(report);
   cch_unref_deferred(dead);
-  fake_fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
+  sim.fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
   cch_error_clear();
   OK(cch_event_create(&made, context, 0));
   CHECK_EQ(atomic_load(&reports), 1);
@@ -282,7 +282,7 @@ static void failing_destructor_fails_nobody_else(void) {
   raw = cch_event_raw(dead);
   int value;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
-  fake_fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
+  sim.fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
   cch_event_unref(dead);
   CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* cleaning up before asking what went wrong */
   CHECK_EQ(atomic_load(&reports), 1);                       /* the same news */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Eight threads on one registry: boxes made, wrapped, referenced and dropped, of one handle and of many. What is
- * checked is that nobody is handed a dead box; the double notes a handle that is used or destroyed too late.
+ * checked is that nobody is handed a dead box; the driver reports a handle that is used or destroyed too late.
  */
 #include "check.h"
 

@@ -47,7 +47,7 @@ static void foreign_event_at_our_address(void) {
   OK(cch_event_wrap(&event, raw, NULL, NULL));
   CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
   cch_event_unref(event);
-  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
   close();
 }
@@ -96,8 +96,9 @@ static void stale_borrowed_box_stays_forgotten(void) {
 
 /* A kernel at the address of an unloaded library's kernel has that one's library and parameters. */
 static void kernel_at_the_same_address(void) {
-  static const char other[] = ".version 8.0\n.visible .entry first(.param .u8 a) { ret; }\n"
-                              ".visible .entry add(.param .u16 a, .param .u16 b) { ret; }\n";
+  static const char other[] =
+      ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
+      ".visible .entry add(.param .u16 a, .param .u16 b) { ret; }\n";
   cch_library *library;
   cch_kernel *kernel;
   const cch_param *params;
@@ -143,8 +144,9 @@ static void pool_at_the_same_address(void) {
 
 /* A borrowed kernel whose owner unloaded it comes back as the kernel of another library at its address. */
 static void borrowed_kernel_at_the_same_address(void) {
-  static const char other[] = ".version 8.0\n.visible .entry first(.param .u8 a) { ret; }\n"
-                              ".visible .entry add(.param .u16 a, .param .u16 b) { ret; }\n";
+  static const char other[] =
+      ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
+      ".visible .entry add(.param .u16 a, .param .u16 b) { ret; }\n";
   CUlibrary first, second;
   CUkernel raw, again;
   cch_library *borrowed;
@@ -203,7 +205,7 @@ static void borrowed_stream_at_the_same_address(void) {
 }
 
 static void await(const char *name) {
-  while (fake_held(name) == 0)
+  while (sim.held(name) == 0)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -219,14 +221,14 @@ static void handle_is_forgotten_before_it_is_destroyed(void) {
   open();
   OK(cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING));
   CUevent raw = cch_event_raw(event);
-  fake_hold("cuEventDestroy");
+  sim.hold("cuEventDestroy");
   CHECK_EQ(pthread_create(&thread, NULL, unref_event, event), 0);
   await("cuEventDestroy");
   OK(cch_event_wrap(&found, raw, NULL, NULL)); /* no lock is held meanwhile, or this would not return */
   CHECK(found != event);
   CHECK_EQ(cch_event_flags(found), CCH_EVENT_UNKNOWN);
   cch_event_unref(found);
-  fake_let_go("cuEventDestroy");
+  sim.let_go("cuEventDestroy");
   CHECK_EQ(pthread_join(thread, NULL), 0);
   close();
 }
@@ -244,13 +246,13 @@ static void driver_is_entered_without_locks(void) {
   pthread_t thread;
   open();
   OK(cch_event_create(&event, context, 0));
-  fake_hold("cuEventCreate");
+  sim.hold("cuEventCreate");
   CHECK_EQ(pthread_create(&thread, NULL, make_event, NULL), 0);
   await("cuEventCreate");
   OK(cch_event_wrap(&found, cch_event_raw(event), NULL, NULL));
   cch_event_unref(found);
   cch_event_unref(event);
-  fake_let_go("cuEventCreate");
+  sim.let_go("cuEventCreate");
   CHECK_EQ(pthread_join(thread, NULL), 0);
   cch_event_unref(made);
   close();

@@ -52,14 +52,14 @@ static void parameters_are_asked_for_once(void) {
   open();
   cch_kernel *kernel = get("mixed"), *empty = get("empty");
   FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_kernel_params(&params, &count, kernel, NULL)); /* none is current */
-  fake_reset();
+  sim.reset();
   OK(cch_kernel_params(&params, &count, kernel, context));
   CHECK_EQ(count, CHECK_MIXED_COUNT);
   CHECK(memcmp(params, expected, sizeof expected) == 0);
-  size_t calls = fake_calls("cuKernelGetParamInfo");
+  size_t calls = sim.calls("cuKernelGetParamInfo");
   OK(cch_context_set_current(context));
   OK(cch_kernel_params(&again, &count, kernel, NULL));
-  CHECK(again == params && fake_calls("cuKernelGetParamInfo") == calls);
+  CHECK(again == params && sim.calls("cuKernelGetParamInfo") == calls);
   OK(cch_kernel_params(&params, &count, empty, NULL));
   CHECK_EQ(count, 0);
   OK(cch_context_set_current(NULL));
@@ -70,7 +70,6 @@ static void parameters_are_asked_for_once(void) {
 
 /* A kernel is launched with other arguments or another geometry than given. */
 static void launch_is_as_given(void) {
-  static fake_launch seen;
   const cch_launch_config config = {
       .size = sizeof config,
       .flags = CCH_LAUNCH_COOPERATIVE | CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION,
@@ -82,8 +81,9 @@ static void launch_is_as_given(void) {
   open();
   cch_kernel *kernel = get("mixed");
   OK(cch_launch(stream, &config, kernel, &arguments, CHECK_MIXED_SIZE)); /* no context is current */
-  CHECK_EQ(fake_last_launch(&seen), 1);
-  CHECK_PTR(seen.kernel, cch_kernel_raw(kernel));
+  check_launch launch = check_last_launch();
+  cudasim_launch seen = launch.given;
+  CHECK_STR(launch.name, "mixed");
   CHECK_PTR(seen.stream, cch_stream_raw(stream));
   CHECK_PTR(seen.context, cch_context_raw(context));
   CHECK(memcmp(seen.grid, config.grid, sizeof config.grid) == 0);
@@ -91,11 +91,11 @@ static void launch_is_as_given(void) {
   CHECK(memcmp(seen.cluster, config.cluster, sizeof config.cluster) == 0);
   CHECK_EQ(seen.shared_bytes, 1234);
   CHECK(seen.cooperative == 1 && seen.programmatic == 1);
-  CHECK_EQ(seen.args_size, CHECK_MIXED_SIZE);
-  CHECK(memcmp(seen.args, &arguments, CHECK_MIXED_SIZE) == 0);
+  CHECK_EQ(seen.argument_size, CHECK_MIXED_SIZE);
+  CHECK(memcmp(launch.arguments, &arguments, CHECK_MIXED_SIZE) == 0);
 
   OK(cch_launch(stream, &one, kernel, &arguments, CHECK_MIXED_SIZE));
-  CHECK_EQ(fake_last_launch(&seen), 1);
+  seen = check_last_launch().given;
   CHECK(seen.cooperative == 0 && seen.programmatic == 0 && seen.cluster[0] == 0 && seen.shared_bytes == 0);
 
   cch_kernel *empty = get("empty");
@@ -121,14 +121,13 @@ static void statements_change_nothing(void) {
 
 /* An array of pointers reaches the driver as something else. */
 static void launch_by_pointers(void) {
-  static fake_launch seen;
   check_mixed copy = arguments;
   void *params[] = {&copy.pointer, &copy.single, &copy.count, &copy.value, copy.block};
   open();
   cch_kernel *kernel = get("mixed"), *empty = get("empty");
   OK(cch_launch_params(stream, &one, kernel, params));
-  CHECK_EQ(fake_last_launch(&seen), 1);
-  CHECK(memcmp(seen.args, &arguments, CHECK_MIXED_SIZE) == 0);
+  check_launch seen = check_last_launch();
+  CHECK(memcmp(seen.arguments, &arguments, CHECK_MIXED_SIZE) == 0);
   OK(cch_launch_params(stream, &one, empty, NULL));
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_launch_params(stream, &one, kernel, NULL));
   cch_kernel_unref(kernel);
@@ -147,7 +146,7 @@ static void wrong_size_is_refused(void) {
   CHECK_HAS(check_error()->message, "36");
   CHECK_HAS(check_error()->message, "37");
   FAILS(CCH_EMISMATCH, cch_launch(stream, &one, empty, block, 1));
-  CHECK_EQ(fake_calls("cuLaunchKernelEx"), 0);
+  CHECK_EQ(sim.calls("cuLaunchKernelEx"), 0);
   cch_kernel_unref(kernel);
   cch_kernel_unref(empty);
   close();
@@ -238,12 +237,12 @@ static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;
   open();
-  fake_fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* the double takes the question for a mistake */
+  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* or the driver would report a mistake */
   FAILS(CUDA_ERROR_INVALID_HANDLE, cch_kernel_wrap(&found, none, library, NULL, NULL));
   CHECK(found == NULL);
   CHECK_STR(check_error()->operation, "cuKernelGetLibrary");
   CHECK_EQ(cch_live_count(CCH_KIND_KERNEL), 0);
-  fake_fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE);
+  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE);
   OK(cch_kernel_wrap(&found, none, NULL, NULL, NULL)); /* the caller's word for it */
   CHECK(cch_kernel_library(found) == NULL);
   cch_kernel_unref(found);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries, and what of an image reaches the driver. The double reads whatever an image's headers point at; each
+ * Libraries, and what of an image reaches the driver. A driver reads whatever an image's headers point at; each
  * image here lies in a heap block of exactly its size, so that with a sanitizer a byte too far is an error.
  */
 #include "check.h"
@@ -58,7 +58,7 @@ static void other_bytes_are_refused(void) {
   FAILS(CCH_EINVAL, cch_library_load(&library, NULL, 0));
   FAILS(CCH_EINVAL, cch_library_load(&library, NULL, 100));
   CHECK(library == NULL);
-  CHECK_EQ(fake_calls("cuLibraryLoadData"), 0);
+  CHECK_EQ(sim.calls("cuLibraryLoadData"), 0);
 }
 
 enum { ELF_SIZE = 1024 };
@@ -123,7 +123,7 @@ static void good_images_load(void) {
   make_fatbin(fatbin);
   OK(load(elf, sizeof elf));
   OK(load(fatbin, sizeof fatbin));
-  CHECK_EQ(fake_calls("cuLibraryLoadData"), 2);
+  CHECK_EQ(sim.calls("cuLibraryLoadData"), 2);
 }
 
 /* A relocatable object is refused, whose sections without bytes in the file have CUDA's own types. */
@@ -150,7 +150,7 @@ static void truncated_images_are_refused(void) {
     FAILS(CCH_EIMAGE, load(elf, size));
   for (size_t size = 0; size < sizeof fatbin; size++)
     FAILS(CCH_EIMAGE, load(fatbin, size));
-  CHECK_EQ(fake_calls("cuLibraryLoadData"), 0);
+  CHECK_EQ(sim.calls("cuLibraryLoadData"), 0);
 }
 
 /* Another machine's ELF file, such as a shared library, is taken for a cubin. */
@@ -189,7 +189,7 @@ static void huge_numbers_do_not_overflow(void) {
     memcpy(image + 24, &huge[i], 8);
     FAILS(CCH_EIMAGE, load(image, FATBIN_SIZE));
   }
-  CHECK_EQ(fake_calls("cuLibraryLoadData"), 0);
+  CHECK_EQ(sim.calls("cuLibraryLoadData"), 0);
 }
 
 static uint32_t next_random(void) {
@@ -240,12 +240,12 @@ static void kernel_keeps_the_library(void) {
   cch_library *library;
   cch_kernel *kernel;
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
-  CHECK_EQ(fake_live(FAKE_LIBRARY), 1);
+  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 1);
   OK(cch_kernel_get(&kernel, library, "add"));
   cch_library_unref(library);
-  CHECK_EQ(fake_live(FAKE_LIBRARY), 1);
+  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 1);
   cch_kernel_unref(kernel);
-  CHECK_EQ(fake_live(FAKE_LIBRARY), 0);
+  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 0);
 }
 
 /* A foreign library is unloaded by us, or loses its owner. */

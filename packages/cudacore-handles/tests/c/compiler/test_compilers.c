@@ -382,7 +382,7 @@ static void no_driver_is_needed(void) {
   cch_nvrtc_program_unref(program);
   setenv("CUDACORE_DRIVER", path, 1);
   free(path);
-  CHECK_EQ(fake_calls(NULL), 0);
+  CHECK_EQ(sim.calls(NULL), 0);
 }
 
 static cch_error reported;

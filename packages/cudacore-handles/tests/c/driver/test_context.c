@@ -13,12 +13,12 @@ static void primary_is_one_box(void) {
   CHECK_EQ(cch_context_device(first), 0);
   CHECK_EQ(cch_context_device(other), 1);
   CHECK_EQ(cch_context_is_primary(first), 1);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 2);
-  CHECK_EQ(fake_depth(), 0); /* it is not made current */
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 2);
+  CHECK_EQ(sim.depth(), 0); /* it is not made current */
   cch_context_unref(first);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 2);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 2);
   cch_context_unref(second);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   cch_context_unref(other);
 }
 
@@ -27,9 +27,9 @@ static void primary_comes_back(void) {
   for (int i = 0; i < 3; i++) {
     cch_context *context;
     OK(cch_context_primary(&context, 0));
-    CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+    CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
     cch_context_unref(context);
-    CHECK_EQ(fake_live(FAKE_CONTEXT), 0);
+    CHECK_EQ(sim.live(CUDASIM_CONTEXT), 0);
   }
 }
 
@@ -65,7 +65,7 @@ static void foreign_context_keeps_its_owner(void) {
   CHECK_EQ(released, 0);
   cch_context_unref(context);
   CHECK_EQ(released, 1);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
 }
 
@@ -96,7 +96,7 @@ static void primary_replaces_borrowed(void) {
   OK(cch_context_wrap(&found, raw, NULL, NULL));
   CHECK(found == primary);
   cch_context_unref(found);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   cch_context_unref(primary);
 }
 
@@ -117,14 +117,14 @@ static void current_context_is_found(void) {
   CHECK_EQ(device, -1);
   OK(cch_context_primary(&context, 1));
   OK(cch_context_set_current(context));
-  CHECK_EQ(fake_depth(), 1);
+  CHECK_EQ(sim.depth(), 1);
   OK(cch_context_current(&found));
   CHECK(found == context);
   OK(cch_current_device(&device));
   CHECK_EQ(device, 1);
   cch_context_unref(found);
   OK(cch_context_set_current(NULL));
-  CHECK_EQ(fake_depth(), 0);
+  CHECK_EQ(sim.depth(), 0);
   cch_context_unref(context);
 }
 
@@ -136,7 +136,7 @@ static void priority_range_is_the_contexts(void) {
   OK(cch_context_priorities(&lowest, &highest, context));
   CHECK_EQ(lowest, 0);
   CHECK_EQ(highest, -5);
-  CHECK_EQ(fake_depth(), 0);
+  CHECK_EQ(sim.depth(), 0);
   cch_context_unref(context);
 }
 

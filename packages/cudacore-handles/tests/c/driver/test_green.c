@@ -95,7 +95,7 @@ static void refused_splits_change_nothing(void) {
   size_t count = 1;
   OK(cch_resource_split_evenly(&part, &count, NULL, &all, 0, 8));
   FAILS(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, cch_resource_split_evenly(&again, &count, &rest, &part, 0, 8));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_resource_split_evenly(&again, &count, &rest, &all, 0, 133));
+  FAILS(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, cch_resource_split_evenly(&again, &count, &rest, &all, 0, 133));
   CHECK_EQ(count, 1);
   cch_sm_group groups[] = {{.count = 0}, {.count = 16}};
   FAILS(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, cch_resource_split(&again, &rest, &all, groups, 2));
@@ -115,7 +115,7 @@ static void green_contexts_end_with_their_boxes(void) {
   CHECK_EQ(cch_context_is_primary(green), 0);
   OK(cch_context_is_green(&is_green, green));
   CHECK_EQ(is_green, 1);
-  CHECK_EQ(fake_depth(), 0); /* it is not made current */
+  CHECK_EQ(sim.depth(), 0); /* it is not made current */
   cch_resource part;
   OK(cch_resource_of_context(&part, green, CCH_RESOURCE_SM));
   CHECK_EQ(count_of(&part), 16);
@@ -128,8 +128,8 @@ static void green_contexts_end_with_their_boxes(void) {
   cch_context_unref(found);
   OK(cch_context_set_current(NULL));
   cch_context_unref(green);
-  CHECK_EQ(fake_calls("cuGreenCtxDestroy"), 1);
-  CHECK_EQ(fake_calls("cuDevicePrimaryCtxRelease"), 0);
+  CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 1);
+  CHECK_EQ(sim.calls("cuDevicePrimaryCtxRelease"), 0);
 }
 
 /* A green context that somebody else has made passes for an ordinary one, or is destroyed. */
@@ -151,7 +151,7 @@ static void borrowed_contexts_are_asked(void) {
   OK(cch_context_is_green(&is_green, primary));
   CHECK_EQ(is_green, 0);
   cch_context_unref(primary);
-  CHECK_EQ(fake_depth(), 0);
+  CHECK_EQ(sim.depth(), 0);
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
 
@@ -177,32 +177,32 @@ static void streams_and_events_are_in_it(void) {
   OK(cch_stream_wait_stream(stream, ordinary));
   OK(cch_stream_wait_stream(ordinary, stream));
   OK(cch_context_synchronize(green));
-  CHECK_EQ(fake_depth(), 0);
+  CHECK_EQ(sim.depth(), 0);
   cch_context_unref(green);
   cch_context_unref(other);
-  CHECK_EQ(fake_calls("cuGreenCtxDestroy"), 1);
+  CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 1);
   cch_stream_unref(ordinary);
   cch_context_unref(primary);
   cch_stream_unref(stream);
-  CHECK_EQ(fake_calls("cuGreenCtxDestroy"), 1);
+  CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 1);
   cch_event_unref(event); /* the last of what is in it */
-  CHECK_EQ(fake_calls("cuGreenCtxDestroy"), 2);
+  CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 2);
 }
 
 /* A default stream is that of another context than the current one, and what it has is not recorded. */
 static void default_streams_are_the_current_contexts(void) {
   cch_context *green = make_green(0, 16), *primary;
   cch_event *events[2];
-  fake_call calls[16];
+  cudasim_call calls[16];
   OK(cch_context_primary(&primary, 0));
   cch_context *contexts[] = {green, primary};
   for (int i = 0; i < 2; i++)
     OK(cch_event_create(&events[i], contexts[i], 0));
   for (int i = 0; i < 4; i++) {
     OK(cch_context_set_current(contexts[i / 2]));
-    fake_reset();
+    sim.reset();
     OK(cch_event_record(events[i % 2], cch_stream_legacy()));
-    size_t count = fake_log(0, calls, 16);
+    size_t count = sim.log(0, calls, 16);
     CHECK_STR(calls[count - 1].name, "cuEventRecord");
     CHECK_PTR(calls[count - 1].context, cch_context_raw(contexts[i / 2]));
   }
@@ -222,11 +222,11 @@ static void refused_contexts_leave_nothing(void) {
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_context_create(&context, 0, &there, 1));
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_context_create(&context, 2, &here, 1));
   FAILS(CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION, cch_context_create(&context, 0, both, 2));
-  fake_fail("cuCtxFromGreenCtx", 1, CUDA_ERROR_UNKNOWN);
+  sim.fail("cuCtxFromGreenCtx", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_context_create(&context, 0, &here, 1));
   CHECK(context == NULL);
-  CHECK_EQ(fake_calls("cuGreenCtxDestroy"), 1);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 0);
+  CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 1);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 0);
 }
 
 static void make_and_drop(int index, void *shared) {
@@ -246,7 +246,7 @@ static void threads_share_them(void) {
   cch_context *shared = make_green(0, 8);
   check_threads(8, make_and_drop, shared);
   cch_context_unref(shared);
-  CHECK_EQ(fake_calls("cuGreenCtxDestroy"), 9);
+  CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 9);
 }
 
 int main(void) {

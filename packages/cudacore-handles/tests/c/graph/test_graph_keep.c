@@ -2,8 +2,8 @@
 /* What keeps what nodes use: graphs, what is made of them, launches in flight. */
 #include "graphs.h"
 
-/* Work is said not to be done until the next fake_reset(). */
-static void nothing_is_done(void) { fake_fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
+/* Work is said not to be done until the next sim.reset(). */
+static void nothing_is_done(void) { sim.fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
 
 /* A graph of one kernel, which uses a bundle that counts its end. */
 static cch_graph *new_user(void) {
@@ -27,7 +27,7 @@ static void user_objects_are_for_shared_graphs(void) {
   OK(cch_capture_end(captured, world.stream));
   OK(cch_graph_keep(copy, used));
   cch_bundle_unref(used);
-  CHECK_EQ(fake_calls("cuUserObjectCreate"), 0);
+  CHECK_EQ(sim.calls("cuUserObjectCreate"), 0);
   cch_graph_exec_unref(exec);
   cch_graph_unref(captured);
   cch_graph_unref(copy);
@@ -43,7 +43,7 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   OK(cch_graph_share(empty));
   OK(cch_graph_share(g));
   OK(cch_graph_share(g));
-  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 1);
+  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
   cch_bundle *later = new_bundle(), *gone = new_bundle(), *whole = new_bundle();
   cch_graph_node_unref(add_kernel(g, NULL, later));
   cch_graph_node *removed = add_kernel(g, NULL, gone);
@@ -56,13 +56,15 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   CHECK_EQ(ends(), 1);
   CUgraphExec exec;
   CUDA_GRAPH_INSTANTIATE_PARAMS how = {0};
+  OK(cch_context_set_current(world.context));
   OK((int)driver.cuGraphInstantiateWithParams(&exec, cch_graph_raw(g), &how));
+  OK(cch_context_set_current(NULL));
   cch_graph_unref(g);
   cch_graph_unref(empty);
   CHECK_EQ(ends(), 1);
   OK((int)driver.cuGraphExecDestroy(exec));
   CHECK_EQ(ends(), 4);
-  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 0);
+  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
   graphs_close();
 }
 
@@ -76,7 +78,7 @@ static void adopted_graphs_are_shared(void) {
   cch_bundle *used = new_bundle();
   cch_graph_node_unref(add_kernel(g, NULL, used));
   cch_bundle_unref(used);
-  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 1);
+  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
   cch_graph_unref(g);
   CHECK_EQ(ends(), 1);
   graphs_close();
@@ -88,15 +90,15 @@ static void graphs_that_cannot_be_shared_are_not(void) {
   graphs_open();
   cch_graph *g = new_user();
   for (int i = 0; i < 2; i++) {
-    fake_fail(steps[i], 1, CUDA_ERROR_UNKNOWN);
+    sim.fail(steps[i], 1, CUDA_ERROR_UNKNOWN);
     FAILS(CUDA_ERROR_UNKNOWN, cch_graph_share(g));
-    CHECK_EQ(fake_live(FAKE_USER_OBJECT), 0);
+    CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
   }
-  fake_reset();
+  sim.reset();
   cch_graph_node_unref(add_kernel(g, NULL, NULL));
-  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 0);
+  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
   OK(cch_graph_share(g));
-  CHECK_EQ(fake_live(FAKE_USER_OBJECT), 1);
+  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
   cch_graph_unref(g);
   CHECK_EQ(ends(), 1);
   graphs_close();
@@ -113,7 +115,10 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   cch_bundle *given = new_bundle();
   cch_graph_node_unref(add_kernel(child, NULL, given));
   cch_bundle_unref(given);
-  cch_graph_exec *whole = instantiate(outer), *part = instantiate(child);
+  cch_graph *piece; /* CUDA instantiates no graph that is in another */
+  OK(cch_graph_clone(&piece, child));
+  cch_graph_exec *whole = instantiate(outer), *part = instantiate(piece);
+  cch_graph_unref(piece);
   cch_graph_unref(g);
   cch_graph_unref(copy);
   CHECK_EQ(ends(), 0);
@@ -144,7 +149,7 @@ static void versions_end_with_their_last_user(void) {
     cch_bundle_unref(next);
   }
   CHECK_EQ(ends(), 2); /* neither the first, which is instantiated, nor the last */
-  fake_fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
+  sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   cch_bundle *refused = new_bundle();
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, refused, world.context));
   cch_bundle_unref(refused);
@@ -169,14 +174,14 @@ static void launches_in_flight_keep_what_the_graph_used(void) {
   cch_graph_unref(g);
   cch_graph_unref(next);
   CHECK_EQ(ends(), 0);
-  fake_reset();
+  sim.reset();
   OK(cch_graph_launch(exec, world.stream));
   CHECK_EQ(ends(), 1);
   nothing_is_done();
   cch_graph_exec_unref(exec);
-  CHECK_EQ(fake_live(FAKE_EXEC), 0);
+  CHECK_EQ(sim.live(CUDASIM_GRAPH_EXEC), 0);
   CHECK_EQ(ends(), 1);
-  fake_reset();
+  sim.reset();
   CHECK_EQ(ends(), 2);
   graphs_close();
 }
@@ -210,11 +215,11 @@ static void borrowed_streams_are_asked_at_once(void) {
   OK(cch_stream_wrap(&borrowed, raw, NULL, NULL));
   for (int i = 0; i < 2; i++)
     OK(cch_graph_launch(exec, borrowed));
-  CHECK_EQ(fake_calls("cuEventRecord"), 2);
+  CHECK_EQ(sim.calls("cuEventRecord"), 2);
   cch_stream_unref(borrowed);
   OK((int)driver.cuStreamDestroy(raw));
   cch_graph_exec_unref(exec);
-  CHECK_EQ(fake_calls("cuEventRecord"), 2);
+  CHECK_EQ(sim.calls("cuEventRecord"), 2);
   CHECK_EQ(ends(), 1);
   OK((int)driver.cuCtxSetCurrent(NULL));
   graphs_close();

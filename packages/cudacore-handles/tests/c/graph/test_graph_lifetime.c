@@ -54,7 +54,7 @@ static void updates_replace_the_bundle(void) {
   CHECK_EQ(ends(), 2);
   /* What is refused keeps nothing. */
   cch_bundle *third = new_bundle();
-  fake_fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
+  sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, third, world.context));
   cch_bundle_unref(third);
   CHECK_EQ(ends(), 3);
@@ -80,12 +80,12 @@ static void boxes_of_parameters_are_kept(void) {
   cch_kernel_unref(kernel);
   cch_library_unref(library);
   cch_event_unref(event);
-  CHECK_EQ(fake_live(FAKE_LIBRARY), 2);
-  CHECK_EQ(fake_live(FAKE_EVENT), 2);
+  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 2);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
   cch_graph_unref(g);
   cch_reclaim_drain();
-  CHECK_EQ(fake_live(FAKE_LIBRARY), 1);
-  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 1);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
   graphs_close();
 }
 
@@ -100,15 +100,15 @@ static void any_box_keeps_the_root(void) {
   cch_graph *child = child_of(n, 0);
   cch_graph_node_unref(n);
   cch_graph_unref(g);
-  CHECK_EQ(fake_calls("cuGraphDestroy"), 1); /* the leaf's */
+  CHECK_EQ(sim.calls("cuGraphDestroy"), 1); /* the leaf's */
   cch_node_list list;
   OK(cch_graph_nodes(&list, child));
   CHECK_EQ(list.count, 1);
   cch_graph_unref(child);
   CHECK(cch_is_valid(list.nodes[0]));
-  CHECK_EQ(fake_calls("cuGraphDestroy"), 1);
+  CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
   cch_node_list_free(&list);
-  CHECK_EQ(fake_calls("cuGraphDestroy"), 2);
+  CHECK_EQ(sim.calls("cuGraphDestroy"), 2);
   graphs_close();
 }
 
@@ -166,7 +166,7 @@ static void boxes_outlive_what_cuda_destroys(void) {
   CHECK_EQ(cch_graph_node_type(n), CCH_NODE_GRAPH);
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
   FAILS(CCH_EGONE, cch_graph_add(&found, child, &spec));
-  /* The double hands out what was freed last. */
+  /* The driver hands out what was freed last. */
   cch_graph_node *next = add_empty(g, NULL), *second = add_empty(g, NULL);
   CHECK(cch_graph_node_raw(next) == raw || cch_graph_node_raw(second) == raw);
   CHECK(next != found && second != found && cch_is_valid(next));
@@ -231,7 +231,7 @@ static void adopted_graphs_end(void) {
   FAILS(CCH_EINVAL, cch_graph_adopt(&twice, raw));
   CHECK(twice == NULL && cch_graph_raw(g) == raw && cch_graph_parent(g) == NULL);
   cch_graph_unref(g);
-  CHECK_EQ(fake_live(FAKE_GRAPH), 0);
+  CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
   graphs_close();
 }
 
@@ -245,10 +245,10 @@ static void graphs_die_anywhere(void) {
   cch_graph_unref(g);
   cch_graph_node_unref(node);
   cch_graph_exec_unref(exec);
-  CHECK_EQ(fake_calls("cuGraphDestroy") + fake_calls("cuGraphExecDestroy"), 0);
+  CHECK_EQ(sim.calls("cuGraphDestroy") + sim.calls("cuGraphExecDestroy"), 0);
   cch_callback_leave();
   cch_reclaim_drain();
-  CHECK_EQ(fake_live(FAKE_GRAPH) + fake_live(FAKE_EXEC), 0);
+  CHECK_EQ(sim.live(CUDASIM_GRAPH) + sim.live(CUDASIM_GRAPH_EXEC), 0);
   graphs_close();
 }
 
@@ -295,9 +295,9 @@ static void references_go_lightly(void) {
   cch_event_ref(event);
   CHECK(cch_unref_lightly(event) == NULL);
   CHECK(cch_unref_lightly(event) == event); /* its end is the driver's */
-  CHECK_EQ(fake_live(FAKE_EVENT), 2);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
   cch_unref(event);
-  CHECK_EQ(fake_live(FAKE_EVENT), 1);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
 
   cch_graph *g = new_graph(), *again = NULL;
   cch_graph_node *node = add_empty(g, NULL), *other = add_empty(g, NULL), *known;
@@ -310,14 +310,14 @@ static void references_go_lightly(void) {
   OK(cch_graph_node_of(&known, g, raw)); /* the record does not know the old box */
   CHECK(cch_unref_lightly(known) == NULL);
   cch_graph_unref(g); /* now only the node keeps it */
-  size_t calls = fake_calls(NULL);
+  size_t calls = sim.calls(NULL);
   again = cch_unref_lightly(other);
   CHECK(again == g);
-  CHECK_EQ(fake_calls(NULL), calls);
+  CHECK_EQ(sim.calls(NULL), calls);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
   cch_unref(again);
-  CHECK_EQ(fake_calls("cuGraphDestroy"), 1);
+  CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
   graphs_close();
 }
 
@@ -420,7 +420,7 @@ static void last_nodes_end_the_graph_once(void) {
     cch_reclaim_drain();
     CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
     CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 0);
-    CHECK_EQ(fake_live(FAKE_GRAPH), 0);
+    CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
   }
   graphs_close();
 }

@@ -8,7 +8,11 @@ static cch_context *context;
 static cch_stream *stream;
 static cch_deviceptr *src[COUNT], *dst[COUNT];
 
-static unsigned char *host(const cch_deviceptr *ptr) { return (unsigned char *)(uintptr_t)cch_deviceptr_raw(ptr); }
+/* The bytes of pinned memory, when all work is done. */
+static unsigned char *host(const cch_deviceptr *ptr) {
+  check_settle();
+  return (unsigned char *)(uintptr_t)cch_deviceptr_raw(ptr);
+}
 
 static void open(void) {
   OK(cch_context_primary(&context, 0));
@@ -49,14 +53,14 @@ static void batch_is_one_call(void) {
   check_copied();
   OK(cch_copy_batch(dst, src, COUNT, attributes, stream));
   check_copied();
-  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 2);
-  CHECK_EQ(fake_calls("cuMemcpyAsync"), 0);
+  CHECK_EQ(sim.calls("cuMemcpyBatchAsync"), 2);
+  CHECK_EQ(sim.calls("cuMemcpyAsync"), 0);
   OK(cch_context_set_current(context));
   OK(cch_copy_batch(dst, src, COUNT, attributes, legacy));
   check_copied();
-  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 2);
-  CHECK_EQ(fake_calls("cuMemcpyAsync"), COUNT);
-  CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
+  CHECK_EQ(sim.calls("cuMemcpyBatchAsync"), 2);
+  CHECK_EQ(sim.calls("cuMemcpyAsync"), COUNT);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 0);
   OK(cch_context_set_current(NULL));
   OK(cch_copy_batch(NULL, NULL, 0, NULL, stream));
   cch_stream_unref(legacy);
@@ -72,7 +76,7 @@ static void source_is_read_during_the_call(void) {
   open();
   OK(cch_context_set_current(context));
   OK(cch_copy_batch(dst, src, COUNT, attributes, legacy));
-  CHECK_EQ(fake_calls("cuStreamSynchronize"), 1);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
   OK(cch_context_set_current(NULL));
   OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED));
   FAILS(CCH_EINVAL, cch_copy_batch(dst, src, COUNT, attributes, stream));
@@ -102,7 +106,7 @@ static void bad_batch_is_refused(void) {
   const cch_copy_attributes order = {.size = sizeof order, .order = 4}, flags = {.size = sizeof flags, .flags = 2};
   FAILS(CCH_EINVAL, cch_copy_batch(dst, src, 1, (const cch_copy_attributes *[]){&order}, stream));
   FAILS(CCH_EINVAL, cch_copy_batch(dst, src, 1, (const cch_copy_attributes *[]){&flags}, stream));
-  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 0);
+  CHECK_EQ(sim.calls("cuMemcpyBatchAsync"), 0);
   cch_deviceptr_unref(small);
   close();
 }
@@ -144,7 +148,7 @@ static void part_is_copied(void) {
   FAILS(CCH_EINVAL, cch_copy_part(dst[0], src[0], NULL, stream));
   shape.width = 0;
   OK(cch_copy_part(dst[0], src[0], &shape, stream));
-  CHECK_EQ(fake_calls("cuMemcpy3DAsync"), 2);
+  CHECK_EQ(sim.calls("cuMemcpy3DAsync"), 2);
   close();
 }
 
@@ -161,19 +165,19 @@ static void memory_of_two_devices_is_copied(void) {
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
   OK(cch_deviceptr_copy(there, there, SIZE, stream)); /* the stream's device has no access to either */
   OK(cch_deviceptr_copy(src[0], there, SIZE, stream));
-  CHECK_EQ(fake_calls("cuMemcpyPeerAsync"), 3);
+  CHECK_EQ(sim.calls("cuMemcpyPeerAsync"), 3);
   OK(cch_copy_part(there, here, &shape, stream));
-  CHECK_EQ(fake_calls("cuMemcpy3DPeerAsync"), 1);
+  CHECK_EQ(sim.calls("cuMemcpy3DPeerAsync"), 1);
   OK(cch_copy_batch((cch_deviceptr *[]){dst[0], there}, (cch_deviceptr *[]){src[1], here}, 2, NULL, stream));
   CHECK_EQ(host(dst[0])[0], 2);
-  CHECK_EQ(fake_calls("cuMemcpyPeerAsync"), 4);
-  CHECK_EQ(fake_calls("cuMemcpyBatchAsync"), 0);
-  CHECK_EQ(fake_calls("cuMemcpyAsync"), 1);
+  CHECK_EQ(sim.calls("cuMemcpyPeerAsync"), 4);
+  CHECK_EQ(sim.calls("cuMemcpyBatchAsync"), 0);
+  CHECK_EQ(sim.calls("cuMemcpyAsync"), 1);
   OK(cch_deviceptr_copy(here, src[0], SIZE, stream));
-  CHECK_EQ(fake_calls("cuMemcpyAsync"), 2);
+  CHECK_EQ(sim.calls("cuMemcpyAsync"), 2);
   OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED)); /* which the functions for two devices would end */
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
-  CHECK_EQ(fake_calls("cuMemcpyAsync"), 3);
+  CHECK_EQ(sim.calls("cuMemcpyAsync"), 3);
   OK(cch_capture_end(graph, stream));
   cch_graph_unref(graph);
   cch_deviceptr_unref(here);
@@ -189,37 +193,61 @@ static void rows_of_pageable_memory_are_copied(void) {
   const cch_copy_shape shape = {.size = sizeof shape, .width = 2, .height = 2, .src_pitch = 4};
   open();
   OK(cch_deviceptr_wrap(&pageable, (CUdeviceptr)(uintptr_t)memory, SIZE, NULL, NULL, NULL));
-  OK(cch_copy_part(dst[0], pageable, &shape, stream));
+  OK(cch_copy_part(dst[0], pageable, &shape, stream)); /* read during the call */
   CHECK(memcmp(host(dst[0]), (unsigned char[]){1, 2, 3, 4}, 4) == 0);
   OK(cch_copy_part(pageable, src[2], &shape, stream));
+  check_settle();
   CHECK(memcmp(memory, (unsigned char[]){3, 3, 3, 3}, 4) == 0);
   cch_deviceptr_unref(pageable);
   close();
+}
+
+static void make_managed(cch_deviceptr **out) {
+  OK(cch_context_set_current(context));
+  for (int i = 0; i < COUNT; i++) {
+    CUdeviceptr raw;
+    CHECK_EQ(driver.cuMemAllocManaged(&raw, SIZE, CU_MEM_ATTACH_GLOBAL), 0);
+    OK(cch_deviceptr_wrap(&out[i], raw, SIZE, NULL, NULL, NULL));
+  }
+  OK(cch_context_set_current(NULL));
+}
+
+static void drop_managed(cch_deviceptr **managed) {
+  OK(cch_context_synchronize(context));
+  OK(cch_context_set_current(context));
+  for (int i = 0; i < COUNT; i++) {
+    CHECK_EQ(driver.cuMemFree(cch_deviceptr_raw(managed[i])), 0);
+    cch_deviceptr_unref(managed[i]);
+  }
+  OK(cch_context_set_current(NULL));
 }
 
 /* A batch of prefetches is many calls; an empty one reaches the driver, which refuses it. */
 static void batch_is_moved_by_one_call(void) {
   const cch_location locations[COUNT] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_HOST, 0}, {CCH_LOCATION_DEVICE, 1}};
   open();
-  OK(cch_managed_prefetch(src, locations, COUNT, stream));
-  CHECK_EQ(fake_calls("cuMemPrefetchBatchAsync"), 1);
-  OK(cch_managed_prefetch(src, locations, 1, stream));
-  CHECK_EQ(fake_calls("cuMemPrefetchAsync"), 1);
-  OK(cch_managed_discard(src, COUNT, stream));
-  OK(cch_managed_discard_prefetch(src, locations, COUNT, stream));
-  OK(cch_managed_discard(src, 0, stream));
-  CHECK_EQ(fake_calls("cuMemDiscardBatchAsync"), 1);
+  cch_deviceptr *managed[COUNT];
+  make_managed(managed);
+  OK(cch_managed_prefetch(managed, locations, COUNT, stream));
+  CHECK_EQ(sim.calls("cuMemPrefetchBatchAsync"), 1);
+  OK(cch_managed_prefetch(managed, locations, 1, stream));
+  CHECK_EQ(sim.calls("cuMemPrefetchAsync"), 1);
+  OK(cch_managed_discard(managed, COUNT, stream));
+  OK(cch_managed_discard_prefetch(managed, locations, COUNT, stream));
+  OK(cch_managed_discard(managed, 0, stream));
+  CHECK_EQ(sim.calls("cuMemDiscardBatchAsync"), 1);
   cch_stream *legacy = cch_stream_legacy();
-  FAILS(CCH_EINVAL, cch_managed_discard(src, 1, legacy));
-  FAILS(CCH_EINVAL, cch_managed_discard_prefetch(src, locations, 1, legacy));
+  FAILS(CCH_EINVAL, cch_managed_discard(managed, 1, legacy));
+  FAILS(CCH_EINVAL, cch_managed_discard_prefetch(managed, locations, 1, legacy));
   OK(cch_context_set_current(context));
-  OK(cch_managed_prefetch(src, locations, COUNT, legacy)); /* which takes no batches */
-  CHECK_EQ(fake_calls("cuMemPrefetchBatchAsync"), 1);
+  OK(cch_managed_prefetch(managed, locations, COUNT, legacy)); /* which takes no batches */
+  CHECK_EQ(sim.calls("cuMemPrefetchBatchAsync"), 1);
   OK(cch_context_set_current(NULL));
   cch_stream_unref(legacy);
   FAILS(CCH_EINVAL, cch_managed_discard((cch_deviceptr *[]){NULL}, 1, stream));
-  FAILS(CCH_EINVAL, cch_managed_discard(src, 1, NULL));
-  FAILS(CCH_EINVAL, cch_managed_attribute(NULL, 0, src[0], 1));
+  FAILS(CCH_EINVAL, cch_managed_discard(managed, 1, NULL));
+  FAILS(CCH_EINVAL, cch_managed_attribute(NULL, 0, managed[0], 1));
+  drop_managed(managed);
   close();
 }
 
@@ -237,8 +265,8 @@ static void function_is_called_once(void) {
   called = 0;
   OK(cch_stream_callback(stream, call, &one, bundle));
   cch_bundle_unref(bundle);
-  CHECK_EQ(called, 1);
   OK(cch_stream_synchronize(stream));
+  CHECK_EQ(called, 1);
   CHECK_EQ(owner, 0);
   FAILS(CCH_EINVAL, cch_stream_callback(stream, NULL, NULL, NULL));
   FAILS(CCH_EINVAL, cch_stream_callback(NULL, call, &one, NULL));
@@ -260,10 +288,12 @@ static void function_is_captured(void) {
   OK(cch_capture_end(graph, stream));
   cch_bundle_unref(bundle);
   CHECK_EQ(called, 0);
-  OK(cch_graph_instantiate(&exec, graph, NULL));
+  OK(cch_graph_instantiate(&exec, graph,
+                           &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .context = context}));
   cch_graph_unref(graph);
   OK(cch_graph_launch(exec, stream));
   OK(cch_graph_launch(exec, stream));
+  check_settle();
   CHECK_EQ(called, 2);
   CHECK_EQ(owner, 5);
   cch_graph_exec_unref(exec);

@@ -20,8 +20,6 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-static void *host(const cch_deviceptr *ptr) { return (void *)(uintptr_t)cch_deviceptr_raw(ptr); }
-
 /* Memory from a pool is freed with another call, on another stream, or never; its box forgets where it is from. */
 static void pool_memory_is_freed_on_its_stream(void) {
   cch_deviceptr *ptr;
@@ -35,7 +33,7 @@ static void pool_memory_is_freed_on_its_stream(void) {
   close();
   OK(cch_stream_synchronize(cch_deviceptr_stream(ptr))); /* it is kept */
   cch_deviceptr_unref(ptr);
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
 }
 
 /* A buffer's stream cannot be changed, or its first stream is kept for ever. */
@@ -51,7 +49,7 @@ static void stream_of_the_free_can_be_changed(void) {
   FAILS(CCH_EINVAL, cch_deviceptr_set_stream(ptr, NULL));
   cch_stream_unref(second);
   cch_stream_unref(stream);
-  CHECK_EQ(fake_live(FAKE_STREAM), 1);
+  CHECK_EQ(sim.live(CUDASIM_STREAM), 1);
   stream = NULL;
   cch_deviceptr_unref(ptr);
   close();
@@ -67,10 +65,10 @@ static void default_stream_remembers_the_context(void) {
   CHECK(cch_deviceptr_context(ptr) == context);
   OK(cch_context_set_current(other));
   cch_deviceptr_unref(ptr);
-  fake_call call = {0};
-  for (size_t i = 0; fake_log(i, &call, 1) == 1 && strcmp(call.name, "cuMemFreeAsync") != 0;)
+  cudasim_call call = {0};
+  for (size_t i = 0; sim.log(i, &call, 1) == 1 && strcmp(call.function, "cuMemFreeAsync") != 0;)
     i++;
-  CHECK_STR(call.name, "cuMemFreeAsync");
+  CHECK_STR(call.function, "cuMemFreeAsync");
   CHECK_PTR(call.context, cch_context_raw(context));
   OK(cch_context_set_current(NULL));
   cch_stream_unref(legacy);
@@ -88,16 +86,16 @@ static void immediate_frees_wait_for_the_stream(void) {
   CHECK(cch_deviceptr_context(device) == context && cch_deviceptr_context(pinned) == context);
   CHECK(!cch_deviceptr_is_wrapped(device));
   cch_deviceptr_unref(quiet);
-  CHECK_EQ(fake_calls("cuMemFree"), 1);
-  CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
+  CHECK_EQ(sim.calls("cuMemFree"), 1);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 0);
   OK(cch_deviceptr_set_stream(device, stream));
   OK(cch_deviceptr_set_stream(pinned, stream));
   cch_deviceptr_unref(device);
-  CHECK_EQ(fake_calls("cuMemFree"), 2);
-  CHECK_EQ(fake_calls("cuStreamSynchronize"), 1);
+  CHECK_EQ(sim.calls("cuMemFree"), 2);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
   cch_deviceptr_unref(pinned);
-  CHECK_EQ(fake_calls("cuMemFreeHost"), 1);
-  CHECK_EQ(fake_calls("cuStreamSynchronize"), 2);
+  CHECK_EQ(sim.calls("cuMemFreeHost"), 1);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 2);
   close();
 }
 
@@ -113,7 +111,7 @@ static void nothing_is_refused(void) {
   OK(cch_deviceptr_wrap(&ptr, 0, 0, NULL, NULL, NULL)); /* but foreign memory may be empty */
   OK(cch_deviceptr_copy(ptr, ptr, 0, stream));
   OK(cch_deviceptr_fill(ptr, 7, 4, stream));
-  CHECK_EQ(fake_calls("cuMemcpyAsync") + fake_calls("cuMemsetD32Async"), 0);
+  CHECK_EQ(sim.calls("cuMemcpyAsync") + sim.calls("cuMemsetD32Async"), 0);
   cch_deviceptr_unref(ptr);
   close();
 }
@@ -135,25 +133,43 @@ static void too_much_is_refused(void) {
   close();
 }
 
+/* The first bytes of memory, in storage that the next call overwrites. */
+static const unsigned char *bytes(const cch_deviceptr *ptr) {
+  static unsigned char seen[128];
+  size_t size = cch_deviceptr_size(ptr);
+  CHECK(size <= sizeof seen);
+  OK(cch_context_synchronize(context));
+  OK(cch_context_set_current(context));
+  CHECK_EQ(driver.cuMemcpy((CUdeviceptr)(uintptr_t)seen, cch_deviceptr_raw(ptr), size), 0);
+  OK(cch_context_set_current(NULL));
+  return seen;
+}
+
+static uint32_t word(const cch_deviceptr *ptr, int index) {
+  uint32_t out;
+  memcpy(&out, bytes(ptr) + 4 * index, sizeof out);
+  return out;
+}
+
 /* Copies and fills move other bytes than they say, or reach beyond an allocation. */
 static void bytes_arrive(void) {
   cch_deviceptr *pinned, *device, *from_pool;
   open();
   OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
-  OK(cch_deviceptr_alloc(&device, other, 63));
+  OK(cch_deviceptr_alloc(&device, context, 63));
   OK(cch_deviceptr_alloc_async(&from_pool, pool, 128, stream));
   for (int i = 0; i < 64; i++)
-    ((char *)host(pinned))[i] = (char)i;
+    ((char *)(uintptr_t)cch_deviceptr_raw(pinned))[i] = (char)i;
   OK(cch_deviceptr_fill(from_pool, 0xAABBCCDD, 4, stream));
   OK(cch_deviceptr_copy(from_pool, pinned, 64, stream));
-  CHECK(memcmp(host(from_pool), host(pinned), 64) == 0);
+  CHECK(word(from_pool, 0) == 0x03020100 && word(from_pool, 15) == 0x3f3e3d3c);
   OK(cch_deviceptr_fill(pinned, 0x1234AB, 2, stream)); /* the low two bytes */
-  CHECK(((uint16_t *)host(pinned))[0] == 0x34AB && ((uint16_t *)host(pinned))[31] == 0x34AB);
+  CHECK(word(pinned, 0) == 0x34AB34AB && word(pinned, 15) == 0x34AB34AB);
   OK(cch_deviceptr_fill(device, 0xAB, 1, stream));
-  CHECK(((unsigned char *)host(device))[62] == 0xAB);
+  CHECK_EQ(bytes(device)[62], 0xAB);
   OK(cch_deviceptr_copy(pinned, from_pool, 64, stream));
-  CHECK(((unsigned char *)host(pinned))[63] == 63);
-  CHECK(((uint32_t *)host(from_pool))[16] == 0xAABBCCDD); /* behind the copy */
+  CHECK_EQ(bytes(pinned)[63], 63);
+  CHECK_EQ(word(from_pool, 16), 0xAABBCCDD); /* behind the copy */
 
   FAILS(CCH_EINVAL, cch_deviceptr_copy(device, from_pool, 64, stream));
   CHECK_HAS(check_error()->message, "63");

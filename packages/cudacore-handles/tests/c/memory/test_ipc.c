@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes share, with the double in both parts. */
+/* What processes share, with one process in both parts. */
 #include "check.h"
+#include "exporter.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -62,7 +63,7 @@ static void pool_is_one_box(void) {
   cch_pool_location(&type, &id, again);
   CHECK(type == CCH_LOCATION_DEVICE && id == 0);
   cch_pool_unref(again);
-  CHECK_EQ(fake_live(FAKE_POOL), 2);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 2);
   cch_deviceptr *none = NULL;
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_alloc_async(&none, s.imported, SIZE, s.streams[0]));
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_import(&again, -1, CCH_LOCATION_DEVICE, 0));
@@ -83,7 +84,7 @@ static void memory_has_one_name(void) {
   OK(cch_deviceptr_import(&first, s.imported, &s.handles[0], SIZE, s.streams[0]));
   OK(cch_deviceptr_import_part(&second, s.imported, &again, 8, 8, s.streams[0]));
   CHECK_EQ(cch_deviceptr_raw(second), cch_deviceptr_raw(first) + 8);
-  CHECK_EQ(fake_calls("cuMemPoolImportPointer"), 1);
+  CHECK_EQ(sim.calls("cuMemPoolImportPointer"), 1);
   cch_deviceptr_unref(first);
   cch_deviceptr_unref(second);
   cch_deviceptr_unref(part);
@@ -104,16 +105,16 @@ static void memory_is_mapped_once(void) {
   CHECK(cch_deviceptr_pool(first) == s.imported && cch_deviceptr_backing(first) == s.imported);
   CHECK(cch_deviceptr_is_imported(first) && !cch_deviceptr_is_imported(s.blocks[0]));
   CHECK_EQ(cch_deviceptr_size(second), SIZE);
-  CHECK_EQ(fake_calls("cuMemPoolImportPointer"), 2);
+  CHECK_EQ(sim.calls("cuMemPoolImportPointer"), 2);
   cch_deviceptr_unref(first);
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 0);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
   OK(cch_deviceptr_fill(second, 7, 1, s.streams[0]));
   cch_pool_unref(s.imported); /* its memory keeps it */
   s.imported = NULL;
   cch_deviceptr_unref(second);
   cch_deviceptr_unref(other);
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 2);
-  CHECK_EQ(fake_live(FAKE_POOL), 1);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 2);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 1);
   close_shared(&s);
 }
 
@@ -136,11 +137,11 @@ static void bad_imports_are_refused(void) {
   FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[1], SIZE + 1, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 1, SIZE, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], SIZE_MAX, SIZE, s.streams[0]));
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 3); /* each was mapped to ask for its size */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3); /* each was mapped to ask for its size */
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
-  CHECK_EQ(fake_live(FAKE_POOL), 2);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 2);
   OK(cch_deviceptr_export(&handle, good)); /* the driver refuses that, and the exporter has named it */
   CHECK(memcmp(&handle, &s.handles[0], sizeof handle) == 0);
   FAILS(CCH_EINVAL, cch_deviceptr_export(&handle, NULL));
@@ -151,9 +152,9 @@ static void bad_imports_are_refused(void) {
 }
 
 static size_t position_of(const char *name, const void *stream, size_t from) {
-  fake_call call;
-  for (size_t i = from; fake_log(i, &call, 1) == 1; i++)
-    if (strcmp(call.name, name) == 0 && (stream == NULL || call.stream == stream))
+  cudasim_call call;
+  for (size_t i = from; sim.log(i, &call, 1) == 1; i++)
+    if (strcmp(call.function, name) == 0 && (stream == NULL || call.stream == stream))
       return i;
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
@@ -165,33 +166,33 @@ static void end_comes_behind_all_streams(void) {
   open_shared(&s);
   OK(open_import(&first, &s, 0, 0));
   OK(open_import(&second, &s, 0, 1));
-  fake_reset();
+  sim.reset();
   cch_deviceptr_unref(first);
-  CHECK_EQ(fake_calls("cuEventRecord"), 0); /* the streams do not wait for each other */
+  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* the streams do not wait for each other */
   cch_deviceptr_unref(second);
   size_t first_record = position_of("cuEventRecord", cch_stream_raw(s.streams[0]), 0);
   size_t second_record = position_of("cuEventRecord", cch_stream_raw(s.streams[1]), 0);
   size_t end = position_of("cuMemFreeAsync", NULL, 0);
   CHECK(first_record < end && second_record < end);
-  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 2);
-  CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
-  CHECK_EQ(fake_live(FAKE_STREAM), 2);
+  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 2);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 0);
+  CHECK_EQ(sim.live(CUDASIM_STREAM), 2);
 
   OK(open_import(&first, &s, 0, 0));
   OK(open_import(&second, &s, 0, 0));
   OK(cch_deviceptr_set_stream(second, s.streams[1]));
-  fake_reset();
+  sim.reset();
   cch_deviceptr_unref(second);
   cch_deviceptr_unref(first);
-  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 2);
+  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 2);
 
   OK(open_import(&first, &s, 0, 1));
   OK(open_import(&second, &s, 0, 1));
-  fake_reset();
+  sim.reset();
   cch_deviceptr_unref(second);
   cch_deviceptr_unref(first);
-  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 0); /* of one stream there is nothing to wait for */
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
+  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 0); /* of one stream there is nothing to wait for */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
   close_shared(&s);
 }
 
@@ -205,14 +206,14 @@ static void end_without_streams_waits(void) {
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
     OK(open_import(&first, &s, 0, 0));
     OK(open_import(&second, &s, 0, 1));
-    fake_reset();
-    fake_fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
+    sim.reset();
+    sim.fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
     cch_deviceptr_unref(first);
     cch_deviceptr_unref(second);
-    CHECK_EQ(fake_calls("cuStreamSynchronize"),
+    CHECK_EQ(sim.calls("cuStreamSynchronize"),
              i == 0 ? 0 : 2); /* without a stream of its own, it ends on one of them */
-    fake_reset();
-    CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS);
+    sim.reset();
+    CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS);
   }
   close_shared(&s);
 }
@@ -229,13 +230,13 @@ static void end_waits_for_a_capture(void) {
   cch_deviceptr_unref(first);
   cch_deviceptr_unref(second);
   CHECK_EQ(cch_reclaim_pending(), 1);
-  CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS + 1);
+  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS + 1);
   FAILS(CUDA_ERROR_NOT_PERMITTED, open_import(&again, &s, 0, 1));
   CHECK(again == NULL);
   OK(cch_capture_end(graph, s.streams[0]));
   cch_graph_unref(graph);
   OK(open_import(&again, &s, 0, 1)); /* the old mapping is ended first */
-  CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS + 1);
+  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS + 1);
   cch_deviceptr_unref(again);
   close_shared(&s);
 }
@@ -253,9 +254,9 @@ static void streams_are_let_go(void) {
     cch_stream_unref(stream);
     cch_deviceptr_unref(import);
   }
-  CHECK(fake_live(FAKE_STREAM) < 20);
+  CHECK(sim.live(CUDASIM_STREAM) < 20);
   cch_deviceptr_unref(holder);
-  CHECK_EQ(fake_live(FAKE_STREAM), 2);
+  CHECK_EQ(sim.live(CUDASIM_STREAM), 2);
   close_shared(&s);
 }
 
@@ -289,9 +290,9 @@ static void threads_import_what_others_drop(void) {
   open_shared(&s);
   check_threads(THREADS, open_use_drop, &s);
   cch_reclaim_drain();
-  CHECK_EQ(fake_live(FAKE_MEMORY), BLOCKS);
-  CHECK(fake_calls("cuMemPoolImportPointer") >= BLOCKS);
-  CHECK_EQ(fake_calls("cuMemPoolImportPointer"), fake_calls("cuMemFreeAsync"));
+  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS);
+  CHECK(sim.calls("cuMemPoolImportPointer") >= BLOCKS);
+  CHECK_EQ(sim.calls("cuMemPoolImportPointer"), sim.calls("cuMemFreeAsync"));
   close_shared(&s);
 }
 
@@ -306,7 +307,37 @@ static void import_pool_and_drop(int index, void *argument) {
     cch_pool_unref(pool);
     OK(cch_deviceptr_fill(memory, 1, 1, s->streams[0]));
     cch_deviceptr_unref(memory);
+    if (i % 8 == 0) /* the address space has room for some hundred pools that wait for their last free */
+      OK(cch_stream_synchronize(s->streams[0]));
   }
+}
+
+static void *drop_pool(void *pool) {
+  cch_pool_unref(pool);
+  return NULL;
+}
+
+/* An import that ends while another thread has imported the pool again, with memory, is never ended. */
+static void import_ends_beside_another(void) {
+  shared s;
+  cch_pool *again;
+  cch_deviceptr *memory;
+  pthread_t thread;
+  open_shared(&s);
+  sim.hold("cuMemPoolDestroy");
+  CHECK_EQ(pthread_create(&thread, NULL, drop_pool, s.imported), 0);
+  s.imported = NULL;
+  while (sim.held("cuMemPoolDestroy") == 0)
+    sched_yield();
+  OK(cch_pool_import(&again, s.descriptor, CCH_LOCATION_DEVICE, 0));
+  OK(cch_deviceptr_import(&memory, again, &s.handles[0], SIZE, s.streams[0]));
+  sim.let_go("cuMemPoolDestroy");
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  cch_deviceptr_unref(memory);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 2);
+  cch_pool_unref(again);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 1);
+  close_shared(&s);
 }
 
 /* Threads import the pool itself while others drop it. */
@@ -316,7 +347,7 @@ static void threads_import_the_pool(void) {
   cch_pool_unref(s.imported);
   s.imported = NULL;
   check_threads(THREADS, import_pool_and_drop, &s);
-  CHECK_EQ(fake_live(FAKE_POOL), 1);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 1);
   close_shared(&s);
 }
 
@@ -324,13 +355,14 @@ static void threads_import_the_pool(void) {
 static void events_are_shared(void) {
   cch_context *context;
   cch_event *event, *plain, *import = NULL;
-  cch_ipc_handle handle, again, garbage = {{9}};
+  cch_ipc_handle handle = exported_event(), own, again, garbage = {{9}};
   OK(cch_context_primary(&context, 0));
   OK(cch_event_create(&event, context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
   OK(cch_event_create(&plain, context, CCH_EVENT_DISABLE_TIMING));
-  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&handle, plain));
-  FAILS(CCH_EINVAL, cch_event_export(&handle, NULL));
-  OK(cch_event_export(&handle, event));
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_export(&own, plain));
+  FAILS(CCH_EINVAL, cch_event_export(&own, NULL));
+  OK(cch_event_export(&own, event));
+  FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_event_import(&import, context, &own, 0)); /* it is our own */
   FAILS(CUDA_ERROR_MAP_FAILED, cch_event_import(&import, context, &garbage, 0));
   FAILS(CCH_EINVAL, cch_event_import(&import, NULL, &handle, 0));
   FAILS(CCH_EINVAL, cch_event_import(&import, context, NULL, 0));
@@ -358,6 +390,7 @@ int main(void) {
   RUN(end_waits_for_a_capture);
   RUN(streams_are_let_go);
   RUN(threads_import_what_others_drop);
+  RUN(import_ends_beside_another);
   RUN(threads_import_the_pool);
   RUN(events_are_shared);
   return 0;

@@ -18,7 +18,7 @@ static void open_memory(memory *m) {
     OK(cch_stream_create(&m->streams[i], m->context, CCH_STREAM_NON_BLOCKING, 0));
   OK(cch_pool_create(&m->pool, &config));
   OK(cch_deviceptr_alloc_async(&m->whole, m->pool, SIZE, m->streams[0]));
-  fake_reset();
+  sim.reset();
 }
 
 static void close_memory(memory *m) {
@@ -51,10 +51,10 @@ static void parts_keep_the_memory(void) {
   cch_deviceptr_unref(part);
   cch_deviceptr_unref(empty);
   OK(cch_deviceptr_fill(of_part, 7, 1, m.streams[0]));
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 0);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
   cch_deviceptr_unref(of_part);
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
-  CHECK_EQ(fake_calls("cuEventRecord"), 0); /* one stream did all */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
+  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* one stream did all */
   close_memory(&m);
 }
 
@@ -77,9 +77,9 @@ static void bad_parts_are_refused(void) {
 }
 
 static size_t position_of(const char *name, const void *stream) {
-  fake_call call;
-  for (size_t i = 0; fake_log(i, &call, 1) == 1; i++)
-    if (strcmp(call.name, name) == 0 && (stream == NULL || call.stream == stream))
+  cudasim_call call;
+  for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
+    if (strcmp(call.function, name) == 0 && (stream == NULL || call.stream == stream))
       return i;
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
@@ -94,13 +94,13 @@ static void memory_ends_behind_its_parts(void) {
     OK(cch_deviceptr_set_stream(part, m.streams[1]));
     CHECK(cch_deviceptr_stream(m.whole) == m.streams[0] && cch_deviceptr_stream(part) == m.streams[1]);
     cch_deviceptr_unref(last ? m.whole : part);
-    CHECK_EQ(fake_calls("cuEventRecord"), 0); /* the streams do not wait for each other */
+    CHECK_EQ(sim.calls("cuEventRecord"), 0); /* the streams do not wait for each other */
     cch_deviceptr_unref(last ? part : m.whole);
     size_t end = position_of("cuMemFreeAsync", NULL);
     CHECK(position_of("cuEventRecord", cch_stream_raw(m.streams[0])) < end);
     CHECK(position_of("cuEventRecord", cch_stream_raw(m.streams[1])) < end);
-    CHECK_EQ(fake_calls("cuStreamSynchronize"), 0);
-    CHECK_EQ(fake_live(FAKE_STREAM), 2);
+    CHECK_EQ(sim.calls("cuStreamSynchronize"), 0);
+    CHECK_EQ(sim.live(CUDASIM_STREAM), 2);
     close_memory(&m);
   }
 }
@@ -138,7 +138,7 @@ static void foreign_memory_is_freed_once(void) {
     CHECK_EQ(f.count, 1);
     CHECK_EQ(f.ptr, cch_deviceptr_raw(m.whole));
     CHECK_EQ(f.size, SIZE);
-    CHECK_EQ(fake_calls("cuEventRecord"), streams < 2 ? 0 : streams - 1);
+    CHECK_EQ(sim.calls("cuEventRecord"), streams < 2 ? 0 : streams - 1);
     cch_deviceptr_unref(m.whole);
     close_memory(&m);
   }
@@ -153,7 +153,7 @@ static void pinned_memory_waits_for_its_parts(void) {
   OK(cch_deviceptr_part(&part, pinned, 0, 8));
   OK(cch_deviceptr_set_stream(part, m.streams[1]));
   cch_deviceptr_unref(part);
-  fake_reset();
+  sim.reset();
   cch_deviceptr_unref(pinned);
   CHECK(position_of("cuStreamSynchronize", cch_stream_raw(m.streams[1])) < position_of("cuMemFreeHost", NULL));
   cch_deviceptr_unref(m.whole);
@@ -175,7 +175,7 @@ static void memory_waits_for_a_capture(void) {
   OK(cch_capture_end(graph, m.streams[1]));
   cch_graph_unref(graph);
   cch_reclaim_drain();
-  CHECK_EQ(fake_live(FAKE_MEMORY), 0);
+  CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), 0);
   close_memory(&m);
 }
 
@@ -191,9 +191,9 @@ static void a_capture_keeps_no_part_of_its_own_memory(void) {
   OK(cch_deviceptr_fill(part, 1, 1, m.streams[0]));
   OK(cch_capture_keep(graph, part, NULL));
   cch_deviceptr_unref(captured);
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 0);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
   cch_deviceptr_unref(part);
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1); /* in the capture */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1); /* in the capture */
   OK(cch_capture_end(graph, m.streams[0]));
   cch_graph_unref(graph);
   cch_deviceptr_unref(m.whole);
@@ -226,7 +226,7 @@ static void threads_share_an_allocation(void) {
   check_threads(THREADS, part_and_drop, &m);
   cch_deviceptr_unref(m.whole);
   cch_reclaim_drain();
-  CHECK_EQ(fake_calls("cuMemFreeAsync"), 1);
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
   close_memory(&m);
 }
 

@@ -20,7 +20,7 @@ static void pool_is_as_asked(void) {
   CHECK_EQ(cch_pool_alloc_type(pool), CCH_ALLOCATION_PINNED);
   cch_pool_location(&type, &id, host);
   CHECK(type == CCH_LOCATION_HOST && id == 0);
-  CHECK_EQ(fake_live(FAKE_POOL), 2);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 2);
   cch_pool_unref(pool);
   on_device.alloc_type = CCH_ALLOCATION_MANAGED;
   OK(cch_pool_create(&pool, &on_device));
@@ -60,7 +60,7 @@ static void config_says_its_size(void) {
 static void bad_location_is_refused(void) {
   cch_pool *pool = NULL;
   cch_pool_config bad = config(7);
-  FAILS(CUDA_ERROR_INVALID_DEVICE, cch_pool_create(&pool, &bad));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_create(&pool, &bad));
   bad = config(0);
   bad.location_type = 99;
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_create(&pool, &bad));
@@ -77,7 +77,7 @@ static void devices_pool_is_borrowed(void) {
   CHECK_EQ(cch_pool_device(pool), 1);
   cch_pool_unref(pool);
   cch_pool_unref(again);
-  CHECK_EQ(fake_calls("cuMemPoolDestroy"), 0);
+  CHECK_EQ(sim.calls("cuMemPoolDestroy"), 0);
 }
 
 /* A pool goes before what was allocated from it. */
@@ -94,7 +94,7 @@ static void allocation_keeps_the_pool(void) {
   cch_pool_unref(pool);
   cch_stream_unref(stream);
   cch_context_unref(context);
-  CHECK_EQ(fake_live(FAKE_POOL), 1);
+  CHECK_EQ(sim.live(CUDASIM_POOL), 1);
   CHECK(cch_deviceptr_pool(ptr) == pool);
   cch_deviceptr_unref(ptr);
 }

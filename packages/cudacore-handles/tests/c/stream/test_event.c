@@ -63,7 +63,7 @@ static void time_passes_between_events(void) {
   OK(cch_event_elapsed(&elapsed, start, end));
   CHECK(elapsed >= 0.0f && elapsed < 10000.0f);
   FAILS(CUDA_ERROR_INVALID_HANDLE, cch_event_elapsed(&elapsed, start, untimed));
-  fake_fail("cuEventQuery", 1, CUDA_ERROR_NOT_READY);
+  sim.fail("cuEventQuery", 1, CUDA_ERROR_NOT_READY);
   FAILS(CUDA_ERROR_NOT_READY, cch_event_query(end));
   cch_event_unref(untimed);
   cch_event_unref(start);
@@ -98,7 +98,7 @@ static void other_contexts_stream_is_refused(void) {
   OK(cch_event_create(&event, other, 0));
   FAILS(CCH_EMISMATCH, cch_event_record(event, stream));
   CHECK_HAS(check_error()->message, "device 1");
-  CHECK_EQ(fake_calls("cuEventRecord"), 0);
+  CHECK_EQ(sim.calls("cuEventRecord"), 0);
   OK(cch_stream_wait_event(stream, event)); /* but waiting across devices is what events are for */
   cch_event_unref(event);
   cch_context_unref(other);
@@ -130,7 +130,7 @@ static void foreign_event_keeps_its_owner(void) {
   CHECK_EQ(released, 0);
   cch_event_unref(event);
   CHECK_EQ(released, 1);
-  CHECK_EQ(fake_calls("cuEventDestroy"), 0);
+  CHECK_EQ(sim.calls("cuEventDestroy"), 0);
   OK(cch_event_wrap_in(&event, raw, context, &one, release));
   CHECK(cch_event_context(event) == context);
   cch_event_unref(event);

@@ -34,13 +34,13 @@ static void references_keep_the_stream(void) {
   primary();
   OK(cch_stream_create(&stream, context, 0, 0));
   cch_context_unref(context);
-  CHECK_EQ(fake_live(FAKE_CONTEXT), 1);
+  CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   CHECK(cch_stream_ref(stream) == stream);
   cch_stream_unref(stream);
-  CHECK_EQ(fake_live(FAKE_STREAM), 1);
+  CHECK_EQ(sim.live(CUDASIM_STREAM), 1);
   OK(cch_stream_synchronize(stream));
   cch_stream_unref(stream);
-  CHECK_EQ(fake_calls("cuStreamDestroy"), 1);
+  CHECK_EQ(sim.calls("cuStreamDestroy"), 1);
 }
 
 /* Flags that the driver does not know pass, or a failed creation leaves something. */
@@ -83,14 +83,14 @@ static void default_streams_are_static(void) {
 /* An operation on a default stream does not mean the context that is current. */
 static void default_streams_mean_the_current_context(void) {
   cch_stream *legacy = cch_stream_legacy();
-  fake_call call;
+  cudasim_call call;
   FAILS(CUDA_ERROR_INVALID_CONTEXT, (cch_driver_init(), cch_stream_synchronize(legacy)));
-  fake_reset();
+  sim.reset();
   primary();
   OK(cch_context_set_current(context));
   OK(cch_stream_synchronize(legacy));
-  CHECK_EQ(fake_log(fake_calls(NULL) - 1, &call, 1), 1);
-  CHECK_STR(call.name, "cuStreamSynchronize");
+  CHECK_EQ(sim.log(sim.calls(NULL) - 1, &call, 1), 1);
+  CHECK_STR(call.function, "cuStreamSynchronize");
   CHECK_PTR(call.context, cch_context_raw(context));
   OK(cch_context_set_current(NULL));
   cch_stream_unref(legacy);
@@ -120,7 +120,7 @@ static void foreign_stream_keeps_its_owner(void) {
   CHECK_EQ(released, 1);
   cch_stream_unref(second);
   CHECK_EQ(released, 11);
-  CHECK_EQ(fake_calls("cuStreamDestroy"), 0);
+  CHECK_EQ(sim.calls("cuStreamDestroy"), 0);
   CHECK_EQ(driver.cuStreamDestroy(raw), 0);
   cch_context_unref(context);
 }
@@ -135,7 +135,7 @@ static void failed_wrap_leaves_the_owner(void) {
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_context_set_current(NULL));
   released = 0;
-  fake_fail("cuStreamGetCtx", 1, CUDA_ERROR_UNKNOWN);
+  sim.fail("cuStreamGetCtx", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_stream_wrap(&stream, raw, &one, release));
   CHECK(stream == NULL && released == 0);
   CHECK_EQ(driver.cuStreamDestroy(raw), 0);
@@ -152,7 +152,7 @@ static void own_stream_is_recognised(void) {
   OK(cch_stream_wrap(&wrapped, cch_stream_raw(stream), &one, release));
   CHECK(wrapped == stream && released == 1);
   cch_stream_unref(stream);
-  CHECK_EQ(fake_live(FAKE_STREAM), 1);
+  CHECK_EQ(sim.live(CUDASIM_STREAM), 1);
   cch_stream_unref(wrapped);
   cch_context_unref(context);
 }
@@ -166,15 +166,15 @@ static void stream_waits_for_stream(void) {
   OK(cch_stream_create(&stream, context, 0, 0));
   OK(cch_stream_create(&other, other_context, 0, 0));
   OK(cch_stream_wait_stream(stream, other));
-  CHECK_EQ(fake_calls("cuEventRecord"), 1);
-  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 1);
-  CHECK_EQ(fake_live(FAKE_EVENT), 0);
+  CHECK_EQ(sim.calls("cuEventRecord"), 1);
+  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 1);
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
   OK(cch_stream_wait_stream(stream, stream));
-  CHECK_EQ(fake_calls("cuEventRecord"), 1);
+  CHECK_EQ(sim.calls("cuEventRecord"), 1);
   OK(cch_context_set_current(other_context));
   OK(cch_stream_wait_stream(stream, legacy));
   OK(cch_stream_wait_stream(legacy, stream));
-  CHECK_EQ(fake_calls("cuStreamWaitEvent"), 3);
+  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 3);
   OK(cch_context_set_current(NULL));
   cch_stream_unref(stream);
   cch_stream_unref(other);
@@ -189,7 +189,7 @@ static void waiting_for_the_legacy_stream_needs_a_context(void) {
   primary();
   OK(cch_stream_create(&stream, context, 0, 0));
   FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_stream_wait_stream(stream, legacy));
-  fake_reset();
+  sim.reset();
   cch_stream_unref(stream);
   cch_stream_unref(legacy);
   cch_context_unref(context);

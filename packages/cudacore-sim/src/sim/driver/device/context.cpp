@@ -5,6 +5,7 @@
 #include "sim/driver/device/green.h"
 
 #include <algorithm>
+#include <unistd.h>
 
 namespace sim {
 namespace {
@@ -105,8 +106,16 @@ void Context::fail(CUresult code) {
 }
 
 std::vector<ContextPtr> &context_stack() {
-  static thread_local std::vector<ContextPtr> stack;
-  return stack;
+  struct Owner {
+    std::vector<ContextPtr> *stack = new std::vector<ContextPtr>;
+    /* What atexit calls on the main thread comes after this destructor, and may use CUDA. */
+    ~Owner() {
+      if (gettid() != getpid())
+        delete stack;
+    }
+  };
+  static thread_local Owner owner;
+  return *owner.stack;
 }
 
 ContextPtr current_context() {

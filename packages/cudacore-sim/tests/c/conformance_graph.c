@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library relies on where graphs are concerned, asked of the driver itself, as in test_conformance.c: of the
- * double here, and of a real driver when $CUDACORE_DRIVER names one.
+ * What cudacore-handles relies on where graphs are concerned, asked of the driver that $CUDACORE_DRIVER names, as in
+ * conformance.c.
  */
-#include "check.h"
+#include "conformance.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

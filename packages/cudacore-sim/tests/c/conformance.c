@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library relies on, asked of the driver itself: of the double here, and of a real driver when
- * $CUDACORE_DRIVER names one. The double is honest as long as both give the same answers.
+ * What cudacore-handles relies on, asked of the driver that $CUDACORE_DRIVER names. The simulated driver must give the
+ * answers that a real one gives.
  */
-#include "check.h"
+#include "conformance.h"
 
 #include <dlfcn.h>
 

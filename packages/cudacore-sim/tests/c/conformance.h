@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CONFORMANCE_H
+#define CONFORMANCE_H
+
+/* What the programs share that ask a driver questions, and compare its answers with those of an H200. */
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHECK_SKIP = 77 };
+
+static inline void check_eq(long long left, long long right, const char *what, const char *file, int line) {
+  if (left == right)
+    return;
+  fflush(stdout);
+  fprintf(stderr, "%s:%d: %s: %lld (%#llx), %lld (%#llx)\n", file, line, what, left, (unsigned long long)left, right,
+          (unsigned long long)right);
+  exit(1);
+}
+
+/* Integers, or pointers cast to them. */
+#define CHECK_EQ(left, right) check_eq((long long)(left), (long long)(right), #left " == " #right, __FILE__, __LINE__)
+#define CHECK(condition) check_eq(!(condition), 0, #condition, __FILE__, __LINE__)
+#define CHECK_STR(left, right) CHECK_EQ(strcmp(left, right), 0)
+
+/* PTX with the kernels "empty", "add" (three pointers and a count) and "mixed" (one parameter of each kind). */
+static const char check_ptx[] = ".version 8.0\n"
+                                ".target sm_70\n"
+                                ".address_size 64\n"
+                                ".visible .entry empty()\n"
+                                "{\n  ret;\n}\n"
+                                ".visible .entry add(\n"
+                                "  .param .u64 .ptr .global .align 4 add_param_0,\n"
+                                "  .param .u64 .ptr .global .align 4 add_param_1,\n"
+                                "  .param .u64 .ptr .global .align 4 add_param_2,\n"
+                                "  .param .u32 add_param_3\n"
+                                ")\n"
+                                "{\n  ret;\n}\n"
+                                ".visible .entry mixed(\n"
+                                "  .param .u64 mixed_param_0, .param .f32 mixed_param_1, .param .u32 mixed_param_2,\n"
+                                "  .param .f64 mixed_param_3, .param .align 4 .b8 mixed_param_4[12]\n"
+                                ")\n"
+                                "{\n  ret;\n}\n";
+enum { CHECK_MIXED_SIZE = 36, CHECK_MIXED_COUNT = 5 };
+
+#endif
