@@ -267,6 +267,8 @@ static void function_is_called_once(void) {
   cch_bundle_unref(bundle);
   OK(cch_stream_synchronize(stream));
   CHECK_EQ(called, 1);
+  check_settle();
+  cch_reclaim_drain();
   CHECK_EQ(owner, 0);
   FAILS(CCH_EINVAL, cch_stream_callback(stream, NULL, NULL, NULL));
   FAILS(CCH_EINVAL, cch_stream_callback(NULL, call, &one, NULL));
