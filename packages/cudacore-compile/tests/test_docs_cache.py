@@ -69,7 +69,7 @@ def test_guide_to_caches(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_guide_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     """What the guide shows would not work."""
-    run_guide("command.rst", 11)
+    run_guide("command.rst", 12)
     out, err = capsys.readouterr()
     assert "function.cu, ptx for sm_90: hit" in out
     assert Path("build/function.sm_80.cubin").exists()

@@ -229,8 +229,8 @@ class Program:
         """Cancel the compilations of the program that are running, and all later ones (nvrtcSetFlowCallback).
 
         They raise the error of their compiler with a code name such as ``"NVRTC_ERROR_CANCELLED"``. Any thread may call
-        this. NVRTC 12.8 and later end a compilation in about 0.3 seconds, or some seconds if a single kernel is very
-        long. Older versions, and the compilers of other languages, finish a compilation that has begun.
+        this. NVRTC 12.8 and later usually end a compilation in about 0.3 seconds. If a single kernel takes very long,
+        it can be minutes. Older versions, and the compilers of other languages, finish a compilation that has begun.
 
         Ctrl-C needs no call of this. When a signal handler raises an exception while NVRTC compiles for the main
         thread, the exception comes at once. NVRTC 12.8 and later cancel the compilation then, and older versions finish

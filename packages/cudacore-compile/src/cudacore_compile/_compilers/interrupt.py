@@ -23,8 +23,7 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
 
     A function that NVRTC calls while it compiles (nvrtcSetFlowCallback) could not look for signals instead. NVRTC 13.5
     does not call it for 3 seconds while it compiles a kernel with 4,096 inlined calls, nor for 2 minutes while it
-    compiles a kernel of 1,500 long lines. NVRTC 12.9 calls it 49 times, all in the first half of a compilation of 2
-    seconds.
+    compiles a kernel of 1,500 long lines. NVRTC 12.9 does not call it in the second half of a compilation of 2 seconds.
 
     This is for NVRTC alone. nvJitLink keeps state by thread: when one thread makes a linker and another thread links it
     and ends, the next linker of the first thread is a SIGSEGV (13.5).
