@@ -109,6 +109,24 @@ def test_header_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     assert value_of(program.compile("ptx", cache=cache)) == 1111
 
 
+def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that the compiler has made with a variable of another thread's would be kept as made without it."""
+    monkeypatch.delenv("NVVM_SOMETHING", raising=False)
+    cache = InMemoryProgramCache()
+    program = Program(KERNEL, "c++", {"arch": "sm_90", "define_macro": "VALUE=1"})
+    compile_now = Program.compile
+
+    def set_then_compile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
+        if kwargs.get("cache") is None:
+            monkeypatch.setenv("NVVM_SOMETHING", "1")
+        return compile_now(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Program, "compile", set_then_compile)
+        program.compile("ptx", cache=cache)
+    assert len(cache) == 0
+
+
 def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text that the compiler has read would be kept under the key of the text before and after it."""
     old = "#define VALUE 1111"
