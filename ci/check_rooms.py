@@ -31,7 +31,7 @@ LAYERS = {
         *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_sdk"),
     ),
     "cudacore-compile/src/cudacore_compile": ("_compilers", "_cache", "_command"),
-    "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver"),
+    "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver", "nvml"),
     "cudacore-sim/src/sim/driver": ("base", "device", "memory", "code", "graph", "stream", "entry"),
 }
 #: Uses of an upper room: the file in its package, and the room, with the reason.

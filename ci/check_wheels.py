@@ -29,6 +29,8 @@ ARCHITECTURES = ("x86_64", "aarch64")
 TAGS = {"cudacore-handles": r"cp310-abi3-(\w*linux\w*\.?)+", "cudacore-sim": r"py3-none-(\w*linux\w*\.?)+"}
 # What the shared objects may ask the loader for: the C library, and our own library.
 NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_handles\.so\.1")
+# The simulated NVML asks the simulated driver, which is beside it; nothing else may be linked to a driver.
+NEEDED_BY = {"libnvidia-ml.so.1": "libcuda.so.1"}
 
 
 def patterns(package: str) -> list[str]:
@@ -52,6 +54,7 @@ def patterns(package: str) -> list[str]:
     if package == "cudacore-sim":
         allowed += [
             rf"{module}/lib/libcuda\.so\.1",
+            rf"{module}/lib/libnvidia-ml\.so\.1",
             rf"{module}/lib/libcudacore_sim_preload\.so",
             rf"{module}/include/cudacore_sim\.h",
             rf"{module}-[\d.]+\.dist-info/entry_points\.txt",
@@ -88,7 +91,8 @@ class Checker:
             self.shared_objects("libcudacore_handles.so.1")
         elif self.package == "cudacore-sim":
             self.shared_objects("libcuda.so.1")
-            self.expect(any(name.endswith("_preload.so") for name in self.names), "no libcudacore_sim_preload.so")
+            for library in ("libcudacore_sim_preload.so", "libnvidia-ml.so.1"):
+                self.expect(any(name.endswith(f"/{library}") for name in self.names), f"no {library}")
         size = self.path.stat().st_size / 1000
         limit = LIMITS.get(self.package, LIMIT_OF_ALL)
         self.expect(size <= limit, f"{size:.1f} kB, more than {limit:.0f} kB")
@@ -145,7 +149,8 @@ class Checker:
                     text=True,
                 ).stdout
                 for needed in re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic):
-                    self.expect(NEEDED.fullmatch(needed), f"{name} is linked to {needed}")
+                    allowed = NEEDED.fullmatch(needed) or NEEDED_BY.get(Path(name).name) == needed
+                    self.expect(allowed, f"{name} is linked to {needed}")
                 for path in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic):
                     self.expect(path.startswith("$ORIGIN"), f"{name} looks for libraries in {path}")
 

@@ -201,6 +201,27 @@ CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*loo
  */
 CUDASIM_EXPORT int cudasim_clear_errors(void);
 
+/** A simulated device, as tools describe it that list the devices of a machine. */
+typedef struct cudasim_device {
+  char name[96];
+  char uuid[48];         /**< "GPU-..." */
+  uint32_t pci_bus;      /**< its domain, device and function are 0 */
+  int32_t major, minor;  /**< compute capability */
+  uint32_t has_context;  /**< whether this process has a context on it */
+  uint64_t memory, used; /**< bytes, and those that this process has allocated */
+} cudasim_device;
+
+/**
+ * Describes a device by its number among all that there are. Those that CUDA_VISIBLE_DEVICES hides count, and the
+ * driver need not be initialised.
+ *
+ * @return 0, or -1 where there is no such device
+ */
+CUDASIM_EXPORT int cudasim_describe_device(int number, cudasim_device *out);
+
+/** The version of CUDA that the driver says it is of, such as 13000. */
+CUDASIM_EXPORT int cudasim_driver_version(void);
+
 /**
  * Forgets the log, the counts of calls, reports, explanations, failures that are armed, and what is hidden or held.
  * Objects stay alive.

@@ -8,7 +8,7 @@ import cudacore_handles as ch
 
 COMING = [
     (ch.Device, "create_opaque_array"),
-    (ch.Device, "to_system_device"),
+    (ch.Device, "create_texture_object"),
 ]
 
 

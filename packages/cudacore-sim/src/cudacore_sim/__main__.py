@@ -2,9 +2,10 @@
 """Run a command with the simulated driver in place of the CUDA driver: ``python -m cudacore_sim COMMAND...``.
 
 The library's folder goes to the front of ``$LD_LIBRARY_PATH``, which is where ``dlopen("libcuda.so.1")`` looks first,
-in the command and in its children. ``$LD_PRELOAD`` would put it into every program that the command starts, shells
-and compilers included, to no use. ``$CUDACORE_DRIVER`` names it, too, for `cudacore`. What is preloaded is a small
-library that needs nothing: it has the cubins of NVRTC and nvJitLink carry their PTX, which is what runs here.
+in the command and in its children. NVML, ``libnvidia-ml.so.1``, is in the same folder. ``$LD_PRELOAD`` would put it
+into every program that the command starts, shells and compilers included, to no use. ``$CUDACORE_DRIVER`` names it,
+too, for `cudacore`. What is preloaded is a small library that needs nothing: it has the cubins of NVRTC and nvJitLink
+carry their PTX, which is what runs here.
 """
 
 from __future__ import annotations

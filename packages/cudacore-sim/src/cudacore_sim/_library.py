@@ -52,8 +52,9 @@ def get_include() -> str:
 def load() -> ctypes.CDLL:
     """Make the simulator the CUDA driver of this process.
 
-    It has the soname of the driver, so that whoever looks for ``libcuda.so.1`` from now on finds it. Nothing happens
-    where it is loaded already. ``$CUDACORE_DRIVER`` is set to it, if it is not set, for `cudacore` and for children.
+    It has the soname of the driver, so that whoever looks for ``libcuda.so.1`` from now on finds it. The same goes
+    for NVML, ``libnvidia-ml.so.1``, which is beside it. Nothing happens where it is loaded already.
+    ``$CUDACORE_DRIVER`` is set to it, if it is not set, for `cudacore` and for children.
 
     Returns
     -------
@@ -81,8 +82,19 @@ def load() -> ctypes.CDLL:
         if not _is_simulator(_loaded):
             _loaded = None
             raise SimulatorError(f"{path} is not the simulated driver")
+        _load_nvml(path)
     os.environ.setdefault("CUDACORE_DRIVER", get_library())
     return _loaded
+
+
+def _load_nvml(driver: str) -> None:
+    """Load the NVML that is beside the driver, unless the process has another one already."""
+    library = Path(driver).with_name("libnvidia-ml.so.1")
+    try:
+        ctypes.CDLL(library.name, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        if library.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may not have it
+            ctypes.CDLL(str(library))
 
 
 def is_loaded() -> bool:

@@ -55,7 +55,7 @@ from cudacore_handles import (
 )
 
 if TYPE_CHECKING:
-    from cudacore import graph, typing, utils
+    from cudacore import graph, system, typing, utils
     from cudacore_compile import (
         BatchError,
         CompilerError,
@@ -121,6 +121,7 @@ __all__ = [
     "WorkqueueResourceOptions",
     "graph",
     "launch",
+    "system",
     "typing",
     "utils",
 ]
@@ -148,7 +149,7 @@ _later.install_finder()
 if not TYPE_CHECKING:  # to which any name would be one that there is
 
     def __getattr__(name: str) -> object:
-        if name in ("graph", "typing", "utils"):
+        if name in ("graph", "system", "typing", "utils"):
             return importlib.import_module(f"cudacore.{name}")
         if name in _LATER:
             globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)

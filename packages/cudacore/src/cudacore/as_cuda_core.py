@@ -199,7 +199,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = fullname.removeprefix("cuda.core.")
         if name == fullname:
             return None
-        if name.startswith("_"):
+        if any(part.startswith("_") for part in name.split(".")):
             if name not in _private_modules():
                 raise ImportError(_no_private(fullname), name=fullname)
         elif importlib.util.find_spec(f"cudacore.{name}") is None:  # raises, where it says that it is not there yet

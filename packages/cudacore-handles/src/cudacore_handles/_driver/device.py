@@ -20,6 +20,7 @@ from cudacore_handles._stream.event import Event, EventOptions
 from cudacore_handles._stream.stream import IsStreamType, Stream, StreamOptions, default_stream
 
 if TYPE_CHECKING:
+    from cudacore.system import Device as SystemDevice
     from cudacore_handles._driver.device_properties import DeviceProperties
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.resource import MemoryResource
@@ -80,7 +81,6 @@ class Device:
     create_opaque_array: NotYet = NotYet()
     create_surface_object: NotYet = NotYet()
     create_texture_object: NotYet = NotYet()
-    to_system_device: NotYet = NotYet()
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
@@ -292,6 +292,24 @@ class Device:
     def pci_bus_id(self) -> str:
         """str: PCI address, ``domain:bus:device.function`` (cuDeviceGetPCIBusId)."""
         return self._text(lib.cch_device_pci_bus_id)
+
+    def to_system_device(self) -> SystemDevice:
+        """Return the device as NVML sees it: a :class:`cudacore.system.Device`, found by its UUID.
+
+        Raises
+        ------
+        ImportError
+            When the package cudacore, which has it, or ``cuda.bindings.nvml`` is not installed.
+        CUDAError
+            When there is no NVML, or when it does not have the device.
+        """
+        try:
+            from cudacore.system import Device as SystemDevice
+        except ModuleNotFoundError as error:
+            if error.name not in ("cudacore", "cudacore.system"):
+                raise
+            raise ImportError("cudacore.system is in the package cudacore: pip install 'cudacore[system]'") from None
+        return SystemDevice._of_cuda_uuid(self.uuid)
 
     @property
     def properties(self) -> DeviceProperties:

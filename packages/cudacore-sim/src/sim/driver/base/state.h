@@ -276,6 +276,9 @@ CUresult retain_primary(Device &device);
 void release_primary(Device &device); /* which is retained */
 CUresult find_device(CUdevice ordinal, Device *&out);
 int device_attribute(CUdevice_attribute attribute, const Device &device);
+/* Facts of a device by its number among all, before the driver is initialised. */
+unsigned pci_bus(int number);
+std::string uuid_text(int number); /* in the format of nvidia-smi */
 ContextPtr new_context(Device &device, unsigned flags, bool primary);
 void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock);
 void lose_graph_execs(const ContextPtr &context); /* executable graphs of a primary context that is destroyed */

@@ -57,7 +57,7 @@ bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) 
     out = hopper;
     return true;
   case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-    out = device.number + 1;
+    out = static_cast<int>(pci_bus(device.number));
     return true;
   case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
     out = 0;
@@ -96,20 +96,6 @@ bool attribute_of(CUdevice_attribute attribute, const Device &device, int &out) 
 void device_uuid(int number, char *out) {
   std::memcpy(out, "cudacore-sim\0\0\0", 16);
   out[15] = static_cast<char>(number);
-}
-
-/* The UUID in the format of nvidia-smi. */
-std::string uuid_text(int number) {
-  char bytes[16], digits[3];
-  device_uuid(number, bytes);
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; i++) {
-    if (i == 4 || i == 6 || i == 8 || i == 10)
-      text += '-';
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
-    text += digits;
-  }
-  return text;
 }
 
 /* The device that an entry of CUDA_VISIBLE_DEVICES names, by its number or the beginning of its UUID; -1: none. */
@@ -179,6 +165,21 @@ CUresult start() {
 }
 
 } // namespace
+
+unsigned pci_bus(int number) { return static_cast<unsigned>(number) + 1; }
+
+std::string uuid_text(int number) {
+  char bytes[16], digits[3];
+  device_uuid(number, bytes);
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10)
+      text += '-';
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned>(static_cast<unsigned char>(bytes[i])));
+    text += digits;
+  }
+  return text;
+}
 
 int device_attribute(CUdevice_attribute attribute, const Device &device) {
   int value = 0;
@@ -288,7 +289,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   if (CUresult result = find_device(dev, device))
     return result;
   char text[16];
-  int length = std::snprintf(text, sizeof text, "0000:%02X:00.0", device->number + 1);
+  int length = std::snprintf(text, sizeof text, "0000:%02X:00.0", pci_bus(device->number));
   if (length >= len)
     return CUDA_ERROR_INVALID_VALUE;
   std::memcpy(pciBusId, text, static_cast<size_t>(length) + 1);
@@ -305,7 +306,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
       return CUDA_ERROR_INVALID_VALUE;
   }
   for (const std::unique_ptr<Device> &device : state().devices)
-    if (domain == 0 && slot == 0 && bus == static_cast<unsigned>(device->number) + 1) {
+    if (domain == 0 && slot == 0 && bus == pci_bus(device->number)) {
       *dev = device->ordinal;
       return CUDA_SUCCESS;
     }

@@ -190,6 +190,27 @@ int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, v
   return 1;
 }
 
+int cudasim_describe_device(int number, cudasim_device *out) {
+  if (out == nullptr || number < 0 || number >= config().devices)
+    return -1;
+  Access access;
+  *out = {};
+  std::snprintf(out->name, sizeof out->name, "%s", config().name.c_str());
+  std::snprintf(out->uuid, sizeof out->uuid, "%s", uuid_text(number).c_str());
+  out->pci_bus = pci_bus(number);
+  out->major = config().compute_major;
+  out->minor = config().compute_minor;
+  out->memory = config().memory;
+  for (const auto &device : state().devices)
+    if (device->number == number)
+      out->used = device->used;
+  for (const ContextPtr &context : state().contexts.all())
+    out->has_context |= context->device->number == number;
+  return 0;
+}
+
+int cudasim_driver_version(void) { return config().driver_version; }
+
 int cudasim_clear_errors(void) {
   State &s = state();
   std::unique_lock<std::mutex> lock(s.mutex);

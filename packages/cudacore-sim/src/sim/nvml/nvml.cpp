@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A libnvidia-ml.so.1 for the simulated devices, so that programs that need NVML to start can run. It answers what the
+ * simulated driver has: names, UUIDs, memory, PCI ids, and this process. All else is not supported.
+ */
+#include "sim/nvml/abi.h"
+#include "cudacore_sim.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <unistd.h>
+
+namespace sim {
+
+struct NvmlDeviceHandle {};
+
+namespace {
+
+/* An H200's, which the simulated devices are by default. */
+constexpr unsigned pci_device_id = 0x233510DE, pci_subsystem_id = 0x18BE10DE;
+constexpr unsigned pci_base_class = 3, pci_sub_class = 2; /* a 3D controller */
+
+constexpr int max_devices = 64;
+const NvmlDeviceHandle handles[max_devices] = {};
+
+struct Uses {
+  std::mutex mutex;
+  unsigned count = 0; /* nvmlInit less nvmlShutdown */
+};
+
+Uses &uses() {
+  static Uses *const instance = new Uses; /* never destroyed: threads outlive exit() */
+  return *instance;
+}
+
+NvmlReturn need_init() {
+  std::lock_guard<std::mutex> guard(uses().mutex);
+  return uses().count > 0 ? nvml_success : nvml_uninitialized;
+}
+
+NvmlReturn not_supported() {
+  NvmlReturn result = need_init();
+  return result != nvml_success ? result : nvml_not_supported;
+}
+
+NvmlReturn initialise() {
+  std::lock_guard<std::mutex> guard(uses().mutex);
+  uses().count++;
+  return nvml_success;
+}
+
+int count_devices() {
+  cudasim_device device;
+  int count = 0;
+  while (count < max_devices && cudasim_describe_device(count, &device) == 0)
+    count++;
+  return count;
+}
+
+/* Finds the device of a handle. */
+NvmlReturn find(NvmlDevice handle, cudasim_device &out, int *number = nullptr) {
+  if (NvmlReturn result = need_init())
+    return result;
+  for (int i = 0; i < max_devices; i++)
+    if (handle == &handles[i] && cudasim_describe_device(i, &out) == 0) {
+      if (number != nullptr)
+        *number = i;
+      return nvml_success;
+    }
+  return nvml_invalid_argument;
+}
+
+/* Finds the handle of the first device that `is_it` accepts. */
+template <class Accept> NvmlReturn find_handle(NvmlDevice *out, const void *given, Accept is_it) {
+  if (NvmlReturn result = need_init())
+    return result;
+  if (out == nullptr || given == nullptr)
+    return nvml_invalid_argument;
+  cudasim_device device;
+  for (int i = 0; i < count_devices(); i++)
+    if (cudasim_describe_device(i, &device) == 0 && is_it(device)) {
+      *out = &handles[i];
+      return nvml_success;
+    }
+  return nvml_not_found;
+}
+
+NvmlReturn copy_text(const std::string &text, char *out, unsigned length) {
+  if (out == nullptr)
+    return nvml_invalid_argument;
+  if (text.size() >= length)
+    return nvml_insufficient_size;
+  std::memcpy(out, text.c_str(), text.size() + 1);
+  return nvml_success;
+}
+
+template <class T> NvmlReturn copy_value(T value, T *out) {
+  if (out == nullptr)
+    return nvml_invalid_argument;
+  *out = value;
+  return nvml_success;
+}
+
+/* The first branch of drivers for a version of CUDA. */
+int driver_branch() {
+  static constexpr struct {
+    int cuda, branch;
+  } branches[] = {{11030, 465}, {11040, 470}, {11050, 495}, {11060, 510}, {11070, 515}, {11080, 520}, {12000, 525},
+                  {12010, 530}, {12020, 535}, {12030, 545}, {12040, 550}, {12050, 555}, {12060, 560}, {12070, 565},
+                  {12080, 570}, {12090, 575}, {13000, 580}, {13010, 590}, {13020, 595}};
+  int branch = branches[0].branch;
+  for (const auto &each : branches)
+    if (each.cuda <= cudasim_driver_version())
+      branch = each.branch;
+  return branch;
+}
+
+std::string driver_version() { return std::to_string(driver_branch()) + ".00"; }
+
+/* NVML's number of an architecture. */
+unsigned architecture_of(const cudasim_device &device) {
+  static constexpr struct {
+    int capability;
+    unsigned architecture;
+  } architectures[] = {{50, 3}, {60, 4}, {70, 5}, {75, 6}, {80, 7}, {89, 8}, {90, 9}, {100, 10}};
+  unsigned found = nvml_not_available;
+  for (const auto &each : architectures)
+    if (each.capability <= device.major * 10 + device.minor)
+      found = each.architecture;
+  return found;
+}
+
+void write_bus_id(const cudasim_device &device, char (&out)[32]) {
+  std::snprintf(out, sizeof out, "00000000:%02X:00.0", device.pci_bus);
+}
+
+/* The processes on a device: this one, if it has a context there. Memory of other processes is memory of their own. */
+NvmlReturn list_processes(NvmlDevice handle, unsigned *count, NvmlProcessInfo *out) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  if (count == nullptr || (*count > 0 && out == nullptr))
+    return nvml_invalid_argument;
+  const unsigned capacity = *count;
+  *count = device.has_context;
+  if (capacity < *count)
+    return nvml_insufficient_size;
+  if (*count > 0)
+    *out = {static_cast<unsigned>(getpid()), device.used, nvml_not_available, nvml_not_available};
+  return nvml_success;
+}
+
+/* Graphics processes, or MIG devices: there are none. */
+NvmlReturn count_nothing(NvmlDevice handle, unsigned *count) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  return copy_value(0U, count);
+}
+
+NvmlReturn by_index(unsigned index, NvmlDevice *out) {
+  if (NvmlReturn result = need_init())
+    return result;
+  if (out == nullptr || index >= static_cast<unsigned>(count_devices()))
+    return nvml_invalid_argument;
+  *out = &handles[index];
+  return nvml_success;
+}
+
+NvmlReturn by_bus_id(const char *text, NvmlDevice *out) {
+  unsigned domain = 0, bus = 0, slot = 0, function = 0;
+  if (text != nullptr && std::sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3) {
+    domain = 0;
+    if (std::sscanf(text, "%x:%x.%x", &bus, &slot, &function) < 2)
+      text = nullptr;
+  }
+  return find_handle(out, text, [&](const cudasim_device &device) {
+    return domain == 0 && slot == 0 && function == 0 && bus == device.pci_bus;
+  });
+}
+
+NvmlReturn device_count(unsigned *out) {
+  if (NvmlReturn result = need_init())
+    return result;
+  return copy_value(static_cast<unsigned>(count_devices()), out);
+}
+
+} // namespace
+} // namespace sim
+
+using namespace sim;
+
+#define SIM_NVML extern "C" __attribute__((visibility("default")))
+
+#define SIM_NVML_NOT_SUPPORTED(name)                                                                                   \
+  SIM_NVML NvmlReturn name(void);                                                                                      \
+  NvmlReturn name(void) { return not_supported(); }
+#include "sim/nvml/not_supported.inc"
+#undef SIM_NVML_NOT_SUPPORTED
+
+#define SIM_NVML_FUNCTION(name, ...)                                                                                   \
+  SIM_NVML NvmlReturn name(__VA_ARGS__);                                                                               \
+  NvmlReturn name(__VA_ARGS__)
+
+SIM_NVML_FUNCTION(nvmlInit, void) { return initialise(); }
+SIM_NVML_FUNCTION(nvmlInit_v2, void) { return initialise(); }
+SIM_NVML_FUNCTION(nvmlInitWithFlags, unsigned) { return initialise(); }
+
+SIM_NVML_FUNCTION(nvmlShutdown, void) {
+  std::lock_guard<std::mutex> guard(uses().mutex);
+  if (uses().count == 0)
+    return nvml_uninitialized;
+  uses().count--;
+  return nvml_success;
+}
+
+SIM_NVML const char *nvmlErrorString(NvmlReturn result);
+const char *nvmlErrorString(NvmlReturn result) {
+  switch (result) {
+  case nvml_success:
+    return "The operation was successful";
+  case nvml_uninitialized:
+    return "NVML was not first initialized with nvmlInit()";
+  case nvml_invalid_argument:
+    return "A supplied argument is invalid";
+  case nvml_not_supported:
+    return "The requested operation is not available on a simulated device";
+  case nvml_not_found:
+    return "A query to find an object was unsuccessful";
+  case nvml_insufficient_size:
+    return "An input argument is not large enough";
+  case nvml_driver_not_loaded:
+    return "The driver is not loaded";
+  case nvml_argument_version_mismatch:
+    return "The provided version is invalid or unsupported";
+  }
+  return "An error that the simulated NVML does not return";
+}
+
+SIM_NVML_FUNCTION(nvmlSystemGetDriverVersion, char *version, unsigned length) {
+  if (NvmlReturn result = need_init())
+    return result;
+  return copy_text(driver_version(), version, length);
+}
+
+SIM_NVML_FUNCTION(nvmlSystemGetNVMLVersion, char *version, unsigned length) {
+  /* The one function that NVML answers before it is initialised. */
+  return copy_text(std::to_string(cudasim_driver_version() / 1000) + "." + driver_version(), version, length);
+}
+
+SIM_NVML_FUNCTION(nvmlSystemGetCudaDriverVersion, int *version) {
+  return copy_value(cudasim_driver_version(), version);
+}
+SIM_NVML_FUNCTION(nvmlSystemGetCudaDriverVersion_v2, int *version) {
+  return copy_value(cudasim_driver_version(), version);
+}
+
+SIM_NVML_FUNCTION(nvmlSystemGetDriverBranch, NvmlDriverBranch *out, unsigned length) {
+  if (NvmlReturn result = need_init())
+    return result;
+  if (out == nullptr)
+    return nvml_invalid_argument;
+  if (out->version != nvml_version<NvmlDriverBranch>(1))
+    return nvml_argument_version_mismatch;
+  return copy_text("r" + std::to_string(driver_branch()) + "_00", out->branch,
+                   length < sizeof out->branch ? length : static_cast<unsigned>(sizeof out->branch));
+}
+
+SIM_NVML_FUNCTION(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned length) {
+  if (NvmlReturn result = need_init())
+    return result;
+  if (name == nullptr || length == 0)
+    return nvml_invalid_argument;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
+  std::string text;
+  if (!std::getline(file, text, '\0'))
+    return nvml_not_found;
+  return copy_text(text.substr(0, length - 1), name, length);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetCount, unsigned *count) { return device_count(count); }
+SIM_NVML_FUNCTION(nvmlDeviceGetCount_v2, unsigned *count) { return device_count(count); }
+SIM_NVML_FUNCTION(nvmlDeviceGetHandleByIndex, unsigned index, NvmlDevice *out) { return by_index(index, out); }
+SIM_NVML_FUNCTION(nvmlDeviceGetHandleByIndex_v2, unsigned index, NvmlDevice *out) { return by_index(index, out); }
+SIM_NVML_FUNCTION(nvmlDeviceGetHandleByPciBusId, const char *id, NvmlDevice *out) { return by_bus_id(id, out); }
+SIM_NVML_FUNCTION(nvmlDeviceGetHandleByPciBusId_v2, const char *id, NvmlDevice *out) { return by_bus_id(id, out); }
+
+/* Also without "GPU-": cuda.core looks devices up by what the driver says. */
+SIM_NVML_FUNCTION(nvmlDeviceGetHandleByUUID, const char *uuid, NvmlDevice *out) {
+  return find_handle(out, uuid, [&](const cudasim_device &device) {
+    return std::strcmp(device.uuid, uuid) == 0 || std::strcmp(device.uuid + 4, uuid) == 0;
+  });
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetName, NvmlDevice handle, char *name, unsigned length) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  return copy_text(device.name, name, length);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetUUID, NvmlDevice handle, char *uuid, unsigned length) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  return copy_text(device.uuid, uuid, length);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetBrand, NvmlDevice handle, unsigned *brand) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  return copy_value(nvml_brand_nvidia, brand);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetIndex, NvmlDevice handle, unsigned *index) {
+  cudasim_device device;
+  int number = 0;
+  if (NvmlReturn result = find(handle, device, &number))
+    return result;
+  return copy_value(static_cast<unsigned>(number), index);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetMinorNumber, NvmlDevice handle, unsigned *minor) {
+  return nvmlDeviceGetIndex(handle, minor);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceIsMigDeviceHandle, NvmlDevice handle, unsigned *is_mig) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  return copy_value(0U, is_mig);
+}
+
+/* Its devices are not partitioned. */
+SIM_NVML_FUNCTION(nvmlDeviceGetMigMode, NvmlDevice handle, unsigned *current, unsigned *pending) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  if (device.major < 8)
+    return nvml_not_supported;
+  if (NvmlReturn result = copy_value(0U, current))
+    return result;
+  return copy_value(0U, pending);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetMaxMigDeviceCount, NvmlDevice handle, unsigned *count) {
+  return count_nothing(handle, count);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetArchitecture, NvmlDevice handle, unsigned *architecture) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  return copy_value(architecture_of(device), architecture);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetCudaComputeCapability, NvmlDevice handle, int *major, int *minor) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  if (NvmlReturn result = copy_value(device.major, major))
+    return result;
+  return copy_value(device.minor, minor);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetMemoryInfo, NvmlDevice handle, NvmlMemory *out) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  return copy_value({device.memory, device.memory - device.used, device.used}, out);
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetMemoryInfo_v2, NvmlDevice handle, NvmlMemoryV2 *out) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  if (out == nullptr)
+    return nvml_invalid_argument;
+  if (out->version != nvml_version<NvmlMemoryV2>(2))
+    return nvml_argument_version_mismatch;
+  *out = {out->version, device.memory, 0, device.memory - device.used, device.used};
+  return nvml_success;
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetPciInfo_v3, NvmlDevice handle, NvmlPciInfo *out) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  if (out == nullptr)
+    return nvml_invalid_argument;
+  *out = {{}, 0, device.pci_bus, 0, pci_device_id, pci_subsystem_id, {}};
+  write_bus_id(device, out->bus_id);
+  std::snprintf(out->bus_id_legacy, sizeof out->bus_id_legacy, "0000:%02X:00.0", device.pci_bus);
+  return nvml_success;
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetPciInfoExt, NvmlDevice handle, NvmlPciInfoExt *out) {
+  cudasim_device device;
+  if (NvmlReturn result = find(handle, device))
+    return result;
+  if (out == nullptr)
+    return nvml_invalid_argument;
+  if (out->version != nvml_version<NvmlPciInfoExt>(1))
+    return nvml_argument_version_mismatch;
+  *out = {out->version, 0, device.pci_bus, 0, pci_device_id, pci_subsystem_id, pci_base_class, pci_sub_class, {}};
+  write_bus_id(device, out->bus_id);
+  return nvml_success;
+}
+
+SIM_NVML_FUNCTION(nvmlDeviceGetComputeRunningProcesses_v2, NvmlDevice handle, unsigned *count, NvmlProcessInfo *out) {
+  return list_processes(handle, count, out);
+}
+SIM_NVML_FUNCTION(nvmlDeviceGetComputeRunningProcesses_v3, NvmlDevice handle, unsigned *count, NvmlProcessInfo *out) {
+  return list_processes(handle, count, out);
+}
+SIM_NVML_FUNCTION(nvmlDeviceGetGraphicsRunningProcesses_v2, NvmlDevice handle, unsigned *count, NvmlProcessInfo *) {
+  return count_nothing(handle, count);
+}
+SIM_NVML_FUNCTION(nvmlDeviceGetGraphicsRunningProcesses_v3, NvmlDevice handle, unsigned *count, NvmlProcessInfo *) {
+  return count_nothing(handle, count);
+}

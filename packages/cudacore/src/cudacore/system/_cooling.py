@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Temperatures, coolers and fans of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cudacore.system._nvml import as_name, as_names, as_number, call
+from cudacore.system.typing import (
+    CoolerControl,
+    CoolerTarget,
+    FanControlPolicy,
+    TemperatureThresholds,
+    ThermalController,
+    ThermalTarget,
+)
+
+_COOLER_CONTROLS = {CoolerControl.TOGGLE: 1, CoolerControl.VARIABLE: 2}
+_COOLER_TARGETS = {
+    CoolerTarget.NONE: 1,
+    CoolerTarget.GPU: 2,
+    CoolerTarget.MEMORY: 4,
+    CoolerTarget.POWER_SUPPLY: 8,
+}
+_FAN_POLICIES = {FanControlPolicy.TEMPERATURE_CONTROLLED: 0, FanControlPolicy.MANUAL: 1}
+_THRESHOLDS = {name: number for number, name in enumerate(TemperatureThresholds)}
+_CONTROLLERS = {name: number for number, name in enumerate([*ThermalController][:-1], 1)}  # UNKNOWN is -1
+_TARGETS = {
+    ThermalTarget.NONE: 0,
+    ThermalTarget.GPU: 1,
+    ThermalTarget.MEMORY: 2,
+    ThermalTarget.POWER_SUPPLY: 4,
+    ThermalTarget.BOARD: 8,
+    ThermalTarget.VCD_BOARD: 9,
+    ThermalTarget.VCD_INLET: 10,
+    ThermalTarget.VCD_OUTLET: 11,
+    ThermalTarget.ALL: 15,
+}
+_GPU_SENSOR = 0
+
+
+class CoolerInfo:
+    """The cooler of a device (nvmlDeviceGetCoolerInfo)."""
+
+    __slots__ = ("signal_type", "target")
+    signal_type: CoolerControl | None
+    """CoolerControl or None: how the cooler is controlled; None if it cannot be."""
+    target: list[CoolerTarget]
+    """list of CoolerTarget: what it cools."""
+
+    def __init__(self, handle: int) -> None:
+        found = call("device_get_cooler_info", handle)
+        signal = int(found.signal_type)
+        self.signal_type = next((name for name, number in _COOLER_CONTROLS.items() if number == signal), None)
+        self.target = as_names(int(found.target), _COOLER_TARGETS)
+
+    def __repr__(self) -> str:
+        return f"CoolerInfo(signal_type={self.signal_type!r}, target={self.target!r})"
+
+
+class FanInfo:
+    """A fan of a device."""
+
+    __slots__ = ("_fan", "_handle")
+
+    def __init__(self, handle: int, fan: int) -> None:
+        count = int(call("device_get_num_fans", handle))
+        if not 0 <= fan < count:
+            raise ValueError(f"fan must be from 0 to {count - 1}, not {fan}" if count else "the device has no fans")
+        self._handle = handle
+        self._fan = fan
+
+    def __repr__(self) -> str:
+        return f"<FanInfo {self._fan}>"
+
+    @property
+    def speed(self) -> int:
+        """int: the intended speed, in percent of the highest (nvmlDeviceGetFanSpeed_v2). It can be more than 100.
+
+        Setting it takes the fan from the driver's control (nvmlDeviceSetFanSpeed_v2): watch the temperature from then
+        on, and call :meth:`set_default_speed` in the end.
+        """
+        return int(call("device_get_fan_speed_v2", self._handle, self._fan))
+
+    @speed.setter
+    def speed(self, speed: int) -> None:
+        call("device_set_fan_speed_v2", self._handle, self._fan, speed)
+
+    @property
+    def speed_rpm(self) -> int:
+        """int: the intended speed, in rotations per minute (nvmlDeviceGetFanSpeedRPM)."""
+        return int(call("device_get_fan_speed_rpm", self._handle, self._fan))
+
+    @property
+    def target_speed(self) -> int:
+        """int: the speed that the driver aims at, in percent of the highest (nvmlDeviceGetTargetFanSpeed)."""
+        return int(call("device_get_target_fan_speed", self._handle, self._fan))
+
+    @property
+    def min_max_speed(self) -> tuple[int, int]:
+        """Tuple of int: the lowest and the highest speed that can be set, in percent (nvmlDeviceGetMinMaxFanSpeed)."""
+        low, high = call("device_get_min_max_fan_speed", self._handle)
+        return int(low), int(high)
+
+    @property
+    def control_policy(self) -> FanControlPolicy:
+        """FanControlPolicy: who controls the fan (nvmlDeviceGetFanControlPolicy_v2)."""
+        number = int(call("device_get_fan_control_policy_v2", self._handle, self._fan))
+        return as_name(number, _FAN_POLICIES, FanControlPolicy.MANUAL)
+
+    def set_default_speed(self) -> None:
+        """Give the fan back to the driver's control (nvmlDeviceSetDefaultFanSpeed_v2)."""
+        call("device_set_default_fan_speed_v2", self._handle, self._fan)
+
+
+@dataclass(frozen=True)
+class ThermalSensor:
+    """A thermal sensor."""
+
+    __slots__ = ("controller", "current_temp", "default_max_temp", "default_min_temp", "target")
+    controller: ThermalController
+    """ThermalController: the chip that reads it."""
+    default_min_temp: int
+    """int: the lowest temperature that it reads by default, in degrees Celsius."""
+    default_max_temp: int
+    """int: the highest temperature that it reads by default, in degrees Celsius."""
+    current_temp: int
+    """int: in degrees Celsius."""
+    target: ThermalTarget
+    """ThermalTarget: where it is."""
+
+
+class ThermalSettings:
+    """The thermal sensors of a device, a sequence (nvmlDeviceGetThermalSettings)."""
+
+    __slots__ = ("_sensors",)
+
+    def __init__(self, handle: int, target: ThermalTarget | str) -> None:
+        found = call("device_get_thermal_settings", handle, as_number(target, _TARGETS, "sensor_index"))
+        self._sensors = [
+            ThermalSensor(
+                as_name(int(sensor.controller), _CONTROLLERS, ThermalController.UNKNOWN),
+                int(sensor.default_min_temp),
+                int(sensor.default_max_temp),
+                int(sensor.current_temp),
+                as_name(int(sensor.target), _TARGETS, ThermalTarget.NONE),
+            )
+            for sensor, _ in zip(found.sensor, range(int(found.count)), strict=False)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._sensors)
+
+    def __getitem__(self, idx: int) -> ThermalSensor:
+        return self._sensors[idx]
+
+    def __iter__(self) -> Iterator[ThermalSensor]:
+        return iter(self._sensors)
+
+    def __repr__(self) -> str:
+        return f"<ThermalSettings {self._sensors!r}>"
+
+
+class Temperature:
+    """Temperatures of a device, in degrees Celsius."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def get_sensor(self) -> int:
+        """Return the temperature of the GPU, in degrees Celsius (nvmlDeviceGetTemperatureV)."""
+        return int(call("device_get_temperature_v", self._handle, _GPU_SENSOR))
+
+    def get_threshold(self, threshold_type: TemperatureThresholds | str) -> int:
+        """Return a threshold, in degrees Celsius (nvmlDeviceGetTemperatureThreshold).
+
+        From Ada on, :meth:`Device.get_field_values` with the fields ``DEV_TEMPERATURE_*`` is the way to the thresholds
+        of shutdown, slowdown and of the highest temperatures.
+
+        Parameters
+        ----------
+        threshold_type : TemperatureThresholds or str
+            Which threshold.
+        """
+        number = as_number(threshold_type, _THRESHOLDS, "threshold_type")
+        return int(call("device_get_temperature_threshold", self._handle, number))
+
+    @property
+    def margin(self) -> int:
+        """int: degrees Celsius to the nearest threshold of a slowdown (nvmlDeviceGetMarginTemperature)."""
+        return int(call("device_get_margin_temperature", self._handle))
+
+    def get_thermal_settings(self, sensor_index: ThermalTarget | str) -> ThermalSettings:
+        """Return the sensors of a place (nvmlDeviceGetThermalSettings).
+
+        Parameters
+        ----------
+        sensor_index : ThermalTarget or str
+            Where they are; ``"all"`` is everywhere.
+        """
+        return ThermalSettings(self._handle, sensor_index)

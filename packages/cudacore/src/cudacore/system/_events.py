@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of devices and of the system."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cudacore.system._nvml import as_mask, as_name, call
+from cudacore.system.exceptions import NvmlError
+from cudacore.system.typing import EventType, SystemEventType
+
+if TYPE_CHECKING:
+    from cudacore.system._device import Device
+
+EVENT_TYPES = {
+    EventType.NONE: 0,
+    EventType.SINGLE_BIT_ECC_ERROR: 0x1,
+    EventType.DOUBLE_BIT_ECC_ERROR: 0x2,
+    EventType.PSTATE: 0x4,
+    EventType.XID_CRITICAL_ERROR: 0x8,
+    EventType.CLOCK: 0x10,
+    EventType.POWER_SOURCE_CHANGE: 0x80,
+    EventType.MIG_CONFIG_CHANGE: 0x100,
+    EventType.SINGLE_BIT_ECC_ERROR_STORM: 0x200,
+    EventType.DRAM_RETIREMENT_EVENT: 0x400,
+    EventType.DRAM_RETIREMENT_FAILURE: 0x800,
+    EventType.NON_FATAL_POISON_ERROR: 0x1000,
+    EventType.FATAL_POISON_ERROR: 0x2000,
+    EventType.GPU_UNAVAILABLE_ERROR: 0x4000,
+    EventType.GPU_RECOVERY_ACTION: 0x8000,
+}
+SYSTEM_EVENT_TYPES = {SystemEventType.UNBIND: 1, SystemEventType.BIND: 2}
+_FOREVER = 0xFFFFFFFF
+
+
+def _free(function: str, handle: int) -> None:
+    """Free a set of events. Nobody can be told of a failure."""
+    try:
+        call(function, handle)
+    except (NvmlError, ImportError):
+        pass
+
+
+def _timeout(timeout_ms: int) -> int:
+    """Return the timeout as NVML takes it. 0 means forever here, as in ``cuda.core``."""
+    if not 0 <= timeout_ms < _FOREVER:
+        raise ValueError(f"timeout_ms must be from 0 (forever) to {_FOREVER - 1}, not {timeout_ms}")
+    return timeout_ms or _FOREVER
+
+
+class EventData:
+    """An event of a device."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, event_data: Any) -> None:
+        self._data = event_data
+
+    def __repr__(self) -> str:
+        return f"<EventData {self.event_type}>"
+
+    @property
+    def device(self) -> Device:
+        """Device: the device on which the event occurred."""
+        from cudacore.system._device import Device
+
+        return Device._from_handle(int(self._data.device_))
+
+    @property
+    def event_type(self) -> EventType:
+        """EventType: which event."""
+        return as_name(int(self._data.event_type), EVENT_TYPES, EventType.NONE)
+
+    def _of_xid(self, name: str) -> int:
+        if self.event_type != EventType.XID_CRITICAL_ERROR:
+            raise ValueError(f"only events of type xid_critical_error have {name}; this one is {self.event_type}")
+        return int(getattr(self._data, name))
+
+    @property
+    def event_data(self) -> int:
+        """int: the number of the Xid error. Other events have none: ValueError."""
+        return self._of_xid("event_data")
+
+    @property
+    def gpu_instance_id(self) -> int:
+        """int: the GPU instance of a MIG device, of an Xid error. Other events have none: ValueError."""
+        return self._of_xid("gpu_instance_id")
+
+    @property
+    def compute_instance_id(self) -> int:
+        """int: the compute instance of a MIG device, of an Xid error. Other events have none: ValueError."""
+        return self._of_xid("compute_instance_id")
+
+
+class DeviceEvents:
+    """Events of a device that are being recorded (nvmlDeviceRegisterEvents)."""
+
+    __slots__ = ("__weakref__", "_set")
+
+    def __init__(self, device_handle: int, events: EventType | str | Sequence[EventType | str]) -> None:
+        mask = as_mask(events, EVENT_TYPES, "an event")
+        self._set = int(call("event_set_create"))
+        weakref.finalize(self, _free, "event_set_free", self._set).atexit = False
+        call("device_register_events", device_handle, mask, self._set)
+
+    def wait(self, timeout_ms: int = 0) -> EventData:
+        """Wait for an event, and return it (nvmlEventSetWait_v2).
+
+        Parameters
+        ----------
+        timeout_ms : int, optional
+            How long to wait, in milliseconds. Default 0: forever.
+
+        Raises
+        ------
+        TimeoutError
+            When no event occurred in that time (:class:`cudacore.system.TimeoutError`).
+        GpuIsLostError
+            When the GPU cannot be reached any more.
+        """
+        return EventData(call("event_set_wait_v2", self._set, _timeout(timeout_ms)))
+
+
+class SystemEvent:
+    """An event of the system."""
+
+    __slots__ = ("_gpu_id", "_type")
+
+    def __init__(self, event_data: Any) -> None:
+        self._type = int(event_data.event_type)
+        self._gpu_id = int(event_data.gpu_id)
+
+    def __repr__(self) -> str:
+        return f"<SystemEvent {self.event_type}>"
+
+    @property
+    def event_type(self) -> SystemEventType:
+        """SystemEventType: which event."""
+        return as_name(self._type, SYSTEM_EVENT_TYPES, SystemEventType.BIND)
+
+    @property
+    def gpu_id(self) -> int:
+        """int: the device, as its domain, bus and device numbers of PCI in one integer."""
+        return self._gpu_id
+
+    @property
+    def device(self) -> Device:
+        """Device: the device on which the event occurred."""
+        from cudacore.system._device import Device
+
+        # As in the bus id: domain, bus, device, in 16, 8 and 8 bits.
+        domain, bus, device = self._gpu_id >> 16, self._gpu_id >> 8 & 0xFF, self._gpu_id & 0xFF
+        return Device(pci_bus_id=f"{domain:08x}:{bus:02x}:{device:02x}.0")
+
+
+class SystemEvents:
+    """Events of the system that occurred, a sequence."""
+
+    __slots__ = ("_events",)
+
+    def __init__(self, event_data: Any) -> None:
+        self._events = [SystemEvent(event_data[i]) for i in range(len(event_data))]
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def __getitem__(self, idx: int) -> SystemEvent:
+        return self._events[idx]
+
+    def __iter__(self) -> Iterator[SystemEvent]:
+        return iter(self._events)
+
+    def __repr__(self) -> str:
+        return f"<SystemEvents {self._events!r}>"
+
+
+class RegisteredSystemEvents:
+    """Events of the system that are being recorded (nvmlSystemRegisterEvents)."""
+
+    __slots__ = ("__weakref__", "_set")
+
+    def __init__(self, events: SystemEventType | str | Sequence[SystemEventType | str]) -> None:
+        mask = as_mask(events, SYSTEM_EVENT_TYPES, "an event")
+        self._set = int(call("system_event_set_create"))
+        weakref.finalize(self, _free, "system_event_set_free", self._set).atexit = False
+        call("system_register_events", mask, self._set)
+
+    def wait(self, timeout_ms: int = 0, buffer_size: int = 1) -> SystemEvents:
+        """Wait for events, and return them (nvmlSystemEventSetWait).
+
+        Parameters
+        ----------
+        timeout_ms : int, optional
+            How long to wait, in milliseconds. Default 0: forever.
+        buffer_size : int, optional
+            How many events to return at most, at least 1. Default 1.
+
+        Raises
+        ------
+        TimeoutError
+            When no event occurred in that time (:class:`cudacore.system.TimeoutError`).
+        """
+        if buffer_size < 1:
+            raise ValueError(f"buffer_size must be at least 1, not {buffer_size}")
+        return SystemEvents(call("system_event_set_wait", self._set, _timeout(timeout_ms), buffer_size))
+
+
+def register_events(events: SystemEventType | str | Sequence[SystemEventType | str]) -> RegisteredSystemEvents:
+    """Begin to record events of the system (nvmlSystemRegisterEvents). Earlier ones are not recorded.
+
+    Parameters
+    ----------
+    events : SystemEventType, str, or sequence of them
+        Which events.
+
+    Returns
+    -------
+    RegisteredSystemEvents
+        Call its :meth:`~RegisteredSystemEvents.wait`.
+
+    Raises
+    ------
+    NotSupportedError
+        When none of the events can be recorded.
+    """
+    return RegisteredSystemEvents(events)

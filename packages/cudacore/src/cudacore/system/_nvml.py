@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NVML through ``cuda.bindings.nvml``: finding and initializing it, its calls, its errors, its numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from cudacore.system import exceptions
+from cudacore.system.exceptions import LibraryNotFoundError, NvmlError, UnknownError
+
+#: The oldest cuda-bindings of each CUDA version that have what is needed of NVML.
+OLDEST = {12: (12, 9, 6), 13: (13, 1, 2)}
+_INSTALL = (
+    "cudacore.system needs cuda.bindings.nvml, of cuda-bindings 13.1.2 or later (CUDA 12: 12.9.6 or later): "
+    "pip install 'cudacore[system]'"
+)
+_HINTS = {
+    1: "This process has been forked, or another library has shut NVML down: the next call initializes it again",
+    3: "This device, or its driver, does not have it; many values exist on some products only",
+    4: "Run as root, or ask the administrator of the machine",
+    9: "Load the NVIDIA kernel module; in a container, start it with access to the GPUs (docker run --gpus all)",
+    12: (
+        "NVML (libnvidia-ml.so.1) is part of the NVIDIA driver: install the driver. In a container, start it with "
+        "NVIDIA_DRIVER_CAPABILITIES=utility or all. Without a GPU, cudacore-sim simulates one: install it, and start "
+        "the program with CUDACORE_DRIVER=sim in the environment"
+    ),
+    13: "Its driver is too old for this function: install a newer one",
+    15: "Look at the kernel's log (dmesg) for Xid errors; the machine must usually be restarted",
+    18: "The driver has been updated and its old kernel module is still loaded: restart the machine",
+    25: "Its driver is too old, or too new, for the installed cuda-bindings: update the older one",
+    999: "Look at the kernel's log (dmesg)",
+}
+
+_lock = threading.Lock()
+_initialized_in = -1  # a process: NVML's own state does not reach the children of fork()
+_Named = TypeVar("_Named", bound=str)
+
+
+@functools.cache
+def bindings() -> Any:
+    """Return the module ``cuda.bindings.nvml``.
+
+    Raises
+    ------
+    ImportError
+        When it is not installed, or too old.
+    """
+    try:
+        import cuda.bindings
+        from cuda.bindings import nvml
+    except ImportError as error:
+        raise ImportError(_INSTALL, name="cuda.bindings.nvml") from error
+    version = cast(str, cuda.bindings.__version__)  # type: ignore[attr-defined,unused-ignore]
+    numbers = tuple(int(part) for part in version.split(".")[:3] if part.isdigit())
+    if numbers < OLDEST.get(numbers[0], ()):
+        raise ImportError(f"{_INSTALL}; installed is {version}", name="cuda.bindings.nvml")
+    return nvml
+
+
+def is_compatible() -> bool:
+    """Return whether the installed ``cuda.bindings`` has what is needed."""
+    try:
+        bindings()
+    except ImportError:
+        return False
+    return True
+
+
+def initialize() -> Any:
+    """Initialize NVML in this process, if that has not happened, and return the bindings.
+
+    Raises
+    ------
+    ImportError
+        When ``cuda.bindings.nvml`` is not installed, or too old.
+    LibraryNotFoundError
+        When there is no NVML.
+    """
+    global _initialized_in
+    nvml = bindings()
+    if _initialized_in == os.getpid():
+        return nvml
+    with _lock:
+        if _initialized_in != os.getpid():
+            _load_beside_driver()
+            _invoke(nvml, "init_v2", ())
+            _initialized_in = os.getpid()
+    return nvml
+
+
+def _load_beside_driver() -> None:
+    """Load the NVML that is beside the driver that ``$CUDACORE_DRIVER`` names; the bindings then find it."""
+    driver = os.environ.get("CUDACORE_DRIVER", "")
+    if driver.lower() == "sim":
+        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # cudacore-handles has set it, where there is one
+    library = Path(driver).with_name("libnvidia-ml.so.1") if os.sep in driver else None
+    if library is None or not library.is_file():
+        return
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:  # it is not for the driver that the process has loaded
+        raise _make("init_v2", LibraryNotFoundError.status, str(error)) from None
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """Call a function of NVML, by its name in ``cuda.bindings.nvml``, and raise its error.
+
+    Parameters
+    ----------
+    function : str
+        Its name in the bindings, such as ``"device_get_name"``.
+    *arguments
+        As the bindings take them.
+
+    Returns
+    -------
+    object
+        What the bindings return.
+
+    Raises
+    ------
+    NvmlError
+        When it fails, as the class of its code.
+    """
+    return _invoke(initialize(), function, arguments)
+
+
+def _invoke(nvml: Any, function: str, arguments: tuple[Any, ...]) -> Any:
+    try:
+        return getattr(nvml, function)(*arguments)
+    except nvml.NvmlError as error:
+        failure = _translate(nvml, function, error)
+    except AttributeError:
+        if hasattr(nvml, function):
+            raise
+        failure = _make(function, 13, "the installed cuda-bindings do not have it", "Install newer cuda-bindings")
+    except RuntimeError as error:  # of cuda.pathfinder: no library
+        if "nvml" not in str(error).lower():
+            raise
+        failure = _make(function, LibraryNotFoundError.status, "NVML (libnvidia-ml.so.1) is not found")
+    _forget_if(failure)
+    raise failure
+
+
+def _forget_if(failure: NvmlError) -> None:
+    """Have the next call initialize NVML again where somebody has shut it down."""
+    global _initialized_in
+    if failure.code == exceptions.UninitializedError.status:
+        _initialized_in = -1
+
+
+@functools.cache
+def _classes() -> dict[str, type[NvmlError]]:
+    """Return the classes of errors by their names in the bindings."""
+    classes = {name: cast("type[NvmlError]", getattr(exceptions, name)) for name in exceptions.__all__}
+    del classes["NvmlError"]
+    return classes | {"NvmlMemoryError": classes["MemoryError"], "NvmlTimeoutError": classes["TimeoutError"]}
+
+
+def _translate(nvml: Any, function: str, error: Exception) -> NvmlError:
+    cls = _classes().get(type(error).__name__, UnknownError)
+    return _make(function, cls.status, str(error))
+
+
+def error_of(function: str, code: int) -> NvmlError:
+    """Make the error of a code that NVML has stored in a result, instead of returning it."""
+    return _make(function, code, call("error_string", code))
+
+
+def _make(function: str, code: int, meaning: str, hint: str = "") -> NvmlError:
+    known = {cls.status: cls for cls in _classes().values()}
+    cls = known.get(code, UnknownError)
+    words = "".join("_" + c if c.isupper() else c for c in cls.__name__.removesuffix("Error"))
+    name = f"NVML_ERROR{words.upper()}"
+    return cls(f"cuda.bindings.nvml.{function}", code, name, meaning, hint=hint or _HINTS.get(code, ""))
+
+
+def as_number(name: object, numbers: Mapping[_Named, int], what: str) -> int:
+    """Return NVML's number of a member of an enumeration, or of its string.
+
+    Raises
+    ------
+    ValueError
+        When there is no such member.
+    """
+    try:
+        return numbers[cast(Any, name)]  # a member equals its string
+    except (KeyError, TypeError):
+        raise ValueError(f"{what} must be one of {', '.join(map(str, numbers))}, not {name!r}") from None
+
+
+def as_name(number: int, numbers: Mapping[_Named, int], otherwise: _Named) -> _Named:
+    """Return the member of an enumeration that a number of NVML stands for."""
+    return next((name for name, value in numbers.items() if value == number), otherwise)
+
+
+def as_mask(names: Iterable[_Named | str] | _Named | str, numbers: Mapping[_Named, int], what: str) -> int:
+    """Return the sum of the bits of one or several members."""
+    mask = 0
+    for name in (names,) if isinstance(names, str) else names:
+        mask |= as_number(name, numbers, what)
+    return mask
+
+
+def as_names(mask: int, numbers: Mapping[_Named, int]) -> list[_Named]:
+    """Return the members whose bits are set in a mask."""
+    return [name for name, value in numbers.items() if value & mask]
+
+
+def set_bits(words: Iterable[int], width: int) -> list[int]:
+    """Return the numbers of the bits that are set in an array of words."""
+    return [number * width + bit for number, word in enumerate(words) for bit in range(width) if int(word) >> bit & 1]

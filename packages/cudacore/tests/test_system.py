@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``cudacore.system``: NVML, compared with ``cuda.core.system`` where that is installed."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import cudacore
+from cudacore import system
+from cudacore.system import __main__ as command
+from cudacore.system import _clocks, _cooling, _device, _events, _links, _nvml, _values, exceptions, typing
+
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "system.rst"
+nvml: Any = pytest.importorskip("cuda.bindings.nvml", reason="this cuda.bindings has no NVML")
+if not system.CUDA_BINDINGS_NVML_IS_COMPATIBLE:
+    pytest.skip("cudacore.system needs newer cuda-bindings", allow_module_level=True)
+
+
+@pytest.fixture
+def device() -> system.Device:
+    return system.Device(index=0)
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have NVML answer what no simulated device has."""
+
+    def answer(**answers: Any) -> None:
+        for function, result in answers.items():
+            value = result if callable(result) else lambda *_, result=result: result
+            monkeypatch.setattr(nvml, function, value)
+
+    return answer
+
+
+# ---- the names of cuda.core
+
+
+def peer(name: str) -> Any:
+    cuda_core = pytest.importorskip("cuda.core", reason="cuda.core is not installed")
+    if "cudacore" in str(getattr(cuda_core, "__file__", "")) or not cuda_core.__version__.startswith("1.2."):
+        pytest.skip("names are compared with those of cuda.core 1.2")
+    return importlib.import_module(f"cuda.core.{name}")
+
+
+def members(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", ["system", "system.exceptions", "system.typing"])
+def test_names(name: str) -> None:
+    """A program of cuda.core would miss a name after its import is changed."""
+    theirs = peer(name)
+    ours = importlib.import_module(f"cudacore.{name}")
+    assert set(theirs.__all__) == set(ours.__all__)
+    assert all(hasattr(ours, each) for each in ours.__all__)
+
+
+def test_members_of_classes() -> None:
+    """An attribute or a method of a class of cuda.core would be missing."""
+    ours: dict[str, Any] = {}
+    for module in (_clocks, _cooling, _device, _events, _links, _values):
+        ours |= vars(module)
+    for module in (peer("system._device"), peer("system._system_events")):
+        for name, cls in vars(module).items():
+            if isinstance(cls, type) and cls.__module__ == module.__name__ and not name.startswith("_"):
+                kept = {"reserved"} if name == "BAR1MemoryInfo" else set()  # it is of another kind of memory
+                assert members(cls) - kept <= members(ours[name]), name
+
+
+def test_members_of_enumerations() -> None:
+    """A name that a program passes, or compares with, would be missing or have another value."""
+    theirs = peer("system.typing")
+    for name in typing.__all__:
+        mine, other = getattr(typing, name), getattr(theirs, name)
+        assert mine.__members__.keys() == other.__members__.keys()
+        for key, value in mine.__members__.items():
+            assert value == other.__members__[key]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "renamed"),
+    [
+        (_clocks.CLOCK_TYPES, "ClockType", {"MEMORY": "MEM"}),
+        (_clocks.CLOCK_IDS, "ClockId", {}),
+        (_events.EVENT_TYPES, "EventType", {}),
+        (_events.SYSTEM_EVENT_TYPES, "SystemEventType", {"UNBIND": "GPU_DRIVER_UNBIND", "BIND": "GPU_DRIVER_BIND"}),
+        (_cooling._COOLER_CONTROLS, "CoolerControl", {}),
+        (_cooling._COOLER_TARGETS, "CoolerTarget", {}),
+        (_cooling._FAN_POLICIES, "FanControlPolicy", {"TEMPERATURE_CONTROLLED": "TEMPERATURE_CONTINUOUS_SW"}),
+        (_cooling._THRESHOLDS, "TemperatureThresholds", {}),
+        (_cooling._CONTROLLERS, "ThermalController", {}),
+        (_cooling._TARGETS, "ThermalTarget", {}),
+        (_device._SCOPES, "AffinityScope", {}),
+        (_device._LEVELS, "GpuTopologyLevel", {}),
+        (_device._P2P_CAPS, "GpuP2PCapsIndex", {}),
+        (_device._P2P_STATUS, "GpuP2PStatus", {}),
+        (_values._INFOROM_OBJECTS, "InforomObject", {}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_numbers(ours: dict[enum.Enum, int], theirs: str, renamed: dict[str, str]) -> None:
+    """A name would stand for another number than NVML's."""
+    numbers = getattr(nvml, theirs).__members__
+    for name, number in ours.items():
+        assert number == int(numbers[renamed.get(name.name, name.name)]), name
+
+
+def test_clock_event_reasons() -> None:
+    """A reason for lower clocks would be reported as another one."""
+    numbers = {name.split("REASON_")[1]: int(value) for name, value in nvml.ClocksEventReasons.__members__.items()}
+    assert {name.name: number for name, number in _clocks.EVENT_REASONS.items()} == {
+        name: number for name, number in numbers.items() if number
+    }
+
+
+def test_codes_of_errors() -> None:
+    """A class of errors would be raised for the code of another one."""
+    codes = {int(code): name for name, code in nvml.Return.__members__.items()}
+    for name in exceptions.__all__:
+        cls = getattr(exceptions, name)
+        assert issubclass(cls, system.NvmlError)
+        assert issubclass(cls, cudacore.CUDAError)
+        assert cls.__module__ == "cudacore.system"
+        if name != "NvmlError":
+            error = _nvml._make("f", cls.status, "meaning")
+            assert type(error) is cls
+            assert error.code_name == f"NVML_{codes[cls.status]}"
+
+
+# ---- devices
+
+
+def test_lookup(device: system.Device) -> None:
+    """A device would not be found by what it says of itself, or be another one."""
+    assert system.Device.get_device_count() == system.get_num_devices() == len([*system.Device.get_all_devices()])
+    assert device in set(system.Device.get_all_devices())
+    for found in (
+        system.Device(uuid=device.uuid),
+        system.Device(uuid=device.uuid.encode()),
+        system.Device(pci_bus_id=device.pci_bus_id),
+        system.Device(pci_bus_id=device.pci_bus_id.encode()),
+        pickle.loads(pickle.dumps(device)),
+    ):
+        assert (found, hash(found), found.index) == (device, hash(device), 0)
+    assert device != system.get_num_devices()
+    assert repr(device) == f"<system.Device {device.uuid} ({device.name})>"
+
+
+def test_the_same_device_of_cuda(device: system.Device) -> None:
+    """A program would ask NVML of one device and compute on another."""
+    for mine in cudacore.Device.get_all_devices():
+        seen = mine.to_system_device()
+        assert seen.to_cuda_device() is mine
+        assert (seen.name, seen.uuid_without_prefix) == (mine.name, mine.uuid)
+        assert seen.cuda_compute_capability == mine.compute_capability
+        assert seen.pci_bus_id.lower().endswith(mine.pci_bus_id.lower())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({}, ValueError, "exactly one of index, uuid and pci_bus_id"),
+        ({"index": 0, "uuid": "GPU-"}, ValueError, "exactly one"),
+        ({"index": -1}, ValueError, "index must be at least 0, not -1"),
+        ({"index": "0"}, TypeError, "index must be an int, not str"),
+        ({"uuid": 3}, TypeError, "uuid must be a str or bytes, not int"),
+        ({"index": 999}, system.InvalidArgumentError, r"device_get_handle_by_index_v2: NVML_ERROR_INVALID_ARGUMENT"),
+        ({"uuid": "GPU-nobody"}, system.NvmlError, "device_get_handle_by_uuid: NVML_ERROR_"),
+        ({"pci_bus_id": "ff:1f.7"}, system.NotFoundError, "NVML_ERROR_NOT_FOUND"),
+    ],
+)
+def test_no_such_device(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    """A wrong argument would be taken, or its error not say what was wrong."""
+    with pytest.raises(error, match=message):
+        system.Device(**arguments)
+
+
+def test_hidden_device(device: system.Device, answer: Callable[..., None]) -> None:
+    """A device that CUDA does not have would be taken for one that it has."""
+    answer(device_get_uuid="GPU-00000000-0000-0000-0000-000000000000")
+    with pytest.raises(RuntimeError, match=r"CUDA has no device GPU-0000.*CUDA_VISIBLE_DEVICES"):
+        device.to_cuda_device()
+
+
+def test_memory(device: system.Device) -> None:
+    """The figures of memory would be mixed up."""
+    memory = device.memory_info
+    assert 0 <= memory.used <= memory.total
+    assert memory.free <= memory.total
+    assert memory == device.memory_info or memory.total == device.memory_info.total
+
+
+@pytest.mark.cuda_sim
+def test_memory_in_use(device: system.Device) -> None:
+    """What the program allocates would not show."""
+    cudacore.Device(0).set_current()
+    before = device.memory_info.used
+    pool = cudacore.DeviceMemoryResource(cudacore.Device(0))
+    part = pool.allocate(64 << 20, stream=cudacore.Device(0).default_stream)
+    assert device.memory_info.used >= before + (64 << 20)
+    (process,) = device.compute_running_processes
+    assert process.pid == os.getpid()
+    assert process.used_gpu_memory == device.memory_info.used
+    with pytest.raises(system.NotSupportedError, match="does not run on a MIG device"):
+        process.gpu_instance_id  # noqa: B018
+    part.close()
+
+
+def test_machine() -> None:
+    """Versions would be text, or of something else."""
+    assert system.get_user_mode_driver_version() >= (12, 0)
+    driver = system.get_kernel_mode_driver_version()
+    assert driver >= (525,)
+    assert system.get_nvml_version()[1:] == driver
+    assert str(driver[0]) in system.get_driver_branch()
+    assert "python" in system.get_process_name(os.getpid())
+    with pytest.raises(system.NotFoundError):
+        system.get_process_name(2**22 + 1)
+
+
+def test_pci(device: system.Device) -> None:
+    """Vendor and product would be exchanged, or of another form."""
+    pci = device.pci_info
+    assert pci.vendor_id == 0x10DE
+    assert re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]", pci.bus_id)
+    assert int(pci.bus_id.split(":")[1], 16) == pci.bus
+    assert pci.base_class == 3
+
+
+def test_mig(device: system.Device) -> None:
+    """A device that is not partitioned would have parts."""
+    if not device.mig.mode:
+        assert not device.mig.is_mig_device
+        assert [*device.mig.get_all_devices()] == []
+
+
+@pytest.mark.cuda_sim
+def test_not_supported(device: system.Device) -> None:
+    """What a device does not have would be a number, or an error that does not say what to do."""
+    with pytest.raises(
+        system.NotSupportedError, match=r"nvml\.device_get_temperature_v: NVML_ERROR_NOT_SUPPORTED \(3\)"
+    ):
+        device.temperature.get_sensor()
+    with pytest.raises(cudacore.CUDAError, match="many values exist on some products only"):
+        device.utilization  # noqa: B018
+
+
+# ---- what no simulated device has: the way of each answer to the caller
+
+VALUES: list[tuple[str, dict[str, Any], Callable[[Any], Any], Any]] = [
+    (
+        "utilization",
+        {"device_get_utilization_rates": SimpleNamespace(gpu=7, memory=3)},
+        lambda d: d.utilization.memory,
+        3,
+    ),
+    ("temperature", {"device_get_temperature_v": 41}, lambda d: d.temperature.get_sensor(), 41),
+    (
+        "threshold",
+        {"device_get_temperature_threshold": lambda _, number: 90 + number},
+        lambda d: d.temperature.get_threshold("slowdown"),
+        91,
+    ),
+    (
+        "current clock",
+        {"device_get_clock": lambda _, t, i: 10 * t + i},
+        lambda d: d.get_clock("sm").get_current_mhz(),
+        10,
+    ),
+    (
+        "boost clock",
+        {"device_get_clock": lambda _, t, i: 10 * t + i},
+        lambda d: d.get_clock("memory").get_current_mhz("customer_boost_max"),
+        23,
+    ),
+    (
+        "range",
+        {"device_get_min_max_clock_of_p_state": lambda _, t, p: (t, p)},
+        lambda d: d.get_clock("video").get_min_max_clock_of_pstate_mhz(8),
+        (3, 8),
+    ),
+    ("P0", {"device_get_performance_state": 0}, lambda d: d.performance_state, 0),
+    ("no state", {"device_get_performance_state": 32}, lambda d: d.performance_state, None),
+    ("states", {"device_get_supported_performance_states": [0, 8, 32]}, lambda d: d.supported_pstates, [0, 8]),
+    ("no reason", {"device_get_current_clocks_event_reasons": 0}, lambda d: d.current_clock_event_reasons, []),
+    (
+        "reasons",
+        {"device_get_current_clocks_event_reasons": 5},
+        lambda d: d.current_clock_event_reasons,
+        ["gpu_idle", "sw_power_cap"],
+    ),
+    (
+        "cooler",
+        {"device_get_cooler_info": SimpleNamespace(signal_type=2, target=6)},
+        lambda d: (d.cooler.signal_type, d.cooler.target),
+        ("variable", ["gpu", "memory"]),
+    ),
+    (
+        "fan",
+        {"device_get_num_fans": 2, "device_get_fan_speed_v2": lambda _, fan: 30 + fan},
+        lambda d: d.get_fan(1).speed,
+        31,
+    ),
+    ("CPUs", {"device_get_cpu_affinity_within_scope": [5, 1]}, lambda d: d.get_cpu_affinity(), [0, 2, 64]),
+    ("brand", {"device_get_brand": 5}, lambda d: d.brand, "GeForce"),
+    ("new brand", {"device_get_brand": 99}, lambda d: d.brand, "Unknown"),
+    ("NVLink", {"device_get_nvlink_version": 6}, lambda d: system.NvlinkInfo(d, 0).version, (4, 0)),
+    ("addressing", {"device_get_addressing_mode": SimpleNamespace(value=2)}, lambda d: d.addressing_mode, "ats"),
+    ("no addressing", {"device_get_addressing_mode": SimpleNamespace(value=0)}, lambda d: d.addressing_mode, None),
+    (
+        "near",
+        {"device_get_topology_common_ancestor": 30},
+        lambda d: system.get_topology_common_ancestor(d, d),
+        "hostbridge",
+    ),
+    ("P2P", {"device_get_p2p_status": 5}, lambda d: system.get_p2p_status(d, d, "read"), "not supported"),
+    (
+        "events",
+        {"device_get_supported_event_types": 0x18},
+        lambda d: d.get_supported_event_types(),
+        ["xid_critical_error", "clock"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "ask", "expected"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
+def test_values(
+    device: system.Device,
+    answer: Callable[..., None],
+    changes: dict[str, Any],
+    ask: Callable[[Any], Any],
+    expected: Any,
+) -> None:
+    """A value would be of another thing, or in another form."""
+    answer(**changes)
+    assert ask(device) == expected
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda d: d.get_clock("smx"), "clock_type must be one of graphics, sm, memory, video, not 'smx'"),
+        (lambda d: d.get_clock(3), "clock_type must be one of"),
+        (lambda d: d.get_clock("sm").get_offsets(16), "pstate must be from 0 .* to 15, not 16"),
+        (lambda d: d.register_events(["pstate", "xid"]), "an event must be one of .*, not 'xid'"),
+        (lambda d: d.get_topology_nearest_gpus("near"), "level must be one of"),
+        (lambda d: d.get_field_values([]), "at least one field"),
+    ],
+)
+def test_wrong_names(device: system.Device, ask: Callable[[Any], Any], message: str) -> None:
+    """A misspelt name would reach NVML as some number."""
+    with pytest.raises(ValueError, match=message):
+        ask(device)
+
+
+def test_fields(device: system.Device, answer: Callable[..., None]) -> None:
+    """A field that cannot be read would hide the others or be read as zero; a link's value be of another link."""
+
+    def fill(_: int, fields: Any) -> None:
+        assert [int(fields[i].scope_id) for i in range(len(fields))] == [0, 4]
+        fields[0].value_type, fields[0].nvml_return = int(nvml.ValueType.UNSIGNED_INT), 0
+        fields[0].value.ui_val[0] = 7
+        fields[1].nvml_return = 3
+
+    answer(device_get_field_values=fill)
+    number = int(typing.FieldId.DEV_ECC_CURRENT)
+    values = device.get_field_values([number, (number, 4)])
+    assert len(values) == 2
+    assert (values[0].field_id, values[0].value) == (number, 7)
+    with pytest.raises(system.NotSupportedError, match="device_get_field_values: NVML_ERROR_NOT_SUPPORTED"):
+        values[1].value  # noqa: B018
+    with pytest.raises(system.NotSupportedError):
+        values.validate()
+
+
+def test_events(device: system.Device, answer: Callable[..., None]) -> None:
+    """A set of events would be used after it is freed, or never be; no timeout would not mean forever."""
+    freed: list[int] = []
+    waited: list[int] = []
+
+    def wait(events: int, timeout: int) -> Any:
+        waited.append(timeout)
+        return SimpleNamespace(device_=device._handle, event_type=8, event_data=79, gpu_instance_id=1)
+
+    answer(
+        event_set_create=1234,
+        device_register_events=lambda handle, mask, events: freed.append(-mask),
+        event_set_free=freed.append,
+        event_set_wait_v2=wait,
+    )
+    events = device.register_events(["pstate", "xid_critical_error"])
+    event = events.wait()
+    assert (event.device, event.event_type, event.event_data, event.gpu_instance_id) == (
+        device,
+        "xid_critical_error",
+        79,
+        1,
+    )
+    events.wait(5)
+    assert waited == [0xFFFFFFFF, 5]
+    assert freed == [-12]
+    del events
+    assert freed == [-12, 1234]
+
+
+def test_it_is_initialized_again(device: system.Device, answer: Callable[..., None]) -> None:
+    """A library that shuts NVML down would disable this one for good."""
+    nvml.shutdown()
+    try:
+        device.index  # noqa: B018
+    except system.UninitializedError:
+        assert device.index == 0
+
+
+# ---- without NVML
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={k: v for k, v in os.environ.items() if k not in ("CUDACORE_DRIVER", "LD_LIBRARY_PATH")} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.cuda_sim
+def test_without_nvml() -> None:
+    """A machine without NVML, or bindings without it, would fail at the import, or not say what to install."""
+    result = run(
+        """
+        import cudacore, sys
+        assert "cudacore.system" not in sys.modules
+        from cudacore import system
+        try:
+            system.get_num_devices()
+        except system.LibraryNotFoundError as error:
+            print(error)
+        import cuda.bindings
+        sys.modules["cuda.bindings.nvml"] = None
+        del cuda.bindings.nvml
+        system._nvml.bindings.cache_clear()
+        assert not system.CUDA_BINDINGS_NVML_IS_COMPATIBLE
+        try:
+            system.Device(index=0)
+        except ImportError as error:
+            print(error)
+        """
+    )
+    assert result.returncode == 0, result.stderr
+    first, second = result.stdout.splitlines()
+    assert "NVML (libnvidia-ml.so.1) is part of the NVIDIA driver" in first
+    assert "pip install 'cudacore[system]'" in second
+
+
+# ---- the command
+
+
+def test_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command would not list the devices, or its JSON not be readable."""
+    assert command.main([]) == 0
+    text = capsys.readouterr().out
+    assert system.Device(index=0).name in text
+    assert command.main(["--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert [found["uuid"] for found in facts["devices"]] == [each.uuid for each in system.Device.get_all_devices()]
+    assert facts["devices"][0]["memory_total_bytes"] == system.Device(index=0).memory_info.total
+
+
+def test_table_of_what_is_known(capsys: pytest.CaptureFixture[str], answer: Callable[..., None]) -> None:
+    """A column would show another value than its heading says."""
+    answer(
+        device_get_utilization_rates=SimpleNamespace(gpu=97, memory=31),
+        device_get_clock=lambda _, kind, which: 1980 if kind == 1 else 3201,
+        device_get_temperature_v=64,
+        device_get_compute_running_processes_v3=[
+            SimpleNamespace(pid=os.getpid(), used_gpu_memory=512 << 20, gpu_instance_id=0, compute_instance_id=0),
+            SimpleNamespace(pid=2**22 + 1, used_gpu_memory=2**64 - 1, gpu_instance_id=0, compute_instance_id=0),
+        ],
+    )
+    assert command.main([]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"busy +SM clock +memory clock +temp\.\n.*97 % +1980 MHz +3201 MHz +64 C\n", text)
+    assert re.search(rf"0 +{os.getpid()} +\S*python\S* +512 MiB\n", text)
+    assert re.search(rf"0 +{2**22 + 1} +- +-\n", text)
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("how", [["CUDACORE_DRIVER"], ["-m", "cudacore_sim"]], ids=["variable", "command"])
+def test_command_without_a_gpu(how: list[str]) -> None:
+    """The simulated devices would not be found by a program that asks NVML first."""
+    environment = os.environ | {"CUDACORE_SIM_DEVICES": "2", "CUDACORE_DRIVER": "sim"}
+    launcher = [sys.executable, *how, sys.executable] if how[0] == "-m" else [sys.executable]
+    result = subprocess.run(
+        [*launcher, "-m", "cudacore.system", "--json"], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert len(json.loads(result.stdout)["devices"]) == 2
+
+
+@pytest.mark.cuda_sim
+def test_guide() -> None:
+    """What the guide shows would not run."""
+    text = GUIDE.read_text(encoding="utf-8")
+    examples = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
+    assert len(examples) >= 3
+    code = "\n".join(map(textwrap.dedent, examples))
+    result = run(code, CUDACORE_DRIVER="sim")
+    assert (result.returncode, result.stderr) == (0, "")
