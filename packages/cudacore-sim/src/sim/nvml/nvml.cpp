@@ -8,8 +8,6 @@
 
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <string>
 #include <unistd.h>
@@ -275,11 +273,13 @@ SIM_NVML_FUNCTION(nvmlSystemGetProcessName, unsigned pid, char *name, unsigned l
     return result;
   if (name == nullptr || length == 0)
     return nvml_invalid_argument;
-  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline", std::ios::binary);
-  std::string text;
-  if (!std::getline(file, text, '\0'))
+  std::FILE *file = std::fopen(("/proc/" + std::to_string(pid) + "/cmdline").c_str(), "rb");
+  if (file == nullptr)
     return nvml_not_found;
-  return copy_text(text.substr(0, length - 1), name, length);
+  char text[4096] = {}; /* its arguments, each with a null character after it */
+  size_t size = std::fread(text, 1, sizeof text - 1, file);
+  std::fclose(file);
+  return size > 0 ? copy_text(std::string(text).substr(0, length - 1), name, length) : nvml_not_found;
 }
 
 SIM_NVML_FUNCTION(nvmlDeviceGetCount, unsigned *count) { return device_count(count); }
