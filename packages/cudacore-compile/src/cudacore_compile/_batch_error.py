@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles._sdk import public
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -35,6 +37,7 @@ else:
             return "\n".join(lines)
 
 
+@public
 class BatchError(_Base):
     """Report the jobs of a batch that failed, with what the others gave.
 
@@ -65,7 +68,11 @@ class BatchError(_Base):
         self.results = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return make_batch_error, (self.message, self.exceptions, dict(self.errors), list(self.results))
+        return BatchError._restore, (self.message, self.exceptions, dict(self.errors), list(self.results))
+
+    @classmethod
+    def _restore(cls, *arguments: Any) -> BatchError:
+        return make_batch_error(*arguments)
 
     def derive(self, exceptions: Sequence[Exception]) -> BatchError:
         """Make the group of some of the exceptions, as ``except*`` does."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+from cudacore_handles._sdk import public
 
 
 class Cancellation:
@@ -39,6 +40,7 @@ class Cancellation:
             self._listeners.remove(listener)
 
 
+@public
 @dataclass(frozen=True)
 class CompileJob:
     """Say what is to be compiled; see :class:`Program` and :meth:`Program.compile`.

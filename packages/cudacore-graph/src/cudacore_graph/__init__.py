@@ -20,6 +20,7 @@ from cudacore_graph._memory import GraphMemoryResource, GraphMemoryResourceAttri
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
+from cudacore_handles._sdk import publish as _publish
 
 __all__ = [
     "AdjacencySetProxy",
@@ -34,6 +35,7 @@ __all__ = [
     "typing",
 ]
 __all__ += _classes.__all__
+_publish(__name__, __all__, globals())
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,8 @@ from cudacore_handles._base import complete as complete
 from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, UnsupportedCodeError
 from cudacore_handles._base.live import live_counts
 from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
+from cudacore_handles._base.pickles import publish as _publish
+from cudacore_handles._base.pickles import restore as _restore  # noqa: F401 - pickles name it
 from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
@@ -136,6 +138,7 @@ def __dir__() -> list[str]:
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
+_publish(__name__, __all__, globals())
 _find_simulated_driver()
 
 # The compiled module was built against one version of the library and may be loaded with another.

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from cudacore_compile._cache.entry import Entry
+from cudacore_handles._sdk import public
 
 if TYPE_CHECKING:
     from cudacore_compile._cache.inputs import Notes
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _C = TypeVar("_C", bound="ProgramCacheResource")
 
 
+@public
 @dataclass
 class CacheStatistics:
     """Count what a cache object did in this process.

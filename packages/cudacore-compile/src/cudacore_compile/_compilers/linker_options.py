@@ -11,8 +11,10 @@ from typing import Any
 from cudacore_compile._compilers import option_values as values
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile.typing import CompilerBackendType
+from cudacore_handles._sdk import public
 
 
+@public
 @dataclass(repr=False)
 class LinkerOptions:
     """Say how device code is linked.

@@ -15,11 +15,13 @@ from cudacore_compile._compilers.option_spellings import LETTERS, SHORT
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.targets import check_target
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+from cudacore_handles._sdk import public
 
 if TYPE_CHECKING:
     from cudacore_compile._compilers.linker_options import LinkerOptions
 
 
+@public
 @dataclass(repr=False)
 class ProgramOptions:
     """Say how a program is compiled.

@@ -11,9 +11,11 @@ from cudacore_compile._compilers import nvvm as _nvvm
 from cudacore_compile._compilers.errors import CompilerError
 from cudacore_compile.typing import CompilerBackendType
 from cudacore_handles import CUDAError
+from cudacore_handles._sdk import public
 from cudacore_handles._sdk.compile import driver_cuda_version
 
 
+@public
 class CompilerVersion(NamedTuple):
     """A compiler or linker that was found.
 

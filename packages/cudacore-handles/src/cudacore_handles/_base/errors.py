@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.pickles import restorer
 from cudacore_handles._base.simulated import why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
@@ -74,7 +75,7 @@ class CUDAError(RuntimeError):
         return f"{type(self).__name__}({', '.join(map(repr, self.args))})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.__dict__)
+        return _restore_error, (type(self), self.__dict__)
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -113,7 +114,8 @@ class UnsupportedCodeError(RuntimeError, ValueError):
     __module__ = "cudacore_handles"  # as tracebacks are to show it
 
 
-def _rebuild(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
+@restorer
+def _restore_error(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
     """Make an error again without its constructor, whose parameters a subclass can have changed."""
     error = cls.__new__(cls, attributes.get("operation", ""))
     error.__dict__.update(attributes)

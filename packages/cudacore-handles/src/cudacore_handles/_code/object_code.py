@@ -15,6 +15,7 @@ from cudacore_handles._base.driver_version import driver_version, version_text
 from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_driver, check, driver_error, last_error
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.names import shorten, symbol_name
+from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.kernel import Kernel
 
@@ -62,7 +63,7 @@ class ObjectCode:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)
+        return _restore_object_code, (self._code, self._code_type, self._name, self._symbol_mapping, self._signatures)
 
     def __repr__(self) -> str:
         handle = 0 if self._box is None else self._raw()
@@ -428,7 +429,8 @@ class ObjectCode:
         return driver.CUlibrary(self._raw())
 
 
-def _rebuild(
+@restorer
+def _restore_object_code(
     code: bytes | str,
     code_type: str,
     name: str,

@@ -8,6 +8,7 @@ from typing import Any
 
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.options import as_flag
+from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 
@@ -61,7 +62,7 @@ class Host:
         return hash((Host, self._numa_id, self._is_numa_current))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _make, (self._numa_id, self._is_numa_current)
+        return _restore_host, (self._numa_id, self._is_numa_current)
 
     def __repr__(self) -> str:
         if self._is_numa_current:
@@ -79,7 +80,8 @@ class Host:
         return self._is_numa_current
 
 
-def _make(numa_id: int | None, is_numa_current: bool) -> Host:
+@restorer
+def _restore_host(numa_id: int | None, is_numa_current: bool) -> Host:
     return Host(numa_id, is_numa_current=is_numa_current)
 
 

@@ -14,6 +14,7 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.ipc import HANDLE_SIZE, Shared, check_restored, check_type, checksum_of
+from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -472,6 +473,10 @@ def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBuffer
     return buffer
 
 
+restorer(SharedPool.from_registry)
+
+
+@restorer
 def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buffer:
     """Return the buffer that was pickled in another process; it is freed on the default stream."""
     from cudacore_handles._memory.buffer import Buffer
@@ -520,6 +525,7 @@ def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationH
         handle.close()  # the resource has its own
 
 
+@restorer
 def _restore_buffer_descriptor(
     data: bytes, size: int, uuid: UUID | None, offset: int, checksum: int
 ) -> IPCBufferDescriptor:

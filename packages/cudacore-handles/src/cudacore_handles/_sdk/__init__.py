@@ -11,6 +11,7 @@ from cudacore_handles._base.errors import call_driver, check, closed, driver_err
 from cudacore_handles._base.handle import Face, adopt, hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
+from cudacore_handles._base.pickles import public, publish
 from cudacore_handles._base.siblings import check_handles
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._views.layout import _StridedLayout
@@ -36,6 +37,8 @@ __all__ = [
     "hold",
     "last_error",
     "lib",
+    "public",
+    "publish",
     "results",
     "shorten",
 ]

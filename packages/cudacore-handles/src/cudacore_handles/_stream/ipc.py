@@ -9,6 +9,7 @@ from cudacore_handles._base import ipc
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.ipc import Shared, check_restored, checksum_of
+from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -103,6 +104,7 @@ def _open_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
     return adopt(cls, out[0])
 
 
+@restorer
 def _restore_event_descriptor(data: bytes, blocking: bool, device: str | None, checksum: int) -> IPCEventDescriptor:
     check_restored("IPCEventDescriptor", (data, blocking, device), checksum)
     return IPCEventDescriptor._init(data, blocking, device)
