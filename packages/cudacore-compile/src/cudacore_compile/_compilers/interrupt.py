@@ -126,10 +126,21 @@ def _end() -> None:
         thread.join()
 
 
+def _end_idle() -> None:
+    """End the threads that wait for work: Python warns of a fork in a process with threads, and its child has none."""
+    while _idle:
+        try:
+            thread = _idle.pop()
+        except IndexError:  # the main thread has taken it meanwhile
+            return
+        thread.calls.put(None)
+        thread.join()
+
+
 def _forget() -> None:
     _threads.clear()
     _idle.clear()
 
 
 atexit.register(_end)
-os.register_at_fork(after_in_child=_forget)  # where there is one thread
+os.register_at_fork(before=_end_idle, after_in_child=_forget)  # in the child there is one thread
