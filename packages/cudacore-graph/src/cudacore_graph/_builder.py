@@ -100,7 +100,7 @@ class _Capture:
         return status
 
     def describe_loss(self) -> str:
-        """Say why the graph has gone in mid-capture."""
+        """Return why the graph was destroyed during the capture."""
         why = f": {self.failures[0]}" if self.failures else ""
         return f"the graph was lost, because another capture into it has failed{why}"
 
@@ -534,7 +534,7 @@ class GraphBuilder(Builder):
         return self._capture.graph
 
     def _lost(self, what: str) -> RuntimeError:
-        """Make the exception for a graph that has gone in mid-capture."""
+        """Return the exception for a graph that was destroyed during its capture."""
         why = self._capture.describe_loss() if self._capture is not None else "the graph was lost"
         return RuntimeError(f"cannot {what}: {why}. close() this builder, and begin again")
 

@@ -30,7 +30,7 @@ EXEC_HINTS = {
 
 
 def gone(face: _native.NodeHandle | _native.GraphHandle) -> ClosedError:
-    """Make the exception for the use of what CUDA has destroyed."""
+    """Return the exception for the use of an object that CUDA has destroyed."""
     name = type(face).__name__
     if isinstance(face, _native.NodeHandle):
         return ClosedError(

@@ -72,7 +72,7 @@ class GraphMemoryResourceAttributes:
 
     @property
     def used_mem_high(self) -> int:
-        """int: Most bytes that they used; can be set to 0."""
+        """int: The maximum of the bytes used. It can be set to 0."""
         return self._get("USED_MEM_HIGH")
 
     @used_mem_high.setter
@@ -147,7 +147,7 @@ class GraphMemoryResource(MemoryResource):
         """Do nothing: the memory is the device's."""
 
     def trim(self) -> None:
-        """Give memory that no graph uses back to the system (cuDeviceGraphMemTrim)."""
+        """Return memory that no graph uses to the system (cuDeviceGraphMemTrim)."""
         call_driver("cuDeviceGraphMemTrim", self._device_id)
 
     @property

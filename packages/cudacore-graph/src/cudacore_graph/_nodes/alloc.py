@@ -14,7 +14,7 @@ _MAX_PEERS = 256
 
 
 class AllocNode(GraphNode):
-    """Allocate memory, always at the same address."""
+    """A node that allocates memory, always at the same address."""
 
     __slots__ = ()
     _TITLE = "allocate"
@@ -33,7 +33,7 @@ class AllocNode(GraphNode):
 
     @property
     def device_id(self) -> int:
-        """int: Ordinal of the device whose memory it is, or that uses it."""
+        """int: Ordinal of the device that has the memory, or uses it."""
         params = self._read("alloc")
         if params.location_type == lib.CCH_LOCATION_DEVICE:
             return int(params.location_id)
@@ -60,6 +60,6 @@ class AllocNode(GraphNode):
         return tuple(peers[0 : min(params.peer_count, _MAX_PEERS)])
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         where = f"{self.memory_type}, device {self.device_id}"
         return Shown(f"allocate {bytes_text(self.bytesize)}", (short(self.dptr), where), ())

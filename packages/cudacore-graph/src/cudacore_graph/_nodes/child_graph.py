@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExecutableChildGraphNode(ExecutableGraphNode):
-    """Show a child graph of an executable graph."""
+    """A node of an executable graph that runs a child graph."""
 
     __slots__ = ()
 
@@ -26,7 +26,7 @@ class ExecutableChildGraphNode(ExecutableGraphNode):
 
 
 class ChildGraphNode(GraphNode):
-    """Run a graph: a copy of the one that was given."""
+    """A node that runs a copy of a graph."""
 
     __slots__ = ()
     _TITLE = "graph"
@@ -60,5 +60,5 @@ class ChildGraphNode(GraphNode):
         return child_of(self, 0)
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         return Shown(self._TITLE, (), (("", self.child_graph),))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ConditionalNode(GraphNode):
-    """Run bodies as a condition says; the base of such nodes.
+    """A conditional node; the base of the four types.
 
     Nodes that others made are of this class itself where the driver, before CUDA 13.2, cannot tell of which kind they
     are.
@@ -65,11 +65,11 @@ class ConditionalNode(GraphNode):
         return () if known is None else tuple(child_of(self, index) for index in range(known.count))
 
     def _names(self, count: int) -> Sequence[str]:
-        """Return what the bodies are called."""
+        """Return the names of the bodies."""
         return ()
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         branches = self.branches
         condition = self.condition
         details = () if condition is None else (f"condition {short(condition.value)}",)
@@ -77,7 +77,7 @@ class ConditionalNode(GraphNode):
 
 
 class IfNode(ConditionalNode):
-    """Run a body when the condition is not 0."""
+    """A conditional node that runs its body if the condition is not 0."""
 
     __slots__ = ()
     _TITLE = "if"
@@ -93,7 +93,7 @@ class IfNode(ConditionalNode):
 
 
 class IfElseNode(ConditionalNode):
-    """Run one of two bodies."""
+    """A conditional node that runs one of two bodies."""
 
     __slots__ = ()
     _TITLE = "if else"
@@ -115,7 +115,7 @@ class IfElseNode(ConditionalNode):
 
 
 class WhileNode(ConditionalNode):
-    """Run a body again and again, while the condition is not 0."""
+    """A conditional node that repeats its body while the condition is not 0."""
 
     __slots__ = ()
     _TITLE = "while"
@@ -131,7 +131,7 @@ class WhileNode(ConditionalNode):
 
 
 class SwitchNode(ConditionalNode):
-    """Run the body whose number the condition has."""
+    """A conditional node that runs the body whose index is the value of the condition."""
 
     __slots__ = ()
     _TITLE = "switch"

@@ -7,7 +7,7 @@ from cudacore_graph._nodes.node import GraphNode
 
 
 class EmptyNode(GraphNode):
-    """Do nothing: a place where branches come together."""
+    """A node that does nothing. It joins branches of a graph."""
 
     __slots__ = ()
     _TITLE = "empty"

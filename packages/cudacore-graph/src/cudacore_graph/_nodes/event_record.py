@@ -11,7 +11,7 @@ from cudacore_handles._sdk import graph_native as _native
 
 
 class ExecutableEventRecordNode(ExecutableGraphNode):
-    """Show a node of an executable graph that records an event."""
+    """A node of an executable graph that records an event."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class ExecutableEventRecordNode(ExecutableGraphNode):
 
 
 class EventRecordNode(EventNode):
-    """Record an event."""
+    """A node that records an event."""
 
     __slots__ = ()
     _TITLE = "record"

@@ -11,7 +11,7 @@ from cudacore_handles._sdk import graph_native as _native
 
 
 class ExecutableEventWaitNode(ExecutableGraphNode):
-    """Show a node of an executable graph that waits for an event."""
+    """A node of an executable graph that waits for an event."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class ExecutableEventWaitNode(ExecutableGraphNode):
 
 
 class EventWaitNode(EventNode):
-    """Wait for an event."""
+    """A node that waits for an event."""
 
     __slots__ = ()
     _TITLE = "wait"

@@ -15,7 +15,7 @@ _View = TypeVar("_View", bound="ExecutableGraphNode")
 
 
 class ExecutableGraphNode:
-    """Show one node of an executable graph; ``graph[node]`` gives it.
+    """A node of an executable graph; ``graph[node]`` returns it.
 
     What changes here is of the executable graph alone, from its next launch on.
     """
@@ -53,5 +53,5 @@ class SwitchableNode(ExecutableGraphNode):
         _native.exec_enabled(self._graph, self._node, True)
 
     def disable(self) -> None:
-        """Have the node do nothing (cuGraphNodeSetEnabled)."""
+        """Disable the node (cuGraphNodeSetEnabled)."""
         _native.exec_enabled(self._graph, self._node, False)

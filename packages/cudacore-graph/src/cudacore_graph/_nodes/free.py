@@ -8,7 +8,7 @@ from cudacore_graph._nodes.shown import Shown, short
 
 
 class FreeNode(GraphNode):
-    """Free memory that an :class:`AllocNode` has allocated."""
+    """A node that frees the memory of an :class:`AllocNode`."""
 
     __slots__ = ()
     _TITLE = "free"
@@ -21,5 +21,5 @@ class FreeNode(GraphNode):
         return int(self._read("free").address)
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         return Shown(self._TITLE, (short(self.dptr),), ())

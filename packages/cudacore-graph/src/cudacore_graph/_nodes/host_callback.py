@@ -15,7 +15,7 @@ from cudacore_handles._sdk import shorten
 
 
 class ExecutableHostCallbackNode(ExecutableGraphNode):
-    """Show a node of an executable graph that calls a function of the host."""
+    """A node of an executable graph that calls a host function."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class ExecutableHostCallbackNode(ExecutableGraphNode):
 
 
 class HostCallbackNode(GraphNode):
-    """Call a function of the host."""
+    """A node that calls a host function."""
 
     __slots__ = ()
     _TITLE = "callback"
@@ -53,7 +53,7 @@ class HostCallbackNode(GraphNode):
         return _native.host_function_of(self)
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         function = self.function
         return Shown(self._TITLE, (_function_name(function) if function is not None else "a C function",), ())
 

@@ -18,12 +18,12 @@ _NAME_VERSION = 12030  # of cuKernelGetName
 
 
 class ExecutableKernelNode(SwitchableNode):
-    """Show a kernel node of an executable graph."""
+    """A node of an executable graph that launches a kernel."""
 
     __slots__ = ()
 
     def update(self, *, config: LaunchConfig, kernel: Kernel, args: Any) -> None:
-        """Launch something else from the next launch on (cuGraphExecKernelNodeSetParams).
+        """Change what is launched from the next launch on (cuGraphExecKernelNodeSetParams).
 
         Parameters
         ----------
@@ -40,7 +40,7 @@ class ExecutableKernelNode(SwitchableNode):
 
 
 class KernelNode(GraphNode):
-    """Launch a kernel."""
+    """A node that launches a kernel."""
 
     __slots__ = ()
     _TITLE = "kernel"
@@ -110,7 +110,7 @@ class KernelNode(GraphNode):
         return self.config.shmem_size
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         config = self.config
         details = [f"grid {times(config.grid)}", f"block {times(config.block)}"]
         if config.cluster is not None:

@@ -13,7 +13,7 @@ from cudacore_handles._sdk import graph_native as _native
 
 
 class ExecutableMemcpyNode(SwitchableNode):
-    """Show a copy of an executable graph."""
+    """A node of an executable graph that copies memory."""
 
     __slots__ = ()
 
@@ -55,7 +55,7 @@ class ExecutableMemcpyNode(SwitchableNode):
 
 
 class MemcpyNode(GraphNode):
-    """Copy memory, in up to three dimensions."""
+    """A node that copies memory, in up to three dimensions."""
 
     __slots__ = ()
     _TITLE = "memcpy"
@@ -129,7 +129,7 @@ class MemcpyNode(GraphNode):
         return max(int(self._read("memcpy").depth), 1)
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         known = self._read("memcpy")
         sizes = [int(n) for n in (known.width, known.height, known.depth)]
         rows = " x ".join(map(str, sizes[1:])) if max(sizes[1:]) > 1 else ""

@@ -15,7 +15,7 @@ from cudacore_handles._sdk import graph_native as _native
 
 
 class ExecutableMemsetNode(SwitchableNode):
-    """Show a fill of an executable graph."""
+    """A node of an executable graph that fills memory."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class ExecutableMemsetNode(SwitchableNode):
 
 
 class MemsetNode(GraphNode):
-    """Fill memory with a value."""
+    """A node that fills memory with a value."""
 
     __slots__ = ()
     _TITLE = "memset"
@@ -102,7 +102,7 @@ class MemsetNode(GraphNode):
         return int(self._read("memset").pitch)
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         known = self._read("memset")
         digits = 2 * known.element_size
         rows = f" x {known.height}" if known.height > 1 else ""

@@ -78,5 +78,5 @@ class GraphNode(_native.NodeHandle):
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
 
     def _show(self) -> Shown:
-        """Return what pictures show of the node."""
+        """Return what a picture shows of the node."""
         return Shown(self._TITLE, (), ())
