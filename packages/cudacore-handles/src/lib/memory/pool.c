@@ -138,11 +138,11 @@ int cch_pool_alloc_type(const cch_pool *pool) {
 /* Gives one import to the box that was made for the same handle since. Returns false where there is none. */
 static bool hand_over(const cch_pool *pool) {
   cch_pool *heir = cch__registry_find(CCH_KIND_POOL, pool->raw);
-  if (heir == NULL)
-    return false;
-  atomic_fetch_add_explicit(&heir->more_imports, 1, memory_order_relaxed);
+  bool takes_it = heir != NULL && heir->imported; /* and not borrowed from others */
+  if (takes_it)
+    atomic_fetch_add_explicit(&heir->more_imports, 1, memory_order_relaxed);
   cch_pool_unref(heir);
-  return true;
+  return takes_it;
 }
 
 /*
