@@ -6,6 +6,15 @@
 #include <stdarg.h>
 
 check_sim sim;
+
+/*
+ * For LeakSanitizer: the simulated driver lives as long as the process, and does not give everything back. Variables of
+ * threads are not searched, because the search crashes now and then where the driver's threads have some.
+ */
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void) { return "use_tls=0"; }
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) { return "leak:libcuda.so.1\n"; }
 check_driver driver;
 
 const char check_ptx[] = "//\n"

@@ -119,13 +119,27 @@ void read_kernel(const Reader &file, const Section &section, KernelInfo &kernel)
 
 } // namespace
 
+/* Sections that have a size, but no bytes in the file. Relocatable objects use CUDA's own types for some of them. */
+static bool has_bytes(const Elf64_Shdr &section) {
+  switch (section.sh_type) {
+  case SHT_NULL:
+  case SHT_NOBITS:
+  case 0x70000007: /* .nv.global */
+  case 0x7000000a: /* .nv.shared */
+  case 0x70000015: /* .nv.shared.reserved */
+    return false;
+  default:
+    return true;
+  }
+}
+
 size_t elf_size(const char *data, size_t readable) {
   Elf64_Ehdr header{};
   if (!Reader(data, readable).get(0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
       header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr))
     return 0;
   uint64_t sections = header.e_shoff + uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
-  uint64_t programs = header.e_phoff + uint64_t{header.e_phnum} * header.e_phentsize;
+  uint64_t programs = header.e_phnum != 0 ? header.e_phoff + uint64_t{header.e_phnum} * header.e_phentsize : 0;
   /* A linker may put the tables before the sections' contents. */
   uint64_t end = sections > programs ? sections : programs;
   uint64_t first = header.e_shoff;
@@ -135,8 +149,8 @@ size_t elf_size(const char *data, size_t readable) {
   for (size_t i = 0; i < header.e_shnum; i++) {
     Elf64_Shdr section{};
     std::memcpy(&section, data + first + i * sizeof section, sizeof section);
-    if (section.sh_type != SHT_NOBITS && section.sh_offset + section.sh_size > end &&
-        section.sh_size < (uint64_t{1} << 31) && section.sh_offset < (uint64_t{1} << 31))
+    if (has_bytes(section) && section.sh_offset + section.sh_size > end && section.sh_size < (uint64_t{1} << 31) &&
+        section.sh_offset < (uint64_t{1} << 31))
       end = section.sh_offset + section.sh_size;
   }
   return end;
