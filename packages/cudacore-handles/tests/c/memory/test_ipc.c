@@ -36,6 +36,7 @@ static void open_shared(shared *s) {
 }
 
 static void close_shared(shared *s) {
+  check_settle(); /* imports end on their streams, and before what they name */
   cch_pool_unref(s->imported);
   for (int i = 0; i < BLOCKS; i++)
     cch_deviceptr_unref(s->blocks[i]);
