@@ -53,8 +53,7 @@ class ProgramOptions:
     extensible_whole_program : bool, optional
         Compile the program as a whole, open to later linking. ``--extensible-whole-program``.
     debug : bool, optional
-        Generate debug information, and turn optimizations off unless `device_code_optimize` is set.
-        ``--device-debug``.
+        Generate debug information; optimize only if `device_code_optimize` is set, too. ``--device-debug``.
     lineinfo : bool, optional
         Generate line numbers. ``--generate-line-info``.
     device_code_optimize : bool, optional
@@ -86,8 +85,7 @@ class ProgramOptions:
     undefine_macro : str or list of str, optional
         Macros to undefine. ``--undefine-macro=``.
     include_path : path or list of paths, optional
-        Directories to look for included files in. :func:`cuda_include_path` returns those of CUDA's own headers.
-        ``--include-path=``.
+        Directories to look for headers in, such as those of :func:`cuda_include_path`. ``--include-path=``.
     use_bundled_headers : bool, optional
         Let the program include the headers of CUDA and of CCCL that NVRTC 13.3 and later carry. They are unpacked once
         into the user's cache directory (``$XDG_CACHE_HOME``, or ``~/.cache``). ``--use-bundled-headers=``.
@@ -129,8 +127,7 @@ class ProgramOptions:
     fdevice_syntax_only : bool, optional
         Check the syntax only: what comes out has no kernels. ``--fdevice-syntax-only``.
     minimal : bool, optional
-        Leave textures, surfaces, and the runtime's types and functions out of the language, to compile faster.
-        ``--minimal``.
+        Leave out textures, surfaces and the runtime's types and functions, to compile faster. ``--minimal``.
     no_cache : bool, optional
         Do not use the compiler's own cache. NVRTC 12.9 and later have one in the driver, for which they load and
         initialize it where there is one; set this to keep CUDA uninitialized, say because the process will fork.
