@@ -12,7 +12,7 @@ check_sim sim;
  * threads are not searched, because the search crashes now and then where the driver's threads have some.
  */
 const char *__lsan_default_options(void);
-const char *__lsan_default_options(void) { return "use_tls=0"; }
+const char *__lsan_default_options(void) { return "use_tls=0:print_suppressions=0"; }
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libcuda.so.1\nleak:__cxa_thread_atexit_impl\n"; }
 check_driver driver;
