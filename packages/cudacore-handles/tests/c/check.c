@@ -14,7 +14,9 @@ check_sim sim;
 const char *__lsan_default_options(void);
 const char *__lsan_default_options(void) { return "use_tls=0:print_suppressions=0"; }
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:libcuda.so.1\nleak:__cxa_thread_atexit_impl\n"; }
+const char *__lsan_default_suppressions(void) {
+  return "leak:libcuda.so.1\nleak:__cxa_thread_atexit_impl\nleak:dl_open_worker_begin\n";
+}
 check_driver driver;
 
 const char check_ptx[] = "//\n"
