@@ -209,16 +209,19 @@ def test_memory(device: system.Device) -> None:
 def test_memory_in_use(device: system.Device) -> None:
     """What the program allocates would not show."""
     cudacore.Device(0).set_current()
-    before = device.memory_info.used
-    pool = cudacore.DeviceMemoryResource(cudacore.Device(0))
+    pool = cudacore.DeviceMemoryResource(cudacore.Device(0), cudacore.DeviceMemoryResourceOptions())
     part = pool.allocate(64 << 20, stream=cudacore.Device(0).default_stream)
-    assert device.memory_info.used >= before + (64 << 20)
+    used = device.memory_info.used
+    assert used >= 64 << 20
     (process,) = device.compute_running_processes
     assert process.pid == os.getpid()
-    assert process.used_gpu_memory == device.memory_info.used
+    assert process.used_gpu_memory == used
     with pytest.raises(system.NotSupportedError, match="does not run on a MIG device"):
         process.gpu_instance_id  # noqa: B018
     part.close()
+    cudacore.Device(0).sync()
+    pool.close()
+    assert device.memory_info.used <= used - (64 << 20)
 
 
 def test_machine() -> None:

@@ -43,17 +43,14 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
     try:
         thread.calls.put(work)
         del work
-        error = thread.wait()
+        failures = thread.wait()
     except BaseException:
         thread.calls.put(None)  # it ends after this call
         cancel()
         raise
     _idle.append(thread)
-    if error is not None:
-        try:
-            raise error
-        finally:
-            del error  # which has this frame
+    if failures:
+        raise failures.pop()  # so that this frame, which is in its traceback, does not have it
 
 
 class _Thread(threading.Thread):
@@ -66,7 +63,7 @@ class _Thread(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name="cudacore-compile-main", daemon=True)
         self.calls: SimpleQueue[_Work | None] = SimpleQueue()
-        self._results: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._results: SimpleQueue[list[BaseException]] = SimpleQueue()
 
     def run(self) -> None:
         try:
@@ -78,8 +75,8 @@ class _Thread(threading.Thread):
         finally:
             _threads.discard(self)
 
-    def wait(self) -> BaseException | None:
-        """Return what the call has raised, once it is over; signals are handled meanwhile."""
+    def wait(self) -> list[BaseException]:
+        """Return the exception that the call has raised, if any, once it is over; signals are handled meanwhile."""
         while True:
             try:
                 return self._results.get(timeout=_POLL_SECONDS)
@@ -87,13 +84,13 @@ class _Thread(threading.Thread):
                 pass
 
 
-def _call(work: _Work) -> BaseException | None:
+def _call(work: _Work) -> list[BaseException]:
     try:
         work()
     except BaseException as error:
         # Without this frame, which has `work`.
-        return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
-    return None
+        return [error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)]
+    return []
 
 
 # Changed by the main thread, and by threads that end.

@@ -135,17 +135,17 @@ def _invoke(nvml: Any, function: str, arguments: tuple[Any, ...]) -> Any:
     try:
         return getattr(nvml, function)(*arguments)
     except nvml.NvmlError as error:
-        failure = _translate(nvml, function, error)
+        failures = [_translate(nvml, function, error)]
     except AttributeError:
         if hasattr(nvml, function):
             raise
-        failure = _make(function, 13, "the installed cuda-bindings do not have it", "Install newer cuda-bindings")
+        failures = [_make(function, 13, "the installed cuda-bindings do not have it", "Install newer cuda-bindings")]
     except RuntimeError as error:  # of cuda.pathfinder: no library
         if "nvml" not in str(error).lower():
             raise
-        failure = _make(function, LibraryNotFoundError.status, "NVML (libnvidia-ml.so.1) is not found")
-    _forget_if(failure)
-    raise failure
+        failures = [_make(function, LibraryNotFoundError.status, "NVML (libnvidia-ml.so.1) is not found")]
+    _forget_if(failures[0])
+    raise failures.pop()  # so that this frame, which is in its traceback, does not have it
 
 
 def _forget_if(failure: NvmlError) -> None:
