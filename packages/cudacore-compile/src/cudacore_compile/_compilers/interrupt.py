@@ -45,7 +45,7 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
         del work
         failures = thread.wait()
     except BaseException:
-        thread.calls.put(None)  # it ends after this call
+        thread.give_up()
         cancel()
         raise
     _idle.append(thread)
@@ -64,6 +64,7 @@ class _Thread(threading.Thread):
         super().__init__(name="cudacore-compile-main", daemon=True)
         self.calls: SimpleQueue[_Work | None] = SimpleQueue()
         self._results: SimpleQueue[list[BaseException]] = SimpleQueue()
+        self._is_given_up = False
 
     def run(self) -> None:
         try:
@@ -72,6 +73,8 @@ class _Thread(threading.Thread):
                 del work  # before the result is there: when it is, nothing keeps what the call has used
                 self._results.put(result)
                 del result
+                if self._is_given_up:
+                    self._drop_results()
         finally:
             _threads.discard(self)
 
@@ -82,6 +85,21 @@ class _Thread(threading.Thread):
                 return self._results.get(timeout=_POLL_SECONDS)
             except Empty:
                 pass
+
+    def give_up(self) -> None:
+        """Have the thread end after its call, of which nothing is kept."""
+        self._is_given_up = True
+        self.calls.put(None)
+        self._drop_results()  # the thread does so, too, if its call ends later
+
+    def _drop_results(self) -> None:
+        # An exception refers to its frames, these to the thread, and the thread to it: a cycle that is not collected if
+        # the thread is older than a gc.freeze().
+        while True:
+            try:
+                self._results.get_nowait()
+            except Empty:
+                return
 
 
 def _call(work: _Work) -> list[BaseException]:
