@@ -147,14 +147,21 @@ static bool hand_over(const cch_pool *pool) {
 
 /*
  * Destroys a pool, or ends one import of it. The driver refuses to end an import while memory of the pool is mapped,
- * and another thread may have imported the pool again, and memory of it. Where that thread's box ends just then, the
- * second try succeeds.
+ * and another thread may have imported the pool again, and memory of it: its box gets the import. Where that box has
+ * ended meanwhile, so has its memory, and the next try succeeds, unless a third one has come. Memory that other
+ * libraries have mapped does not go away by trying.
  */
 static int destroy(const cch_pool *pool) {
-  int status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
-  if (!pool->imported || status != CUDA_ERROR_INVALID_VALUE)
-    return status;
-  return hand_over(pool) ? 0 : CCH__CALL(cuMemPoolDestroy, (pool->raw));
+  enum { TRIES = 100 };
+  int status = 0;
+  for (int i = 0; i < TRIES; i++) {
+    status = CCH__CALL(cuMemPoolDestroy, (pool->raw));
+    if (!pool->imported || status != CUDA_ERROR_INVALID_VALUE)
+      return status;
+    if (hand_over(pool))
+      return 0;
+  }
+  return status;
 }
 
 bool cch__pool_end(cch_pool *pool) {
