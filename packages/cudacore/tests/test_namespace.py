@@ -52,9 +52,22 @@ def public_names(module: types.ModuleType) -> set[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        *("cudacore", "cudacore.graph", "cudacore.system", "cudacore.system.exceptions", "cudacore.system.typing"),
+        *(
+            "cudacore",
+            "cudacore.checkpoint",
+            "cudacore.graph",
+            "cudacore.system",
+            "cudacore.system.exceptions",
+            "cudacore.system.typing",
+        ),
         *("cudacore.typing", "cudacore.utils", "cudacore_sim"),
-        *("cudacore_handles", "cudacore_handles.typing", "cudacore_compile", "cudacore_compile.typing"),
+        *(
+            "cudacore_handles",
+            "cudacore_handles.checkpoint",
+            "cudacore_handles.typing",
+            "cudacore_compile",
+            "cudacore_compile.typing",
+        ),
         *("cudacore_graph", "cudacore_graph.typing"),
     ],
 )

@@ -337,6 +337,12 @@ typedef struct cch_api {
   int (*launch_keeping)(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                         size_t args_size, cch_keep_fn keep, void *data);
   int (*context_restore)(cch_context *context);
+  int (*checkpoint_state)(int *out, int pid);
+  int (*checkpoint_restore_thread)(int *out, int pid);
+  int (*checkpoint_lock)(int pid, unsigned timeout_ms);
+  int (*checkpoint_save)(int pid);
+  int (*checkpoint_restore)(int pid, const unsigned char *uuids, size_t count);
+  int (*checkpoint_unlock)(int pid);
 } cch_api;
 
 /**

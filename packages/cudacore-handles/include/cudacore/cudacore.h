@@ -11,6 +11,7 @@
 #include <cudacore/error.h>
 #include <cudacore/driver.h>
 #include <cudacore/device.h>
+#include <cudacore/checkpoint.h>
 #include <cudacore/process.h>
 #include <cudacore/resource.h>
 #include <cudacore/context.h>

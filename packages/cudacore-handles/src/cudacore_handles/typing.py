@@ -10,6 +10,7 @@ __all__ = [
     "ManagedMemoryLocationType",
     "MemcpyOverlapMode",
     "MemcpySrcAccessOrder",
+    "ProcessStateType",
     "VirtualMemoryAccessType",
     "VirtualMemoryAllocationType",
     "VirtualMemoryGranularityType",
@@ -54,6 +55,17 @@ class MemcpyOverlapMode(_Name):
 
     DEFAULT = "default"
     PREFER_OVERLAP_WITH_COMPUTE = "prefer_overlap_with_compute"
+
+
+class ProcessStateType(_Name):
+    """What the state of a process is, as checkpoints see it."""
+
+    RUNNING = "running"
+    LOCKED = "locked"
+    CHECKPOINTED = "checkpointed"
+    FAILED = "failed"
+    CHECKPOINTING = "checkpointing"
+    RESTORING = "restoring"
 
 
 class VirtualMemoryAllocationType(_Name):

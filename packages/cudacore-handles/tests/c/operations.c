@@ -227,6 +227,7 @@ static void *launch_params[] = {launch_arguments, launch_arguments, launch_argum
 GIVES(driver_version, int, cch_driver_version(&out))
 GIVES(device_count, int, cch_device_count(&out))
 GIVES(device_can_access_peer, int, cch_device_can_access_peer(&out, 1, 0))
+GIVES(checkpoint_state, int, cch_checkpoint_state(&out, getpid()))
 GIVES(device_attribute, int, cch_device_attribute(&out, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0))
 MAKES(context_primary, cch_context, cch_context_primary(&out, 0))
 MAKES(context_primary_of_another_device, cch_context, cch_context_primary(&out, 1))
@@ -711,6 +712,7 @@ const operation operations[] = {
     DONE(driver_version, 0),
     DONE(device_count, 0),
     DONE(device_attribute, 0),
+    DONE(checkpoint_state, 0),
     DONE(device_can_access_peer, 0),
     MADE(context_primary, 0),
     MADE(context_primary_of_another_device, 0),

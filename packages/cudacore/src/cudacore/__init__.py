@@ -55,7 +55,7 @@ from cudacore_handles import (
 )
 
 if TYPE_CHECKING:
-    from cudacore import graph, system, typing, utils
+    from cudacore import checkpoint, graph, system, typing, utils
     from cudacore_compile import (
         BatchError,
         CompilerError,
@@ -119,6 +119,7 @@ __all__ = [
     "VirtualMemoryResourceOptions",
     "WorkqueueResource",
     "WorkqueueResourceOptions",
+    "checkpoint",
     "graph",
     "launch",
     "system",
@@ -149,7 +150,7 @@ _later.install_finder()
 if not TYPE_CHECKING:  # to which any name would be one that there is
 
     def __getattr__(name: str) -> object:
-        if name in ("graph", "system", "typing", "utils"):
+        if name in ("checkpoint", "graph", "system", "typing", "utils"):
             return importlib.import_module(f"cudacore.{name}")
         if name in _LATER:
             globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)

@@ -11,6 +11,7 @@ from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
 from cudacore_handles.typing import (
     ManagedMemoryLocationType,
+    ProcessStateType,
     VirtualMemoryAccessType,
     VirtualMemoryAllocationType,
     VirtualMemoryGranularityType,
@@ -36,6 +37,7 @@ __all__ = [
     "ObjectCodeFormatType",
     "PCHStatusType",
     "ParamKind",
+    "ProcessStateType",
     "SourceCodeType",
     "VirtualMemoryAccessType",
     "VirtualMemoryAllocationType",

@@ -23,6 +23,12 @@
   X(cuDeviceGetUuid, 11040)                                                                                            \
   X(cuDeviceGetPCIBusId, 4010)                                                                                         \
   X(cuDeviceCanAccessPeer, 4000)                                                                                       \
+  X(cuCheckpointProcessGetState, 12080)                                                                                \
+  X(cuCheckpointProcessGetRestoreThreadId, 12080)                                                                      \
+  X(cuCheckpointProcessLock, 12080)                                                                                    \
+  X(cuCheckpointProcessCheckpoint, 12080)                                                                              \
+  X(cuCheckpointProcessRestore, 12080)                                                                                 \
+  X(cuCheckpointProcessUnlock, 12080)                                                                                  \
   X(cuDeviceGetDevResource, 12040)                                                                                     \
   X(cuDevSmResourceSplitByCount, 12040)                                                                                \
   X(cuDevSmResourceSplit, 13010)                                                                                       \

@@ -39,11 +39,12 @@ inline constexpr size_t entry_count = static_cast<size_t>(Entry::count);
 /* Properties of an entry point: the flags of its row in the table. A per-thread variant has those of the plain one. */
 enum EntryFlag : uint8_t {
   none = 0,
-  quick = 1,       /* reads only what never changes: takes no lock, and is allowed before cuInit and in callbacks */
-  before_init = 2, /* is allowed before cuInit */
-  in_callback = 4, /* is allowed in host functions and callbacks */
-  probe = 8,       /* libraries call it in callbacks to find out whether calls are permitted: that is not reported */
-  unsafe = 16      /* acts at once where a program may mean it to be captured: captures forbid it, as on a GPU */
+  quick = 1,        /* reads only what never changes: takes no lock, and is allowed before cuInit and in callbacks */
+  before_init = 2,  /* is allowed before cuInit */
+  in_callback = 4,  /* is allowed in host functions and callbacks */
+  probe = 8,        /* libraries call it in callbacks to find out whether calls are permitted: that is not reported */
+  checkpoints = 32, /* is for processes that are locked: does not wait for one to be unlocked */
+  unsafe = 16       /* acts at once where a program may mean it to be captured: captures forbid it, as on a GPU */
 };
 
 extern const std::array<uint8_t, entry_count> entry_flags;

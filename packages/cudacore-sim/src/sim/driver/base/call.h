@@ -43,7 +43,7 @@ private:
   std::vector<std::function<void()>> at_end;
   void *context = nullptr;
   void *const stream; /* for the log */
-  bool injected = false;
+  bool injected = false, counted = false;
 };
 
 CUresult code_of(const std::exception &error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs units of work in an order that their dependencies allow. */
 #include "sim/control/report.h"
+#include "sim/driver/base/process_page.h"
 #include "sim/driver/base/state.h"
 
 #include <algorithm>
@@ -89,6 +90,12 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
     make_ready(unit, completed);
     complete(std::move(completed));
   }
+  publish();
+}
+
+void Executor::publish() const {
+  if (own_page != nullptr)
+    own_page->units.store(pending + watched.size());
 }
 
 void Executor::make_ready(UnitPtr unit, std::vector<UnitPtr> &completed) {
@@ -152,6 +159,8 @@ void Executor::complete(std::vector<UnitPtr> completed) {
       if (--follower->waiting == 0)
         make_ready(std::move(follower), completed);
   }
+  if (ending == nullptr)
+    publish(); /* not while a unit ends, which can submit others */
   if (any && waiters > 0)
     progress.notify_all();
 }
@@ -264,6 +273,7 @@ void Executor::complete_when(UnitPtr unit, std::function<bool()> condition) {
     order_after(*unit->ordered, ending.get());
   }
   watched.emplace_back(std::move(unit), std::move(condition));
+  publish();
   watch_there.notify_one();
 }
 

@@ -84,6 +84,7 @@ private:
   void watch();
   bool may_start() const;
   UnitPtr pick();
+  void publish() const; /* to processes that lock this one: how much work is not done */
 
   std::vector<UnitPtr> ready;
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;

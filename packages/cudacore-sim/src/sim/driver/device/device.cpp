@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cuInit, devices and their attributes. */
+#include "sim/driver/base/process_page.h"
 #include "sim/driver/base/state.h"
 
 #include <algorithm>
@@ -160,6 +161,7 @@ CUresult start() {
     device->pools.open(device.get(), properties);
     s.devices.push_back(std::move(device));
   }
+  make_own_page();
   s.initialised = true;
   return CUDA_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "cudacore_sim.h"
 #include "sim/control/report.h"
 #include "sim/driver/base/capture_rules.h"
+#include "sim/driver/base/process_page.h"
 
 #include <atomic>
 #include <dlfcn.h>
@@ -39,6 +40,7 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   if (state().initialised)
     forked.store(true);
+  leave_own_page();
   journal_after_fork_in_child();
   after_fork_in_parent();
 }
@@ -75,6 +77,9 @@ CUresult Call::refused() {
       report(std::string(symbol_of(entry)) + " was called from " + callback + ", where CUDA calls are forbidden");
     return CUDA_ERROR_NOT_PERMITTED;
   }
+  /* Work that is under way is completed before the process counts as locked, and so are its callbacks. */
+  if (outer == nullptr && callback == nullptr && !has(entry, checkpoints))
+    counted = enter_gate();
   lock.lock();
   if (const ContextPtr &now = current_context())
     context = handle_of<void *>(now->handle);
@@ -88,6 +93,8 @@ CUresult Call::done(CUresult result) {
     lock.unlock();
   for (const std::function<void()> &function : at_end)
     function();
+  if (counted)
+    leave_gate();
   /* An injected failure needs no explanation, and neither does one that was explained already. */
   if (result == CUDA_ERROR_NOT_SUPPORTED && !injected && entry != Entry::cuGetExportTable && !call_said())
     explain(

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of the GPU state of processes."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.driver_version import need_driver
+from cudacore_handles._base.errors import CUDAError, last_error
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles.typing import ProcessStateType
+
+__all__ = ["Process"]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
+_STATES = tuple(ProcessStateType)  # in the order of CUprocessState
+_MAX_TIMEOUT = 2**32 - 1
+_ILLEGAL_STATE = 401  # CUDA_ERROR_ILLEGAL_STATE
+_ORDER = "A running process is locked, checkpointed, restored and unlocked, in this order"
+_BUSY = (
+    "Work that it submitted is still running. Wait longer (timeout_ms=0: as long as it takes), or lock the process "
+    "when it has less to do"
+)
+
+
+class Process:
+    """A process that uses CUDA, whose GPU state can be saved and restored.
+
+    The process is locked, checkpointed, restored and unlocked, in this order, usually by another process. While it is
+    locked its calls of CUDA wait. A checkpoint copies its GPU memory to the memory of the host and releases the GPU, so
+    that others can use it. Restored memory has the addresses that it had, so that pointers, streams and graphs of the
+    process remain valid.
+
+    Needs a driver for CUDA 12.8 or newer, and the right to look into the process: it must be of the same user.
+
+    Parameters
+    ----------
+    pid : int
+        The process id. That it is a process and uses CUDA is not checked before the first call.
+
+    Raises
+    ------
+    ValueError
+        When `pid` cannot be one.
+    """
+
+    __slots__ = ("_pid",)
+    _pid: int
+
+    def __init__(self, pid: int) -> None:
+        number = as_integer(pid)
+        if number is None:
+            raise TypeError(f"pid must be an int, the id of a process, not {type(pid).__name__}")
+        if not 0 < number < 2**31:
+            raise ValueError(f"pid must be a positive int of 31 bits, the id of a process, not {number}")
+        self._pid = number
+
+    def __repr__(self) -> str:
+        return f"<Process {self._pid}>"
+
+    def __hash__(self) -> int:
+        return hash((Process, self._pid))
+
+    def __eq__(self, other: object) -> bool:
+        return self._pid == other._pid if isinstance(other, Process) else NotImplemented
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Process, (self._pid,)
+
+    @property
+    def pid(self) -> int:
+        """int: the process id."""
+        return self._pid
+
+    @property
+    def state(self) -> ProcessStateType:
+        """ProcessStateType: the state of the process (cuCheckpointProcessGetState)."""
+        out = ffi.new("int *")
+        self._check(lib.cch_checkpoint_state(out, self._pid))
+        return _STATES[out[0]]
+
+    @property
+    def restore_thread_id(self) -> int:
+        """int: the thread of the process that restores it (cuCheckpointProcessGetRestoreThreadId).
+
+        Programs that save the memory of the host, such as CRIU, need to know it.
+        """
+        out = ffi.new("int *")
+        self._check(lib.cch_checkpoint_restore_thread(out, self._pid))
+        return int(out[0])
+
+    def lock(self, timeout_ms: int = 0) -> None:
+        """Lock the process: its calls of CUDA wait from then on (cuCheckpointProcessLock).
+
+        Returns when the work that it has submitted is done.
+
+        Parameters
+        ----------
+        timeout_ms : int, optional
+            How long to wait for that, in milliseconds. Default 0: as long as it takes.
+
+        Raises
+        ------
+        CUDAError
+            When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``): then it runs on.
+        """
+        timeout = as_integer(timeout_ms)
+        if timeout is None:
+            raise TypeError(f"timeout_ms must be an int, in milliseconds, not {type(timeout_ms).__name__}")
+        if not 0 <= timeout <= _MAX_TIMEOUT:
+            raise ValueError(f"timeout_ms must be from 0 (no limit) to {_MAX_TIMEOUT}, not {timeout}")
+        status = lib.cch_checkpoint_lock(self._pid, timeout)
+        if status == lib.CCH_NOT_READY:
+            meaning = f"process {self._pid} was not locked within {timeout} ms, and runs on"
+            raise CUDAError("cuCheckpointProcessLock", status, "CUDA_ERROR_NOT_READY", meaning, hint=_BUSY)
+        self._check(status)
+
+    def checkpoint(self) -> None:
+        """Copy the GPU memory of the locked process to the host, and release its GPUs (cuCheckpointProcessCheckpoint).
+
+        Raises
+        ------
+        CUDAError
+            When the process is not locked.
+        """
+        self._check(lib.cch_checkpoint_save(self._pid))
+
+    def restore(self, gpu_mapping: Mapping[Any, Any] | None = None) -> None:
+        """Restore the GPU state of the checkpointed process, which is locked then (cuCheckpointProcessRestore).
+
+        Parameters
+        ----------
+        gpu_mapping : mapping, optional
+            For each GPU of the machine on which the process was checkpointed, the GPU that takes its place: each a
+            :class:`~cudacore_handles.Device`, a UUID as text, or an object with the 16 ``bytes`` of one, such as
+            `uuid.UUID` and ``CUuuid``. It must name all GPUs that the driver has, also those that
+            ``CUDA_VISIBLE_DEVICES`` hides. The new one is of the same type. Needs a driver for CUDA 13.0. Default: each
+            GPU takes its own place.
+
+        Raises
+        ------
+        CUDAError
+            When the process is not checkpointed, or the driver refuses the mapping.
+        """
+        pairs = b"" if gpu_mapping is None else _uuids_of(gpu_mapping)
+        if pairs:
+            need_driver(13000, "cuCheckpointProcessRestore", "Older ones restore to the same GPUs: omit gpu_mapping")
+        self._check(lib.cch_checkpoint_restore(self._pid, pairs or ffi.NULL, len(pairs) // 32))
+
+    def unlock(self) -> None:
+        """Let the locked process run (cuCheckpointProcessUnlock).
+
+        Raises
+        ------
+        CUDAError
+            When the process is not locked.
+        """
+        self._check(lib.cch_checkpoint_unlock(self._pid))
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise last_error(status, self._hint(status))
+
+    def _hint(self, status: int) -> str:
+        """Say what to do about what the driver refused."""
+        if status != _ILLEGAL_STATE:
+            return ""
+        out = ffi.new("int *")
+        if lib.cch_checkpoint_state(out, self._pid):
+            return _ORDER
+        return f"The process is {_STATES[out[0]]}. {_ORDER}"
+
+
+def _uuids_of(mapping: Mapping[Any, Any]) -> bytes:
+    """Return the pairs of UUIDs that a mapping of devices has."""
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"gpu_mapping must be a mapping of old devices to new ones, not {type(mapping).__name__}")
+    pairs = [(_uuid_of(old), _uuid_of(new)) for old, new in mapping.items()]
+    if len({old for old, _ in pairs}) < len(pairs):
+        raise ValueError("gpu_mapping names a device twice, in different ways: each has one place to go to")
+    return b"".join(old + new for old, new in pairs)
+
+
+def _uuid_of(device: Any) -> bytes:
+    """Return the 16 bytes of a device's UUID."""
+    given = getattr(device, "uuid", device)
+    if isinstance(given, str):
+        digits = given.removeprefix("GPU-").replace("-", "")
+        if len(digits) == 32 and set(digits) <= set(string.hexdigits):
+            return bytes.fromhex(digits)
+        raise ValueError(f"gpu_mapping must have UUIDs of devices, 32 hexadecimal digits; {given!r} is not one")
+    given = getattr(given, "bytes", None)
+    if isinstance(given, (bytes, bytearray)) and len(given) == 16:
+        return bytes(given)
+    raise TypeError(f"gpu_mapping must have devices or their UUIDs, not {type(device).__name__}")

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arguments.h"
+#include "driver/driver_table.h"
+
+#include <cudacore/checkpoint.h>
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* CUcheckpointRestoreArgs, whose fields differ between the versions of cuda.h. */
+typedef struct restore_args {
+  CUuuid *pairs;
+  unsigned count;
+  char reserved[64 - sizeof(CUuuid *) - sizeof(unsigned)];
+} restore_args;
+_Static_assert(sizeof(restore_args) == sizeof(CUcheckpointRestoreArgs), "the size that the driver reads");
+
+int cch_checkpoint_state(int *out, int pid) {
+  CCH__REQUIRE(out);
+  CUprocessState state;
+  int status = cch__ready();
+  if (status == 0)
+    status = CCH__CALL(cuCheckpointProcessGetState, (pid, &state));
+  if (status == 0)
+    *out = (int)state;
+  return status;
+}
+
+int cch_checkpoint_restore_thread(int *out, int pid) {
+  CCH__REQUIRE(out);
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuCheckpointProcessGetRestoreThreadId, (pid, out));
+}
+
+int cch_checkpoint_lock(int pid, unsigned timeout_ms) {
+  CUcheckpointLockArgs args = {.timeoutMs = timeout_ms};
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuCheckpointProcessLock, (pid, &args));
+}
+
+int cch_checkpoint_save(int pid) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuCheckpointProcessCheckpoint, (pid, NULL));
+}
+
+int cch_checkpoint_restore(int pid, const unsigned char *uuids, size_t count) {
+  CCH__REQUIRE_ARRAY(uuids, count);
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (count == 0)
+    return CCH__CALL(cuCheckpointProcessRestore, (pid, NULL));
+  CUuuid *pairs = count <= UINT_MAX ? calloc(count, 2 * sizeof *pairs) : NULL; /* a copy: the driver's is not const */
+  if (pairs == NULL)
+    return cch__fail_nomem(__func__);
+  memcpy(pairs, uuids, count * 2 * sizeof *pairs);
+  restore_args args = {.pairs = pairs, .count = (unsigned)count};
+  status = CCH__CALL(cuCheckpointProcessRestore, (pid, (CUcheckpointRestoreArgs *)&args));
+  free(pairs);
+  return status;
+}
+
+int cch_checkpoint_unlock(int pid) {
+  int status = cch__ready();
+  return status != 0 ? status : CCH__CALL(cuCheckpointProcessUnlock, (pid, NULL));
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_DRIVER_BASE_PROCESS_PAGE_H
+#define CUDACORE_SIM_DRIVER_BASE_PROCESS_PAGE_H
+
+#include "sim/driver/base/shared_file.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace sim {
+
+/*
+ * What processes that checkpoint this one see and change of it: a page in a file that they share. A process that locks
+ * another one changes its state, and waits until no call and no work is under way there.
+ */
+struct ProcessPage {
+  uint64_t magic;
+  int32_t process;
+  std::atomic<uint32_t> state; /* CUprocessState, or `locking` */
+  std::atomic<uint64_t> calls; /* of entry points, under way */
+  std::atomic<uint64_t> units; /* of work that is not done */
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
+              "other processes use them");
+
+constexpr uint32_t locking = 100; /* still running, as far as others are told */
+
+extern ProcessPage *own_page; /* null before cuInit, and in a child of fork */
+
+void make_own_page();  /* without memory for it, the process cannot be checkpointed */
+void leave_own_page(); /* in a child of fork: it is the parent's */
+void wait_until_unlocked();
+
+/* The page of another process, or of this one; null: it has none. */
+std::unique_ptr<SharedFile> find_page(int process, ProcessPage *&out);
+
+/* Before a call begins: waits while this process is locked. False: calls are not counted. */
+inline bool enter_gate() {
+  if (own_page == nullptr)
+    return false;
+  own_page->calls.fetch_add(1);
+  if (own_page->state.load() != 0)
+    wait_until_unlocked();
+  return true;
+}
+inline void leave_gate() {
+  if (own_page != nullptr)
+    own_page->calls.fetch_sub(1);
+}
+
+} // namespace sim
+
+#endif

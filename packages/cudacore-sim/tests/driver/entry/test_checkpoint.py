@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints: what waits in a locked process, and what is under way when it is locked."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+RUNNING, LOCKED, CHECKPOINTED = 0, 1, 2
+INVALID_VALUE, ILLEGAL_STATE, NOT_READY, NOT_SUPPORTED = 1, 401, 600, 801
+SELF = os.getpid()
+
+
+class LockArgs(ctypes.Structure):
+    _fields_ = [("timeout", ctypes.c_uint), ("reserved", ctypes.c_uint), ("more", ctypes.c_uint64 * 7)]
+
+
+def lock(cuda: Any, timeout: int, pid: int = SELF) -> int:
+    return int(cuda.code("cuCheckpointProcessLock", pid, ctypes.byref(LockArgs(timeout))))
+
+
+def state(cuda: Any, pid: int = SELF) -> int:
+    value = ctypes.c_int(77)
+    cuda.cuCheckpointProcessGetState(pid, ctypes.byref(value))
+    return value.value
+
+
+@pytest.fixture
+def locked(cuda: Any) -> Iterator[Any]:
+    """Lock this process; at the end it runs, whatever happened."""
+    assert lock(cuda, 1000) == 0
+    yield cuda
+    cuda.code("cuCheckpointProcessRestore", SELF, None)
+    cuda.code("cuCheckpointProcessUnlock", SELF, None)
+
+
+@contextlib.contextmanager
+def in_thread(function: Callable[[], object]) -> Iterator[threading.Event]:
+    """Run a function on another thread, which must end; the event says that it did."""
+    done = threading.Event()
+    thread = threading.Thread(target=lambda: (function(), done.set()))
+    thread.start()
+    yield done
+    thread.join(20)
+    assert done.is_set()
+
+
+def test_calls_wait(locked: Any) -> None:
+    """A locked process would go on."""
+    with in_thread(lambda: locked.code("cuStreamSynchronize", None)) as done:
+        assert not done.wait(0.05)
+        locked.cuCheckpointProcessCheckpoint(SELF, None)
+        assert not done.wait(0.05)
+        locked.cuCheckpointProcessRestore(SELF, None)
+        assert not done.wait(0.05)
+        locked.cuCheckpointProcessUnlock(SELF, None)
+
+
+def test_calls_of_checkpoints_do_not_wait(locked: Any) -> None:
+    """A process that locked itself, or that is asked by another one, would wait for itself."""
+    assert state(locked) == LOCKED
+    assert lock(locked, 10) == ILLEGAL_STATE
+    version = ctypes.c_int()
+    locked.cuDriverGetVersion(ctypes.byref(version))
+
+
+def test_work_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> None:
+    """A process would be locked while its work runs, or stay locked when that takes too long."""
+    stream, go = cuda.stream(1), threading.Event()
+    run_in_stream(lambda: go.wait(20), stream)
+    assert lock(cuda, 20) == NOT_READY
+    assert state(cuda) == RUNNING
+    with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)) as done:
+        assert not done.wait(0.05)
+        assert state(cuda) == RUNNING
+        go.set()
+        assert done.wait(20)
+    assert state(cuda) == LOCKED
+    cuda.cuCheckpointProcessUnlock(SELF, None)
+
+
+def test_a_wait_in_memory_is_work(cuda: Any) -> None:
+    """A stream that waits for a value would count as done."""
+    stream, memory = cuda.stream(1), cuda.malloc(4)
+    cuda.cuMemsetD32_v2(memory, 0, ctypes.c_size_t(1))
+    cuda.cuStreamWaitValue32_v2(stream, memory, 1, 0)
+    assert lock(cuda, 20) == NOT_READY
+    cuda.cuMemsetD32_v2(memory, 1, ctypes.c_size_t(1))
+    cuda.cuStreamSynchronize(stream)
+    assert lock(cuda, 1000) == 0
+    cuda.cuCheckpointProcessUnlock(SELF, None)
+
+
+def test_a_call_under_way_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> None:
+    """A thread that waits for its stream would be locked in the middle."""
+    stream, go = cuda.stream(1), threading.Event()
+    run_in_stream(lambda: go.wait(20), stream)
+    with in_thread(lambda: cuda.cuStreamSynchronize(stream)) as done:
+        time.sleep(0.02)
+        with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)):
+            time.sleep(0.02)
+            go.set()
+        assert done.wait(20)
+    cuda.cuCheckpointProcessUnlock(SELF, None)
+
+
+CHILD = """
+import sys, cudacore_sim
+driver = cudacore_sim.load()
+if len(sys.argv) > 1:
+    driver.cuInit(0)
+print(flush=True)
+input()
+"""
+
+
+def test_other_processes(cuda: Any) -> None:
+    """A process without CUDA, one that has ended, or a forked one would be taken for another."""
+    for arguments, expected in (([], INVALID_VALUE), (["init"], 0)):
+        pipe = subprocess.PIPE
+        child = subprocess.Popen([sys.executable, "-c", CHILD, *arguments], stdin=pipe, stdout=pipe)
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert lock(cuda, 1000, child.pid) == expected
+        if expected == 0:
+            assert state(cuda, child.pid) == LOCKED
+            assert state(cuda) == RUNNING
+        child.kill()
+        child.communicate()
+        assert lock(cuda, 1000, child.pid) == INVALID_VALUE
+    for pid in (0, -1, 1):
+        assert lock(cuda, 10, pid) == INVALID_VALUE
+    child_of_fork = os.fork()
+    if child_of_fork == 0:
+        time.sleep(20)
+        os._exit(0)
+    assert lock(cuda, 10, child_of_fork) == INVALID_VALUE  # it has this one's descriptors
+    assert state(cuda) == RUNNING
+    os.kill(child_of_fork, 9)
+    os.waitpid(child_of_fork, 0)
+
+
+def test_what_is_not_simulated(locked: Any) -> None:
+    """A checkpoint to storage, or a restore to another device, would be a success that does nothing."""
+    storage = (ctypes.c_uint64 * 8)(4096)
+    assert locked.code("cuCheckpointProcessCheckpoint", SELF, storage) == NOT_SUPPORTED
+    assert locked.code("cuCheckpointProcessGetRestoreThreadId", SELF, ctypes.byref(ctypes.c_int())) == NOT_SUPPORTED
+    assert locked.code("cuCheckpointProcessGetState", SELF, None) == INVALID_VALUE
+    locked.cuCheckpointProcessCheckpoint(SELF, None)
+    pairs = (ctypes.c_ubyte * 32)(*range(32))
+    restore = (ctypes.c_uint64 * 8)(ctypes.addressof(pairs), 1)
+    assert locked.code("cuCheckpointProcessRestore", SELF, restore) == INVALID_VALUE
+    restore[0] = 0
+    assert locked.code("cuCheckpointProcessRestore", SELF, restore) == INVALID_VALUE

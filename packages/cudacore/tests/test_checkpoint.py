@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of another process: its buffers, streams and graphs go on where they were."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import cudacore
+from cudacore.checkpoint import Process
+from cudacore.typing import ProcessStateType
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the driver makes checkpoints on Linux"),
+    pytest.mark.needs_driver("12.8", "checkpoints"),
+]
+
+WORKER = """
+import sys
+import time
+
+import cudacore as core
+
+SOURCE = '''
+extern "C" __global__ void add(int *p, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n)
+    p[i] += 1;
+}
+'''
+COUNT = 1 << 16
+device = core.Device()
+device.set_current()
+kernel = core.Program(SOURCE, "c++").compile("ptx").get_kernel("add")
+first, second = device.create_stream(), device.create_stream()
+buffer = device.allocate(4 * COUNT, stream=first)
+buffer.fill(0, stream=first)
+builder = device.create_graph_builder().begin_building()
+core.launch(builder, core.LaunchConfig(grid=COUNT // 256, block=256), kernel, buffer, COUNT)
+graph = builder.end_building().complete()
+graph.launch(first)
+event = first.record()
+first.sync()
+print("ready", flush=True)
+for line in sys.stdin:
+    if line.startswith("busy"):
+        first.callback(lambda: time.sleep(0.5))
+        print("busy", flush=True)
+        continue
+    graph.launch(first)
+    second.wait(first.record(event))
+    values = bytearray(buffer.size)
+    buffer.copy_to(values, stream=second)
+    second.sync()
+    print(len({values[i : i + 4].hex() for i in range(0, len(values), 4)}), values[0], flush=True)
+"""
+
+
+class Worker:
+    """A process that counts in its buffer whenever it is asked to."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        command = [sys.executable, "-X", "faulthandler", "-c", WORKER]
+        self.child = subprocess.Popen(
+            command, env=environment, text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.answers: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+        self.process = Process(self.child.pid)
+        self.count = 1
+        assert self.answer(60) == "ready"
+
+    def _listen(self) -> None:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            self.answers.put(line.strip())
+
+    def ask(self, what: str = "work") -> None:
+        assert self.child.stdin is not None
+        self.child.stdin.write(f"{what}\n")
+        self.child.stdin.flush()
+        self.count += what == "work"
+
+    def answer(self, seconds: float = 30) -> str | None:
+        with contextlib.suppress(queue.Empty):
+            return self.answers.get(timeout=seconds)
+        return None
+
+    def works(self) -> bool:
+        """Whether all elements are what they are to be, once the worker has answered."""
+        return self.answer() == f"1 {self.count}"
+
+
+@pytest.fixture(scope="module")
+def worker(on_sim: bool) -> Iterator[Worker]:
+    environment = dict(os.environ)
+    if on_sim:
+        environment["CUDACORE_DRIVER"] = "sim"
+    worker = Worker(environment)
+    yield worker
+    worker.child.kill()
+    worker.child.communicate()
+
+
+@pytest.fixture
+def process(worker: Worker) -> Iterator[Process]:
+    """Give the worker's process, which runs; whatever the test did, it runs again."""
+    process = worker.process
+    assert process.state == "running"
+    yield process
+    if process.state == "checkpointed":
+        process.restore()
+    if process.state == "locked":
+        process.unlock()
+
+
+def test_a_process_goes_on_where_it_was(worker: Worker, process: Process) -> None:
+    """Memory, a stream, an event or an instantiated graph of a restored process would be lost."""
+    worker.ask()
+    assert worker.works()
+    for mapping in (None, {device: device for device in cudacore.Device.get_all_devices()}):
+        process.lock(timeout_ms=20_000)
+        assert process.state == ProcessStateType.LOCKED
+        worker.ask()  # waits from here on
+        process.checkpoint()
+        assert process.state == ProcessStateType.CHECKPOINTED
+        assert worker.answer(0.2) is None
+        process.restore(mapping)
+        assert process.state == ProcessStateType.LOCKED
+        process.unlock()
+        assert process.state == ProcessStateType.RUNNING
+        assert worker.works()
+        worker.ask()
+        assert worker.works()
+
+
+def test_a_lock_alone(worker: Worker, process: Process) -> None:
+    """A process that is only locked would run on, or never again."""
+    process.lock()
+    worker.ask()
+    assert worker.answer(0.2) is None
+    process.unlock()
+    assert worker.works()
+
+
+@pytest.mark.parametrize(
+    ("begin", "operation", "state"),
+    [
+        ([], "checkpoint", "running"),
+        ([], "restore", "running"),
+        ([], "unlock", "running"),
+        (["lock"], "lock", "locked"),
+        (["lock"], "restore", "locked"),
+        (["lock", "checkpoint"], "lock", "checkpointed"),
+        (["lock", "checkpoint"], "checkpoint", "checkpointed"),
+    ],
+)
+def test_wrong_order(process: Process, begin: list[str], operation: str, state: str) -> None:
+    """The error would not say what state the process is in, nor what comes next."""
+    for step in begin:
+        getattr(process, step)()
+    with pytest.raises(cudacore.CUDAError, match=f"The process is {state}.*in this order") as caught:
+        getattr(process, operation)()
+    assert caught.value.code_name == "CUDA_ERROR_ILLEGAL_STATE"
+    assert process.state == state
+
+
+def test_a_busy_process_runs_on(worker: Worker, process: Process) -> None:
+    """A process whose work takes longer than the limit would stay locked, or be locked in the middle of it."""
+    worker.ask("busy")
+    assert worker.answer() == "busy"
+    with pytest.raises(cudacore.CUDAError, match=f"process {process.pid} was not locked within 50 ms") as caught:
+        process.lock(timeout_ms=50)
+    assert caught.value.code_name == "CUDA_ERROR_NOT_READY"
+    assert process.state == "running"
+    worker.ask()
+    assert worker.works()
+
+
+def test_processes_without_cuda() -> None:
+    """A process that does not use CUDA, or has ended, would be locked."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    operations: list[Callable[[Process], object]] = [
+        lambda process: process.state,
+        lambda process: process.restore_thread_id,
+        Process.lock,
+        Process.checkpoint,
+        Process.restore,
+        Process.unlock,
+    ]
+    try:
+        for operation in operations:
+            with pytest.raises(cudacore.CUDAError, match=r"^cuCheckpointProcess"):
+                operation(Process(child.pid))
+    finally:
+        child.communicate(b"\n")
+    with pytest.raises(cudacore.CUDAError, match=r"^cuCheckpointProcess"):
+        assert Process(child.pid).state
+
+
+@pytest.mark.parametrize("pid", ["1", 1.0, True, None])
+def test_pids_are_ints(pid: Any) -> None:
+    """A value that is no number of a process would name another one."""
+    with pytest.raises(TypeError, match=f"pid must be an int, the id of a process, not {type(pid).__name__}"):
+        Process(pid)
+
+
+@pytest.mark.parametrize("pid", [0, -1, 2**31])
+def test_pids_are_positive(pid: int) -> None:
+    """The driver would get the id of another process."""
+    with pytest.raises(ValueError, match=f"pid must be a positive int of 31 bits, the id of a process, not {pid}"):
+        Process(pid)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error", "text"),
+    [
+        ("1", TypeError, "timeout_ms must be an int, in milliseconds, not str"),
+        (1.5, TypeError, "timeout_ms must be an int, in milliseconds, not float"),
+        (-1, ValueError, r"timeout_ms must be from 0 \(no limit\) to 4294967295, not -1"),
+        (2**32, ValueError, "not 4294967296"),
+    ],
+)
+def test_timeouts(timeout: Any, error: type[Exception], text: str) -> None:
+    """The driver would wait for another time than the one that was given."""
+    with pytest.raises(error, match=text):
+        Process(os.getpid()).lock(timeout)
+
+
+OLD, NEW = "GPU-00112233-4455-6677-8899-aabbccddeeff", uuid.UUID(int=7)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "error", "text"),
+    [
+        ([OLD], TypeError, "gpu_mapping must be a mapping of old devices to new ones, not list"),
+        ({OLD: 1}, TypeError, "gpu_mapping must have devices or their UUIDs, not int"),
+        ({b"1" * 16: OLD}, TypeError, "gpu_mapping must have devices or their UUIDs, not bytes"),
+        ({"GPU-x": OLD}, ValueError, "32 hexadecimal digits; 'GPU-x' is not one"),
+        ({OLD: NEW, OLD[4:]: NEW}, ValueError, "gpu_mapping names a device twice"),
+    ],
+)
+def test_mappings(mapping: Any, error: type[Exception], text: str) -> None:
+    """The driver would map devices that nobody meant."""
+    with pytest.raises(error, match=text):
+        Process(os.getpid()).restore(mapping)
+
+
+class DriverUUID:
+    """A UUID as cuda.bindings has it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.bytes = data
+
+
+def test_uuids_of_every_kind(device: cudacore.Device) -> None:
+    """A device would be mapped to another one, because its UUID was read in another way."""
+    from cudacore_handles import checkpoint
+
+    data = uuid.UUID(device.uuid).bytes
+    text = device.uuid
+    for given in (device, text, f"GPU-{text}", text.replace("-", "").upper(), uuid.UUID(text), DriverUUID(data)):
+        assert checkpoint._uuids_of({given: NEW}) == data + NEW.bytes
+
+
+def test_unknown_devices(process: Process) -> None:
+    """A process would be restored to a device that is not there."""
+    process.lock()
+    process.checkpoint()
+    with pytest.raises(cudacore.CUDAError, match=r"^cuCheckpointProcessRestore"):
+        process.restore({OLD: NEW})
+    assert process.state == "checkpointed"
+
+
+def test_processes_are_compared_by_their_ids() -> None:
+    """Two objects for one process would count as two."""
+    process = Process(pid=7)
+    assert (process, hash(process)) == (Process(7), hash(Process(7)))
+    assert process != Process(8)
+    assert process != 7
+    assert repr(process) == "<Process 7>"
+    assert pickle.loads(pickle.dumps(process)) == process
+    with pytest.raises(AttributeError):
+        process.pid = 8  # type: ignore[misc]
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        ("GetState", lambda process: process.state),
+        ("GetRestoreThreadId", lambda process: process.restore_thread_id),
+        ("Lock", lambda process: process.lock()),
+        ("Checkpoint", lambda process: process.checkpoint()),
+        ("Restore", lambda process: process.restore()),
+        ("Unlock", lambda process: process.unlock()),
+    ],
+)
+def test_each_call_can_fail(process: Process, name: str, operation: Callable[[Process], object]) -> None:
+    """A failure of the driver would be taken for success, or change the state."""
+    import cudacore_sim as sim
+
+    with sim.failing(f"cuCheckpointProcess{name}", error=999), pytest.raises(cudacore.CUDAError) as caught:
+        operation(process)
+    assert (caught.value.operation, caught.value.code) == (f"cuCheckpointProcess{name}", 999)
+    assert process.state == "running"
+
+
+@pytest.mark.cuda_sim
+def test_older_drivers() -> None:
+    """A driver without checkpoints would be an AttributeError, or the error would not say what it takes."""
+    code = "import os\nfrom cudacore.checkpoint import Process\nProcess(os.getpid()).lock()"
+    environment = os.environ | {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DRIVER_VERSION": "12.6"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "cuCheckpointProcessLock: CCH_ENOSYMBOL" in done.stderr
+    assert "12.8" in done.stderr
+    code = "import os\nfrom cudacore.checkpoint import Process\nProcess(os.getpid()).restore({'0' * 32: '1' * 32})"
+    environment["CUDACORE_SIM_DRIVER_VERSION"] = "12.9"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "needs a driver for CUDA 13.0 or newer" in done.stderr
+    assert "omit gpu_mapping" in done.stderr
