@@ -214,6 +214,16 @@ def more_than(before: dict[str, int]) -> dict[str, int]:
     return {kind: count - before[kind] for kind, count in live_objects().items() if count > before[kind]}
 
 
+def make_captures_global() -> str:
+    """Give the thread the mode of captures that new threads have; return the name of the one that it had."""
+    from cuda.bindings import driver
+
+    mode = driver.CUstreamCaptureMode
+    error, had = driver.cuThreadExchangeStreamCaptureMode(mode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    assert not error, error
+    return mode(had).name.removeprefix("CU_STREAM_CAPTURE_MODE_")
+
+
 def live_objects() -> dict[str, int]:
     """Count the boxes of each kind that are alive when garbage and the reclaim queue are cleared away."""
     import cudacore_handles

@@ -272,13 +272,15 @@ def test_spoiled_process(python: Callable[..., Any]) -> None:
 
 
 COMPILE_ELSEWHERE = """
-    import ctypes, warnings
+    import ctypes, os, warnings
     from cudacore_compile import *
     from cudacore_compile._compilers.nvrtc import load
 
     def compile_elsewhere(*flags):
         program = ctypes.c_void_p()
-        nvrtc.nvrtcCreateProgram(ctypes.byref(program), b"__global__ void f() {}", b"name", 0, None, None)
+        # Another program each time: NVRTC compiles nothing, and so keeps nothing, for one that the driver's cache has.
+        source = b"__global__ void f() {} // " + os.urandom(8).hex().encode()
+        nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"name", 0, None, None)
         assert not nvrtc.nvrtcCompileProgram(program, len(flags), (ctypes.c_char_p * len(flags))(*flags))
 
     nvrtc = ctypes.CDLL(load().path)

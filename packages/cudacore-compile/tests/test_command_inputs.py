@@ -6,12 +6,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, WHOLE
 
-from cudacore_compile import NVFatbinError, NVJitLinkError, NVVMError
-from cudacore_compile._compilers import nvjitlink, nvvm
+from cudacore_compile import Linker, NVFatbinError, NVJitLinkError, NVVMError, compile_many
+from cudacore_compile._command import link, plan
+from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
 from cudacore_handles import ObjectCode
 
 Run = Callable[..., tuple[int, str, str]]
@@ -166,6 +168,26 @@ def test_fat_binaries_are_not_mixed(run: Run) -> None:
 def test_resources_of_linked_code(run: Run) -> None:
     """What the assembler says when LTO-IR is linked would not be shown."""
     words = ("kernel.cu", "function.cu", "--link", "-dlto", "-arch=sm_90", "-o", "out.cubin", "-v", "--format", "json")
-    status, _, err = run(*words)
-    found = [item["resources"] for item in json.loads(err) if "resources" in item]
-    assert (status, [(one["kernel"], one["arch"]) for one in found]) == (0, [("map", "sm_90")])
+    for _ in range(2):
+        status, _, err = run(*words, "--no-cache")
+        found = [item["resources"] for item in json.loads(err) if "resources" in item]
+        assert (status, [(one["kernel"], one["arch"]) for one in found]) == (0, [("map", "sm_90")])
+
+
+@pytest.mark.usefixtures("_nvjitlink")
+def test_compilers_do_not_use_the_cache_in_the_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is a driver, what was compiled before would come without its warnings and without `-v`'s report."""
+    compiled: list[Any] = []
+    linked: list[Any] = []
+    monkeypatch.setattr(plan, "compile_many", lambda jobs, **_: compiled.extend(jobs) or compile_many(jobs))
+
+    def link_with(*codes: ObjectCode, options: Any) -> Linker:
+        linked.append(options)
+        return Linker(*codes, options=options)
+
+    monkeypatch.setattr(link, "Linker", link_with)
+    assert run("kernel.cu", "function.cu", "--link", "-arch=sm_90", "-o", "out.cubin")[0] == 0
+    assert run("kernel.cu", "-rdc=true", "-X", "no_cache=false", "-arch=sm_90", "-o", "kernel.cubin")[0] == 0
+    nvrtc_has_one = nvrtc.load().version >= (12, 9)
+    assert [job.options.no_cache for job in compiled] == [nvrtc_has_one or None] * 2 + [False]
+    assert [options.no_cache for options in linked] == [True]

@@ -22,12 +22,11 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
 from cudacore_handles._memory.buffer import is_capturing
-from pytest_cudacore import driver_version, live_objects
+from pytest_cudacore import driver_version, live_objects, make_captures_global
 
 pytestmark = pytest.mark.cuda_sim
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
-GLOBAL = 0  # CU_STREAM_CAPTURE_MODE_GLOBAL
 BIG = ch.LaunchConfig(grid=2, block=1)
 CLUSTER = ch.LaunchConfig(grid=2, block=1, cluster=2)
 
@@ -665,7 +664,7 @@ def fail_each(op: Operation, world: World, sim: Any, here: ch.Device, *, destroy
         error = outcome.error
         assert outcome.failed or name in quiet or name == ASKED, f"{what} was not made"
         assert outcome.context_kept, f"{what}: another context is current"
-        assert call_driver("cuThreadExchangeStreamCaptureMode", GLOBAL) == GLOBAL, f"{what}: the thread's mode changed"
+        assert make_captures_global() == "GLOBAL", f"{what}: the thread's mode changed"
         if error is None:
             assert destroys or name in quiet or name == ASKED, f"{what}: the failure is lost"
         else:

@@ -158,7 +158,7 @@ def test_old_cuda_python(tmp_path: Path) -> None:
     (tmp_path / "cuda" / "core").mkdir(parents=True)
     for folder in ("cuda", "cuda/core"):
         (tmp_path / folder / "__init__.py").touch()
-    result = run(code=INSTALL, PYTHONPATH=str(tmp_path))
+    result = run(code=INSTALL, PYTHONPATH=os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))))
     assert "where a namespace package is needed. Uninstall the old cuda-python" in result.stderr
 
 

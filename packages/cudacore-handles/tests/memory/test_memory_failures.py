@@ -17,13 +17,12 @@ import pytest
 
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
-from pytest_cudacore import live_objects
+from pytest_cudacore import live_objects, make_captures_global
 
 pytestmark = pytest.mark.cuda_sim
 
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 SIZE = 256
-GLOBAL = 0  # CU_STREAM_CAPTURE_MODE_GLOBAL, the mode of a new thread
 
 # What destroys and gives back: a failure is reported, fails nothing, and the driver's object stays.
 DESTROYS = {
@@ -232,7 +231,7 @@ def fail_each(device: ch.Device, sim: Any, name: str) -> None:
         what = f"call {seen[call]} of {call}"
         objects = alive(world, sim)
         error = run_failing(op, world, sim, call, seen[call])
-        assert call_driver("cuThreadExchangeStreamCaptureMode", GLOBAL) == GLOBAL, f"{what}: the thread's mode changed"
+        assert make_captures_global() == "GLOBAL", f"{what}: the thread's mode changed"
         if error is None:
             assert call in ON_THE_WAY | ALSO_ON_THE_WAY.get(name, set()), f"{what}: the failure is lost"
         else:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from cudacore_compile._cache.resource import ProgramCacheResource
+from cudacore_compile._command.driver_cache import no_cache
 from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
@@ -39,6 +40,8 @@ def make_linkers(
         has_lto = lto or any(code.code_type == "ltoir" for code in codes)
         fields = [*_ALWAYS, *(_OF_LTO if has_lto else ())]
         given = {field: getattr(options, field) for field in fields}
+        if given["no_cache"] is None:
+            given["no_cache"] = no_cache("linked")
         linkers[arch] = Linker(*codes, options=LinkerOptions(name=name, arch=arch, **given))
     return linkers
 

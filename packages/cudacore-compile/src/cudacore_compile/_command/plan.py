@@ -19,6 +19,7 @@ from cudacore_compile._cache.files import FileStreamProgramCache
 from cudacore_compile._command.architectures import resolve
 from cudacore_compile._command.arguments import TARGETS, program_options
 from cudacore_compile._command.depfile import make_rule, quote
+from cudacore_compile._command.driver_cache import no_cache
 from cudacore_compile._command.errors import UsageError
 from cudacore_compile._command.files import write
 from cudacore_compile._command.inputs import Input, read
@@ -138,6 +139,8 @@ class Plan:
 
     def _job(self, unit: _Unit) -> CompileJob:
         options = dataclasses.replace(self._options, arch=unit.arch, name=unit.source.program_name)
+        if options.no_cache is None:
+            options = dataclasses.replace(options, no_cache=no_cache(unit.source.kind))
         if unit.source.kind != "c++":
             options = self._options_of(unit, options)
         elif self._links and unit.target == "cubin" and options.relocatable_device_code is None:
@@ -252,6 +255,7 @@ class Plan:
             "debug": given.debug,
             "max_register_count": given.max_register_count,
             "ptxas_options": given.ptxas_options,
+            "no_cache": no_cache("ptx") if given.no_cache is None else given.no_cache,
         }
         return CompileJob(ptx._read(), options, "cubin", (), "ptx")
 

@@ -46,11 +46,11 @@ _PCH_STATUS = {
 class NVRTC:
     """The NVRTC library of this process."""
 
-    __slots__ = ("_library", "_restrict_stays", "_version", "path", "version_text")
+    __slots__ = ("_library", "_restrict_stays", "path", "version", "version_text")
     _library: compilers.NVRTC
     _restrict_stays: bool
-    _version: tuple[int, int]
     path: str
+    version: tuple[int, int]
     version_text: str
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class NVRTC:
         self._restrict_stays = False
         try:
             self._library = compilers.NVRTC(found._handle_uint)
-            self._version = self._library.version()
+            self.version = self._library.version()
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error) from None
-        self.version_text = ".".join(map(str, self._version))
-        note_nvrtc(self._version[0])
+        self.version_text = ".".join(map(str, self.version))
+        note_nvrtc(self.version[0])
 
     def create(self, source: bytes, name: bytes, headers: Mapping[bytes, bytes]) -> Any:
         """Return the box of a new program (nvrtcCreateProgram)."""
@@ -126,7 +126,7 @@ class NVRTC:
 
     def cancel(self, box: Any) -> None:
         """Cancel the compilation of a program, if this NVRTC can do that; any thread may call this."""
-        if self._version >= _CANCELS:
+        if self.version >= _CANCELS:
             self._library.cancel(box)
 
     def ptx(self, box: Any) -> bytes:
@@ -167,9 +167,9 @@ class NVRTC:
         with_fast_math : bool
             Whether to look for `use_fast_math`, too, which NVRTC keeps for later architectures.
         """
-        flags = [flag for flag, version in _CANARY_FLAGS.items() if self._version >= version]
+        flags = [flag for flag, version in _CANARY_FLAGS.items() if self.version >= version]
         source = _CANARY
-        with_fast_math = with_fast_math and self._version >= (13, 0)  # 12.9 does not keep it
+        with_fast_math = with_fast_math and self.version >= (13, 0)  # 12.9 does not keep it
         if with_fast_math:
             flags.append(_FAST_MATH_ARCH)
             source += _FAST_MATH_CANARY

@@ -6,6 +6,7 @@
 #include "sim/nvml/abi.h"
 #include "cudacore_sim.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -24,6 +25,8 @@ constexpr unsigned pci_base_class = 3, pci_sub_class = 2; /* a 3D controller */
 
 constexpr int max_devices = 64;
 const NvmlDeviceHandle handles[max_devices] = {};
+/* Those that were asked for: NVML knows no handle of before it was shut down. */
+std::atomic<bool> given[max_devices] = {};
 
 struct Uses {
   std::mutex mutex;
@@ -64,7 +67,7 @@ NvmlReturn find(NvmlDevice handle, cudasim_device &out, int *number = nullptr) {
   if (NvmlReturn result = need_init())
     return result;
   for (int i = 0; i < max_devices; i++)
-    if (handle == &handles[i] && cudasim_describe_device(i, &out) == 0) {
+    if (handle == &handles[i] && given[i] && cudasim_describe_device(i, &out) == 0) {
       if (number != nullptr)
         *number = i;
       return nvml_success;
@@ -72,18 +75,22 @@ NvmlReturn find(NvmlDevice handle, cudasim_device &out, int *number = nullptr) {
   return nvml_invalid_argument;
 }
 
+NvmlReturn give(int number, NvmlDevice *out) {
+  given[number] = true;
+  *out = &handles[number];
+  return nvml_success;
+}
+
 /* Finds the handle of the first device that `is_it` accepts. */
-template <class Accept> NvmlReturn find_handle(NvmlDevice *out, const void *given, Accept is_it) {
+template <class Accept> NvmlReturn find_handle(NvmlDevice *out, const void *wanted, Accept is_it) {
   if (NvmlReturn result = need_init())
     return result;
-  if (out == nullptr || given == nullptr)
+  if (out == nullptr || wanted == nullptr)
     return nvml_invalid_argument;
   cudasim_device device;
   for (int i = 0; i < count_devices(); i++)
-    if (cudasim_describe_device(i, &device) == 0 && is_it(device)) {
-      *out = &handles[i];
-      return nvml_success;
-    }
+    if (cudasim_describe_device(i, &device) == 0 && is_it(device))
+      return give(i, out);
   return nvml_not_found;
 }
 
@@ -165,8 +172,7 @@ NvmlReturn by_index(unsigned index, NvmlDevice *out) {
     return result;
   if (out == nullptr || index >= static_cast<unsigned>(count_devices()))
     return nvml_invalid_argument;
-  *out = &handles[index];
-  return nvml_success;
+  return give(static_cast<int>(index), out);
 }
 
 NvmlReturn by_bus_id(const char *text, NvmlDevice *out) {
@@ -212,7 +218,9 @@ SIM_NVML_FUNCTION(nvmlShutdown, void) {
   std::lock_guard<std::mutex> guard(uses().mutex);
   if (uses().count == 0)
     return nvml_uninitialized;
-  uses().count--;
+  if (--uses().count == 0)
+    for (auto &one : given)
+      one = false;
   return nvml_success;
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cudacore.system._nvml import as_number, call
+from cudacore.system._nvml import Handle, as_number, call
 from cudacore.system.typing import ClockId, ClocksEventReasons, ClockType
 
 CLOCK_TYPES = {ClockType.GRAPHICS: 0, ClockType.SM: 1, ClockType.MEMORY: 2, ClockType.VIDEO: 3}
@@ -50,7 +50,7 @@ class ClockInfo:
 
     __slots__ = ("_handle", "_name", "_type")
 
-    def __init__(self, handle: int, clock_type: ClockType | str) -> None:
+    def __init__(self, handle: Handle, clock_type: ClockType | str) -> None:
         self._handle = handle
         self._type = as_number(clock_type, CLOCK_TYPES, "clock_type")
         self._name = str(clock_type)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cudacore.system._nvml import as_name, as_names, as_number, call
+from cudacore.system._nvml import Handle, as_name, as_names, as_number, call
 from cudacore.system.typing import (
     CoolerControl,
     CoolerTarget,
@@ -49,7 +49,7 @@ class CoolerInfo:
     target: list[CoolerTarget]
     """list of CoolerTarget: what it cools."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: Handle) -> None:
         found = call("device_get_cooler_info", handle)
         signal = int(found.signal_type)
         self.signal_type = next((name for name, number in _COOLER_CONTROLS.items() if number == signal), None)
@@ -64,7 +64,7 @@ class FanInfo:
 
     __slots__ = ("_fan", "_handle")
 
-    def __init__(self, handle: int, fan: int) -> None:
+    def __init__(self, handle: Handle, fan: int) -> None:
         count = int(call("device_get_num_fans", handle))
         if not 0 <= fan < count:
             raise ValueError(f"fan must be from 0 to {count - 1}, not {fan}" if count else "the device has no fans")
@@ -136,7 +136,7 @@ class ThermalSettings:
 
     __slots__ = ("_sensors",)
 
-    def __init__(self, handle: int, target: ThermalTarget | str) -> None:
+    def __init__(self, handle: Handle, target: ThermalTarget | str) -> None:
         found = call("device_get_thermal_settings", handle, as_number(target, _TARGETS, "sensor_index"))
         self._sensors = [
             ThermalSensor(
@@ -167,7 +167,7 @@ class Temperature:
 
     __slots__ = ("_handle",)
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
     def get_sensor(self) -> int:

@@ -12,7 +12,7 @@ from cudacore.system._clocks import EVENT_REASONS, ClockInfo
 from cudacore.system._cooling import CoolerInfo, FanInfo, Temperature
 from cudacore.system._events import EVENT_TYPES, DeviceEvents
 from cudacore.system._links import MigInfo, NvlinkInfo, PciInfo
-from cudacore.system._nvml import as_name, as_names, as_number, bindings, call, set_bits
+from cudacore.system._nvml import Handle, as_name, as_names, as_number, bindings, call, set_bits
 from cudacore.system._values import (
     BAR1MemoryInfo,
     DeviceAttributes,
@@ -87,7 +87,7 @@ class Device:
     """
 
     __slots__ = ("_handle",)
-    _handle: int
+    _handle: Handle
 
     def __init__(
         self, *, index: int | None = None, uuid: bytes | str | None = None, pci_bus_id: bytes | str | None = None
@@ -100,16 +100,17 @@ class Device:
             index = operator.index(index)
             if index < 0:
                 raise ValueError(f"index must be at least 0, not {index}")
-            self._handle = int(call("device_get_handle_by_index_v2", index))
+            handle = int(call("device_get_handle_by_index_v2", index))
         elif uuid is not None:
-            self._handle = int(call("device_get_handle_by_uuid", _text(uuid, "uuid")))
+            handle = int(call("device_get_handle_by_uuid", _text(uuid, "uuid")))
         else:
-            self._handle = int(call("device_get_handle_by_pci_bus_id_v2", _text(pci_bus_id, "pci_bus_id")))
+            handle = int(call("device_get_handle_by_pci_bus_id_v2", _text(pci_bus_id, "pci_bus_id")))
+        self._handle = Handle(handle)
 
     @classmethod
     def _from_handle(cls, handle: int) -> Device:
         device = cls.__new__(cls)
-        device._handle = handle
+        device._handle = Handle(handle)
         return device
 
     def __repr__(self) -> str:
@@ -184,7 +185,7 @@ class Device:
     @property
     def uuid(self) -> str:
         """str: its UUID, ``GPU-`` and five groups of digits; ``MIG-`` for a MIG device (nvmlDeviceGetUUID)."""
-        return str(call("device_get_uuid", self._handle))
+        return self._handle.uuid
 
     @property
     def uuid_without_prefix(self) -> str:

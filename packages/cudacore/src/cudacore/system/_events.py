@@ -3,12 +3,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cudacore.system._nvml import as_mask, as_name, call
-from cudacore.system.exceptions import NvmlError
+from cudacore.system._nvml import EventSet, Handle, as_mask, as_name
 from cudacore.system.typing import EventType, SystemEventType
 
 if TYPE_CHECKING:
@@ -33,14 +31,6 @@ EVENT_TYPES = {
 }
 SYSTEM_EVENT_TYPES = {SystemEventType.UNBIND: 1, SystemEventType.BIND: 2}
 _FOREVER = 0xFFFFFFFF
-
-
-def _free(function: str, handle: int) -> None:
-    """Free a set of events. Nobody can be told of a failure."""
-    try:
-        call(function, handle)
-    except (NvmlError, ImportError):
-        pass
 
 
 def _timeout(timeout_ms: int) -> int:
@@ -97,13 +87,12 @@ class EventData:
 class DeviceEvents:
     """Events of a device that are being recorded (nvmlDeviceRegisterEvents)."""
 
-    __slots__ = ("__weakref__", "_set")
+    __slots__ = ("_set",)
 
-    def __init__(self, device_handle: int, events: EventType | str | Sequence[EventType | str]) -> None:
+    def __init__(self, device_handle: Handle, events: EventType | str | Sequence[EventType | str]) -> None:
         mask = as_mask(events, EVENT_TYPES, "an event")
-        self._set = int(call("event_set_create"))
-        weakref.finalize(self, _free, "event_set_free", self._set).atexit = False
-        call("device_register_events", device_handle, mask, self._set)
+        self._set = EventSet("event_set")
+        self._set.register("device_register_events", device_handle, mask)
 
     def wait(self, timeout_ms: int = 0) -> EventData:
         """Wait for an event, and return it (nvmlEventSetWait_v2).
@@ -120,7 +109,7 @@ class DeviceEvents:
         GpuIsLostError
             When the GPU cannot be reached any more.
         """
-        return EventData(call("event_set_wait_v2", self._set, _timeout(timeout_ms)))
+        return EventData(self._set.wait("event_set_wait_v2", _timeout(timeout_ms)))
 
 
 class SystemEvent:
@@ -179,13 +168,12 @@ class SystemEvents:
 class RegisteredSystemEvents:
     """Events of the system that are being recorded (nvmlSystemRegisterEvents)."""
 
-    __slots__ = ("__weakref__", "_set")
+    __slots__ = ("_set",)
 
     def __init__(self, events: SystemEventType | str | Sequence[SystemEventType | str]) -> None:
         mask = as_mask(events, SYSTEM_EVENT_TYPES, "an event")
-        self._set = int(call("system_event_set_create"))
-        weakref.finalize(self, _free, "system_event_set_free", self._set).atexit = False
-        call("system_register_events", mask, self._set)
+        self._set = EventSet("system_event_set")
+        self._set.register("system_register_events", mask)
 
     def wait(self, timeout_ms: int = 0, buffer_size: int = 1) -> SystemEvents:
         """Wait for events, and return them (nvmlSystemEventSetWait).
@@ -204,7 +192,7 @@ class RegisteredSystemEvents:
         """
         if buffer_size < 1:
             raise ValueError(f"buffer_size must be at least 1, not {buffer_size}")
-        return SystemEvents(call("system_event_set_wait", self._set, _timeout(timeout_ms), buffer_size))
+        return SystemEvents(self._set.wait("system_event_set_wait", _timeout(timeout_ms), buffer_size))
 
 
 def register_events(events: SystemEventType | str | Sequence[SystemEventType | str]) -> RegisteredSystemEvents:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cudacore.system._nvml import bindings, call
+from cudacore.system._nvml import Handle, bindings, call
 from cudacore.system.exceptions import NotFoundError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class PciInfo:
     sub_class: int
     """int: the class within that class."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: Handle) -> None:
         found = call("device_get_pci_info_ext", handle)
         self._handle = handle
         self.bus = int(found.bus)

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import threading
-from collections.abc import Iterable, Mapping
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from cudacore.system import exceptions
-from cudacore.system.exceptions import LibraryNotFoundError, NvmlError, UnknownError
+from cudacore.system.exceptions import LibraryNotFoundError, NvmlError, UninitializedError, UnknownError
 
 #: The oldest cuda-bindings of each CUDA version that have what is needed of NVML.
 OLDEST = {12: (12, 9, 6), 13: (13, 1, 2)}
@@ -39,6 +41,7 @@ _HINTS = {
 
 _lock = threading.Lock()
 _initialized_in = -1  # a process: NVML's own state does not reach the children of fork()
+_initializations = 0
 _Named = TypeVar("_Named", bound=str)
 
 
@@ -82,7 +85,7 @@ def initialize() -> Any:
     LibraryNotFoundError
         When there is no NVML.
     """
-    global _initialized_in
+    global _initialized_in, _initializations
     nvml = bindings()
     if _initialized_in == os.getpid():
         return nvml
@@ -90,6 +93,7 @@ def initialize() -> Any:
         if _initialized_in != os.getpid():
             _load_beside_driver()
             _invoke(nvml, "init_v2", ())
+            _initializations += 1
             _initialized_in = os.getpid()
     return nvml
 
@@ -116,7 +120,7 @@ def call(function: str, *arguments: Any) -> Any:
     function : str
         Its name in the bindings, such as ``"device_get_name"``.
     *arguments
-        As the bindings take them.
+        As the bindings take them; a :class:`Handle` stands for the handle that it has now.
 
     Returns
     -------
@@ -128,10 +132,83 @@ def call(function: str, *arguments: Any) -> Any:
     NvmlError
         When it fails, as the class of its code.
     """
-    return _invoke(initialize(), function, arguments)
+    nvml = initialize()
+    return _invoke(nvml, function, [one.value() if isinstance(one, Handle) else one for one in arguments])
 
 
-def _invoke(nvml: Any, function: str, arguments: tuple[Any, ...]) -> Any:
+class Handle:
+    """The handle of a device. NVML forgets its handles when it is shut down: this one is then looked up again.
+
+    Parameters
+    ----------
+    value : int
+        The handle, as NVML gave it.
+    """
+
+    __slots__ = ("_found", "uuid")
+
+    def __init__(self, value: int) -> None:
+        self._found = _initializations, value
+        self.uuid = str(call("device_get_uuid", value))
+
+    def value(self) -> int:
+        """Return NVML's handle, of this initialization."""
+        found_in, value = self._found
+        if found_in != _initializations:
+            value = int(call("device_get_handle_by_uuid", self.uuid))
+            self._found = _initializations, value
+        return value
+
+    def __eq__(self, other: object) -> bool:
+        return self.uuid == other.uuid if isinstance(other, Handle) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.uuid)
+
+
+class EventSet:
+    """A set of events that are being recorded, which NVML forgets when it is shut down.
+
+    Parameters
+    ----------
+    kind : str
+        Opening of the names of its functions: ``"event_set"`` or ``"system_event_set"``.
+    """
+
+    __slots__ = ("__weakref__", "_kind", "_made_in", "_value")
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._value = int(call(f"{kind}_create"))
+        self._made_in = _initializations
+        weakref.finalize(self, _free_event_set, kind, self._value, self._made_in).atexit = False
+
+    def register(self, function: str, *arguments: object) -> None:
+        """Call a function that takes the set as its last argument."""
+        call(function, *arguments, self._value)
+
+    def wait(self, function: str, *arguments: object) -> Any:
+        """Call a function that takes the set as its first argument.
+
+        Raises
+        ------
+        UninitializedError
+            When NVML has been shut down since the set was made.
+        """
+        initialize()
+        if self._made_in != _initializations:
+            raise _make(function, UninitializedError.status, "its events were lost", "Register for them again")
+        return call(function, self._value, *arguments)
+
+
+def _free_event_set(kind: str, value: int, made_in: int) -> None:
+    """Free a set of events. Nobody can be told of a failure."""
+    if made_in == _initializations:
+        with contextlib.suppress(NvmlError, ImportError):
+            call(f"{kind}_free", value)
+
+
+def _invoke(nvml: Any, function: str, arguments: Sequence[Any]) -> Any:
     try:
         return getattr(nvml, function)(*arguments)
     except nvml.NvmlError as error:
@@ -151,7 +228,7 @@ def _invoke(nvml: Any, function: str, arguments: tuple[Any, ...]) -> Any:
 def _forget_if(failure: NvmlError) -> None:
     """Have the next call initialize NVML again where somebody has shut it down."""
     global _initialized_in
-    if failure.code == exceptions.UninitializedError.status:
+    if failure.code == UninitializedError.status:
         _initialized_in = -1
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cudacore.system._nvml import as_number, bindings, call, error_of
+from cudacore.system._nvml import Handle, as_number, bindings, call, error_of
 from cudacore.system.exceptions import NotSupportedError
 from cudacore.system.typing import InforomObject
 
@@ -123,7 +123,7 @@ class GpuDynamicPstatesInfo:
 
     __slots__ = ("_parts",)
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._parts = [
             GpuDynamicPstatesUtilization(
                 bool(part.b_is_present), int(part.percentage), int(part.inc_threshold), int(part.dec_threshold)
