@@ -15,10 +15,17 @@ from typing import Any
 import pytest
 
 import cudacore_sim
+from cudacore_sim.pytest_plugin import CHOICE
 
 # Helper modules beside the tests: pytest imports test files without changing the path.
 for folder in (".", "checks", "sequences"):
     sys.path.append(str(Path(__file__).parent / folder))
+
+
+@pytest.fixture(scope="session")
+def on_gpu(pytestconfig: pytest.Config) -> bool:
+    """Tell whether what the simulated driver is compared with runs: the GPU, by ``--cuda-driver=gpu``."""
+    return pytestconfig.stash[CHOICE] == "gpu"
 
 
 class CUDAError(Exception):

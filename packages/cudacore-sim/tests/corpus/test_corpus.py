@@ -36,9 +36,8 @@ def recording_of(theme: Theme) -> Recording:
 
 
 @pytest.fixture(scope="module")
-def machine(request: pytest.FixtureRequest) -> Iterator[Machine]:
+def machine(on_gpu: bool) -> Iterator[Machine]:
     """Give the device of the driver that --cuda-driver chose, of the simulated one if it chose none."""
-    on_gpu = request.config.getoption("driver", None) == "gpu"
     with Machine(ctypes.CDLL("libcuda.so.1") if on_gpu else cudacore_sim.load()) as machine:
         yield machine
 

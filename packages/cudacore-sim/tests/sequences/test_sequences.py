@@ -44,9 +44,9 @@ class Runner:
 
 
 @pytest.fixture(scope="module")
-def runner(pytestconfig: pytest.Config) -> Iterator[Runner]:
-    """Give what runs sequences on the driver of ``--driver``, by default the simulator."""
-    if pytestconfig.getoption("driver", None) == "gpu":
+def runner(on_gpu: bool) -> Iterator[Runner]:
+    """Give what runs sequences on the driver of ``--cuda-driver``, by default the simulator."""
+    if on_gpu:
         runner = Runner("libcuda.so.1", {})
     else:
         version = recordings.read_gpu()["driver_version"]
