@@ -57,7 +57,6 @@ LARGE_FOLDERS = {
 LONG_FILES = {
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
     "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
-    "packages/cudacore-handles/tests/views/test_memoryview.py": "to be divided",
 }
 SUFFIXES = {".c", ".cpp", ".cu", ".h", ".inc", ".py", ".pyi"}
 #: Files that the compiled packages have a copy of each, because their source distributions stand alone.

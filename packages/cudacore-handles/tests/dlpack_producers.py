@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 from typing import Any
+
+import numpy as np
 
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
 READ_ONLY, PADDED = 1, 4
@@ -194,3 +197,16 @@ class Interface:
 
     def __init__(self, **fields: Any) -> None:
         self.__cuda_array_interface__ = {"version": 3, "typestr": "<f4", **fields}
+
+
+def host(values: Any) -> tuple[Any, int]:
+    """Return an array of float32 of the host, and its address."""
+    array = np.ascontiguousarray(values, np.float32)
+    return array, int(array.ctypes.data)
+
+
+def collect() -> None:
+    """Have owners released that were let go of, which takes a safe point of the interpreter."""
+    for _ in range(3):
+        gc.collect()
+        sum(range(100))
