@@ -24,6 +24,7 @@
 #include <cudacore/copy.h>
 #include <cudacore/managed.h>
 #include <cudacore/virtual.h>
+#include <cudacore/tensor_map.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>
 #include <cudacore/kernel_attributes.h>
@@ -343,6 +344,8 @@ typedef struct cch_api {
   int (*checkpoint_save)(int pid);
   int (*checkpoint_restore)(int pid, const unsigned char *uuids, size_t count);
   int (*checkpoint_unlock)(int pid);
+  int (*tensor_map_encode)(cch_tensor_map *out, const cch_tensor_map_config *config);
+  int (*tensor_map_replace_address)(cch_tensor_map *map, uint64_t address);
 } cch_api;
 
 /**

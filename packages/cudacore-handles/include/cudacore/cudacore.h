@@ -24,6 +24,7 @@
 #include <cudacore/copy.h>
 #include <cudacore/managed.h>
 #include <cudacore/virtual.h>
+#include <cudacore/tensor_map.h>
 #include <cudacore/ipc.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>

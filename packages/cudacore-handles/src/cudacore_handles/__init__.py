@@ -60,6 +60,7 @@ from cudacore_handles._stream.stream import (
     StreamOptions,
     default_stream,
 )
+from cudacore_handles._views.tensor_map import TensorMapDescriptor, TensorMapDescriptorOptions
 from cudacore_handles._views.view import StridedMemoryView, args_viewable_as_strided_memory
 from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder
 
@@ -111,6 +112,8 @@ __all__ = [
     "Stream",
     "StreamOptions",
     "StridedMemoryView",
+    "TensorMapDescriptor",
+    "TensorMapDescriptorOptions",
     "UnsupportedCodeError",
     "VirtualMemoryResource",
     "VirtualMemoryResourceOptions",

@@ -13,6 +13,7 @@ from cudacore_handles._views.layout import _StridedLayout
 
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound=Handle)
+_M = TypeVar("_M", bound=TensorMapHandle)
 _V = TypeVar("_V", bound=ViewHandle)
 _E = TypeVar("_E", bound=EventHandle)
 _S = TypeVar("_S", bound=StreamHandle)
@@ -26,6 +27,7 @@ COMPLEX: int
 BOOL: int
 POINTER: int
 ARRAY: int
+TENSOR_MAP: int
 HAS_VALUE: int
 PARAM_KINDS: tuple[str, ...]
 
@@ -495,6 +497,32 @@ def from_buffer(
     ------
     ValueError
         If the elements do not all lie within the buffer, or are not aligned.
+    """
+
+class TensorMapHandle:
+    """The base of tensor maps: the 128 bytes that kernels are given, and the view whose memory they describe."""
+
+    def __bytes__(self) -> bytes:
+        """Return the 128 bytes of the ``CUtensorMap``. They do not keep the tensor's memory alive."""
+    def _replace(self, tensor: ViewHandle, /) -> None: ...
+    @property
+    def _kind(self) -> int: ...
+    @property
+    def _device(self) -> int: ...
+    @property
+    def _data_type(self) -> int: ...
+    @property
+    def _rank(self) -> int: ...
+    @property
+    def _swizzle(self) -> int: ...
+    @property
+    def _tensor(self) -> Any: ...
+
+def tensor_map_make(cls: type[_M], view: ViewHandle, kind: int, data_type: int, /, *arguments: Any) -> _M:
+    """Return a tensor map of a view.
+
+    The further arguments are the numbers of interleave, swizzle, L2 promotion and fill; the element strides or None;
+    the box of a tiled map, or None. An im2col map has five more: two corners, channels, pixels, and the mode.
     """
 
 def view_capsule(view: ViewHandle, versioned: bool, /) -> object:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed sets of names that memory and contexts take and return. Each member is the string that it stands for."""
+"""Closed sets of names that memory and contexts take and return.
+
+Each member is the string that it stands for; those of tensor maps are the driver's numbers.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import TypeVar
 
 __all__ = [
@@ -11,6 +14,12 @@ __all__ = [
     "MemcpyOverlapMode",
     "MemcpySrcAccessOrder",
     "ProcessStateType",
+    "TensorMapDataType",
+    "TensorMapIm2ColWideMode",
+    "TensorMapInterleave",
+    "TensorMapL2Promotion",
+    "TensorMapOOBFill",
+    "TensorMapSwizzle",
     "VirtualMemoryAccessType",
     "VirtualMemoryAllocationType",
     "VirtualMemoryGranularityType",
@@ -111,6 +120,66 @@ class WorkqueueSharingScopeType(_Name):
 
     DEVICE_CTX = "device_ctx"
     GREEN_CTX_BALANCED = "green_ctx_balanced"
+
+
+class TensorMapDataType(IntEnum):
+    """The type of a tensor's elements, as copies see it (``CUtensorMapDataType``)."""
+
+    UINT8 = 0
+    UINT16 = 1
+    UINT32 = 2
+    INT32 = 3
+    UINT64 = 4
+    INT64 = 5
+    FLOAT16 = 6
+    FLOAT32 = 7
+    FLOAT64 = 8
+    BFLOAT16 = 9
+    #: Subnormal numbers become zero.
+    FLOAT32_FTZ = 10
+    #: 32 bits, rounded to the precision of TF32.
+    TFLOAT32 = 11
+    TFLOAT32_FTZ = 12
+
+
+class TensorMapInterleave(IntEnum):
+    """How channels lie in memory (``CUtensorMapInterleave``): together, or in slices such as those of NC/8HWC8."""
+
+    NONE = 0
+    INTERLEAVE_16B = 1
+    INTERLEAVE_32B = 2
+
+
+class TensorMapSwizzle(IntEnum):
+    """How pieces of 16 bytes are permuted in shared memory against bank conflicts (``CUtensorMapSwizzle``)."""
+
+    NONE = 0
+    SWIZZLE_32B = 1
+    SWIZZLE_64B = 2
+    SWIZZLE_128B = 3
+
+
+class TensorMapL2Promotion(IntEnum):
+    """How much at a time is fetched into the L2 cache (``CUtensorMapL2promotion``)."""
+
+    NONE = 0
+    L2_64B = 1
+    L2_128B = 2
+    L2_256B = 3
+
+
+class TensorMapOOBFill(IntEnum):
+    """What elements outside of the tensor are read as: zero, or a special NaN (``CUtensorMapFloatOOBfill``)."""
+
+    NONE = 0
+    NAN_REQUEST_ZERO_FMA = 1
+
+
+class TensorMapIm2ColWideMode(IntEnum):
+    """How many pixels an im2col-wide copy moves (``CUtensorMapIm2ColWideMode``): a chosen number, or 128."""
+
+    W = 0
+    W128 = 1
 
 
 _N = TypeVar("_N", bound=_Name)

@@ -30,8 +30,9 @@ static int keep_to_the_end(PyObject *module) {
 
 /* What each file adds to the module, its types after those that they stand on. */
 static int (*const parts[])(PyObject *, state *) = {
-    add_types,         add_handle_type, add_event_type, add_stream_type,    add_buffer_type,  add_launch_types,
-    add_prepared_type, add_graph_types, add_node_type,  add_adjacency_type, add_builder_type, add_view_type,
+    add_types,        add_handle_type,   add_event_type,      add_stream_type, add_buffer_type,
+    add_launch_types, add_prepared_type, add_graph_types,     add_node_type,   add_adjacency_type,
+    add_builder_type, add_view_type,     add_tensor_map_type,
 };
 static int (*const others[])(PyObject *) = {
     add_face_functions,       add_api_capsule,        add_owner_functions,    add_order_functions,
@@ -68,10 +69,10 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
   Py_VISIT(st->dlpack_types);
-  PyTypeObject *const types[] = {st->handle_type, st->event_type,  st->stream_type,  st->buffer_type,
-                                 st->kernel_type, st->config_type, st->graph_type,   st->adjacency_type,
-                                 st->node_type,   st->exec_type,   st->builder_type, st->condition_type,
-                                 st->view_type};
+  PyTypeObject *const types[] = {st->handle_type, st->event_type,     st->stream_type,  st->buffer_type,
+                                 st->kernel_type, st->config_type,    st->graph_type,   st->adjacency_type,
+                                 st->node_type,   st->exec_type,      st->builder_type, st->condition_type,
+                                 st->view_type,   st->tensor_map_type};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     Py_VISIT(types[i]);
   return faces_visit(st, visit, arg);
@@ -103,6 +104,7 @@ static void release(void *module) {
   Py_CLEAR(st->interface_name);
   Py_CLEAR(st->data_name);
   drop_view_names(st);
+  Py_CLEAR(st->tensor_map_type);
   Py_CLEAR(st->view_type);
   Py_CLEAR(st->builder_type);
   Py_CLEAR(st->adjacency_type);

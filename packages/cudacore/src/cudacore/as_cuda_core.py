@@ -12,6 +12,7 @@ package ``cuda.core`` in front of Python's path, which child processes inherit t
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -176,6 +177,11 @@ def _private_modules() -> dict[str, dict[str, Callable[[], object]]]:
     """Return the private names that libraries import, by module, with what gives each."""
     return {
         "_memoryview": {"StridedMemoryView": lambda: cudacore.utils.StridedMemoryView},
+        "_tensor_map": {
+            name: functools.partial(getattr, cudacore.typing, name)
+            for name in cudacore.typing.__all__
+            if name.startswith("TensorMap")
+        },
         "_utils": {},
         "_utils.cuda_utils": {
             "CUDAError": lambda: cudacore.CUDAError,

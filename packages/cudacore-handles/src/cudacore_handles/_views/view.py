@@ -6,12 +6,11 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.not_yet import NotYet, dir_of_what_is_there
 from cudacore_handles._memory.arguments import check_dlpack_arguments
 from cudacore_handles._memory.arrays import check_unmasked, has_protocol, is_numpy_scalar, why_no_array
 from cudacore_handles._memory.buffer import Buffer
@@ -28,6 +27,16 @@ from cudacore_handles._views.dtypes import (
     typestr_of,
 )
 from cudacore_handles._views.layout import _StridedLayout
+from cudacore_handles._views.tensor_map import (
+    TensorMapDescriptor,
+    TensorMapDescriptorOptions,
+    TensorMapInterleave,
+    TensorMapL2Promotion,
+    TensorMapOOBFill,
+    TensorMapSwizzle,
+    make_tiled,
+    make_with_options,
+)
 
 _NO_PROTOCOL = (
     "the input object does not support any data exchange protocol: obj is of type {}, and has none of __dlpack__, "
@@ -54,8 +63,6 @@ class StridedMemoryView(_native.ViewHandle):
     __slots__ = ("__weakref__",)
 
     __dlpack_c_exchange_api__: object = _native.exchange_api
-
-    as_tensor_map: NotYet = NotYet()
 
     if TYPE_CHECKING:  # of the C functions, which find out what `cls` is by themselves
 
@@ -90,9 +97,6 @@ class StridedMemoryView(_native.ViewHandle):
             stacklevel=2,
         )
         return cls.from_any_interface(obj, stream_ptr)
-
-    def __dir__(self) -> list[str]:
-        return dir_of_what_is_there(self)
 
     def __repr__(self) -> str:
         try:
@@ -331,6 +335,49 @@ class StridedMemoryView(_native.ViewHandle):
         from cudacore_handles._views.view_copy import copy_view
 
         copy_view(other, self, stream, allocator, blocking)
+
+    def as_tensor_map(
+        self,
+        box_dim: tuple[int, ...] | None = None,
+        *,
+        options: TensorMapDescriptorOptions | Mapping[str, Any] | None = None,
+        element_strides: tuple[int, ...] | None = None,
+        data_type: Any = None,
+        interleave: TensorMapInterleave | None = None,
+        swizzle: TensorMapSwizzle | None = None,
+        l2_promotion: TensorMapL2Promotion | None = None,
+        oob_fill: TensorMapOOBFill | None = None,
+    ) -> TensorMapDescriptor:
+        """Make a tensor map of the view, by which kernels copy boxes of it (TMA; ``cuTensorMapEncodeTiled``).
+
+        The view is of memory that a device can access. Its device has the compute capability 9.0 or later. The
+        elements of the last axis are adjacent, and the other strides are multiples of 16 bytes. The tensor map keeps
+        the memory alive.
+
+        Parameters
+        ----------
+        box_dim : tuple of int
+            The extents of the box that a copy moves, in elements, in the order of the view's shape.
+        options : TensorMapDescriptorOptions or mapping, optional
+            All of the arguments, instead of them.
+        element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
+            See :class:`TensorMapDescriptorOptions`. The enumerations are in ``typing``.
+
+        Returns
+        -------
+        TensorMapDescriptor
+
+        Raises
+        ------
+        ValueError
+            If the driver would refuse the map; the message names the argument, its value and the rule.
+        """
+        if options is not None:
+            given = (box_dim, element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill)
+            return make_with_options(self, options, given)
+        if box_dim is None:
+            raise TypeError("box_dim is missing: the extents of the box that a copy moves, one for each axis")
+        return make_tiled(self, box_dim, element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill)
 
 
 class HostElements:

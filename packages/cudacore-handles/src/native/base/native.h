@@ -108,7 +108,7 @@ typedef struct state {
   size_t node_mask, node_count;
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
   PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
-  PyTypeObject *view_type;
+  PyTypeObject *view_type, *tensor_map_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
   view_names names;                                             /* likewise, of view_from.c */
   PyObject *dlpack_types;                                       /* what faces.dlpack_type_of said of dtypes */

@@ -96,6 +96,7 @@ static int read_code(PyObject *code, type_entry *out) {
       valid = (itemsize == 0 || itemsize == 8) && !has_value;
       break;
     case KIND_ARRAY:
+    case KIND_TENSOR_MAP:
       valid = itemsize == 0 && !has_value;
       break;
     default:
@@ -264,7 +265,8 @@ int add_types(PyObject *module, state *st) {
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
     if (types_store(st, (type_entry){.type = builtins[i].type, .kind = builtins[i].kind}) < 0)
       return -1;
-  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX", "BOOL", "POINTER", "ARRAY"};
+  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX",
+                                                "BOOL",   "POINTER",  "ARRAY", "TENSOR_MAP"};
   for (int i = 0; i < KIND_PUBLIC_COUNT; ++i)
     if (PyModule_AddIntConstant(module, names[i], i) < 0)
       return -1;

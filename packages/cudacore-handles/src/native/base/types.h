@@ -17,6 +17,7 @@ typedef enum kind {
   KIND_BOOL,
   KIND_POINTER,
   KIND_ARRAY, /* __cuda_array_interface__, or what the array functions make of it */
+  KIND_TENSOR_MAP,
   KIND_PUBLIC_COUNT,
   KIND_CONVERTER = KIND_PUBLIC_COUNT,
   KIND_EXCHANGE, /* DLPack's C exchange API */

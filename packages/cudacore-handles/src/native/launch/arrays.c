@@ -171,6 +171,55 @@ int pack_buffer(const destination *to, PyObject *value) {
   return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_buffer((buffer *)value));
 }
 
+/* ---- tensor maps ---- */
+
+static int raise_takes_no_map(const destination *to, PyObject *value) {
+  PyObject *format = PyUnicode_FromFormat("%%U is passed as its %%zd bytes, but the parameter of %%u is %s; declare it "
+                                          "as: const __grid_constant__ CUtensorMap",
+                                          takes(to));
+  if (format)
+    raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, sizeof(cch_tensor_map), to->size);
+  Py_XDECREF(format);
+  return -1;
+}
+
+/* Keeps the memory that a map describes now: another launch can be given it with another address. */
+static int keep_tensor(const destination *to, PyObject *object) {
+  const view *tensor = (const view *)object;
+  if (tensor->box != NULL) {
+    if (owners_add(to->keep, to->index, cch_deviceptr_ref(tensor->box), NULL) < 0)
+      return -1;
+    if (cch_is_valid(tensor->box))
+      return 0;
+    PyErr_SetString(to->st->faces.closed_error,
+                    "the memory of a TensorMapDescriptor is lost: another library reset the "
+                    "primary context of its device. Allocate it again");
+    return -1;
+  }
+  Py_INCREF(object);
+  return owners_add(to->keep, to->index, NULL, object);
+}
+
+int pack_tensor_map(const destination *to, PyObject *value) {
+  if (!PyType_IsSubtype(Py_TYPE(value), to->st->tensor_map_type))
+    return raise_about(PyExc_TypeError, "%U is not a tensor map", value, 0, 0);
+  const tensor_map *self = (const tensor_map *)value;
+  bool takes_bytes = to->kind == PARAM_BYTES || to->kind == PARAM_UNKNOWN;
+  if (self->st == NULL || to->size != sizeof self->map || !takes_bytes)
+    return raise_takes_no_map(to, value);
+  PyObject *tensor = self->tensor;
+  memcpy(to->out, &self->map, sizeof self->map);
+  if (keep_tensor(to, tensor) < 0)
+    return -1;
+  dl_device device = ((const view *)tensor)->tensor.device;
+  if (device.type != DL_CUDA || device.id == to->device || to->device < 0)
+    return 0;
+  PyObject *result = PyObject_CallFunction(to->st->faces.check_device, "OKi", tensor,
+                                           (unsigned long long)self->config.address, to->device);
+  Py_XDECREF(result);
+  return result ? 0 : -1;
+}
+
 /* ---- arrays ---- */
 
 int pack_with_python(const destination *to, PyObject *value) {

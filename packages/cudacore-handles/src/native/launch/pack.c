@@ -256,6 +256,8 @@ static int pack_registered(const destination *to, PyObject *value) {
   case KIND_EXCHANGE:
   case KIND_PATHS:
     return pack_array(to, value, &how);
+  case KIND_TENSOR_MAP:
+    return pack_tensor_map(to, value);
   case KIND_CONVERTER:
     return pack_converted(to, value, how.given);
   case KIND_NONE:

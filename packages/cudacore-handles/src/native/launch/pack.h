@@ -54,6 +54,8 @@ int pack_null(const destination *to);
 int pack_buffer(const destination *to, PyObject *value);
 int pack_array(const destination *to, PyObject *value, const type_entry *how);
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read);
+/* A tensor map: its bytes, with the memory that they describe. */
+int pack_tensor_map(const destination *to, PyObject *value);
 /* A value that Python code has to look at: an array in host memory, a DLPack producer without the C interface. */
 int pack_with_python(const destination *to, PyObject *value);
 /* The tuple of pack_answer(). */

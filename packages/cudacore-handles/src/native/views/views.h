@@ -75,6 +75,17 @@ void *view_lend(const state *st, PyObject *object, bool versioned);
 
 /* ---- view_from.c ---- */
 
+/* ---- tensor_map.c ---- */
+
+typedef struct tensor_map {
+  PyObject_HEAD const state *st; /* NULL in an object that nothing here has made */
+  cch_tensor_map map;
+  cch_tensor_map_config config; /* what it was made of; the address is that of now */
+  PyObject *tensor;             /* the view whose memory it describes */
+} tensor_map;
+
+int add_tensor_map_type(PyObject *module, state *st);
+
 /* ---- exchange.c ---- */
 
 /* DLPack's device of the memory of a Buffer; -1 with an exception. */

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor maps: descriptors of tensors in global memory, by which kernels copy boxes (TMA)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._views.dtypes import ELEMENT_TYPES, type_given
+from cudacore_handles.typing import (
+    TensorMapDataType,
+    TensorMapIm2ColWideMode,
+    TensorMapInterleave,
+    TensorMapL2Promotion,
+    TensorMapOOBFill,
+    TensorMapSwizzle,
+)
+
+if TYPE_CHECKING:
+    from cudacore_handles._driver.device import Device
+    from cudacore_handles._views.view import StridedMemoryView
+
+_TILED, _IM2COL, _IM2COL_WIDE = range(3)
+_KIND_NAMES = ("tiled", "im2col", "im2col_wide")
+
+
+# DLPack's types: code | bits << 8 | lanes << 16.
+_DATA_TYPES = {
+    ELEMENT_TYPES[name].packed: data_type
+    for name, data_type in (
+        ("uint8", TensorMapDataType.UINT8),
+        ("uint16", TensorMapDataType.UINT16),
+        ("uint32", TensorMapDataType.UINT32),
+        ("int32", TensorMapDataType.INT32),
+        ("uint64", TensorMapDataType.UINT64),
+        ("int64", TensorMapDataType.INT64),
+        ("float16", TensorMapDataType.FLOAT16),
+        ("float32", TensorMapDataType.FLOAT32),
+        ("float64", TensorMapDataType.FLOAT64),
+        ("bfloat16", TensorMapDataType.BFLOAT16),
+    )
+}
+_SIZES = {
+    data_type: int(size)
+    for data_type, size in zip(TensorMapDataType, (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4), strict=True)
+}
+
+
+@dataclass
+class TensorMapDescriptorOptions:
+    """Options of :meth:`StridedMemoryView.as_tensor_map`.
+
+    Attributes
+    ----------
+    box_dim : tuple of int
+        The extents of the box that a copy moves, in elements, in the order of the view's shape: 1 to 256 each.
+    element_strides : tuple of int, optional
+        The step of a copy along each axis: 1 to 8 each. Default: 1.
+    data_type : numpy.dtype or TensorMapDataType, optional
+        The type of the elements, of the view's item size. Default: that of the view's dtype.
+    interleave : TensorMapInterleave, optional
+        How channels lie in memory. Default: together.
+    swizzle : TensorMapSwizzle, optional
+        How a box is permuted in shared memory. Default: not at all.
+    l2_promotion : TensorMapL2Promotion, optional
+        How much is fetched into the L2 cache at a time. Default: what is needed.
+    oob_fill : TensorMapOOBFill, optional
+        What elements outside of the tensor are read as. Default: zero.
+    """
+
+    box_dim: tuple[int, ...]
+    element_strides: tuple[int, ...] | None = None
+    data_type: Any = None
+    interleave: TensorMapInterleave = TensorMapInterleave.NONE
+    swizzle: TensorMapSwizzle = TensorMapSwizzle.NONE
+    l2_promotion: TensorMapL2Promotion = TensorMapL2Promotion.NONE
+    oob_fill: TensorMapOOBFill = TensorMapOOBFill.NONE
+
+    def __post_init__(self) -> None:
+        self.box_dim = _as_ints("box_dim", self.box_dim)
+        if self.element_strides is not None:
+            self.element_strides = _as_ints("element_strides", self.element_strides)
+        if self.data_type is not None:
+            _data_type(self.data_type)
+        for name, cls in _CHOICES.items():
+            _choice(name, cls, getattr(self, name))
+
+
+_CHOICES: dict[str, type[enum.IntEnum]] = {
+    "interleave": TensorMapInterleave,
+    "swizzle": TensorMapSwizzle,
+    "l2_promotion": TensorMapL2Promotion,
+    "oob_fill": TensorMapOOBFill,
+}
+
+
+class TensorMapDescriptor(_native.TensorMapHandle):
+    """Describe a tensor in global memory to kernels that copy boxes of it by the tensor memory accelerator (TMA).
+
+    Tensor maps are made by :meth:`StridedMemoryView.as_tensor_map`, or by the class methods here for images. They need
+    a device of compute capability 9.0 or later. A kernel takes one as an argument that is declared
+    ``const __grid_constant__ CUtensorMap``; what is launched with it keeps the tensor's memory alive, and so does the
+    descriptor itself.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __new__(cls) -> NoReturn:
+        """Tensor maps are made of views."""
+        raise RuntimeError(
+            "a TensorMapDescriptor cannot be instantiated directly; use StridedMemoryView.as_tensor_map(), "
+            "TensorMapDescriptor.from_im2col() or from_im2col_wide()"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorMapDescriptor({_KIND_NAMES[self._kind]}, rank={self._rank}, "
+            f"dtype={TensorMapDataType(self._data_type).name}, swizzle={TensorMapSwizzle(self._swizzle).name})"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a TensorMapDescriptor cannot be pickled or copied: it has the address of its tensor's memory")
+
+    @classmethod
+    def from_im2col(
+        cls,
+        view: StridedMemoryView,
+        pixel_box_lower_corner: Sequence[int],
+        pixel_box_upper_corner: Sequence[int],
+        channels_per_pixel: int,
+        pixels_per_column: int,
+        *,
+        element_strides: Sequence[int] | None = None,
+        data_type: Any = None,
+        interleave: TensorMapInterleave | None = None,
+        swizzle: TensorMapSwizzle | None = None,
+        l2_promotion: TensorMapL2Promotion | None = None,
+        oob_fill: TensorMapOOBFill | None = None,
+    ) -> TensorMapDescriptor:
+        """Make a tensor map of images whose pixels become the columns of a matrix (``cuTensorMapEncodeIm2col``).
+
+        Parameters
+        ----------
+        view : StridedMemoryView
+            The images, of the shape (N, W, C), (N, H, W, C) or (N, D, H, W, C).
+        pixel_box_lower_corner : tuple of int
+            For each of the axes between N and C, where the bounding box of the pixels begins, from the first one.
+        pixel_box_upper_corner : tuple of int
+            Likewise where it ends, from the last one.
+        channels_per_pixel : int
+            The channels of a pixel that a copy moves: 1 to 256.
+        pixels_per_column : int
+            The pixels that a copy moves: 1 to 1024.
+        element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
+            See :class:`TensorMapDescriptorOptions`.
+
+        Raises
+        ------
+        ValueError
+            If the driver would refuse the map; the message names the argument, its value and the rule.
+        """
+        return _native.tensor_map_make(
+            cls, view, _IM2COL, _type_of(view, data_type),
+            *_choices(interleave, swizzle, l2_promotion, oob_fill), _optional_tuple("element_strides", element_strides),
+            None, pixel_box_lower_corner, pixel_box_upper_corner, channels_per_pixel, pixels_per_column, 0,
+        )  # fmt: skip
+
+    @classmethod
+    def from_im2col_wide(
+        cls,
+        view: StridedMemoryView,
+        pixel_box_lower_corner_width: int,
+        pixel_box_upper_corner_width: int,
+        channels_per_pixel: int,
+        pixels_per_column: int,
+        *,
+        element_strides: Sequence[int] | None = None,
+        data_type: Any = None,
+        interleave: TensorMapInterleave | None = None,
+        mode: TensorMapIm2ColWideMode = TensorMapIm2ColWideMode.W,
+        swizzle: TensorMapSwizzle | None = TensorMapSwizzle.SWIZZLE_128B,
+        l2_promotion: TensorMapL2Promotion | None = None,
+        oob_fill: TensorMapOOBFill | None = None,
+    ) -> TensorMapDescriptor:
+        """Make a tensor map of images whose pixels are copied along W alone (``cuTensorMapEncodeIm2colWide``).
+
+        It needs a device of compute capability 10.0 or later, and a driver of CUDA 12.8 or later.
+
+        Parameters
+        ----------
+        view : StridedMemoryView
+            The images, of the shape (N, W, C), (N, H, W, C) or (N, D, H, W, C).
+        pixel_box_lower_corner_width : int
+            Where the bounding box of the pixels begins along W, from the first one.
+        pixel_box_upper_corner_width : int
+            Where it ends, from the last one.
+        channels_per_pixel, pixels_per_column : int
+            See :meth:`from_im2col`.
+        mode : TensorMapIm2ColWideMode, optional
+            Whether a copy moves `pixels_per_column` pixels or 128. Default: the former.
+        element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
+            See :class:`TensorMapDescriptorOptions`. Default of `swizzle`: ``SWIZZLE_128B``.
+        """
+        return _native.tensor_map_make(
+            cls, view, _IM2COL_WIDE, _type_of(view, data_type),
+            *_choices(interleave, swizzle, l2_promotion, oob_fill), _optional_tuple("element_strides", element_strides),
+            None, (pixel_box_lower_corner_width,), (pixel_box_upper_corner_width,), channels_per_pixel,
+            pixels_per_column, int(_choice("mode", TensorMapIm2ColWideMode, mode)),
+        )  # fmt: skip
+
+    @property
+    def device(self) -> Device | None:
+        """Device or None: The device that the tensor is on. None: it is in memory of the host, or in managed memory."""
+        from cudacore_handles._driver.device import Device
+
+        tensor = self._tensor
+        return Device(self._device) if tensor is not None and tensor._device[0] == _native.DL_CUDA else None
+
+    def replace_address(self, tensor: Any) -> None:
+        """Describe other memory, of the same shape and strides (``cuTensorMapReplaceAddress``).
+
+        What was launched or prepared with the descriptor before still uses, and keeps, the memory that it had.
+
+        Parameters
+        ----------
+        tensor : StridedMemoryView, Buffer, or array
+            The memory. It has at least as many bytes as the descriptor describes, is aligned to 16 bytes (to 32 with
+            ``INTERLEAVE_32B``), and is on the same device.
+
+        Raises
+        ------
+        ValueError
+            If the memory is too small, not aligned, on another device, or not accessible to devices.
+        """
+        from cudacore_handles._views.view import StridedMemoryView
+
+        if not isinstance(tensor, StridedMemoryView):
+            tensor = StridedMemoryView.from_any_interface(tensor, stream_ptr=-1)
+        self._replace(tensor)
+
+
+_native.register(TensorMapDescriptor, _native.TENSOR_MAP)
+
+
+# ---- arguments
+
+
+def make_tiled(
+    view: StridedMemoryView,
+    box_dim: Sequence[int],
+    element_strides: Sequence[int] | None,
+    data_type: Any,
+    interleave: TensorMapInterleave | None,
+    swizzle: TensorMapSwizzle | None,
+    l2_promotion: TensorMapL2Promotion | None,
+    oob_fill: TensorMapOOBFill | None,
+) -> TensorMapDescriptor:
+    """Make a tiled tensor map; None stands for a default."""
+    return _native.tensor_map_make(
+        TensorMapDescriptor, view, _TILED, _type_of(view, data_type),
+        0 if interleave is None else _choice("interleave", TensorMapInterleave, interleave),
+        0 if swizzle is None else _choice("swizzle", TensorMapSwizzle, swizzle),
+        0 if l2_promotion is None else _choice("l2_promotion", TensorMapL2Promotion, l2_promotion),
+        0 if oob_fill is None else _choice("oob_fill", TensorMapOOBFill, oob_fill),
+        element_strides if element_strides is None else _as_tuple("element_strides", element_strides),
+        box_dim if type(box_dim) is tuple else _as_tuple("box_dim", box_dim),
+    )  # fmt: skip
+
+
+def make_with_options(
+    view: StridedMemoryView, options: TensorMapDescriptorOptions | Mapping[str, Any], given: tuple[Any, ...]
+) -> TensorMapDescriptor:
+    """Make a tiled tensor map of options; `given` are the arguments that must not be given beside them."""
+    from cudacore_handles._base.options import as_options
+
+    if any(one is not None for one in given):
+        raise TypeError("give either options or the individual arguments of the tensor map, not both")
+    all_of = as_options(TensorMapDescriptorOptions, options)
+    return make_tiled(
+        view, all_of.box_dim, all_of.element_strides, all_of.data_type, all_of.interleave, all_of.swizzle,
+        all_of.l2_promotion, all_of.oob_fill,
+    )  # fmt: skip
+
+
+def _choices(*given: enum.IntEnum | None) -> tuple[int, ...]:
+    pairs = zip(_CHOICES.items(), given, strict=True)
+    return tuple(0 if one is None else _choice(name, cls, one) for (name, cls), one in pairs)
+
+
+def _choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:
+    if type(given) is not cls:
+        raise TypeError(f"{name} must be a {cls.__name__}, not {given!r}, of type {type(given).__name__}")
+    number: int = given
+    return number
+
+
+def _as_tuple(name: str, given: Any) -> tuple[int, ...]:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise TypeError(f"{name} must be a tuple of ints, not {given!r}, of type {type(given).__name__}")
+    return tuple(given)
+
+
+def _as_ints(name: str, given: Any) -> tuple[int, ...]:
+    for place, one in enumerate(_as_tuple(name, given)):
+        if as_integer(one) is None:
+            raise TypeError(f"{name}[{place}] must be an int, not {one!r}, of type {type(one).__name__}")
+    return tuple(given)
+
+
+def _optional_tuple(name: str, given: Any) -> tuple[int, ...] | None:
+    return None if given is None else _as_tuple(name, given)
+
+
+def _type_of(view: StridedMemoryView, data_type: Any) -> int:
+    """Return the number of the type of the elements."""
+    if data_type is None:
+        found = _DATA_TYPES.get(view._type)
+        if found is None:
+            raise ValueError(
+                f"no tensor map has elements like the view's, {_dtype_name(view)}; give data_type, one of "
+                f"{', '.join(one.name for one in TensorMapDataType)} of the same size, as which they are copied"
+            )
+        return found
+    number = _data_type(data_type)
+    if _SIZES[number] != view._itemsize:
+        raise ValueError(
+            f"data_type is {number.name}, whose elements have {_SIZES[number]} bytes, but the view's have "
+            f"{view._itemsize}; view the memory with a dtype of that size first: view.view(dtype=...)"
+        )
+    return number
+
+
+def _data_type(given: Any) -> TensorMapDataType:
+    if isinstance(given, TensorMapDataType):
+        return given
+    kind = None
+    if not isinstance(given, int):
+        try:
+            kind = type_given(given)
+        except TypeError:
+            pass
+    if kind is None:
+        raise TypeError(
+            f"data_type must be a TensorMapDataType, or a dtype of NumPy or ml_dtypes, not {given!r}, of type "
+            f"{type(given).__name__}"
+        )
+    found = _DATA_TYPES.get(kind.packed)
+    if found is None:
+        raise ValueError(
+            f"data_type is {given!r}, which tensor maps do not have; they have "
+            f"{', '.join(one.name for one in TensorMapDataType)}"
+        )
+    return found
+
+
+def _dtype_name(view: StridedMemoryView) -> str:
+    try:
+        return str(view.dtype)
+    except NotImplementedError:
+        return f"{view._itemsize} bytes of an unknown type"

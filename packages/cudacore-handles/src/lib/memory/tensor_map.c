@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensor maps. The driver refuses wrong ones with CUDA_ERROR_INVALID_VALUE and no more: so its rules are checked here
+ * first, with messages that name the field as Python does.
+ */
+#include "base/arguments.h"
+#include "driver/driver_table.h"
+
+#include <cudacore/device.h>
+#include <cudacore/tensor_map.h>
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+  CONFIG_0_1 = sizeof(cch_tensor_map_config),
+  MAX_RANK = CCH_TENSOR_MAP_MAX_RANK,
+  MAX_BOX = 256,
+  MAX_ELEMENT_STRIDE = 8,
+  MAX_PIXELS = 1024
+};
+#define MAX_EXTENT (INT64_C(1) << 32)
+#define MAX_STRIDE (INT64_C(1) << 40)
+
+_Static_assert(sizeof(cch_tensor_map) == sizeof(CUtensorMap), "tensor maps have another size");
+
+typedef struct type {
+  const char *name;
+  int64_t size;
+  bool is_float;
+} type;
+
+static const type types[] = {
+    [CU_TENSOR_MAP_DATA_TYPE_UINT8] = {"UINT8", 1, false},
+    [CU_TENSOR_MAP_DATA_TYPE_UINT16] = {"UINT16", 2, false},
+    [CU_TENSOR_MAP_DATA_TYPE_UINT32] = {"UINT32", 4, false},
+    [CU_TENSOR_MAP_DATA_TYPE_INT32] = {"INT32", 4, false},
+    [CU_TENSOR_MAP_DATA_TYPE_UINT64] = {"UINT64", 8, false},
+    [CU_TENSOR_MAP_DATA_TYPE_INT64] = {"INT64", 8, false},
+    [CU_TENSOR_MAP_DATA_TYPE_FLOAT16] = {"FLOAT16", 2, true},
+    [CU_TENSOR_MAP_DATA_TYPE_FLOAT32] = {"FLOAT32", 4, true},
+    [CU_TENSOR_MAP_DATA_TYPE_FLOAT64] = {"FLOAT64", 8, true},
+    [CU_TENSOR_MAP_DATA_TYPE_BFLOAT16] = {"BFLOAT16", 2, true},
+    [CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ] = {"FLOAT32_FTZ", 4, true},
+    [CU_TENSOR_MAP_DATA_TYPE_TFLOAT32] = {"TFLOAT32", 4, true},
+    [CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ] = {"TFLOAT32_FTZ", 4, true},
+};
+enum { TYPE_COUNT = sizeof types / sizeof *types };
+
+static const char OPERATION[] = "cch_tensor_map_encode";
+
+#define REFUSE(...) return cch__fail(CCH_EINVAL, OPERATION, __VA_ARGS__)
+
+static int check_choice(const char *name, int32_t value, int32_t last) {
+  if (value < 0 || value > last)
+    REFUSE("%s is %" PRId32 "; it must be from 0 to %" PRId32, name, value, last);
+  return 0;
+}
+
+static int check_range(const char *name, int64_t value, int64_t min, int64_t max) {
+  if (value < min || value > max)
+    REFUSE("%s is %" PRId64 "; it must be from %" PRId64 " to %" PRId64, name, value, min, max);
+  return 0;
+}
+
+static int check_at(const char *name, int axis, int64_t value, int64_t min, int64_t max) {
+  if (value < min || value > max)
+    REFUSE("%s[%d] is %" PRId64 "; it must be from %" PRId64 " to %" PRId64, name, axis, value, min, max);
+  return 0;
+}
+
+/* What addresses and strides are multiples of. */
+static int64_t unit_of(const cch_tensor_map_config *config) {
+  return config->interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
+}
+
+static const char *because_of_interleave(const cch_tensor_map_config *config) {
+  return config->interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? " with INTERLEAVE_32B" : "";
+}
+
+static int check_choices(const cch_tensor_map_config *config) {
+  int status = check_choice("kind", config->kind, CCH_TENSOR_MAP_IM2COL_WIDE);
+  if (status == 0)
+    status = check_choice("data_type", config->data_type, TYPE_COUNT - 1);
+  if (status == 0)
+    status = check_choice("interleave", config->interleave, CU_TENSOR_MAP_INTERLEAVE_32B);
+  if (status == 0)
+    status = check_choice("swizzle", config->swizzle, CU_TENSOR_MAP_SWIZZLE_128B);
+  if (status == 0)
+    status = check_choice("l2_promotion", config->l2_promotion, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+  if (status == 0)
+    status = check_choice("oob_fill", config->oob_fill, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
+  if (status != 0)
+    return status;
+  const type *element = &types[config->data_type];
+  if (config->oob_fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !element->is_float)
+    REFUSE("oob_fill is NAN_REQUEST_ZERO_FMA, which only floating-point types have, and the data type is %s",
+           element->name);
+  if (config->interleave == CU_TENSOR_MAP_INTERLEAVE_32B && config->swizzle != CU_TENSOR_MAP_SWIZZLE_32B)
+    REFUSE("interleave is INTERLEAVE_32B, which needs the swizzle SWIZZLE_32B");
+  return 0;
+}
+
+static int check_tensor(const cch_tensor_map_config *config) {
+  const type *element = &types[config->data_type];
+  int64_t unit = unit_of(config);
+  int32_t min_rank =
+      config->kind != CCH_TENSOR_MAP_TILED || config->interleave != CU_TENSOR_MAP_INTERLEAVE_NONE ? 3 : 1;
+  if (config->rank < min_rank || config->rank > MAX_RANK)
+    REFUSE("the tensor has %" PRId32 " axes; %s takes from %" PRId32 " to %d", config->rank,
+           config->kind != CCH_TENSOR_MAP_TILED ? "an im2col tensor map"
+           : min_rank > 1                       ? "an interleaved layout"
+                                                : "a tensor map",
+           min_rank, MAX_RANK);
+  if (config->address % (uint64_t)unit != 0)
+    REFUSE("the address %#" PRIx64 " of the tensor is not a multiple of %" PRId64 " bytes, as a tensor map needs%s",
+           config->address, unit, because_of_interleave(config));
+  for (int i = 0; i < config->rank; i++) {
+    int status = check_at("shape", i, config->shape[i], 1, MAX_EXTENT);
+    if (status != 0)
+      return status;
+  }
+  int last = config->rank - 1;
+  if (config->strides[last] != element->size && config->shape[last] > 1)
+    REFUSE("the stride of axis %d is %" PRId64 " bytes; the elements of the last axis must be adjacent, and those of "
+           "%s have %" PRId64,
+           last, config->strides[last], element->name, element->size);
+  for (int i = 0; i < last; i++) {
+    int64_t stride = config->strides[i];
+    if (stride < 0 || stride >= MAX_STRIDE || stride % unit != 0)
+      REFUSE("the stride of axis %d is %" PRId64 " bytes; it must be a multiple of %" PRId64 "%s, and less than 2**40",
+             i, stride, unit, because_of_interleave(config));
+  }
+  return 0;
+}
+
+static int check_element_strides(const cch_tensor_map_config *config) {
+  for (int i = 0; i < config->rank; i++) {
+    int status = check_at("element_strides", i, config->element_strides[i], 1, MAX_ELEMENT_STRIDE);
+    if (status != 0)
+      return status;
+  }
+  return 0;
+}
+
+/* The bytes that a copy moves of the last axis at a time. */
+static int check_inner(const cch_tensor_map_config *config, const char *name, int64_t count) {
+  static const int64_t spans[] = {
+      [CU_TENSOR_MAP_SWIZZLE_32B] = 32, [CU_TENSOR_MAP_SWIZZLE_64B] = 64, [CU_TENSOR_MAP_SWIZZLE_128B] = 128};
+  const type *element = &types[config->data_type];
+  int64_t bytes = count * element->size;
+  if (config->interleave != CU_TENSOR_MAP_INTERLEAVE_NONE)
+    return 0;
+  if (bytes % 16 != 0)
+    REFUSE("%s is %" PRId64 ", which is %" PRId64 " bytes of %s; it must be a multiple of 16 bytes", name, count, bytes,
+           element->name);
+  if (config->swizzle != CU_TENSOR_MAP_SWIZZLE_NONE && bytes > spans[config->swizzle])
+    REFUSE("%s is %" PRId64 ", which is %" PRId64 " bytes of %s; SWIZZLE_%" PRId64 "B takes at most %" PRId64, name,
+           count, bytes, element->name, spans[config->swizzle], spans[config->swizzle]);
+  return 0;
+}
+
+static int check_box(const cch_tensor_map_config *config) {
+  char name[sizeof "box_dim[4]"] = "box_dim[0]";
+  for (int i = 0; i < config->rank; i++) {
+    int status = check_at("box_dim", i, config->box_dim[i], 1, MAX_BOX);
+    if (status != 0)
+      return status;
+  }
+  name[sizeof "box_dim[" - 1] = (char)('0' + config->rank - 1);
+  return check_inner(config, name, config->box_dim[config->rank - 1]);
+}
+
+static int check_corners(const cch_tensor_map_config *config) {
+  static const int64_t limits[] = {[3] = 1 << 15, [4] = 1 << 7, [5] = 1 << 4};
+  bool wide = config->kind == CCH_TENSOR_MAP_IM2COL_WIDE;
+  int64_t limit = wide ? limits[3] : limits[config->rank];
+  int count = wide ? 1 : config->rank - 2, first = wide ? config->rank - 2 : 1;
+  for (int i = 0; i < count; i++) {
+    int64_t lower = config->lower_corner[i], upper = config->upper_corner[i], extent = config->shape[first + i];
+    int status = check_at("pixel_box_lower_corner", i, lower, -limit, limit - 1);
+    if (status == 0)
+      status = check_at("pixel_box_upper_corner", i, upper, -limit, limit - 1);
+    if (status != 0)
+      return status;
+    if (extent + upper <= lower)
+      REFUSE("the bounding box is empty along axis %d, which has %" PRId64 " pixels: its lower corner is %" PRId64
+             ", its upper one %" PRId64,
+             first + i, extent, lower, upper);
+  }
+  return 0;
+}
+
+static int check_pixels(const cch_tensor_map_config *config) {
+  int status = check_range("channels_per_pixel", config->channels_per_pixel, 1, MAX_BOX);
+  if (status == 0)
+    status = check_range("pixels_per_column", config->pixels_per_column, 1, MAX_PIXELS);
+  if (status == 0)
+    status = check_corners(config);
+  return status != 0 ? status : check_inner(config, "channels_per_pixel", config->channels_per_pixel);
+}
+
+static int check_wide(const cch_tensor_map_config *config) {
+  int status = check_choice("mode", config->wide_mode, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128);
+  if (status != 0)
+    return status;
+  if (config->swizzle != CU_TENSOR_MAP_SWIZZLE_64B && config->swizzle != CU_TENSOR_MAP_SWIZZLE_128B)
+    REFUSE("swizzle is %" PRId32 "; an im2col-wide map needs SWIZZLE_64B or SWIZZLE_128B", config->swizzle);
+  return 0;
+}
+
+/* Whether a device has tensor maps does not change. */
+static int check_device(const cch_tensor_map_config *config) {
+  enum { KNOWN = 64 };
+  static atomic_uchar known[KNOWN]; /* the major number of the compute capability */
+  int device = config->device, major = 0, minor = 0;
+  int needed = config->kind == CCH_TENSOR_MAP_IM2COL_WIDE ? 10 : 9;
+  if (device >= 0 && device < KNOWN)
+    major = atomic_load_explicit(&known[device], memory_order_relaxed);
+  if (major >= needed)
+    return 0;
+  int status = cch_device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  if (status == 0)
+    status = cch_device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  if (status != 0)
+    return status;
+  if (major < needed)
+    REFUSE("device %d has the compute capability %d.%d; %s maps need %d.0 or later", device, major, minor,
+           config->kind == CCH_TENSOR_MAP_IM2COL_WIDE ? "im2col-wide tensor" : "tensor", needed);
+  if (device < KNOWN)
+    atomic_store_explicit(&known[device], (unsigned char)major, memory_order_relaxed);
+  return 0;
+}
+
+static int check(const cch_tensor_map_config *config) {
+  int status = check_choices(config);
+  if (status == 0)
+    status = check_tensor(config);
+  if (status == 0)
+    status = check_element_strides(config);
+  if (status == 0)
+    status = config->kind == CCH_TENSOR_MAP_TILED ? check_box(config) : check_pixels(config);
+  if (status == 0 && config->kind == CCH_TENSOR_MAP_IM2COL_WIDE)
+    status = check_wide(config);
+  return status == 0 ? check_device(config) : status;
+}
+
+/* Calls the driver, whose arrays begin with the innermost axis. */
+static int encode(CUtensorMap *map, const cch_tensor_map_config *config) {
+  cuuint64_t dims[MAX_RANK], strides[MAX_RANK];
+  cuuint32_t box[MAX_RANK], steps[MAX_RANK], rank = (cuuint32_t)config->rank;
+  int lower[MAX_RANK] = {0}, upper[MAX_RANK] = {0};
+  for (int i = 0; i < config->rank; i++) {
+    int axis = config->rank - 1 - i;
+    dims[i] = (cuuint64_t)config->shape[axis];
+    strides[i] = axis > 0 ? (cuuint64_t)config->strides[axis - 1] : 0;
+    box[i] = (cuuint32_t)config->box_dim[axis];
+    steps[i] = (cuuint32_t)config->element_strides[axis];
+  }
+  CUtensorMapDataType data_type = (CUtensorMapDataType)config->data_type;
+  CUtensorMapInterleave interleave = (CUtensorMapInterleave)config->interleave;
+  CUtensorMapSwizzle swizzle = (CUtensorMapSwizzle)config->swizzle;
+  CUtensorMapL2promotion promotion = (CUtensorMapL2promotion)config->l2_promotion;
+  CUtensorMapFloatOOBfill fill = (CUtensorMapFloatOOBfill)config->oob_fill;
+  void *address = (void *)(uintptr_t)config->address;
+  cuuint32_t channels = (cuuint32_t)config->channels_per_pixel, pixels = (cuuint32_t)config->pixels_per_column;
+  switch (config->kind) {
+  case CCH_TENSOR_MAP_TILED:
+    return CCH__CALL(cuTensorMapEncodeTiled,
+                     (map, data_type, rank, address, dims, strides, box, steps, interleave, swizzle, promotion, fill));
+  case CCH_TENSOR_MAP_IM2COL:
+    for (int i = 0; i < config->rank - 2; i++) {
+      lower[i] = (int)config->lower_corner[config->rank - 3 - i];
+      upper[i] = (int)config->upper_corner[config->rank - 3 - i];
+    }
+    return CCH__CALL(cuTensorMapEncodeIm2col, (map, data_type, rank, address, dims, strides, lower, upper, channels,
+                                               pixels, steps, interleave, swizzle, promotion, fill));
+  default:
+    return CCH__CALL(cuTensorMapEncodeIm2colWide,
+                     (map, data_type, rank, address, dims, strides, (int)config->lower_corner[0],
+                      (int)config->upper_corner[0], channels, pixels, steps, interleave,
+                      (CUtensorMapIm2ColWideMode)config->wide_mode, swizzle, promotion, fill));
+  }
+}
+
+int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config) {
+  CCH__REQUIRE(out, config);
+  cch_tensor_map_config known;
+  int status = cch__ready();
+  if (status == 0)
+    status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_tensor_map_config", __func__);
+  if (status == 0 && known.reserved != 0)
+    status = cch__fail(CCH_EINVAL, __func__, "the cch_tensor_map_config is not zeroed");
+  if (status != 0)
+    return status;
+  status = check(&known);
+  if (status != 0)
+    return status;
+  CUtensorMap map;
+  status = encode(&map, &known);
+  if (status == 0)
+    memcpy(out, &map, sizeof *out);
+  return status;
+}
+
+int cch_tensor_map_replace_address(cch_tensor_map *map, uint64_t address) {
+  CCH__REQUIRE(map);
+  CUtensorMap changed;
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  memcpy(&changed, map, sizeof changed);
+  status = CCH__CALL(cuTensorMapReplaceAddress, (&changed, (void *)(uintptr_t)address));
+  if (status == 0)
+    memcpy(map, &changed, sizeof *map);
+  return status;
+}

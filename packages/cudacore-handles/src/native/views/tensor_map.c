@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hot half of TensorMapDescriptor: the 128 bytes that a kernel is given, what they were made of, and the view whose
+ * memory they describe. The rules are the C library's.
+ */
+#include "views/views.h"
+
+/* Raises for a failed call of the library: a ValueError where it has named a field and its rule. */
+static void raise_failure(const state *st, int status) {
+  cch_error_record record = {.size = sizeof record};
+  cch_error_get(&record);
+  if (status == CCH_EINVAL && record.code == status)
+    PyErr_SetString(PyExc_ValueError, record.message);
+  else
+    raise_status(st, status);
+}
+
+static int raise_not_int(const char *name, Py_ssize_t place, PyObject *given) {
+  PyObject *format = place < 0 ? PyUnicode_FromFormat("%s must be an int, not %%U", name)
+                               : PyUnicode_FromFormat("%s[%zd] must be an int, not %%U", name, place);
+  if (format != NULL)
+    raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), given, 0, 0);
+  Py_XDECREF(format);
+  return -1;
+}
+
+/* Reads an int, which the library compares with its bounds: what 64 bits cannot say is beyond any of them. */
+static int read_int(const state *st, const char *name, Py_ssize_t place, PyObject *given, int64_t *out) {
+  PyObject *number = integer_of(st, given);
+  if (number == NULL)
+    return PyErr_Occurred() ? -1 : raise_not_int(name, place, given);
+  int overflow;
+  *out = PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow != 0)
+    *out = overflow > 0 ? INT64_MAX : INT64_MIN;
+  Py_DECREF(number);
+  return *out == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+/* Reads a tuple with an int for each of `count` axes; -1 with an exception. */
+static int read_axes(const state *st, const char *name, PyObject *given, int32_t count, int64_t *out) {
+  if (!PyTuple_Check(given) && !PyList_Check(given))
+    return raise_not_int(name, 0, given);
+  if (PySequence_Size(given) != count) {
+    PyErr_Format(PyExc_ValueError, "%s has %zd elements; it must have %d: one for each of its axes", name,
+                 PySequence_Size(given), (int)count);
+    return -1;
+  }
+  for (int32_t i = 0; i < count; i++) {
+    PyObject *item = PySequence_GetItem(given, i); /* a list can shrink meanwhile, which is an IndexError */
+    int status = item != NULL ? read_int(st, name, i, item, &out[i]) : -1;
+    Py_XDECREF(item);
+    if (status < 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* Fills in what the view says; -1 with an exception. */
+static int read_view(const state *st, const view *tensor, cch_tensor_map_config *config) {
+  const dl_device device = tensor->tensor.device;
+  if (device.type == DL_CPU) {
+    PyErr_SetString(PyExc_ValueError, "the tensor must be device-accessible, and is in host memory: copy it to the "
+                                      "device");
+    return -1;
+  }
+  config->device = device.id;
+  if (device.type != DL_CUDA) {
+    int status = cch_current_device(&config->device);
+    if (status != 0) {
+      raise_status(st, status);
+      return -1;
+    }
+  }
+  config->address = (uintptr_t)tensor->tensor.data;
+  config->rank = tensor->tensor.ndim;
+  for (int32_t i = 0; i < tensor->tensor.ndim && i < CCH_TENSOR_MAP_MAX_RANK; i++) {
+    config->shape[i] = tensor->tensor.shape[i];
+    config->strides[i] = tensor->tensor.strides[i] * tensor->itemsize;
+  }
+  return 0;
+}
+
+/* Whether the sequences of a map have a place for each axis: how many axes there may be is the library's rule. */
+static bool has_known_rank(const cch_tensor_map_config *config) {
+  int32_t min_rank = config->kind == CCH_TENSOR_MAP_TILED ? 1 : 3;
+  return config->rank >= min_rank && config->rank <= CCH_TENSOR_MAP_MAX_RANK;
+}
+
+enum { TILED_ARGUMENTS = 10, ALL_ARGUMENTS = 15 };
+
+static int read_arguments(const state *st, PyObject *const *arguments, cch_tensor_map_config *config) {
+  int32_t *const numbers[] = {&config->kind,    &config->data_type,    &config->interleave,
+                              &config->swizzle, &config->l2_promotion, &config->oob_fill};
+  for (int i = 0; i < 6; i++) {
+    *numbers[i] = (int32_t)PyLong_AsLong(arguments[2 + i]);
+    if (PyErr_Occurred())
+      return -1;
+  }
+  if (read_view(st, (const view *)arguments[1], config) < 0)
+    return -1;
+  if (!has_known_rank(config))
+    return 0;
+  for (int32_t i = 0; i < config->rank; i++)
+    config->element_strides[i] = 1;
+  if (arguments[8] != Py_None &&
+      read_axes(st, "element_strides", arguments[8], config->rank, config->element_strides) < 0)
+    return -1;
+  if (config->kind == CCH_TENSOR_MAP_TILED)
+    return read_axes(st, "box_dim", arguments[9], config->rank, config->box_dim);
+  int32_t corners = config->kind == CCH_TENSOR_MAP_IM2COL ? config->rank - 2 : 1;
+  if (read_axes(st, "pixel_box_lower_corner", arguments[10], corners, config->lower_corner) < 0 ||
+      read_axes(st, "pixel_box_upper_corner", arguments[11], corners, config->upper_corner) < 0 ||
+      read_int(st, "channels_per_pixel", -1, arguments[12], &config->channels_per_pixel) < 0 ||
+      read_int(st, "pixels_per_column", -1, arguments[13], &config->pixels_per_column) < 0)
+    return -1;
+  config->wide_mode = (int32_t)PyLong_AsLong(arguments[14]);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *tensor_map_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (count != TILED_ARGUMENTS && check_argument_count("tensor_map_make(cls, view, ...)", count, ALL_ARGUMENTS) < 0)
+    return NULL;
+  PyTypeObject *cls = (PyTypeObject *)arguments[0];
+  if (!PyType_Check(arguments[0]) || !PyType_IsSubtype(cls, st->tensor_map_type))
+    return PyErr_Format(PyExc_TypeError, "a class of tensor maps is needed");
+  if (!PyType_IsSubtype(Py_TYPE(arguments[1]), st->view_type)) {
+    raise_about(PyExc_TypeError, "a StridedMemoryView is needed, not %U", arguments[1], 0, 0);
+    return NULL;
+  }
+  cch_tensor_map_config config = {.size = sizeof config};
+  cch_tensor_map map;
+  if (read_arguments(st, arguments, &config) < 0)
+    return NULL;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_tensor_map_encode(&map, &config);
+  Py_END_ALLOW_THREADS;
+  if (status != 0) {
+    raise_failure(st, status);
+    return NULL;
+  }
+  allocfunc make = (allocfunc)PyType_GetSlot(cls, Py_tp_alloc);
+  tensor_map *self = (tensor_map *)make(cls, 0);
+  if (self == NULL)
+    return NULL;
+  self->st = st;
+  self->map = map;
+  self->config = config;
+  Py_INCREF(arguments[1]);
+  self->tensor = arguments[1];
+  return (PyObject *)self;
+}
+
+/* ---- other memory ---- */
+
+/* The bytes from the address of a tensor to the end of its last element; strides are in bytes. */
+static int64_t reach(int32_t rank, const int64_t *shape, const int64_t *strides, int64_t unit, int64_t itemsize) {
+  int64_t bytes = itemsize;
+  for (int32_t i = 0; i < rank; i++) {
+    if (shape[i] == 0)
+      return 0;
+    if (strides[i] > 0)
+      bytes += (shape[i] - 1) * strides[i] * unit;
+  }
+  return bytes;
+}
+
+static int check_replacement(const tensor_map *self, const view *tensor, const cch_tensor_map_config *now) {
+  const cch_tensor_map_config *config = &self->config;
+  int32_t last = config->rank - 1;
+  int64_t needed = reach(config->rank, config->shape, config->strides, 1, config->strides[last]);
+  int64_t given =
+      reach(tensor->tensor.ndim, tensor->tensor.shape, tensor->tensor.strides, tensor->itemsize, tensor->itemsize);
+  uint64_t unit = config->interleave == CCH_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
+  if (given < needed) {
+    PyErr_Format(PyExc_ValueError,
+                 "the new tensor has %lld bytes, and the tensor map describes %lld: its shape and strides stay as they "
+                 "were",
+                 (long long)given, (long long)needed);
+    return -1;
+  }
+  if (now->address % unit != 0) {
+    PyErr_Format(PyExc_ValueError,
+                 "the address %p of the new tensor is not a multiple of %d bytes, as this tensor map needs",
+                 tensor->tensor.data, (int)unit);
+    return -1;
+  }
+  if (tensor->tensor.device.type == DL_CUDA && now->device != config->device) {
+    PyErr_Format(PyExc_ValueError, "the new tensor is on device %d, and the tensor map is for device %d",
+                 (int)now->device, (int)config->device);
+    return -1;
+  }
+  return 0;
+}
+
+static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
+  tensor_map *self = (tensor_map *)object;
+  const state *st = self->st;
+  if (st == NULL)
+    return PyErr_Format(PyExc_TypeError, "the tensor map was never made: use StridedMemoryView.as_tensor_map()");
+  if (!PyType_IsSubtype(Py_TYPE(tensor), st->view_type)) {
+    raise_about(PyExc_TypeError, "a StridedMemoryView is needed, not %U", tensor, 0, 0);
+    return NULL;
+  }
+  cch_tensor_map_config now = {.size = sizeof now};
+  if (read_view(st, (const view *)tensor, &now) < 0 || check_replacement(self, (const view *)tensor, &now) < 0)
+    return NULL;
+  cch_tensor_map map = self->map;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_tensor_map_replace_address(&map, now.address);
+  Py_END_ALLOW_THREADS;
+  if (status != 0) {
+    raise_failure(st, status);
+    return NULL;
+  }
+  /* Together, with the GIL: a launch that packs the map keeps the memory that its bytes describe. */
+  PyObject *old = self->tensor;
+  self->map = map;
+  self->config.address = now.address;
+  Py_INCREF(tensor);
+  self->tensor = tensor;
+  Py_DECREF(old);
+  Py_RETURN_NONE;
+}
+
+/* ---- the class ---- */
+
+static PyObject *tensor_map_bytes(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  return PyBytes_FromStringAndSize((const char *)&((tensor_map *)object)->map, sizeof(cch_tensor_map));
+}
+
+static PyObject *get_number(PyObject *object, void *closure) {
+  const char *place = (const char *)&((tensor_map *)object)->config + (size_t)(uintptr_t)closure;
+  int32_t number;
+  memcpy(&number, place, sizeof number);
+  return PyLong_FromLong(number);
+}
+
+static PyObject *get_tensor(PyObject *object, void *closure) {
+  (void)closure;
+  PyObject *tensor = ((tensor_map *)object)->tensor;
+  if (tensor == NULL) /* nothing here has made it */
+    tensor = Py_None;
+  Py_INCREF(tensor);
+  return tensor;
+}
+
+/* The view stays until the object ends: what it refers to is its own to clear. */
+static int tensor_map_traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(((tensor_map *)object)->tensor);
+  return 0;
+}
+
+static void tensor_map_dealloc(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  PyObject *kind, *value, *traceback;
+  PyErr_Fetch(&kind, &value, &traceback);
+  Py_CLEAR(((tensor_map *)object)->tensor);
+  PyErr_Restore(kind, value, traceback);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
+#define NUMBER(name, field) {name, get_number, NULL, NULL, (void *)offsetof(cch_tensor_map_config, field)}
+
+static PyGetSetDef properties[] = {
+    NUMBER("_kind", kind),          NUMBER("_device", device),   NUMBER("_data_type", data_type),
+    NUMBER("_rank", rank),          NUMBER("_swizzle", swizzle), {"_tensor", get_tensor, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef methods[] = {
+    {"_replace", tensor_map_replace, METH_O, NULL},
+    {"__bytes__", tensor_map_bytes, METH_NOARGS, DOC_TensorMapHandle___bytes__},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, DOC_TensorMapHandle},
+    {Py_tp_dealloc, (void *)tensor_map_dealloc},
+    {Py_tp_traverse, (void *)tensor_map_traverse},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles.TensorMapDescriptor",
+    .basicsize = sizeof(tensor_map),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+static PyMethodDef functions[] = {
+    {"tensor_map_make", FASTCALL(tensor_map_make), METH_FASTCALL, DOC_tensor_map_make},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_tensor_map_type(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0)
+    return -1;
+  st->tensor_map_type = add_type(module, "TensorMapHandle", &spec, NULL);
+  return st->tensor_map_type != NULL ? 0 : -1;
+}

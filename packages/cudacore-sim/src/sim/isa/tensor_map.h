@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_ISA_TENSOR_MAP_H
+#define CUDACORE_SIM_ISA_TENSOR_MAP_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+/* Tensor maps: what a descriptor of 128 bytes says of a tensor in global memory, and of the parts that copies move. */
+namespace sim::exec {
+
+constexpr size_t tensor_map_bytes = 128, tensor_map_alignment = 64;
+constexpr uint32_t max_tensor_rank = 5;
+
+/* The numbers are those of CUtensorMapDataType. */
+enum class TensorElement : uint8_t { u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, f32_ftz, tf32, tf32_ftz };
+constexpr uint32_t tensor_element_count = 13;
+uint32_t bytes_of(TensorElement element);
+bool is_floating(TensorElement element);
+
+struct TensorMap {
+  bool im2col = false;
+  TensorElement element = TensorElement::u8;
+  uint32_t rank = 1;
+  uint32_t interleave = 0;   /* 0, or slices of 16 or 32 bytes: 1 or 2 */
+  uint32_t swizzle = 0;      /* the number of CUtensorMapSwizzle */
+  uint32_t l2_promotion = 0; /* a hint */
+  bool fills_nan = false;    /* out of bounds; else zeros */
+  uint64_t address = 0;
+  std::array<uint64_t, max_tensor_rank> dims{};        /* elements; the innermost dimension first */
+  std::array<uint64_t, max_tensor_rank - 1> strides{}; /* bytes, of the dimensions from the second on */
+  std::array<uint32_t, max_tensor_rank> element_strides{};
+  std::array<uint32_t, max_tensor_rank> box{};  /* of a tiled map */
+  std::array<int32_t, 3> lower{}, upper{};      /* corners of the bounding box of an im2col map: W, H, D */
+  uint32_t channels = 0, pixels = 0;            /* of an im2col map */
+
+  void write(std::byte *out) const; /* all 128 bytes */
+  /* False: no encoder has written this. */
+  bool read(const std::byte *from);
+};
+
+} // namespace sim::exec
+
+#endif
