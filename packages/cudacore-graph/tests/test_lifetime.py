@@ -15,6 +15,13 @@ from graph_tools import ONE, Numbers
 import cudacore_graph as cg
 import cudacore_handles as ch
 
+TAKES_TENSOR_MAP = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry take(.param .align 64 .b8 map[128]) { ret; }
+"""
+
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
 def test_dropped_in_any_order(
@@ -42,6 +49,37 @@ def test_dropped_in_any_order(
         gc.collect()
     stream.sync()
     assert numbers[0] == order.index(3) + 1
+
+
+@pytest.mark.parametrize("how", ["node", "capture"])
+def test_tensor_map(device: ch.Device, stream: ch.Stream, how: str) -> None:
+    """A kernel of a graph would copy from memory that was freed with the tensor of its tensor map."""
+    if not device.properties.tensor_map_access_supported:
+        pytest.skip("needs tensor maps: compute capability 9.0")
+    before = ch.live_counts()["deviceptr"]
+    kernel = ch.ObjectCode.from_ptx(TAKES_TENSOR_MAP).get_kernel("take")
+    buffer = device.allocate(4096, stream=stream)
+    tensor_map = ch.StridedMemoryView.from_buffer(buffer, (32, 32), dtype="float32").as_tensor_map((8, 8))
+    if how == "node":
+        definition = cg.GraphDefinition()
+        definition.launch(ONE, kernel, tensor_map)
+        graph = definition.instantiate()
+        del definition
+    else:
+        builder = device.create_graph_builder().begin_building()
+        ch.launch(builder, ONE, kernel, tensor_map)
+        graph = builder.end_building().complete()
+        del builder
+    buffer.close()
+    del tensor_map
+    gc.collect()
+    assert ch.live_counts()["deviceptr"] == before + 1
+    graph.launch(stream)
+    stream.sync()
+    del graph
+    gc.collect()
+    ch.Device(0).sync()
+    assert ch.live_counts()["deviceptr"] == before
 
 
 @pytest.mark.parametrize("share", ["definition", "node"])

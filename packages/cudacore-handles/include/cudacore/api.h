@@ -345,7 +345,6 @@ typedef struct cch_api {
   int (*checkpoint_restore)(int pid, const unsigned char *uuids, size_t count);
   int (*checkpoint_unlock)(int pid);
   int (*tensor_map_encode)(cch_tensor_map *out, const cch_tensor_map_config *config);
-  int (*tensor_map_replace_address)(cch_tensor_map *map, uint64_t address);
 } cch_api;
 
 /**

@@ -20,9 +20,6 @@ CCH_BEGIN_DECLS
 #define CCH_TENSOR_MAP_IM2COL 1      /**< pixels of images, for convolutions (cuTensorMapEncodeIm2col) */
 #define CCH_TENSOR_MAP_IM2COL_WIDE 2 /**< the same along W alone (cuTensorMapEncodeIm2colWide, CUDA 12.8) */
 
-/** CU_TENSOR_MAP_INTERLEAVE_32B: slices of 32 bytes, to which address and strides are then aligned. */
-#define CCH_TENSOR_MAP_INTERLEAVE_32B 2
-
 /** The largest number of axes of a tensor. */
 #define CCH_TENSOR_MAP_MAX_RANK 5
 
@@ -62,15 +59,9 @@ typedef struct cch_tensor_map_config {
 
 /**
  * Encodes a tensor map. What the driver would refuse is CCH_EINVAL, with a message that names the field, its value and
- * the rule. CCH_ENOSYMBOL where the driver is older than the function. @since 0.1
+ * the rule. CCH_ENOSYMBOL where the driver is older than the function. A context need not be current. @since 0.1
  */
 CCH_EXPORT int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config);
-
-/**
- * Has a map describe other memory of the same shape and strides, whose address is aligned alike
- * (cuTensorMapReplaceAddress). Caller serialises. @since 0.1
- */
-CCH_EXPORT int cch_tensor_map_replace_address(cch_tensor_map *map, uint64_t address);
 
 CCH_END_DECLS
 

@@ -61,7 +61,8 @@ from cudacore_handles._stream.stream import (
     default_stream,
 )
 from cudacore_handles._views.tensor_map import TensorMapDescriptor, TensorMapDescriptorOptions
-from cudacore_handles._views.view import StridedMemoryView, args_viewable_as_strided_memory
+from cudacore_handles._views.view import StridedMemoryView
+from cudacore_handles._views.viewable import args_viewable_as_strided_memory
 from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder
 
 __version__ = "0.1.0"

@@ -29,10 +29,10 @@ def test_of_objects(device: ch.Device) -> None:
 def test_completion(device: ch.Device) -> None:
     """A prompt would offer what cannot be had, or no longer offer what can."""
     view = ch.StridedMemoryView.from_any_interface(np.zeros(2), stream_ptr=-1)
-    for instance, name, late in ((device, "allocate", "create_opaque_array"), (view, "shape", "as_tensor_map")):
-        assert name in dir(instance)
-        assert late not in dir(instance)
-        assert late in object.__dir__(instance)
+    assert "allocate" in dir(device)
+    assert "create_opaque_array" not in dir(device)
+    assert "create_opaque_array" in object.__dir__(device)
+    assert "as_tensor_map" in dir(view)
 
 
 def test_a_pool_is_not_pickled(device: ch.Device) -> None:

@@ -96,6 +96,21 @@ static void close_graph(world *w) {
   cch_bundle_unref(w->bundle);
 }
 
+static int tensor_map_of(cch_tensor_map *out, const world *w, int kind) {
+  const cch_tensor_map_config config = {.size = sizeof config,
+                                        .kind = kind,
+                                        .address = cch_deviceptr_raw(w->pinned),
+                                        .data_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                                        .rank = 3,
+                                        .shape = {2, 4, 8},
+                                        .strides = {128, 32, 4},
+                                        .element_strides = {1, 1, 1},
+                                        .box_dim = {1, 2, 4},
+                                        .channels_per_pixel = 4,
+                                        .pixels_per_column = 2};
+  return cch_tensor_map_encode(out, &config);
+}
+
 void world_open(world *w) {
   cch_pool_config config = {
       .size = sizeof config, .location_type = 1, .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
@@ -120,6 +135,9 @@ void world_open(world *w) {
   OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* right behind the other */
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&w->kernel, w->library, "add"));
+
+  cch_tensor_map map; /* the first one asks for the compute capability, once and for all */
+  OK(tensor_map_of(&map, w, CCH_TENSOR_MAP_TILED));
 
   cch_ipc_handle shared;
   OK(cch_pool_export(&w->descriptor, w->pool));
@@ -372,21 +390,6 @@ DOES(managed_prefetch, cch_managed_prefetch(&w->managed, on_device, 1, w->stream
 DOES(managed_prefetch_batch, cch_managed_prefetch((cch_deviceptr *[]){w->managed, w->managed}, on_device, 2, w->stream))
 DOES(managed_discard, cch_managed_discard(&w->managed, 1, w->stream))
 DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_device, 1, w->stream))
-/* A call that gives a tensor map. */
-static int tensor_map_of(cch_tensor_map *out, world *w, int kind) {
-  const cch_tensor_map_config config = {.size = sizeof config,
-                                        .kind = kind,
-                                        .address = cch_deviceptr_raw(w->pinned),
-                                        .data_type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-                                        .rank = 3,
-                                        .shape = {2, 4, 8},
-                                        .strides = {128, 32, 4},
-                                        .element_strides = {1, 1, 1},
-                                        .box_dim = {1, 2, 4},
-                                        .channels_per_pixel = 4,
-                                        .pixels_per_column = 2};
-  return cch_tensor_map_encode(out, &config);
-}
 #define GIVES_TENSOR_MAP(name, kind)                                                                                   \
   static int name(world *w, void **made) {                                                                             \
     cch_tensor_map out, before;                                                                                        \
@@ -399,17 +402,6 @@ static int tensor_map_of(cch_tensor_map *out, world *w, int kind) {
   }
 GIVES_TENSOR_MAP(tensor_map_encode, CCH_TENSOR_MAP_TILED)
 GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
-static int tensor_map_replace_address(world *w, void **made) {
-  cch_tensor_map map, before;
-  (void)made;
-  int status = tensor_map_of(&map, w, CCH_TENSOR_MAP_TILED);
-  if (status != 0)
-    return status;
-  before = map;
-  status = cch_tensor_map_replace_address(&map, cch_deviceptr_raw(w->pinned) + 16);
-  CHECK((status != 0) == (memcmp(&map, &before, sizeof map) == 0));
-  return status;
-}
 GIVES(virtual_granularity, size_t, cch_virtual_granularity(&out, &virtual_config))
 MAKES(virtual_alloc, cch_deviceptr, cch_virtual_alloc(&out, &virtual_config, 1))
 MAKES(virtual_grow, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->grows, &virtual_config, 1 << 22))
@@ -830,7 +822,6 @@ const operation operations[] = {
     DONE(managed_discard_prefetch, 0),
     DONE(tensor_map_encode, 0),
     DONE(tensor_map_encode_im2col, 0),
-    DONE(tensor_map_replace_address, 0),
     DONE(virtual_granularity, 0),
     MADE(virtual_alloc, 0),
     MADE(virtual_grow, OPERATION_ONCE),

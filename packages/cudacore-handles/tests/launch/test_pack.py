@@ -672,7 +672,7 @@ def test_pointer_code() -> None:
     "code",
     [
         -1,
-        7,
+        8,
         255,
         1 << 64,
         _native.SIGNED | 3 << 8,

@@ -7,7 +7,7 @@ import pickle
 import re
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -21,6 +21,8 @@ from cudacore_handles.typing import (
     TensorMapOOBFill,
     TensorMapSwizzle,
 )
+
+T = TypeVar("T")
 
 # Gives back the bytes of the tensor map that it is given.
 PTX = b"""
@@ -294,6 +296,15 @@ def test_the_memory(memory: ch.Buffer, view: ch.StridedMemoryView, pinned: Calla
     assert view_of(pinned(SIZE)).as_tensor_map((8, 8)).device is None
 
 
+def test_without_a_context(view: ch.StridedMemoryView, in_new_thread: Callable[[Callable[[], T]], T]) -> None:
+    """The driver refuses to encode a map on a thread that has no current context."""
+
+    def make() -> tuple[bytes, int]:
+        return bytes(view.as_tensor_map((8, 8))), ch._native.current_device()
+
+    assert in_new_thread(make) == (bytes(view.as_tensor_map((8, 8))), -1)
+
+
 def test_images(memory: ch.Buffer) -> None:
     """Images could not be described for convolutions, or beyond what the driver takes."""
     make = ch.TensorMapDescriptor.from_im2col
@@ -352,7 +363,7 @@ def test_memory_that_does_not_fit(memory: ch.Buffer, view: ch.StridedMemoryView)
     for tensor, message in (
         (view_of(memory, (63, 64)), "the new tensor has 16128 bytes, and the tensor map describes 16384"),
         (memory[: 64 * 64 * 4 - 1], "the new tensor has 16383 bytes"),
-        (memory[8:], "the address 0x[0-9a-f]+ of the new tensor is not a multiple of 16 bytes"),
+        (memory[8:], "the address 0x[0-9a-f]+ of the tensor is not a multiple of 16 bytes"),
         (np.zeros((64, 64), "f4"), "the tensor must be device-accessible"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -392,7 +403,7 @@ def test_failures(view: ch.StridedMemoryView, cuda_sim: Any) -> None:
         view.as_tensor_map((8, 8))
     tensor_map = view.as_tensor_map((8, 8))
     then = bytes(tensor_map)
-    with cuda_sim.failing("cuTensorMapReplaceAddress"), pytest.raises(ch.CUDAError, match="cuTensorMapReplaceAddress"):
+    with cuda_sim.failing("cuTensorMapEncodeTiled"), pytest.raises(ch.CUDAError, match="cuTensorMapEncodeTiled"):
         tensor_map.replace_address(view)
     assert bytes(tensor_map) == then
     with cuda_sim.failing("cuTensorMapEncodeIm2col"), pytest.raises(ch.CUDAError, match="cuTensorMapEncodeIm2col"):

@@ -44,7 +44,7 @@ def message(module: str, name: str) -> str:
 
 
 class _Finder:
-    """Answers ``from cudacore import TensorMapDescriptor`` and ``import cudacore.texture``.
+    """Answers ``from cudacore import texture`` and ``import cudacore.texture``.
 
     Python replaces the ``AttributeError`` of a module's ``__getattr__`` by an ``ImportError`` of its own, which would
     hide ours; but before that it looks for a submodule of that name, and an ``ImportError`` from there is kept.

@@ -109,7 +109,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
 
     __slots__ = ("__weakref__",)
 
-    def __new__(cls) -> NoReturn:
+    def __new__(cls) -> TensorMapDescriptor:
         """Tensor maps are made of views."""
         raise RuntimeError(
             "a TensorMapDescriptor cannot be instantiated directly; use StridedMemoryView.as_tensor_map(), "
@@ -221,7 +221,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         return Device(self._device) if tensor is not None and tensor._device[0] == _native.DL_CUDA else None
 
     def replace_address(self, tensor: Any) -> None:
-        """Describe other memory, of the same shape and strides (``cuTensorMapReplaceAddress``).
+        """Describe other memory, of the same shape and strides.
 
         What was launched or prepared with the descriptor before still uses, and keeps, the memory that it had.
 

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
@@ -30,12 +29,14 @@ from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles._views.tensor_map import (
     TensorMapDescriptor,
     TensorMapDescriptorOptions,
+    make_tiled,
+    make_with_options,
+)
+from cudacore_handles.typing import (
     TensorMapInterleave,
     TensorMapL2Promotion,
     TensorMapOOBFill,
     TensorMapSwizzle,
-    make_tiled,
-    make_with_options,
 )
 
 _NO_PROTOCOL = (
@@ -397,59 +398,6 @@ class HostElements:
         }
 
 
-class _StridedMemoryViewProxy:
-    """Stand for an array argument until the function says which stream will use it."""
-
-    __slots__ = ("has_dlpack", "obj")
-
-    def __init__(self, obj: object) -> None:
-        self.obj = obj
-        self.has_dlpack = has_protocol(obj, "__dlpack__")
-        interfaces = ("__cuda_array_interface__", "__array_interface__")
-        if not self.has_dlpack and not any(has_protocol(obj, name) for name in interfaces):
-            raise _no_protocol(obj)
-
-    def view(self, stream_ptr: Any = None) -> StridedMemoryView:
-        """Make the view; see :meth:`StridedMemoryView.from_any_interface`."""
-        return StridedMemoryView.from_any_interface(self.obj, stream_ptr)
-
-
-def args_viewable_as_strided_memory(
-    arg_indices: tuple[int, ...],
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function that takes arrays of any library.
-
-    Inside, the arguments are proxies: ``argument.view(stream)`` makes the :class:`StridedMemoryView`.
-
-    Parameters
-    ----------
-    arg_indices : tuple of int
-        Which of the positional arguments are arrays.
-    """
-    try:
-        indices = tuple(map(operator.index, arg_indices))
-    except TypeError:
-        raise TypeError(f"arg_indices must be a tuple of ints, not {arg_indices!r}") from None
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        name = getattr(function, "__name__", "the function")
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = list(args)
-            for index in indices:
-                if not -len(given) <= index < len(given):
-                    raise IndexError(
-                        f"{name}() takes an array as its positional argument {index}, and was given {len(given)}"
-                    )
-                given[index] = _StridedMemoryViewProxy(given[index])
-            return function(*given, **kwargs)
-
-        return call
-
-    return decorate
-
-
 def _make(
     cls: type[StridedMemoryView],
     address: int,
@@ -507,11 +455,11 @@ def _interface_of(cls: type[StridedMemoryView], obj: object, stream: int, name: 
             return cls.from_cuda_array_interface(obj, None if stream == -2 else stream)
         if has_protocol(obj, "__array_interface__"):
             return cls.from_array_interface(obj)
-        raise _no_protocol(obj)
+        raise no_protocol(obj)
     raise AttributeError(f"obj is of type {type(obj).__name__}, which has no __dlpack__", name="__dlpack__", obj=obj)
 
 
-def _no_protocol(obj: object) -> BufferError:
+def no_protocol(obj: object) -> BufferError:
     text, cause = why_no_array(obj)
     error = BufferError(_NO_PROTOCOL.format(type(obj).__name__) + text)
     error.__cause__ = cause

@@ -116,7 +116,6 @@
   X(cuTensorMapEncodeTiled, 12000)                                                                                     \
   X(cuTensorMapEncodeIm2col, 12000)                                                                                    \
   X(cuTensorMapEncodeIm2colWide, 12080)                                                                                \
-  X(cuTensorMapReplaceAddress, 12000)                                                                                  \
   X(cuLibraryLoadData, 12000)                                                                                          \
   X(cuLibraryUnload, 12000)                                                                                            \
   X(cuLibraryGetKernel, 12000)                                                                                         \

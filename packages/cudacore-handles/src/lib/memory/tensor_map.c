@@ -4,7 +4,7 @@
  * first, with messages that name the field as Python does.
  */
 #include "base/arguments.h"
-#include "driver/driver_table.h"
+#include "driver/current.h"
 
 #include <cudacore/device.h>
 #include <cudacore/tensor_map.h>
@@ -284,6 +284,15 @@ static int encode(CUtensorMap *map, const cch_tensor_map_config *config) {
   }
 }
 
+static int encode_in_primary(CUtensorMap *map, const cch_tensor_map_config *config) {
+  cch_context *context = NULL;
+  int status = cch_context_primary(&context, config->device);
+  if (status == 0)
+    status = CCH__IN_CONTEXT(context, encode(map, config));
+  cch_context_unref(context);
+  return status;
+}
+
 int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config) {
   CCH__REQUIRE(out, config);
   cch_tensor_map_config known;
@@ -299,20 +308,9 @@ int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *conf
     return status;
   CUtensorMap map;
   status = encode(&map, &known);
+  if (status == CUDA_ERROR_INVALID_CONTEXT) /* none is current, which the driver wants: any does */
+    status = encode_in_primary(&map, &known);
   if (status == 0)
     memcpy(out, &map, sizeof *out);
-  return status;
-}
-
-int cch_tensor_map_replace_address(cch_tensor_map *map, uint64_t address) {
-  CCH__REQUIRE(map);
-  CUtensorMap changed;
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  memcpy(&changed, map, sizeof changed);
-  status = CCH__CALL(cuTensorMapReplaceAddress, (&changed, (void *)(uintptr_t)address));
-  if (status == 0)
-    memcpy(map, &changed, sizeof *map);
   return status;
 }

@@ -173,18 +173,11 @@ static int check_replacement(const tensor_map *self, const view *tensor, const c
   int64_t needed = reach(config->rank, config->shape, config->strides, 1, config->strides[last]);
   int64_t given =
       reach(tensor->tensor.ndim, tensor->tensor.shape, tensor->tensor.strides, tensor->itemsize, tensor->itemsize);
-  uint64_t unit = config->interleave == CCH_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
   if (given < needed) {
     PyErr_Format(PyExc_ValueError,
                  "the new tensor has %lld bytes, and the tensor map describes %lld: its shape and strides stay as they "
                  "were",
                  (long long)given, (long long)needed);
-    return -1;
-  }
-  if (now->address % unit != 0) {
-    PyErr_Format(PyExc_ValueError,
-                 "the address %p of the new tensor is not a multiple of %d bytes, as this tensor map needs",
-                 tensor->tensor.data, (int)unit);
     return -1;
   }
   if (tensor->tensor.device.type == DL_CUDA && now->device != config->device) {
@@ -207,10 +200,12 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
   cch_tensor_map_config now = {.size = sizeof now};
   if (read_view(st, (const view *)tensor, &now) < 0 || check_replacement(self, (const view *)tensor, &now) < 0)
     return NULL;
-  cch_tensor_map map = self->map;
+  cch_tensor_map_config config = self->config;
+  config.address = now.address;
+  cch_tensor_map map;
   int status;
   Py_BEGIN_ALLOW_THREADS;
-  status = cch_tensor_map_replace_address(&map, now.address);
+  status = cch_tensor_map_encode(&map, &config);
   Py_END_ALLOW_THREADS;
   if (status != 0) {
     raise_failure(st, status);
@@ -219,7 +214,7 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
   /* Together, with the GIL: a launch that packs the map keeps the memory that its bytes describe. */
   PyObject *old = self->tensor;
   self->map = map;
-  self->config.address = now.address;
+  self->config = config;
   Py_INCREF(tensor);
   self->tensor = tensor;
   Py_DECREF(old);

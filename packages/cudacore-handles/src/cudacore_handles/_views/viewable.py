@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that take arrays of any library as views."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from cudacore_handles._memory.arrays import has_protocol
+from cudacore_handles._views.view import StridedMemoryView, no_protocol
+
+
+class _StridedMemoryViewProxy:
+    """Stand for an array argument until the function says which stream will use it."""
+
+    __slots__ = ("has_dlpack", "obj")
+
+    def __init__(self, obj: object) -> None:
+        self.obj = obj
+        self.has_dlpack = has_protocol(obj, "__dlpack__")
+        interfaces = ("__cuda_array_interface__", "__array_interface__")
+        if not self.has_dlpack and not any(has_protocol(obj, name) for name in interfaces):
+            raise no_protocol(obj)
+
+    def view(self, stream_ptr: Any = None) -> StridedMemoryView:
+        """Make the view; see :meth:`StridedMemoryView.from_any_interface`."""
+        return StridedMemoryView.from_any_interface(self.obj, stream_ptr)
+
+
+def args_viewable_as_strided_memory(
+    arg_indices: tuple[int, ...],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a function that takes arrays of any library.
+
+    Inside, the arguments are proxies: ``argument.view(stream)`` makes the :class:`StridedMemoryView`.
+
+    Parameters
+    ----------
+    arg_indices : tuple of int
+        Which of the positional arguments are arrays.
+    """
+    try:
+        indices = tuple(map(operator.index, arg_indices))
+    except TypeError:
+        raise TypeError(f"arg_indices must be a tuple of ints, not {arg_indices!r}") from None
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = getattr(function, "__name__", "the function")
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = list(args)
+            for index in indices:
+                if not -len(given) <= index < len(given):
+                    raise IndexError(
+                        f"{name}() takes an array as its positional argument {index}, and was given {len(given)}"
+                    )
+                given[index] = _StridedMemoryViewProxy(given[index])
+            return function(*given, **kwargs)
+
+        return call
+
+    return decorate
