@@ -224,6 +224,8 @@ class Generator:
                 lambda: f"#define {m}(...)\n{m}( /*\n*/{self.blank()} #include {literal}\n)\n",
                 lambda: f"__device__ int {m} = /*\n*/{self.blank()} #define {k} {literal}\n1;\n#include {k}\n",
                 lambda: f"#include <it's'{name}>\n",
+                lambda: f"#define {m} ??'a'/*\n*//*\n#include {literal}\n*/\n",
+                lambda: f"__device__ const char *{k} = CAT_(a ??) {time_parts[0]}, {time_parts[1]} ??( );\n",
                 lambda: f"#include <1'0{name}>\n",
                 lambda: condition(f"__has_include(<{name}/>)"),
                 lambda: (
@@ -321,7 +323,8 @@ class Case:
         self.names = self.maker.names()
         self.headers = None
         if self.choose.random() < 0.15:
-            self.headers = {self.maker.name(): self.maker.header(0, 5)}
+            once = self.choose.choice(["", "#pragma once\n"])
+            self.headers = {name: once + self.maker.header(0, 5) for name in {self.maker.name(), self.maker.name()}}
         self.caches = [InMemoryProgramCache(), FileStreamProgramCache("cache")]
 
     def write(self, path: str) -> None:
@@ -356,7 +359,13 @@ class Case:
         """Change one file, or the way to it."""
         how = self.choose.random()
         path = self.choose.choice(list(self.versions) or ["inc0/none.h"])
-        if how < 0.65 and path in self.versions:
+        if self.headers and how < 0.1:  # NVRTC takes a header in memory for the file of its name
+            name = self.choose.choice(list(self.headers))
+            if os.path.lexists(name):
+                os.unlink(name)
+            elif os.path.isdir(os.path.dirname(name) or "."):
+                os.symlink(os.path.abspath(path), name)
+        elif how < 0.65 and path in self.versions:
             self.write(path)
         elif how < 0.75:
             if not os.path.isdir(path):

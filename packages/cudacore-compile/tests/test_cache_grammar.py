@@ -102,7 +102,7 @@ TRICKS = [
     ("#define HAS(n, x) __has_include(x)\n#if HAS(1, <h.h>)\n#endif", "__has_include other than"),
     ("#define H <sm/__CUDA_ARCH__/h.h>\n#include H", "a file name with __CUDA_ARCH__, which the compiler may define"),
     ("#define UP ..\n#define H(x) <UP/x>\n#include H(part/NULL)", "with NULL, which the compiler may define"),
-    ("#\rinclude <h.h>", r"the control character b'\\r'"),
+    ("#\rinclude <h.h>", r"the byte b'\\r'"),
     ("", "ptxas_options: '--options-file=o.txt' may name a file", {"ptxas_options": "--options-file=o.txt"}),
     ("", "ptxas_options: '--apply-controls=all' may name a file", {"ptxas_options": "--apply-controls=all"}),
     ("", "ptxas_options: '-optf' may name a file", {"ptxas_options": ["-optf", "o.txt"]}),
@@ -158,8 +158,10 @@ TRICKS = [
     # text that can be read in two ways
     ("#inc\\ \nlude <v.h>", "blanks behind a backslash"),
     ("??=include <v.h>", "has trigraphs"),
+    *((f"#define A ??{mark}", "has trigraphs") for mark in "=/'()!<>-"),
+    ("#define A ??'a'/*\n*//*\n#include <v.h>\n*/", "has trigraphs", {"std": "c++03"}),
     ("\ufeff#include <v.h>", "begins with a byte order mark"),
-    ("#\finclude <v.h>", "has the control character"),
+    ("#\finclude <v.h>", "has the byte"),
     ("#if 0\ndon't /* \n#endif\n#include <v.h>\n// */", "has a literal without an end"),
     ("#if 0\n' /* ' \n#endif", "has a comment between two apostrophes"),
     ("/* ", "has a comment without an end"),
@@ -211,6 +213,13 @@ def test_what_is_not_understood(trick: Any) -> None:
     assert key(source, include_path="inc", headers=headers, extra=b"1", **options) != key(
         source, include_path="inc", headers=headers, extra=b"2", **options
     )
+
+
+def test_byte_that_ends_a_file() -> None:
+    """NVRTC reads a file up to a byte that no text has: what follows would be taken for part of the program."""
+    Path("v.h").write_bytes(b"\xff")
+    with pytest.raises(UncacheableError, match=r"v.h has the byte b'\\xff'"):
+        key('#include "v.h"')
 
 
 @pytest.mark.parametrize("name", ["NVRTC_APPEND_FLAGS", "EDG_BASE", "NVRTCWIZ"])

@@ -18,6 +18,7 @@ from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import digest as _cache_digest
 from cudacore_compile._cache import identity as _identity
 from cudacore_compile._cache import inputs as _inputs
+from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_handles import ObjectCode
 
 __all__ = ["in_a_folder"]  # a fixture
@@ -243,6 +244,42 @@ def test_paths_to_one_file() -> None:
         assert key(includes) != two
 
 
+@pytest.mark.parametrize("kind", ["file", "directory", "two headers"])
+def test_files_with_names_of_headers_in_memory(kind: str) -> None:
+    """NVRTC takes a header in memory for the file of its name: of that and a link to it, it would read only one."""
+    write("inc/v.h", "#pragma once\n#define VALUE 2222")
+    Path("directory").mkdir()
+    headers = {"m.h": "#pragma once\n"}
+    other = "inc/v.h"
+    if kind != "file":
+        headers["inc/v.h"] = "#pragma once\n#define VALUE 2222"
+        Path("inc/v.h").unlink()
+        other = "directory"
+    if kind == "directory":
+        Path("inc/v.h").mkdir()
+    source = '#include <m.h>\n#include "inc/v.h"\n#ifndef VALUE\n#define VALUE 3333\n#endif'
+    cache = InMemoryProgramCache()
+
+    def compile_both() -> int:
+        program = Program(source + KERNEL, "c++", {"arch": "sm_90"}, headers=headers)
+        cached = program.compile("ptx", cache=cache)
+        assert cached.code == program.compile("ptx").code
+        return value_of(cached)
+
+    assert compile_both() == 2222
+    os.symlink(other, "m.h")
+    if kind == "two headers":
+        os.symlink("../directory", "inc/v.h")
+    elif kind == "directory":
+        os.rmdir("inc/v.h")
+        assert compile_both() == 2222
+        os.symlink("../directory", "inc/v.h")
+    assert compile_both() == 3333
+    assert (cache.statistics.hits, cache.statistics.uncacheable) == (0, 0)
+    assert compile_both() == 3333
+    assert cache.statistics.hits == 1
+
+
 def test_suffix_that_the_compiler_tries() -> None:
     """NVRTC tries the suffix .stdh where a name has none: such a file would appear unseen."""
     Path("inc").mkdir()
@@ -411,6 +448,28 @@ def test_library_that_was_replaced(tmp_path: Path) -> None:
     (tmp_path / "~older" / "copy.so").unlink()
     with pytest.raises(UncacheableError, match="was replaced after this process has loaded it"):
         _cache_digest.loaded_identity(str(path))
+
+
+def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """NVRTC loads its built-in functions when it first compiles: by then they may be others than those in the key."""
+    write("v.h", "#define VALUE 1111")
+    program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
+    program.compile("ptx")
+    beside = _cache_digest._find_builtins(_nvrtc.load().path)
+    assert len(beside) == 1
+    assert not _cache_digest.has_other_builtins()
+    cache = InMemoryProgramCache()
+    for find in (lambda path: {}, lambda path: dict.fromkeys(beside, b"an upgrade")):  # loaded elsewhere, and replaced
+        with monkeypatch.context() as patch:
+            patch.setattr(_cache_digest, "_find_builtins", find)
+            program.compile("ptx", cache=cache)
+        assert len(cache) == 0
+    program.compile("ptx", cache=cache)
+    assert len(cache) == 1
+    copy = tmp_path / "libnvrtc-builtins.so.0"
+    copy.write_bytes(Path(_nvrtc.load().path).read_bytes()[:4096])  # which has another build
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere::{tmp_path}")
+    assert set(_cache_digest._find_builtins(_nvrtc.load().path)) == {*beside, str(copy)}
 
 
 def test_directory_that_is_gone() -> None:

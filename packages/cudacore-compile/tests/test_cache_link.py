@@ -187,6 +187,22 @@ def test_what_is_not_cached(parts: tuple[ObjectCode, ObjectCode], options: dict[
     assert counts(cache) == (0, 0, 0, 1)
 
 
+def test_variable_that_is_set_meanwhile(parts: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that was linked with a variable of another thread's would be kept as linked without it."""
+    monkeypatch.delenv("NVVM_SOMETHING", raising=False)
+    cache = InMemoryProgramCache()
+    link_now = nvjitlink.NVJitLink.link
+
+    def set_then_link(self: nvjitlink.NVJitLink, *args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setenv("NVVM_SOMETHING", "1")
+        return link_now(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(nvjitlink.NVJitLink, "link", set_then_link)
+        Linker(*parts, options=LinkerOptions(arch="sm_90")).link("cubin", cache=cache)
+    assert len(cache) == 0
+
+
 def test_linker_that_others_can_change(parts: tuple[ObjectCode, ObjectCode]) -> None:
     """What a program has added by the handle would be stored for those that have not."""
     cache = InMemoryProgramCache()

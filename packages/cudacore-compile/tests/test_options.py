@@ -240,6 +240,14 @@ WRONG_VALUES = [
     ("extra_sources", [("a\0b", "; a module")]),
     ("extra_sources", [("a", b"")]),
 ]
+# NVRTC cuts white space off the end of an option, and would look into another directory than a cache does.
+ENDS = [
+    ("include_path", ["/a", "/b "]),
+    ("pre_include", "a.h\t"),
+    ("use_pch", "p\n"),
+    ("time", "t\f"),
+    ("pch_dir", "d\r"),
+]
 TEXTS = ["name", "ptxas_options", "define_macro", "undefine_macro", "include_path", "pre_include", "std", "time"]
 
 
@@ -250,7 +258,7 @@ def test_wrong_type(field: str, value: Any) -> None:
         ProgramOptions(**{field: value})
 
 
-@pytest.mark.parametrize(("field", "value"), [*WRONG_VALUES, *((field, "a\0b") for field in TEXTS)])
+@pytest.mark.parametrize(("field", "value"), [*WRONG_VALUES, *ENDS, *((field, "a\0b") for field in TEXTS)])
 def test_wrong_value(field: str, value: Any) -> None:
     """A value that the option cannot have would be cut off, hang the compiler, or fail without naming the option."""
     with pytest.raises(ValueError, match=rf"^ProgramOptions\.{field}"):

@@ -60,7 +60,7 @@ class Closure:
     directories: dict[str, tuple[Identity | None, set[str]]] = field(default_factory=dict)
     """dict: Identity, and names for which there is nothing, by directory."""
     others: dict[str, Identity | None] = field(default_factory=dict)
-    """dict: Directories and dangling links with the name of a file."""
+    """dict: Directories and dangling links with the name of a file, and files with the name of a header in memory."""
 
     @cached_property
     def digest(self) -> bytes:
@@ -71,12 +71,18 @@ class Closure:
         """
         found = hashlib.sha256()
         first: dict[tuple[int, int], int] = {}
-        for index, (path, (digest, identity)) in enumerate(sorted(self.files.items())):
+        others = {path: (bytes(32), identity) for path, identity in self.others.items() if identity is not None}
+        for index, (path, (digest, identity)) in enumerate(sorted((self.files | others).items())):
             same = first.setdefault((identity.device, identity.inode), index)
             found.update(hashlib.sha256(os.fsencode(path)).digest())
             found.update(digest)
             found.update(b"" if same == index else b"%d" % same)
         return found.digest()
+
+    @property
+    def paths(self) -> list[str]:
+        """list: All paths that the compiler looks at."""
+        return [*self.files, *self.others, *self.directories]
 
     @cached_property
     def _identities(self) -> list[tuple[str, Identity | None]]:
@@ -178,6 +184,8 @@ def close_over(
     for name in pre_include:
         walk.add_reference(Reference(os.fsencode(name), True, False), "")
     walk.follow()
+    for header in headers:
+        walk.add_place(os.fsdecode(header))
     return walk.closure
 
 
@@ -303,6 +311,17 @@ class _Walk:
                 if is_found and self._takes_first and not reference.is_next:
                     return
 
+    def add_place(self, path: str) -> None:
+        """Add the path that a header in memory would have, when all files are found.
+
+        The contents of a file there do not matter. But NVRTC takes the header for that file: with ``#pragma once`` it
+        reads only one of the header and another path to the file.
+        """
+        if path not in self.closure.files and path not in self.closure.others:
+            identity = self._look_up(path)
+            if identity is not None:
+                self.closure.others[path] = identity
+
     def _directory(self, path: str) -> tuple[str, set[str]]:
         """Return the directory of a path, or the nearest above it that exists, and the names that are missing in it.
 
@@ -322,6 +341,17 @@ class _Walk:
                 known = directories[shown] = (identity, set())
             return shown, known[1]
 
+    def _look_up(self, path: str) -> Identity | None:
+        """Return the identity of a file or directory, or add the place where there is none."""
+        directory, names = self._directory(path)
+        identity = identity_of(path)
+        if identity is None:
+            if os.path.lexists(path):
+                self.closure.others[path] = None
+            else:
+                names.add(path if directory == "." else path[len(directory) :].lstrip("/"))
+        return identity
+
     def _add_file(self, path: str) -> bool:
         """Add a file, or the place where there is none; return whether there is one."""
         closure = self.closure
@@ -329,13 +359,8 @@ class _Walk:
             return True
         if path in closure.others:
             return False
-        directory, names = self._directory(path)
-        identity = identity_of(path)
+        identity = self._look_up(path)
         if identity is None:
-            if os.path.lexists(path):
-                closure.others[path] = None
-            else:
-                names.add(path if directory == "." else path[len(directory) :].lstrip("/"))
             return False
         if stat.S_ISDIR(identity.mode):
             closure.others[path] = identity

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from cudacore_compile._cache.digest import Key, program_key
+from cudacore_compile._cache.digest import Key, has_other_builtins, program_key
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.inputs import Notes
@@ -17,6 +17,7 @@ from cudacore_compile._cache.settings import environment
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers import process_state
 from cudacore_compile._compilers.request import Request
+from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 
 _MAX_TRIES = 3  # to find the files as they were a moment ago, while somebody writes them
@@ -108,6 +109,8 @@ class Watch:
         if key is None or (key.inputs is not None and not key.inputs.are_same()):
             return b""
         if environment() != self._environment:  # another thread may have set a variable
+            return b""
+        if self._request.code_type is SourceCodeType.CXX and has_other_builtins():
             return b""
         return key.key if process_state.is_clean_for(self._request.options, self._request.code_type) else b""
 

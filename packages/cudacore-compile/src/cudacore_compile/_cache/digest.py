@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, S
 from cudacore_handles._sdk.compile import carries_ptx
 
 # Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
-_SCHEMA = b"cudacore-program-4"
+_SCHEMA = b"cudacore-program-5"
 
 
 class Key(NamedTuple):
@@ -163,14 +164,43 @@ def _linker_of(ptx: bytes) -> str:
 @functools.cache
 def nvrtc_identity() -> bytes:
     """Return what tells this build of NVRTC, with its built-in functions, from all others."""
-    from cuda.pathfinder import load_nvidia_dynamic_lib
-
-    parts = [_nvrtc.load().version_text.encode()]
-    path = load_nvidia_dynamic_lib("nvrtc").abs_path
-    if path is not None:
-        parts.append(loaded_identity(path))
-        parts += [build_identity(file) for file in sorted(Path(path).resolve().parent.glob("libnvrtc-builtins.so*"))]
+    compiler = _nvrtc.load()
+    parts = [compiler.version_text.encode()]
+    if compiler.path:
+        parts += [loaded_identity(compiler.path), *_builtins(compiler.path).values()]
     return b"\0".join(parts)
+
+
+def has_other_builtins() -> bool:
+    """Return whether NVRTC has loaded other built-in functions than those of :func:`nvrtc_identity`.
+
+    It loads them for the first compilation. Before that, they can be replaced on the disk, or another library can have
+    loaded some of the same name.
+    """
+    compiler = _nvrtc.load()
+    if not compiler.path:
+        return False
+    try:
+        found = _find_builtins(compiler.path)
+        mappings = Path("/proc/self/maps").read_bytes()
+    except OSError:
+        return True
+    loaded = {os.fsdecode(path) for path in _BUILTINS.findall(mappings)}
+    return found != _builtins(compiler.path) or not loaded <= found.keys()
+
+
+_BUILTINS = re.compile(rb"/[^\n]*/libnvrtc-builtins\.so[^\n]*")
+
+
+def _find_builtins(nvrtc: str) -> dict[str, bytes]:
+    """Return the builds of all built-in functions that NVRTC may load, by path."""
+    # The loader looks into LD_LIBRARY_PATH before it looks beside NVRTC 12.
+    places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), os.path.dirname(os.path.realpath(nvrtc))]
+    files = [file.resolve() for place in places if place for file in sorted(Path(place).glob("libnvrtc-builtins.so*"))]
+    return {str(file): build_identity(file) for file in files}
+
+
+_builtins = functools.cache(_find_builtins)
 
 
 @functools.cache

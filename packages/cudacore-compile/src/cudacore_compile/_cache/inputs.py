@@ -18,7 +18,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._version import __version__
 
 _MAX_CLOSURES = 200
-_VERSION = f"cudacore-closure-2 {__version__}"  # what one release understands, another one may not
+_VERSION = f"cudacore-closure-3 {__version__}"  # what one release understands, another one may not
 _FRESH_SECONDS = 0.02
 _files = Files()
 _closures: dict[bytes, Closure] = {}
@@ -81,17 +81,13 @@ class Inputs:
             if refreshed is None:
                 return False
             self._keep(refreshed)
-        self._way = way_to([*self.closure.files, *self.closure.directories])
+        self._way = way_to(self.closure.paths)
         return True
 
     def are_same(self) -> bool:
         """Return whether the files that the compiler has read since :meth:`prepare` are those in the key."""
         closure = self.closure
-        return (
-            closure.is_settled()
-            and closure.is_same(Look())
-            and is_same_way(self._way, way_to([*closure.files, *closure.directories]))
-        )
+        return closure.is_settled() and closure.is_same(Look()) and is_same_way(self._way, way_to(closure.paths))
 
     def _keep(self, closure: Closure) -> None:
         self._remember(closure)

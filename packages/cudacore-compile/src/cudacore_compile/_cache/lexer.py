@@ -13,7 +13,8 @@ from typing import NamedTuple
 from cudacore_compile._cache.uncacheable import UncacheableError
 
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
-_ALLOWED = bytes([*b"\t\n\r", *range(0x20, 0x7F), *range(0x80, 0x100)])
+_ALLOWED = bytes([*b"\t\n\r", *range(0x20, 0x7F), *range(0x80, 0xFF)])  # NVRTC takes 0xff for the end of the file
+_TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
 _TRAILING_BLANK = re.compile(rb"\\[ \t]+\n")
 # Each alternative begins with a letter of its own, which makes the search many times as fast.
 _COMMENT = rb"/(?:/[^\n]*|\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\*)"
@@ -62,13 +63,13 @@ def lex(data: bytes) -> Lexed:
     if data.startswith(_MARKS):
         raise UncacheableError("begins with a byte order mark")
     odd = data.translate(None, _ALLOWED)
-    if b"??=" in data or b"??/" in data:
+    if b"??" in data and _TRIGRAPH.search(data):  # C++14 and earlier have them
         raise UncacheableError("has trigraphs")
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
         odd += b"\r" * (b"\r" in data)
     if odd:
-        raise UncacheableError(f"has the control character {odd[:1]!r}")
+        raise UncacheableError(f"has the byte {odd[:1]!r}")
     is_continued = False
     if b"\\" in data:
         if _TRAILING_BLANK.search(data):  # some compilers take it for a continued line

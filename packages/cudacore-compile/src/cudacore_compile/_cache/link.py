@@ -58,6 +58,7 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
     link_now : callable
         Links it.
     """
+    before = environment()
     try:
         key = link_key(facts)
     except UncacheableError:
@@ -72,6 +73,8 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
         error_log, _, info_log = entry.log.partition(_BETWEEN_LOGS)
         return Linked(entry.code, error_log, info_log)
     linked = link_now()
+    if environment() != before:  # another thread may have set a variable
+        return linked
     log = f"{linked.error_log}{_BETWEEN_LOGS}{linked.info_log}"
     kept: dict[str, Any] = {
         "code_type": facts.target.value,

@@ -131,20 +131,7 @@ def scan(data: bytes) -> Scan:
     try:
         return _scan(digest, lex(data))
     except UncacheableError as error:
-        return Scan(
-            digest,
-            (),
-            (),
-            {},
-            frozenset(),
-            frozenset(),
-            frozenset(),
-            frozenset(),
-            frozenset(),
-            False,
-            False,
-            str(error),
-        )
+        return _refused(str(error), digest)
 
 
 def scan_options(definitions: Iterable[bytes]) -> Scan:
@@ -153,9 +140,7 @@ def scan_options(definitions: Iterable[bytes]) -> Scan:
     for definition in definitions:
         if b"\n" in definition or b"//" in definition or b"/*" in definition or definition.endswith(b"\\"):
             error = f"define {definition.decode('utf-8', 'replace')!r}, which may be read in two ways"
-            return Scan(
-                b"", (), (), {}, frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), False, False, error
-            )
+            return _refused(error)
         name, equals, body = definition.partition(b"=")
         lines.append(b"#define " + name + b" " + (body if equals else b"1") + b"\n")
     return scan(b"".join(lines))
@@ -169,9 +154,7 @@ def scan_names(names: Sequence[bytes]) -> Scan:
     for name in names:
         if _ODD.search(name):
             error = f"{name.decode('utf-8', 'replace')!r}, which may be read in two ways"
-            return Scan(
-                b"", (), (), {}, frozenset(), frozenset(), frozenset(), frozenset(), frozenset(), False, False, error
-            )
+            return _refused(error)
     return scan(b"\n".join(names))
 
 

@@ -16,6 +16,7 @@ from cudacore_handles._sdk import as_flag, as_integer
 
 TRACE_SUFFIX = ".json"
 _MOST_THREADS = 1024  # NVRTC starts as many threads as it is told to: 100,000 of them hang it
+_CUT_OFF = " \t\n\r\v\f"  # at the end of an option
 _ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
 
 
@@ -159,7 +160,13 @@ def string(field: str, value: object, *, empty: bool = False) -> str:
 def path_string(field: str, value: object) -> str:
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    return string(field, value)
+    text = string(field, value)
+    if text[-1] in _CUT_OFF:
+        raise ValueError(
+            f"{field}={text!r} ends with white space, which NVRTC cuts off: rename it, or write a slash behind the "
+            "name of a directory"
+        )
+    return text
 
 
 def trace_stem(field: str, value: object) -> str:
