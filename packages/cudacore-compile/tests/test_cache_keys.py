@@ -7,6 +7,7 @@ import ctypes
 import dataclasses
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,23 @@ def test_header_that_appears_before_another() -> None:
             write("first/v.h", "#define VALUE 3333")
 
     check("#include <v.h>", change=change, include_path=["first", "middle", "last"])
+
+
+def test_header_in_a_directory_that_appears_first() -> None:
+    """A file that appears in a directory changes that alone, and not the one above, which had been looked at."""
+    write("last/v.h", "#define VALUE 1111")
+
+    def change(number: int) -> None:
+        if number == 2222:
+            write("first/sub/other.h", "")
+            key("#include <v.h>", include_path=["first/sub", "last"])
+            write("first/sub/v.h", "#define VALUE 2222")
+        if number == 3333:
+            write("first/sub/v.h", "#define VALUE 3333")
+
+    for place in ("first/sub", "./first/./sub", os.path.abspath("first/sub")):
+        check("#include <v.h>", change=change, include_path=[place, "last"])
+        shutil.rmtree("first")
 
 
 def test_pre_include() -> None:

@@ -111,7 +111,7 @@ class Closure:
         directories = {}
         for directory, (identity, names) in self.directories.items():
             now = settled(identity_of(directory))
-            if now != identity and any(os.path.lexists(os.path.join(directory, name)) for name in names):
+            if now != identity and any(os.path.lexists(os.path.join(directory, _first(name))) for name in names):
                 return None
             directories[directory] = (now, names)
         files = {}
@@ -131,6 +131,11 @@ class Closure:
         return all(is_settled(identity) for _, identity in self.files.values()) and all(
             is_settled(identity) for identity, _ in self.directories.values()
         )
+
+
+def _first(name: str) -> str:
+    """Return the first part of a path: once there is such a directory, the rest appears without a change above it."""
+    return next((part for part in name.split("/") if part not in ("", ".")), "")
 
 
 def close_over(
