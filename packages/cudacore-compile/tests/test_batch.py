@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import itertools
 import multiprocessing
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -18,7 +20,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -35,7 +37,7 @@ from cudacore_compile import (
     compile_many,
 )
 from cudacore_compile._cache import digest as _digest
-from cudacore_handles import CUDAError
+from cudacore_handles import CUDAError, ObjectCode
 
 SOURCE = "template <class T, int N> __global__ void scale(T *out, T by) { out[N] *= by; }"
 ARCHES = ("sm_80", "sm_90", "sm_120")
@@ -375,6 +377,55 @@ def test_interrupt(tmp_path: Any) -> None:
         finally:
             worker.kill()
     assert (stdout, stderr, worker.returncode) == ("interrupted []\n", "", 0)
+
+
+def test_interrupt_right_behind_a_lock() -> None:
+    """An interrupt inside of a lock that is Python code leaves it locked: the executor's threads would wait forever."""
+
+    class Interrupt(BaseException):
+        pass
+
+    class Daemon(Executor):
+        """An executor whose thread does not keep the process from exiting."""
+
+        def __init__(self) -> None:
+            self.queue: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+            threading.Thread(target=self.run, daemon=True).start()
+
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            self.queue.put(future)
+            return future
+
+        def run(self) -> None:
+            while True:
+                future = self.queue.get()
+                if future.set_running_or_notify_cancel():
+                    future.set_result(_batch._Outcome(ObjectCode.from_ptx(b"// nothing"), "", b""))
+
+    locks = {threading.Condition.__enter__.__code__, threading.Condition.__exit__.__code__}
+    calls = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        if event == "call" and frame.f_code in locks:
+            calls += 1
+            if calls == stop:
+                raise Interrupt
+
+    executor, previous = Daemon(), sys.gettrace()
+    for stop in itertools.count(1):
+        calls = 0
+        sys.settrace(trace)
+        try:
+            compile_many(jobs(1, 2, 3), executor=executor, progress=False)
+        except Interrupt:
+            pass
+        finally:
+            sys.settrace(previous)
+        assert isinstance(executor.submit(int).result(10), _batch._Outcome)
+        if calls < stop:
+            break
 
 
 def test_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ from cudacore_compile._cache.compile import CachedCompilation, Watch, check_cach
 from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._compilers.errors import cancelled
+from cudacore_compile._compilers.interrupt import start_thread
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, Request, files_written
@@ -270,28 +271,17 @@ class _Batch:
     def _run_on(
         self, groups: Sequence[_Group], submit: Callable[[_Group], Future[_Outcome]], step: Callable[[], None]
     ) -> None:
-        futures: dict[Future[_Outcome], _Group] = {}
+        calls = _Calls(groups, submit)
         try:
-            for group in groups:
-                try:
-                    future = submit(group)
-                except Exception as error:  # an executor whose workers have died takes no more
-                    group.failed(error)
-                    step()
-                    continue
-                futures[future] = group
-                group.submitted(future)
-            for future in _as_completed(futures):
-                try:
-                    futures[future].done(future.result())
-                except CancelledError:
-                    futures[future].failed(cancelled(BACKENDS[SourceCodeType(futures[future].job.code_type)]))
-                except Exception as error:
-                    futures[future].failed(error)
+            calls.start()
+            for group, outcome in calls.completed():
+                if isinstance(outcome, Exception):
+                    group.failed(outcome)
+                else:
+                    group.done(outcome)
                 step()
         except BaseException:  # Ctrl-C, mostly
-            for group in groups:
-                group.cancel()
+            calls.cancel()
             raise
 
     def finish(self, logs: Any) -> list[ObjectCode]:
@@ -311,22 +301,86 @@ class _Batch:
         return [code for code in results if code is not None]
 
 
-def _as_completed(futures: Iterable[Future[_Outcome]]) -> Iterator[Future[_Outcome]]:
-    """Yield futures as they are completed; signals are handled meanwhile.
+class _Calls:
+    """The compilations of an executor, which a thread submits and awaits.
 
-    A signal that comes right before the main thread waits does not wake it, so that it must not wait for long.
+    The locks of futures and executors are Python code. A signal handler that raises an exception right behind the call
+    that locks leaves them locked, and the executor's threads wait forever, also when the process exits. Python calls
+    signal handlers on the main thread, which therefore uses queues alone: these are C code.
     """
-    completed: SimpleQueue[Future[_Outcome]] = SimpleQueue()
-    left = 0
-    for future in futures:
-        future.add_done_callback(completed.put)
-        left += 1
-    while left:
+
+    def __init__(self, groups: Sequence[_Group], submit: Callable[[_Group], Future[_Outcome]]) -> None:
+        self._groups = groups
+        self._submit = submit
+        self._events: SimpleQueue[Future[_Outcome] | None] = SimpleQueue()
+        self._outcomes: SimpleQueue[tuple[_Group | None, _Outcome | BaseException]] = SimpleQueue()
+        self._is_cancelled = False
+
+    def start(self) -> None:
+        """Start the thread."""
+        start_thread(threading.Thread(target=self._run, name="cudacore-compile-batch"))
+
+    def cancel(self) -> None:
+        """Have the thread cancel all compilations, and end."""
+        self._is_cancelled = True
+        self._events.put(None)
+
+    def completed(self) -> Iterator[tuple[_Group, _Outcome | Exception]]:
+        """Yield groups with what became of them; signals are handled meanwhile.
+
+        A signal that comes right before the main thread waits does not wake it, so that it must not wait for long.
+        """
+        left = len(self._groups)
+        while left:
+            try:
+                group, outcome = self._outcomes.get(timeout=_POLL_SECONDS)
+            except Empty:
+                continue
+            if group is not None and isinstance(outcome, (_Outcome, Exception)):
+                left -= 1
+                yield group, outcome
+                continue
+            assert isinstance(outcome, BaseException)
+            failures = [outcome]
+            del group, outcome  # so that this frame, which is in its traceback, does not have it
+            raise failures.pop()
+
+    def _run(self) -> None:
         try:
-            yield completed.get(timeout=_POLL_SECONDS)
-        except Empty:
-            continue
-        left -= 1
+            self._wait_for(self._submit_all())
+            if self._is_cancelled:
+                for group in self._groups:
+                    group.cancel()
+        except BaseException as error:
+            self._outcomes.put((None, error))
+
+    def _submit_all(self) -> dict[Future[_Outcome], _Group]:
+        futures = {}
+        for group in self._groups:
+            if self._is_cancelled:
+                break
+            try:
+                future = self._submit(group)
+            except Exception as error:  # an executor whose workers have died takes no more
+                self._outcomes.put((group, error))
+                continue
+            futures[future] = group
+            group.submitted(future)
+            future.add_done_callback(self._events.put)
+        return futures
+
+    def _wait_for(self, futures: dict[Future[_Outcome], _Group]) -> None:
+        while futures and not self._is_cancelled:
+            future = self._events.get()
+            if future is None:
+                continue
+            group = futures.pop(future)
+            try:
+                self._outcomes.put((group, future.result()))
+            except CancelledError:
+                self._outcomes.put((group, cancelled(BACKENDS[SourceCodeType(group.job.code_type)])))
+            except BaseException as error:
+                self._outcomes.put((group, error))
 
 
 def _compile_job(job: CompileJob, is_cacheable: bool, begin: Callable[[Program], None] | None = None) -> _Outcome:

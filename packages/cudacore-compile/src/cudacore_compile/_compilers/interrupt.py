@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import threading
@@ -111,6 +112,38 @@ def _call(work: _Work) -> list[BaseException]:
     return []
 
 
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread, so that a signal handler can raise an exception meanwhile.
+
+    ``Thread.start`` waits for a lock that is Python code. An exception right behind the call that locks would leave it
+    locked, and the new thread would wait for it forever. So another thread makes the call.
+
+    Raises
+    ------
+    RuntimeError
+        When there can be no more threads.
+    """
+    results: SimpleQueue[RuntimeError | None] = SimpleQueue()
+
+    def start() -> None:
+        try:
+            thread.start()
+        except RuntimeError as error:
+            results.put(error)
+        else:
+            results.put(None)
+
+    _thread.start_new_thread(start, ())
+    while True:
+        try:
+            failure = results.get(timeout=_POLL_SECONDS)
+            break
+        except Empty:
+            pass
+    if failure is not None:
+        raise RuntimeError(*failure.args)
+
+
 # Changed by the main thread, and by threads that end.
 _threads: set[_Thread] = set()
 _idle: list[_Thread] = []  # several, if signal handlers have compiled
@@ -125,7 +158,7 @@ def _take_thread() -> _Thread | None:
         return _idle.pop()
     thread = _Thread()
     try:
-        thread.start()
+        start_thread(thread)
     except RuntimeError:  # the interpreter is ending, or the system's limit is reached
         return None
     _threads.add(thread)
