@@ -29,7 +29,10 @@ POINTER: int
 ARRAY: int
 TENSOR_MAP: int
 HAS_VALUE: int
-PARAM_KINDS: tuple[str, ...]
+PARAM_KINDS: tuple[tuple[str, int], ...]
+TAKES_BYTES: int
+TAKES_INTEGER: int
+IS_POINTER: int
 
 DL_CPU: int
 DL_CUDA: int

@@ -30,4 +30,4 @@ def test_structures_are_packed_as_c_has_them(name: str) -> None:
 
 def test_kinds_of_parameters_are_those_of_c() -> None:
     """An argument would be converted for another kind of parameter than the kernel has."""
-    assert set(_native.PARAM_KINDS) == {kind.value for kind in ParamKind}
+    assert {name for name, _ in _native.PARAM_KINDS} == {kind.value for kind in ParamKind}

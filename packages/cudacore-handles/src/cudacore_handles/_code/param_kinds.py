@@ -44,7 +44,12 @@ class ParamKind(str, enum.Enum):
 
 
 #: The kinds by their numbers.
-KINDS = tuple(map(ParamKind, _native.PARAM_KINDS))
+KINDS = tuple(ParamKind(name) for name, _ in _native.PARAM_KINDS)
+
+
+def kinds_that(takes: int) -> frozenset[ParamKind]:
+    """Return the kinds of parameters that take something, which is a constant of ``_native``: ``TAKES_BYTES``, say."""
+    return frozenset(ParamKind(name) for name, what in _native.PARAM_KINDS if what & takes)
 
 
 class Parameter(NamedTuple):

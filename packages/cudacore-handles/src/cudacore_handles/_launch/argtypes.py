@@ -18,7 +18,7 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._code.param_kinds import KINDS, ParamKind
+from cudacore_handles._code.param_kinds import KINDS, ParamKind, kinds_that
 from cudacore_handles._memory.arrays import check_unmasked, has_protocol, why_no_array
 
 __all__ = ["resolve"]
@@ -60,10 +60,9 @@ _MASKED_ARRAYS = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
 
 _ANY_DEVICE = -1
 
-# Parameters that take the bytes of a value as they are; and those that take, or may take, an address.
-_TAKE_BYTES = (ParamKind.UNKNOWN, ParamKind.BYTES)
-_TAKE_ADDRESSES = (ParamKind.POINTER, ParamKind.ADDRESS)
-_INTEGERS = (ParamKind.INT, ParamKind.UINT, ParamKind.BITS, ParamKind.ADDRESS)
+_TAKE_BYTES = kinds_that(_native.TAKES_BYTES)
+_TAKE_INTEGERS = kinds_that(_native.TAKES_INTEGER)
+_POINTERS = kinds_that(_native.IS_POINTER)
 
 # Classes of cuda.bindings whose values are of use to a kernel; the others are handles of the host.
 _DEVICE_HANDLES = frozenset({
@@ -208,7 +207,7 @@ def _date(value: Any, size: int, kind: int) -> _Answer:
     value = _native_order(value)
     if KINDS[kind] in _TAKE_BYTES:
         return bytes(value.tobytes())
-    if KINDS[kind] not in _INTEGERS:
+    if KINDS[kind] not in _TAKE_INTEGERS:
         raise TypeError(
             f"{_name(value)} is a count of units in 8 bytes, but the parameter is of the kind '{KINDS[kind]}'; pass "
             "value.astype(np.int64), or a number made of it"
@@ -348,7 +347,7 @@ def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
 def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) -> None:
     """Refuse an array in host memory, unless its bytes or its only element can be meant."""
     wanted = KINDS[kind]
-    if wanted in _TAKE_ADDRESSES:
+    if wanted in _POINTERS:
         raise TypeError(f"{_name(value)} is in host memory; {_ON_DEVICE}")
     if wanted not in _TAKE_BYTES:
         if ndim:

@@ -26,23 +26,13 @@ int device_to_check(const state *st, int *device) {
 }
 
 int check_takes_address(const destination *to, PyObject *value) {
-  bool takes_one;
-  switch (to->kind) {
-  case PARAM_FLOAT:
-  case PARAM_BFLOAT:
-  case PARAM_BOOL:
-    takes_one = false;
-    break;
-  default:
-    takes_one = to->size == 8;
-  }
-  if (takes_one)
+  if (to->size == 8 && kind_takes(to, TAKES_MEMORY))
     return 0;
   if (to->kind == PARAM_UNKNOWN)
     return raise_about(PyExc_TypeError, "%U is passed as a pointer of %zd bytes, but the parameter has %u", value, 8,
                        to->size);
   PyObject *format =
-      PyUnicode_FromFormat("%%U is passed as a pointer of %%zd bytes, but the parameter of %%u is %s", takes(to));
+      PyUnicode_FromFormat("%%U is passed as a pointer of %%zd bytes, but the parameter of %%u is %s", kind_text(to));
   if (format)
     raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, 8, to->size);
   Py_XDECREF(format);
@@ -52,22 +42,12 @@ int check_takes_address(const destination *to, PyObject *value) {
 static void store(const destination *to, uint64_t address) { memcpy(to->out, &address, sizeof address); }
 
 int pack_null(const destination *to) {
-  bool takes_null = to->size == 8;
-  switch (to->kind) {
-  case PARAM_UNKNOWN:
-  case PARAM_POINTER:
-  case PARAM_ADDRESS:
-  case PARAM_BYTES:
-    break;
-  default:
-    takes_null = false;
-  }
-  if (!takes_null) {
+  if (to->size != 8 || !kind_takes(to, TAKES_NULL)) {
     if (to->kind == PARAM_UNKNOWN)
       PyErr_Format(PyExc_TypeError, "None is a null pointer of 8 bytes, but the parameter has %u", to->size);
     else
       PyErr_Format(PyExc_TypeError, "None is a null pointer of 8 bytes, but the parameter of %u is %s", to->size,
-                   takes(to));
+                   kind_text(to));
     return -1;
   }
   store(to, 0);
@@ -176,7 +156,7 @@ int pack_buffer(const destination *to, PyObject *value) {
 static int raise_takes_no_map(const destination *to, PyObject *value) {
   PyObject *format = PyUnicode_FromFormat("%%U is passed as its %%zd bytes, but the parameter of %%u is %s; declare it "
                                           "as: const __grid_constant__ CUtensorMap",
-                                          takes(to));
+                                          kind_text(to));
   if (format)
     raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, sizeof(cch_tensor_map), to->size);
   Py_XDECREF(format);

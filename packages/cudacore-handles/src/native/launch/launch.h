@@ -58,22 +58,31 @@ bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */
 
-/* What a parameter takes, as far as that is known, with its name in Python (ParamKind). An ADDRESS is a pointer, or an
- * integer of 8 bytes; BITS are an integer whose sign is not known. */
+/* What a parameter of a kind takes. */
+enum {
+  TAKES_BYTES = 1,   /* the bytes of a value of its size, as they are */
+  TAKES_INTEGER = 2, /* an integer, by its value */
+  TAKES_MEMORY = 4,  /* the address of a buffer or an array, where it has 8 bytes */
+  TAKES_NULL = 8,    /* None, likewise */
+  IS_POINTER = 16    /* is or may be a pointer: a bool, a float or an array on the host is a mistake */
+};
+
+/* The kinds of parameters, as far as they are known: name in Python (ParamKind), in messages, and what they take. An
+ * ADDRESS is a pointer, or an integer of 8 bytes; BITS are an integer whose sign is not known. */
 #define PARAM_KINDS(X)                                                                                                 \
-  X(UNKNOWN, "unknown")                                                                                                \
-  X(INT, "int")                                                                                                        \
-  X(UINT, "uint")                                                                                                      \
-  X(BITS, "bits")                                                                                                      \
-  X(BOOL, "bool")                                                                                                      \
-  X(FLOAT, "float")                                                                                                    \
-  X(BFLOAT, "bfloat")                                                                                                  \
-  X(POINTER, "pointer")                                                                                                \
-  X(ADDRESS, "address")                                                                                                \
-  X(BYTES, "bytes")
+  X(UNKNOWN, "unknown", "of unknown kind", TAKES_BYTES | TAKES_MEMORY | TAKES_NULL)                                    \
+  X(INT, "int", "a signed integer", TAKES_INTEGER | TAKES_MEMORY)                                                      \
+  X(UINT, "uint", "an unsigned integer", TAKES_INTEGER | TAKES_MEMORY)                                                 \
+  X(BITS, "bits", "an integer", TAKES_INTEGER | TAKES_MEMORY)                                                          \
+  X(BOOL, "bool", "a bool", 0)                                                                                         \
+  X(FLOAT, "float", "a floating-point number", 0)                                                                      \
+  X(BFLOAT, "bfloat", "a bfloat16", 0)                                                                                 \
+  X(POINTER, "pointer", "a pointer", TAKES_MEMORY | TAKES_NULL | IS_POINTER)                                           \
+  X(ADDRESS, "address", "a pointer or an integer", TAKES_INTEGER | TAKES_MEMORY | TAKES_NULL | IS_POINTER)             \
+  X(BYTES, "bytes", "a struct", TAKES_BYTES | TAKES_MEMORY | TAKES_NULL)
 
 typedef enum param_kind {
-#define PARAM_KIND(KIND, name) PARAM_##KIND,
+#define PARAM_KIND(KIND, name, text, takes) PARAM_##KIND,
   PARAM_KINDS(PARAM_KIND)
 #undef PARAM_KIND
       PARAM_KIND_COUNT

@@ -22,15 +22,13 @@ static int raise_unsuitable_size(const char *what, uint32_t size) {
 
 static int raise_unsuitable(const destination *to, const char *what, const char *remedy) {
   PyErr_Format(PyExc_TypeError, "%s cannot fill a parameter of %u byte%s that is %s; %s", what, to->size,
-               plural(to->size), takes(to), remedy);
+               plural(to->size), kind_text(to), remedy);
   return -1;
 }
 
 static int raise_struct(const destination *to, const char *what) {
   return raise_unsuitable(to, what, "pass bytes, a ctypes.Structure or a structured NumPy scalar");
 }
-
-static bool may_be_pointer(const destination *to) { return to->kind == PARAM_POINTER || to->kind == PARAM_ADDRESS; }
 
 /* A number in the place of an array is most likely an argument too few or too many; no kernel could use it. */
 static int raise_no_pointer(const destination *to, const char *what) {
@@ -66,7 +64,7 @@ static int raise_inexact_int(const destination *to, PyObject *value) {
   PyObject *text = describe_int(value);
   if (text) {
     PyErr_Format(PyExc_TypeError, "%U is not exact as %s of %u bytes; pass it as a Python float if it may be rounded",
-                 text, takes(to), to->size);
+                 text, kind_text(to), to->size);
     Py_DECREF(text);
   }
   return -1;
@@ -270,7 +268,7 @@ int pack_integer_like(const destination *to, PyObject *value, const type_entry *
 }
 
 int pack_bool_like(const destination *to, PyObject *value, const type_entry *how) {
-  if (may_be_pointer(to))
+  if (kind_takes(to, IS_POINTER))
     return raise_no_pointer(to, "a bool");
   int truth = PyObject_IsTrue(value);
   if (truth < 0)
@@ -287,7 +285,7 @@ static int pack_double_as_integer(const destination *to, double number) {
   if (!isfinite(number) || floor(number) != number)
     return raise_about_double(PyExc_TypeError,
                               "%R is not an integer, and the parameter of %u bytes is %s; round it first", number,
-                              to->size, takes(to));
+                              to->size, kind_text(to));
   PyObject *integer = PyLong_FromDouble(number);
   if (!integer)
     return -1;
@@ -341,13 +339,7 @@ int pack_complex_like(const destination *to, PyObject *value) {
 }
 
 bool needs_same_size(const destination *to, const type_entry *how) {
-  switch (to->kind) {
-  case PARAM_UNKNOWN:
-  case PARAM_BYTES:
-    return true;
-  case PARAM_POINTER:
+  if (to->kind == PARAM_POINTER)
     return how->kind == KIND_SIGNED || how->kind == KIND_UNSIGNED;
-  default:
-    return false;
-  }
+  return kind_takes(to, TAKES_BYTES);
 }

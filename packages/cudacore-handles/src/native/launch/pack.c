@@ -17,6 +17,12 @@
 
 enum { LISTED_SIZES = 16 /* parameter sizes that the message about a wrong count lists */ };
 
+const param_rules rules_of_kinds[] = {
+#define RULES(KIND, name, text, takes) {name, text, takes},
+    PARAM_KINDS(RULES)
+#undef RULES
+};
+
 /* ---- messages ---- */
 
 static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
@@ -26,31 +32,6 @@ int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given
                      given == 1 ? "%U has %zd byte, but the parameter has %u"
                                 : "%U has %zd bytes, but the parameter has %u",
                      value, given, to->size);
-}
-
-const char *takes(const destination *to) {
-  switch (to->kind) {
-  case PARAM_INT:
-    return "a signed integer";
-  case PARAM_UINT:
-    return "an unsigned integer";
-  case PARAM_BITS:
-    return "an integer";
-  case PARAM_BOOL:
-    return "a bool";
-  case PARAM_FLOAT:
-    return "a floating-point number";
-  case PARAM_BFLOAT:
-    return "a bfloat16";
-  case PARAM_POINTER:
-    return "a pointer";
-  case PARAM_ADDRESS:
-    return "a pointer or an integer";
-  case PARAM_BYTES:
-    return "a struct";
-  default:
-    return "of unknown kind";
-  }
 }
 
 static void raise_wrong_count(const layout *params, Py_ssize_t given) {
@@ -308,7 +289,7 @@ int read_layout(PyObject *object, layout *out) {
       PyErr_Format(PyExc_ValueError, "layout: parameter %zd is of kind %u, which is none", i, p.kind);
       return -1;
     }
-    bool address = p.kind == PARAM_UNKNOWN || p.kind == PARAM_POINTER || p.kind == PARAM_ADDRESS;
+    bool address = p.kind == PARAM_UNKNOWN || rules_of_kinds[p.kind].takes & IS_POINTER;
     params.addresses &= address && p.size == 8 && p.offset == end;
     end = (uint64_t)p.offset + p.size;
   }
@@ -408,18 +389,17 @@ static PyMethodDef functions[] = {
 };
 
 int add_pack_functions(PyObject *module) {
-  static const char *const names[] = {
-#define NAME(KIND, name) name,
-      PARAM_KINDS(NAME)
-#undef NAME
-  };
   PyObject *kinds = PyTuple_New(PARAM_KIND_COUNT);
   for (Py_ssize_t i = 0; kinds != NULL && i < PARAM_KIND_COUNT; i++) {
-    PyObject *name = PyUnicode_FromString(names[i]);
-    if (name == NULL || PyTuple_SetItem(kinds, i, name) < 0)
+    PyObject *kind = Py_BuildValue("sI", rules_of_kinds[i].name, rules_of_kinds[i].takes);
+    if (kind == NULL || PyTuple_SetItem(kinds, i, kind) < 0)
       Py_CLEAR(kinds);
   }
   int status = kinds != NULL ? PyModule_AddObjectRef(module, "PARAM_KINDS", kinds) : -1;
   Py_XDECREF(kinds);
-  return status < 0 ? -1 : PyModule_AddFunctions(module, functions);
+  if (status < 0 || PyModule_AddIntConstant(module, "TAKES_BYTES", TAKES_BYTES) < 0 ||
+      PyModule_AddIntConstant(module, "TAKES_INTEGER", TAKES_INTEGER) < 0 ||
+      PyModule_AddIntConstant(module, "IS_POINTER", IS_POINTER) < 0)
+    return -1;
+  return PyModule_AddFunctions(module, functions);
 }

@@ -19,8 +19,15 @@ typedef struct destination {
   int device; /* of the launch; -1: not known */
 } destination;
 
-/* "a signed integer", ...: what a parameter takes. */
-const char *takes(const destination *to);
+typedef struct param_rules {
+  const char *name, *text;
+  unsigned takes;
+} param_rules;
+extern const param_rules rules_of_kinds[]; /* by param_kind */
+
+/* "a signed integer", ...: what a parameter is. */
+static inline const char *kind_text(const destination *to) { return rules_of_kinds[to->kind].text; }
+static inline bool kind_takes(const destination *to, unsigned what) { return rules_of_kinds[to->kind].takes & what; }
 
 int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given);
 
