@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library itself: its version, its file, its functions in a table. */
+/* Functions about the library itself: its version, its path, and its table of functions. */
 #define _GNU_SOURCE
 #include <cudacore/cudacore.h>
 
@@ -7,7 +7,7 @@
 
 static const cch_api table = {
     .size = sizeof table,
-#include "api_table.h" /* made from the headers */
+#include "api_table.h" /* generated from the headers */
 };
 
 uint32_t cch_version(void) { return CCH_VERSION; }

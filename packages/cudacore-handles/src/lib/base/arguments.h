@@ -19,20 +19,20 @@
 #include "base/box.h"
 #include "base/kind_list.h"
 
-/* The kind that a pointer's type stands for; -1 for pointers to anything but a box. */
+/* The box kind that a pointer type corresponds to; -1 for pointers that are not to a box. */
 #define CCH__KIND_OF_TYPE(KIND, type, ...) type * : CCH_KIND_##KIND, const type * : CCH_KIND_##KIND,
 /* clang-format off */
 #define CCH__KIND(pointer) _Generic((pointer), CCH__KINDS(CCH__KIND_OF_TYPE) default: -1)
 /* clang-format on */
 
-/* `kind` is a constant wherever these are used, and so is what is decided by it alone. */
+/* `kind` is a compile-time constant at each use, so the compiler removes the branches that depend on it alone. */
 static inline bool cch__fits(const void *argument, int kind) {
   return argument != NULL && (kind < 0 || ((const cch__box *)argument)->kind == kind);
 }
 
 /* Records that an argument is NULL, or a box of another kind. `what` says which. */
 CCH__COLD int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation);
-/* Says at which place of an array a check failed, if it did. */
+/* If a check of an array element failed, adds the element's index to the message. */
 CCH__COLD int cch__explain_place(int status, size_t place);
 static inline int cch__fail_at_place(int status, size_t place) {
   return status == 0 ? 0 : cch__explain_place(status, place);
@@ -42,7 +42,10 @@ static inline int cch__check(const void *argument, int kind, const char *what, c
   return __builtin_expect(cch__fits(argument, kind), 1) ? 0 : cch__fail_argument(argument, kind, what, operation);
 }
 
-/* Also whether the resource exists, and can be used here: the driver may wait for a function that CUDA calls. */
+/*
+ * Checks also that the resource exists and can be used here: inside a function that CUDA calls, the driver may
+ * deadlock.
+ */
 static inline int cch__check_usable(const void *argument, int kind, const char *what, const char *operation) {
   int status = cch__check(argument, kind, what, operation);
   if (status != 0 || kind < 0)
@@ -53,7 +56,7 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
   return cch__is_gone(argument) ? cch__fail_gone(argument, operation) : 0;
 }
 
-/* For what a structure or an array contains: 0, or a recorded failure. */
+/* Checks a member of a structure or an array: returns 0, or a recorded failure. */
 #define CCH__USABLE(box, what, operation) cch__check_usable(box, CCH__KIND(box), what, operation)
 #define CCH__USABLE_OR_NULL(box, what, operation) ((box) == NULL ? 0 : CCH__USABLE(box, what, operation))
 
@@ -117,7 +120,10 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
       CCH__REQUIRE_1(array)                                                                                            \
   } while (0)
 
-/* The three verbs that every kind has. References are counted alike for all kinds, so the first two take any box. */
+/*
+ * The functions ref, unref and raw of a kind. References are counted alike for all kinds, so the first two take any
+ * box.
+ */
 #define CCH__DEFINE_VERBS(type, Raw, field)                                                                            \
   type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
   void type##_unref(type *box) { cch__box_unref(box); }                                                                \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a box of each kind ends, by its row in CCH__KINDS, and what becomes of its owner. */
+/* How a box of each kind is destroyed, as its row in CCH__KINDS says, and how its owner is released. */
 #include "base/kinds.h"
 #include "base/registry.h"
 
@@ -85,9 +85,9 @@ static void drop(cch__box *box) {
 }
 
 /*
- * Whether the driver must not be given the resource any more: it went with a context that was reset. A graph outlives
- * that, and the driver destroys it; of an executable graph there is more to end. A part of an allocation leaves its
- * stream to the whole, and the driver is not called.
+ * Whether the resource was lost with a context that was reset, so that the driver must not be given its handle. Three
+ * kinds differ. A graph outlives the context, and the driver destroys it. An executable graph has more to destroy than
+ * the driver's object. A part of an allocation returns its stream to the whole without calling the driver.
  */
 static bool is_lost(const cch__box *box) {
   if (box->context == NULL || !(box->owned || box->kind == CCH_KIND_DEVICEPTR) || box->kind == CCH_KIND_GRAPH ||
@@ -98,7 +98,10 @@ static bool is_lost(const cch__box *box) {
 }
 
 bool cch__box_destroy(cch__box *box, bool is_there) {
-  /* A handle must not be found when the driver has it again; a value not be made again before it has ended. */
+  /*
+   * A handle is removed before the driver can reuse it. A value is removed only after its resource was destroyed, so
+   * that nobody creates it again too early.
+   */
   bool by_value = box->value_size > 0;
   if (!by_value)
     cch__registry_remove(box);

@@ -12,8 +12,8 @@
 static _Thread_local cch_error_record last_error;
 
 /*
- * Destructors run between a failing call and the caller's look at its error (a garbage collector sees to that), so
- * their own failures are kept apart.
+ * Destructors can run between a failing call and the caller's look at its error, because of garbage collection. So
+ * their own failures are recorded separately.
  */
 static _Thread_local cch_error_record destructor_error;
 static _Thread_local unsigned destructors;
@@ -36,7 +36,7 @@ void cch__owner_leave(const cch__errors *saved) {
 
 static cch_error_record *record(void) { return destructors ? &destructor_error : &last_error; }
 
-/* What is in it in both forms. */
+/* Copies the fields that both structures have. */
 static cch_error short_form(const cch_error_record *record) {
   cch_error error = {.domain = record->domain, .code = record->code};
   memcpy(error.operation, record->operation, sizeof error.operation);
@@ -96,7 +96,7 @@ int cch__fail(int code, const char *operation, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(error->message, sizeof error->message, format, arguments);
   va_end(arguments);
-  /* One line, whatever the dynamic linker or a caller's name put in. */
+  /* Messages are one line, but texts of the dynamic linker and names given by callers can contain line breaks. */
   for (char *c = error->message; *c != '\0'; c++)
     if (*c == '\n')
       *c = ' ';
@@ -108,7 +108,7 @@ int cch__fail_nomem(const char *operation) { return cch__fail(CCH_ENOMEM, operat
 int cch__fail_driver(int result, const char *operation) {
   if (result == CUDA_ERROR_NOT_READY)
     return result;
-  if (result == CCH_ENOSYMBOL) /* of what stands in for the driver's function: older_driver.c */
+  if (result == CCH_ENOSYMBOL) /* of an older function that replaces the driver's: older_driver.c */
     return cch__fail_missing(operation);
   operation = cch__really_called(operation);
   cch_error_record *error = fill(CCH_DOMAIN_DRIVER, result, operation);
@@ -185,8 +185,7 @@ static _Atomic(cch_report_fn) report = report_to_stderr;
 void cch_error_set_report(cch_report_fn function) { atomic_store(&report, function ? function : report_to_stderr); }
 
 void cch__report(int status) {
-  /* The driver goes before us at the end of a process; what it held is gone with it, as with a context that was reset.
-   */
+  /* At exit the driver shuts down before this library. Its resources are gone then, as after a reset of a context. */
   if (status == 0 || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
       status == CCH_EGONE)
     return;
@@ -206,7 +205,7 @@ void cch__report(int status) {
     memcpy(seen[count].operation, error.operation, sizeof error.operation);
     count++;
   } else {
-    known = true; /* a full table stays silent rather than flood */
+    known = true; /* when the table is full, further failures are not reported */
   }
   pthread_mutex_unlock(&lock);
   if (!known)

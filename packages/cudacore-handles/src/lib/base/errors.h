@@ -2,20 +2,20 @@
 #ifndef CUDACORE_ERRORS_H
 #define CUDACORE_ERRORS_H
 
-/* How failures are recorded for the calling thread, and those of destructors apart from them. */
+/* Records the calling thread's failures. Failures of destructors are recorded separately. */
 
 #include <cudacore/error.h>
 
 #include <stdbool.h>
 
-/* What only runs after something failed: the compiler keeps it out of the way of the rest. */
+/* Marks functions that run only after a failure, so that the compiler places them away from hot code. */
 #if defined(__GNUC__)
 #define CCH__COLD __attribute__((cold))
 #else
 #define CCH__COLD
 #endif
 
-/* Record a failure of ours for the calling thread and return its code. */
+/* Record a failure of this library for the calling thread and return its code. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
@@ -23,26 +23,26 @@ CCH__COLD int
 cch__fail(int code, const char *operation, const char *format, ...);
 int cch__fail_nomem(const char *operation);
 
-/* Record a CUresult and return it. CUDA_ERROR_NOT_READY is an answer: it is returned and not recorded. */
+/* Record a CUresult and return it. CUDA_ERROR_NOT_READY is not a failure: it is returned and not recorded. */
 int cch__fail_driver(int result, const char *operation);
 int cch__fail_missing(const char *operation);
-int cch__fail_missing_version(const char *operation, int needed); /* of CUDA, such as 12030 */
+int cch__fail_missing_version(const char *operation, int needed); /* a CUDA version, such as 12030 */
 /* Record the result of a compiler library and return CCH_ECOMPILER. */
 int cch__fail_in(cch_domain domain, int result, const char *operation);
-/* The name of a compiler's result, and what it means; NULL for other domains. */
+/* The name and the meaning of a compiler's result; NULL for other domains. */
 const char *cch__compiler_result(int domain, int code, const char **meaning);
-/* Says more of the calling thread's last failure, behind its message. */
+/* Appends an explanation to the message of the calling thread's last failure. */
 void cch__fail_explain(const char *why);
-/* Says which graph node the calling thread's last failure is of. */
+/* Records the graph node that the calling thread's last failure is about. */
 void cch__fail_at_node(void *node);
 
-/* Between these, on one thread, failures are recorded apart from those of the caller's own calls. */
+/* Between these two calls, failures on this thread are recorded separately from those of the caller's own calls. */
 void cch__destructor_enter(void);
 void cch__destructor_leave(void);
 
 /*
- * Around a foreign owner's callback, which is ordinary code again: what fails in it, it can ask for itself. What fails
- * in between leaves the record around it as it was.
+ * Surround an owner's release function, which is ordinary code and may look at its own errors. Failures in it do not
+ * change the record outside.
  */
 typedef struct cch__errors {
   cch_error_record last;
@@ -52,12 +52,12 @@ typedef struct cch__errors {
 void cch__owner_enter(cch__errors *saved);
 void cch__owner_leave(const cch__errors *saved);
 
-/* Report a failure that has nobody to return to. */
+/* Report a failure that cannot be returned to a caller. */
 void cch__report(int status);
 
 /*
- * Structures that a caller passes grow by fields at their end. Makes one of `known` bytes of one that says to have
- * `size` bytes, `oldest` at least: what it lacks is zero, and what it has beyond must be zero.
+ * Callers pass structures that grow by fields at their end. Copies a structure of `size` bytes (its own statement, at
+ * least `oldest`) into one of `known` bytes. Missing fields become zero; surplus fields must be zero.
  */
 int cch__read_sized(void *into, size_t known, const void *given, size_t size, size_t oldest, const char *name,
                     const char *operation);

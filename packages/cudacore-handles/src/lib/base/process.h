@@ -3,8 +3,8 @@
 #define CUDACORE_LIB_PROCESS_H
 
 /*
- * Where the process and the calling thread stand with CUDA. The base calls the driver through these functions alone;
- * they are in the driver room, which is above it.
+ * The state of the process and of the calling thread with respect to CUDA. The base room reaches the driver only
+ * through these functions, which the driver room above it defines.
  */
 
 #include <cudacore/driver.h>
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where the process stands with CUDA. Everything that may enter the driver asks cch__ready() first. */
+/* The state of the process. Everything that may enter the driver calls cch__ready() first. */
 enum { CCH__UNINITIALISED = 0, CCH__READY = 1, CCH__FORKED = 2 };
 extern atomic_int cch__state;
 
@@ -23,14 +23,20 @@ static inline int cch__ready(void) {
 
 static inline bool cch__forked(void) { return atomic_load_explicit(&cch__state, memory_order_relaxed) == CCH__FORKED; }
 
-/* The function that failed: the operation, or the older one that stands in for it. To be asked once, at once. */
+/*
+ * The name of the function that failed: `operation`, or the older function that replaces it. Call it once, directly
+ * after the failure.
+ */
 const char *cch__really_called(const char *operation);
 
-/* What the driver calls a result, and what the result means; NULL where it is not loaded, or knows no such result. */
+/*
+ * The driver's name for a result, and the meaning of the result; NULL if no driver is loaded or it does not define the
+ * result.
+ */
 const char *cch__driver_error_name(int result);
 const char *cch__driver_error_string(int result);
 
-/* A number of the calling thread that no other thread ever has; not 0. */
+/* A number that identifies the calling thread and is never used for another thread; not 0. */
 uint64_t cch__thread(void);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One registry and one lock a kind.
+ * Each kind has one registry and one lock.
  *
- * Chains run through the boxes themselves, so entering a box cannot fail; only the bucket array grows, and when it
- * cannot the chains get longer. A registered box is never freed, so what stands in it can be read under the lock.
+ * The boxes are themselves the links of the chains, so inserting a box cannot fail. Only the array of buckets grows; if
+ * memory for that is lacking, the chains get longer. A registered box is never freed, so its fields can be read under
+ * the lock.
  */
 #include "base/registry.h"
 
@@ -18,7 +19,7 @@ enum { FIRST_BUCKETS = 64 };
 
 typedef struct registry {
   pthread_mutex_t lock;
-  pthread_cond_t changed; /* a value was made or given up, or its box is gone or queued */
+  pthread_cond_t changed; /* a value was made or given up, or its box was freed or queued */
   cch__box **buckets;
   size_t mask; /* number of buckets - 1, a power of two - 1 */
   size_t count;
@@ -89,10 +90,12 @@ static void unlink_at(registry *r, cch__box **at) {
   *at = box->link;
   box->link = NULL;
   r->count--;
-  atomic_store_explicit(&box->registered, false, memory_order_release); /* its thread may free it now */
+  atomic_store_explicit(&box->registered, false, memory_order_release); /* its thread may free it from now on */
 }
 
-/* The entry of a key, or the NULL at its chain's end. At most one box a key is ever registered. */
+/*
+ * The place of a key's box in its chain, or the NULL at the end of the chain. At most one box is registered for a key.
+ */
 static cch__box **entry_of(registry *r, key k) {
   cch__box **at = bucket(r, k.number);
   while (*at != NULL && !has_key(*at, k))
@@ -151,7 +154,7 @@ void cch__registry_remove(void *opaque) {
   cch__box *box = opaque;
   registry *r = &registries[box->kind];
   if (!atomic_load_explicit(&box->registered, memory_order_acquire))
-    return; /* as most are that have no handle of their own; nobody registers a dead box */
+    return; /* most boxes without a handle of their own are not registered, and a dead box never becomes registered */
   pthread_mutex_lock(&r->lock);
   if (atomic_load_explicit(&box->registered, memory_order_relaxed)) {
     cch__box **at = bucket(r, box->key);
@@ -179,7 +182,10 @@ int cch__registry_claim(void **out, void *opaque, const void *value, size_t size
       pthread_cond_wait(&r->changed, &r->lock); /* another thread makes or destroys it */
       continue;
     }
-    /* It is dead, and perhaps nobody's but ours to destroy: queued, or what this very thread is about to. */
+    /*
+     * The box is dead, and perhaps only this thread can destroy it: it is queued, or this thread was about to destroy
+     * it.
+     */
     found->refused_by = 0;
     pthread_mutex_unlock(&r->lock);
     bool can = cch__reclaim_settle();
@@ -223,7 +229,7 @@ void cch__registry_let_go(cch_kind kind) {
 void *cch__wrap_known(cch_kind kind, const void *handle, void *owner, cch_release_fn release) {
   cch__box *box = cch__registry_find(kind, handle);
   if (box != NULL && cch__context_is_lost((const cch_context *)box->context)) {
-    cch__invalidate(box); /* the handle is another object's now */
+    cch__invalidate(box); /* the handle now belongs to another object */
     cch__box_unref(box);
     return NULL;
   }

@@ -3,40 +3,46 @@
 #define CUDACORE_REGISTRY_H
 
 /*
- * Keys of resources -> their live boxes, weak. A key is a driver handle, or a value of a few bytes (what a process
- * exports to another). Only boxes that know when their key ends are entered: those that own their resource, and
- * kernels of libraries that we own. A borrowed handle can be the driver's next object at that address at any time.
- * Bundles are entered under the number of a capture that others began, which the driver never gives to another one.
+ * Find live boxes by their keys, without holding references. A key is a driver handle, or a value of a few bytes (what
+ * a process exports to another one). A box is entered only if it can tell when its key ends: boxes that own their
+ * resource, and kernels of libraries that we own. Borrowed handles are not entered, because the driver can reuse such
+ * an address at any time. Bundles of captures that others began are entered under the capture's number, which the
+ * driver never reuses.
  */
 
 #include "base/box.h"
 
-/* The live box of a raw handle with a new reference, or NULL. */
+/* Return the live box of a raw handle with a new reference, or NULL. */
 void *cch__registry_find(cch_kind kind, const void *handle);
-/* Enters a box under its handle. Another box there is forgotten: the handle is known to be the new one's. */
+/*
+ * Enters a box under its handle. If another box is there, it is removed: the handle is known to belong to the new one.
+ */
 void cch__registry_insert(void *box, const void *handle);
-/* Enters a box unless a live one is there already; that one is returned with a new reference. */
+/* Enters a box, unless a live one has that handle; then that one is returned with a new reference. */
 void *cch__registry_insert_unless_known(void *box, const void *handle);
-/* Must come before the driver destroys a handle, because the driver reuses addresses; and after a value's end. */
+/*
+ * For a handle: call it before the driver destroys the handle, because the driver reuses addresses. For a value: call
+ * it after the resource is destroyed.
+ */
 void cch__registry_remove(void *box);
 
 /*
- * Find or claim, for values: *out is the live box of a value with a new reference, or NULL, when the value is `box`'s
- * to make. Whoever asks next then waits for cch__registry_made(), which ends the claim, or cch__registry_remove(),
- * which gives it up; as all do while a box of that value is being destroyed, so that there never are two. The value
- * lies in the box's own memory. Fails with CUDA_ERROR_NOT_PERMITTED where the dying box cannot be destroyed now.
- * Who has a claim gives back no reference and polls nothing until it has ended: a release function may ask for the
- * value.
+ * Find or claim a value. *out is the live box of the value with a new reference, or NULL: then the caller makes the
+ * value in `box`. Other threads that ask for it wait until the claim ends by cch__registry_made(), or is given up by
+ * cch__registry_remove(). They also wait while a box of that value is being destroyed, so that there are never two. The
+ * value lies in the memory of the box. Fails with CUDA_ERROR_NOT_PERMITTED if the dying box cannot be destroyed now.
+ * While it has a claim, a thread must not give back references or poll: a release function may ask for the same value.
  */
 enum { CCH__VALUE_SIZE = 72 };
 int cch__registry_claim(void **out, void *box, const void *value, size_t size, const char *operation);
 void cch__registry_made(void *box);
-/* Around the queueing of a box with a value: those who wait for it then see where it is. */
+/* Surround the queueing of a box with a value, so that threads that wait for the value see that the box is queued. */
 void cch__registry_hold(cch_kind kind);
 void cch__registry_let_go(cch_kind kind);
 
 /*
- * What every _wrap does first: the box that owns a handle, which needs no foreign owner (it is released); or NULL.
+ * The first step of every _wrap: return the box that owns the handle, or NULL. Such a box needs no other owner, so the
+ * given one is released.
  */
 void *cch__wrap_known(cch_kind kind, const void *handle, void *owner, cch_release_fn release);
 

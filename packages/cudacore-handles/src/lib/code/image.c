@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Module images. The driver is given a pointer and no length: it believes the headers that it finds. So each
- * header is read here first, and an image that claims more than it has never gets there.
+ * Module images. The driver gets a pointer without a length, and trusts the headers of the image. So each header is
+ * checked here first, and an image that claims to be longer than it is never reaches the driver.
  */
 #include "code/image.h"
 
@@ -15,7 +15,7 @@
 static const uint32_t FATBIN_MAGIC = 0xBA55ED50u;
 enum { MACHINE_CUDA = 190 };
 
-/* A fat binary: a header, then entries one behind the other, each with a header of its own. */
+/* A fat binary is a header and a sequence of entries, each with a header of its own. */
 typedef struct fatbin_header {
   uint32_t magic;
   uint16_t version;
@@ -30,7 +30,7 @@ typedef struct fatbin_entry {
   uint64_t padded_size;
 } fatbin_entry;
 
-/* `length` bytes at `offset` lie within `size`; written so that nothing can overflow. */
+/* Whether `length` bytes at `offset` lie within `size`, without overflow. */
 static bool within(uint64_t offset, uint64_t length, uint64_t size) {
   return offset <= size && length <= size - offset;
 }
@@ -66,7 +66,7 @@ static int check_elf(const unsigned char *image, size_t size) {
   Elf64_Shdr section;
   if (header.e_shentsize != sizeof section || !within(header.e_shoff, sizeof section, size))
     return truncated("section headers", size);
-  /* Numbers that do not fit into the ELF header stand in the first section's. */
+  /* Numbers that do not fit into the ELF header are in the header of the first section. */
   memcpy(&section, image + header.e_shoff, sizeof section);
   uint64_t sections = header.e_shnum ? header.e_shnum : section.sh_size;
   uint32_t names = header.e_shstrndx == SHN_XINDEX ? section.sh_link : header.e_shstrndx;
@@ -110,7 +110,7 @@ static int check_fatbin(const unsigned char *image, size_t size) {
   return 0;
 }
 
-/* PTX begins with a .version directive, behind white space and comments. */
+/* PTX begins with a .version directive, after white space and comments. */
 static bool begins_as_ptx(const char *text, size_t size) {
   size_t i = 0;
   while (i < size) {
@@ -145,7 +145,7 @@ int cch__image_check(cch__format *out, const void *image, size_t size) {
   }
   if (image != NULL && begins_as_ptx(image, size)) {
     *out = CCH__PTX;
-    /* One NUL may close the text; the driver would take an earlier one for the end. */
+    /* One NUL may end the text. The driver would stop at an earlier one. */
     const char *end = memchr(image, '\0', size);
     if (end != NULL && (size_t)(end - (const char *)image) != size - 1)
       return cch__fail(CCH_EIMAGE, OPERATION, "the PTX has a NUL byte at offset %zu of %zu",

@@ -8,7 +8,7 @@
 
 typedef enum cch__format { CCH__CUBIN, CCH__FATBIN, CCH__PTX } cch__format;
 
-/* Tells what an image is, having checked that no header in it points beyond its end; CCH_EIMAGE otherwise. */
+/* Finds the format of an image, and checks that no header points beyond the image's end; otherwise CCH_EIMAGE. */
 int cch__image_check(cch__format *out, const void *image, size_t size);
 
 #endif

@@ -13,9 +13,9 @@ cch_library *cch_kernel_library(const cch_kernel *kernel) {
 }
 
 /*
- * The box of a kernel and its library. A kernel lives as long as its library is loaded: where that is ours, it has one
- * box, which keeps it. Where it is not, the handle can be another kernel's tomorrow, and each asker gets a box of
- * its own; as does whoever states an owner, which is to live as long as that box.
+ * Gets the box of a kernel and its library. A kernel exists as long as its library is loaded. If the library is ours,
+ * the kernel has one box, which keeps the library. Otherwise the driver may reuse the handle, so each caller gets a new
+ * box; the same holds for a caller that gives an owner, which must live as long as that box.
  */
 static int box_of(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release,
                   const char *operation) {
@@ -49,11 +49,11 @@ int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
 int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(library);
-  CUlibrary real = NULL; /* stays so where the driver cannot say */
+  CUlibrary real = NULL; /* remains NULL if the driver cannot tell */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuKernelGetLibrary != NULL) {
     result = cch__driver.cuKernelGetLibrary(&real, raw);
-  } else { /* a kernel of a library of ours is found nevertheless, if it has a box */
+  } else { /* finds a kernel of a library of ours, if it has a box */
     cch_kernel *known = cch__registry_find(CCH_KIND_KERNEL, raw);
     if (known != NULL)
       real = known->library->raw;
@@ -89,7 +89,7 @@ static void set_param(cch__params *params, size_t index, cch_param param) {
     params->block_size = (size_t)param.offset + param.size;
 }
 
-/* Gives a kernel its parameters, unless another thread was first; returns those that it has then. */
+/* Sets the parameters of a kernel, unless another thread was first. Returns the kernel's parameters. */
 static cch__params *keep_params(cch_kernel *kernel, cch__params *params) {
   cch__params *first = NULL;
   if (atomic_compare_exchange_strong(&kernel->params, &first, params))
@@ -105,7 +105,7 @@ static int query_params(cch_kernel *kernel, cch__params **out) {
   CUresult result;
   while ((result = cch__driver.cuKernelGetParamInfo(kernel->raw, count, &offset, &size)) == CUDA_SUCCESS)
     count++;
-  if (result != CUDA_ERROR_INVALID_VALUE) /* what it says to an index beyond the last */
+  if (result != CUDA_ERROR_INVALID_VALUE) /* the driver's answer for an index beyond the last one */
     return cch__fail_driver((int)result, "cuKernelGetParamInfo");
   cch__params *params = new_params(count, "cch_kernel_params");
   if (params == NULL)
@@ -142,7 +142,7 @@ int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t co
   return 0;
 }
 
-/* Asks the driver at the first call; the right context is current. */
+/* The first call queries the driver. The right context must be current. */
 int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
   cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
   if (params == NULL) {
@@ -173,13 +173,13 @@ static int launch(cch_stream *stream, const cch_launch_config *config, cch_kerne
   int status = cch__native_launch_fill(&native, config, stream->raw, "cch_launch");
   if (status != 0)
     return status;
-  /* The driver takes a CUkernel for a CUfunction and loads it in the current context when it is first needed. */
+  /* The driver accepts a CUkernel as a CUfunction, and loads it in the current context at its first use. */
   return CCH__CALL(cuLaunchKernelEx, (&native.config, (CUfunction)kernel->raw, params, extra));
 }
 
 /*
- * Launches with the address of each argument in the block. The driver then copies as many bytes as it knows each
- * parameter to have, whatever was stated. Not inlined: the array would be on the stack of every launch.
+ * Launches with the address of each argument in the block. The driver then copies as many bytes as it takes each
+ * parameter to have, even if other sizes were stated. Not inlined, so that not every launch has the array on its stack.
  */
 __attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch_launch_config *config,
                                                    cch_kernel *kernel, const void *args, const cch__params *params) {
@@ -195,7 +195,7 @@ __attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch
   return status;
 }
 
-/* Launches what is packed in one block; the right context is current. */
+/* Launches with arguments packed in one block; the right context must be current. */
 static inline __attribute__((always_inline)) int launch_block(cch_stream *stream, const cch_launch_config *config,
                                                               cch_kernel *kernel, const void *args, size_t args_size) {
   const cch__params *params;
@@ -222,7 +222,7 @@ int cch_launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *
   return CCH__IN_CONTEXT(stream->context, launch_block(stream, config, kernel, args, args_size));
 }
 
-/* Likewise, once the graph of a capture keeps what the launch uses. */
+/* The same, after the graph of a capture took references to what the launch uses. */
 static int launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, const void *args,
                           size_t args_size, cch_keep_fn keep, void *data) {
   bool captured;

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* The config of version 0.1, from which on it can grow. */
+/* The size of the structure in version 0.1; later versions may append fields. */
 enum { CONFIG_0_1 = offsetof(cch_launch_config, shared_bytes) + sizeof(uint32_t) };
 
-/* Of a block, on every device there is. */
+/* The most threads of a block on any device. */
 #define MAX_THREADS 1024u
 #define MAX_THREADS_IN_Z 64u
 
@@ -35,7 +35,7 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
                      config->flags & ~KNOWN_FLAGS);
   const uint32_t *block = config->block;
   if (block[0] > MAX_THREADS || block[1] > MAX_THREADS || block[2] > MAX_THREADS_IN_Z ||
-      block[0] * block[1] * block[2] > MAX_THREADS) /* the driver would end a capture for it */
+      block[0] * block[1] * block[2] > MAX_THREADS) /* the driver would end a capture because of this error */
     return cch__fail(CUDA_ERROR_INVALID_VALUE, operation,
                      "no device takes blocks of (%u, %u, %u) threads: a block has at most %u, and at most %u in z",
                      block[0], block[1], block[2], MAX_THREADS, MAX_THREADS_IN_Z);

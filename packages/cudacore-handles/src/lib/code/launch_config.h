@@ -4,7 +4,7 @@
 
 #include "driver/current.h"
 
-/* A launch as the driver takes it: what it points at is in here too. */
+/* A launch in the driver's form, with the attributes that it points to. */
 typedef struct cch__native_launch {
   CUlaunchConfig config;
   CUlaunchAttribute attributes[4];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading compiler libraries, telling of their failures, and the end of their programs. */
+/* Loads compiler libraries, reports their failures, and destroys their programs. */
 #define _GNU_SOURCE
 #include "compiler/compiler.h"
 #include "driver/driver_table.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Loaded libraries, which are few. Only ever prepended to; looked through under the lock when one is asked for. */
+/* The loaded libraries. The list is short: entries are only prepended, and are searched under the lock. */
 static struct cch__compiler *loaded;
 static pthread_mutex_t loaded_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -28,8 +28,8 @@ static struct cch__compiler *known(const cch__compiler_kind *kind, void *handle)
 }
 
 /*
- * The simulated driver runs no machine code, but PTX. Its own kind of dlsym gives functions whose cubins have in them
- * the PTX that they were made of; another driver has none.
+ * The simulated driver runs PTX, not machine code. Its own function in the place of dlsym returns compiler functions
+ * whose cubins contain the PTX that they were made from. Other drivers have no such function.
  */
 static void find_symbol_of_simulator(struct cch__compiler *compiler) {
   void *driver = cch__driver_chosen();
@@ -65,7 +65,7 @@ int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, 
   made->handle = handle;
   find_symbol_of_simulator(made);
   fill(made);
-  /* The first two functions make a program and destroy it: what has them is one of its kind. */
+  /* The first two functions create and destroy a program. A library that has them is one of this kind. */
   for (size_t i = 0; i < 2; i++)
     if (!has(made, i)) {
       free(made);
@@ -138,7 +138,7 @@ void cch__fail_explain_log(char *log) {
     line = end != NULL ? end + 1 : NULL;
   }
   if (found == NULL)
-    found = first; /* not all compilers use the word */
+    found = first; /* not every compiler writes "error" */
   if (found != NULL)
     cch__fail_explain(found);
 }
@@ -164,7 +164,7 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, cch__
     return status;
   if (out != NULL && *size < there)
     return cch__fail(CCH_EINVAL, operation, "there is room for %zu bytes, and there are %zu", *size, there);
-  /* An empty output is not asked for: libraries refuse that, or write a NUL. */
+  /* Libraries refuse to return an empty output, or write a NUL, so they are not called for one. */
   if (out != NULL && there > 0)
     status = cch__compiled(program->compiler, bytes_of(program->raw, out), bytes_name);
   if (status == 0)
@@ -184,14 +184,14 @@ char *cch__program_log(const cch__program *program, cch__size_fn size_of, cch__b
   if (log == NULL)
     return NULL;
   log[size] = '\0';
-  /* Phases can each end in a NUL, and what was in the source can be in the log. */
+  /* Each phase of the compiler can end its log with a NUL, and the log can quote the source. */
   for (size_t i = 0; i + 1 < size; i++)
     if (iscntrl((unsigned char)log[i]))
       log[i] = '\n';
   return log;
 }
 
-/* Compilers own host memory only: these need no driver, and no context. */
+/* Compilers own only host memory, so this needs neither the driver nor a context. */
 bool cch__program_end(cch__program *program) {
   if (program->raw == NULL)
     return true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvJitLink, by the functions of its library. */
+/* nvJitLink, loaded at run time. */
 #include "compiler/compiler.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@
 
 struct cch_nvjitlink {
   struct cch__compiler base;
-  int minor; /* of a 12.x whose functions have names with its version only; 0 beside nvJitLinkVersion */
+  int minor; /* of a 12.x library whose functions have the version in their names; 0 if it has nvJitLinkVersion */
 #define FIELD(name, version, parameters) int(*name) parameters;
   NVJITLINK_FUNCTIONS(FIELD)
 #undef FIELD
@@ -53,7 +53,10 @@ static const cch__entry entries[] = {
 #undef ENTRY
 };
 
-/* 12.0 to 12.2 have __nvJitLinkCreate_12_0 and so on, up to their own version, and no plain names. */
+/*
+ * Versions 12.0 to 12.2 have names such as __nvJitLinkCreate_12_0, for each version up to their own, and no plain
+ * names.
+ */
 static void complete(void *table) {
   cch_nvjitlink *nvjitlink = table;
   for (int minor = 2; minor >= 0 && nvjitlink->nvJitLinkVersion == NULL; minor--)
@@ -109,7 +112,7 @@ int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink) {
   return cch__compiled(nvjitlink, version_of(major, minor, nvjitlink), "nvJitLinkVersion");
 }
 
-/* Says of a failure just now what the log does, and returns it. */
+/* Adds a line of the log to the failure that was just recorded, and returns `status`. */
 static int explained(int status, const cch__program *program) {
   const cch_nvjitlink *nvjitlink = program->compiler;
   if (status == CCH_ECOMPILER && program->raw != NULL) {

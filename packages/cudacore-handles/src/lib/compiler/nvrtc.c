@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVRTC, by the functions of its library. */
+/* NVRTC, loaded at run time. */
 #define _GNU_SOURCE
 #include "compiler/compiler.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Types as CUDA's headers have them: nvrtcResult is an int, and so declared here. */
+/* The types of CUDA's headers. nvrtcResult is declared as int, which it is in the ABI. */
 #define NVRTC_FUNCTIONS(X)                                                                                             \
   X(nvrtcCreateProgram, 12000,                                                                                         \
     (void **program, const char *source, const char *name, int count, const char *const *headers,                      \
@@ -57,7 +57,7 @@ static const cch__entry entries[] = {
 };
 static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
 
-/* Opens the builtins in the folder of a library: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
+/* Opens the builtins library in the folder of `library`: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
 static bool open_builtins(const char *library, int major, int minor) {
   static const char prefix[] = "libnvrtc";
   const char *slash = strrchr(library, '/'), *name = slash != NULL ? slash + 1 : library;
@@ -65,16 +65,16 @@ static bool open_builtins(const char *library, int major, int minor) {
   char path[PATH_MAX];
   if (slash == NULL || suffix == NULL || strncmp(name, prefix, sizeof prefix - 1) != 0)
     return false;
-  name += sizeof prefix - 1; /* what is left may have a variant: libnvrtc.alt.so.13 */
+  name += sizeof prefix - 1; /* the remainder may name a variant: libnvrtc.alt.so.13 */
   int length = snprintf(path, sizeof path, "%.*s/%s-builtins%.*s.so.%d.%d", (int)(slash - library), library, prefix,
                         (int)(suffix - name), name, major, minor);
   return length > 0 && (size_t)length < sizeof path && dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
 }
 
 /*
- * NVRTC opens its builtins by their bare name when it first compiles. Not every NVRTC says to the dynamic linker that
- * they are in its own folder: 13.0 does not. What is loaded already is found by its name, so they are opened here, and
- * stay open as NVRTC does. If they are not beside it, NVRTC looks for them itself.
+ * NVRTC opens its builtins library by its bare name at the first compilation. Some versions, such as 13.0, do not tell
+ * the dynamic linker to search their own folder. A library that is already loaded is found by its name, so the builtins
+ * are opened here, and stay open like NVRTC. If they are not in that folder, NVRTC searches for them itself.
  */
 static void complete(void *table) {
   const cch_nvrtc *nvrtc = table;
@@ -151,7 +151,7 @@ int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size) {
   return CCH__COMPILER_CALL(nvrtc, nvrtcSetPCHHeapSize, (size));
 }
 
-/* NVRTC calls this some 100,000 times a second while it compiles, and ends when the answer is 1. */
+/* During a compilation, NVRTC calls this some 100,000 times a second, and stops when it returns 1. */
 static int is_cancelled(void *flag, void *reserved) {
   (void)reserved;
   return atomic_load_explicit((atomic_bool *)flag, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libNVVM, by the functions of its library. */
+/* libNVVM, loaded at run time. */
 #include "compiler/compiler.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
   return 0;
 }
 
-/* Says of a failure just now what the log does, and returns it. */
+/* Adds a line of the log to the failure that was just recorded, and returns `status`. */
 static int explained(int status, const cch_nvvm_program *program) {
   const cch_nvvm *nvvm = compiler_of(program);
   if (status == CCH_ECOMPILER) {

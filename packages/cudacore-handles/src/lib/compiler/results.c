@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the compilers' result codes are called and mean, also where no compiler is loaded. */
+/* Names and meanings of the compilers' result codes. No compiler needs to be loaded. */
 #include "base/errors.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@ typedef struct result {
   const char *name, *meaning;
 } result;
 
-/* By their numbers, which are stable. */
+/* Indexed by the codes, which are stable. */
 static const result nvrtc[] = {
     {"NVRTC_SUCCESS", "no error"},
     {"NVRTC_ERROR_OUT_OF_MEMORY", "host memory ran out"},

@@ -7,7 +7,7 @@
 
 CCH__DEFINE_VERBS(cch_context, CUcontext, raw)
 
-/* Notes which primary context the handle means now. */
+/* Records which primary context the handle refers to at present. */
 static int identify(cch_context *context) {
   unsigned long long id = 0;
   if (cch__driver.cuCtxGetId == NULL)
@@ -37,7 +37,7 @@ static int is_primary(bool *out, const cch_context *context) {
 }
 
 int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation) {
-  /* Where the driver cannot say, the operation itself fails, if anything is wrong. */
+  /* If the driver cannot answer, go on: the operation itself fails if anything is wrong. */
   if (!cch__is_gone(context) && (answer == CUDA_SUCCESS || answer == CUDA_ERROR_CONTEXT_IS_DESTROYED))
     cch__invalidate((void *)(uintptr_t)context);
   return cch__is_gone(context) ? cch__fail_gone(context, operation) : 0;
@@ -82,11 +82,11 @@ int cch_context_primary(cch_context **out, int device) {
   cch_context *known;
   while ((known = cch__registry_insert_unless_known(context, context->raw)) != NULL && context->id != 0 &&
          known->id != context->id) {
-    cch__invalidate(known); /* of the context before a reset */
+    cch__invalidate(known); /* that box is of the context before a reset */
     cch_context_unref(known);
   }
   if (known != NULL) {
-    /* It has a retain of its own: ours goes back. */
+    /* The registered box has a retain of its own, so ours is given back. */
     cch_context_unref(context);
     context = known;
   }
@@ -104,16 +104,16 @@ int cch_context_create(cch_context **out, int device, const cch_resource *resour
     return cch__fail(CCH_EINVAL, __func__, "there are %zu resources", count);
   cch__poll();
   CUdevice raw_device;
-  CUdevResourceDesc description; /* is there as long as the process */
+  CUdevResourceDesc description; /* lasts as long as the process */
   status = CCH__CALL(cuDeviceGet, (&raw_device, device));
   if (status != 0)
     return status;
   cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
   if (context == NULL)
     return CCH_ENOMEM;
-  CUdevResource *given = (CUdevResource *)(uintptr_t)resources; /* which the driver only reads */
+  CUdevResource *given = (CUdevResource *)(uintptr_t)resources; /* the driver only reads it */
   status = CCH__CALL(cuDevResourceGenerateDesc, (&description, given, (unsigned)count));
-  /* Before CUDA 13.1 the default stream had to be asked for. */
+  /* Before CUDA 13.1 the default stream had to be requested. */
   if (status == 0)
     status = CCH__CALL(cuGreenCtxCreate, (&context->green, description, raw_device, CU_GREEN_CTX_DEFAULT_STREAM));
   if (status == 0) {
@@ -182,7 +182,7 @@ int cch_context_set_current(cch_context *context) {
   CUresult answer;
   if (context != NULL && cch__is_known_current(&answer, context))
     return 0;
-  CCH__REQUIRE_CONTEXT(context); /* the driver makes one current that was reset */
+  CCH__REQUIRE_CONTEXT(context); /* the driver would make a context current that was reset */
   return CCH__CALL(cuCtxSetCurrent, (context != NULL ? context->raw : NULL));
 }
 
@@ -228,7 +228,8 @@ int cch_context_is_green(int *out, cch_context *context) {
   CCH__REQUIRE_USABLE(out, context);
   int status = 0;
   CUgreenCtx green = context->green;
-  if (!context->box.owned && cch__driver.cuStreamGetGreenCtx != NULL) /* without it there are none */
+  if (!context->box.owned &&
+      cch__driver.cuStreamGetGreenCtx != NULL) /* without this function there are no green contexts */
     status = CCH__IN_CONTEXT(context, CCH__CALL(cuStreamGetGreenCtx, (CU_STREAM_LEGACY, &green)));
   if (status == 0)
     *out = green != NULL;

@@ -15,8 +15,9 @@ int cch__current_switch(cch__current *current, const cch_context *context, CUres
 }
 
 /*
- * The way back can fail, as all does after an error that stays, and then has nobody to return it to. What failed before
- * it is still to be looked at. Functions of the driver also return errors of earlier work, so it is tried twice.
+ * Restoring the context can fail, as every call does after a sticky error, and nothing can return that failure. The
+ * caller still has to see what failed before. The driver's functions also return errors of earlier work, so the call is
+ * tried twice.
  */
 static void report_way_back(CUresult result, const char *name) {
   if (result == CUDA_SUCCESS)
@@ -42,7 +43,7 @@ CUstreamCaptureMode cch__relaxed_enter(void) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   if (cch__driver.cuThreadExchangeStreamCaptureMode == NULL ||
       cch__driver.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
-    return CU_STREAM_CAPTURE_MODE_RELAXED; /* nothing was changed, and nothing is to be */
+    return CU_STREAM_CAPTURE_MODE_RELAXED; /* nothing was changed, so there is nothing to restore */
   return mode;
 }
 

@@ -6,13 +6,13 @@
 
 #include <limits.h>
 
-/* Boxes are not concerned, but the driver must be ready. */
+/* No box is involved, but the driver must be ready. */
 static int find_device(CUdevice *out, int device) {
   int status = cch__ready();
   return status != 0 ? status : CCH__CALL(cuDeviceGet, (out, device));
 }
 
-/* The driver counts bytes with an int. */
+/* The driver takes sizes as int. */
 static int room(size_t size) { return size < INT_MAX ? (int)size : INT_MAX; }
 
 int cch_device_count(int *out) {
@@ -35,7 +35,7 @@ int cch_device_name(char *out, size_t size, int device) {
   if (status == 0)
     status = CCH__CALL(cuDeviceGetName, (out, room(size), raw));
   if (status == 0 && size > 0)
-    out[size - 1] = '\0'; /* of a name that is longer, the driver may write the beginning alone */
+    out[size - 1] = '\0'; /* if the name is longer, the driver may write only its beginning */
   return status;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding and loading the driver, once, and telling a forked child apart. */
+/* Finds and loads the driver once, and detects a forked child. */
 #define _GNU_SOURCE
 #include "base/arguments.h"
 #include "driver/driver_table.h"
@@ -16,17 +16,17 @@ cch__driver_table cch__driver;
 atomic_int cch__state;
 
 /*
- * One thread at a time initialises; the others wait for it. No lock of ours is held meanwhile, since the driver has
- * locks and fork handlers of its own: a fork takes its lock and then this one.
+ * One thread initialises, and the others wait for it. That thread does not hold this lock while it calls the driver,
+ * which has locks and fork handlers of its own: a fork takes the driver's lock first and then this one.
  */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t init_ended = PTHREAD_COND_INITIALIZER;
 static bool initialising;
 
-static PFN_cuGetProcAddress_v12000 get_proc_address; /* written by the thread that initialises, before cch__state */
+static PFN_cuGetProcAddress_v12000 get_proc_address; /* set by the thread that initialises, before it sets cch__state */
 static atomic_bool loaded;
 
-/* Whether a thread initialises must not change while a process forks: its child would get half of a driver. */
+/* While the process forks, no thread may begin or end initialisation: the child would get a half-loaded driver. */
 static void before_fork(void) { pthread_mutex_lock(&init_lock); }
 
 static void after_fork_in_parent(void) { pthread_mutex_unlock(&init_lock); }
@@ -34,7 +34,7 @@ static void after_fork_in_parent(void) { pthread_mutex_unlock(&init_lock); }
 static void after_fork_in_child(void) {
   if (initialising || atomic_load(&cch__state) == CCH__READY)
     atomic_store(&cch__state, CCH__FORKED);
-  init_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* those who waited are not here */
+  init_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER; /* the threads that waited do not exist in the child */
   pthread_mutex_unlock(&init_lock);
 }
 
@@ -73,7 +73,7 @@ static const char *variable(const char *name) {
   return value != NULL && *value != '\0' ? value : NULL;
 }
 
-/* The library that $CUDACORE_DRIVER names; NULL: the simulator, which is not found. */
+/* The library that $CUDACORE_DRIVER names; NULL if it names the simulator and that is not installed. */
 static const char *driver_name(void) {
   const char *name = variable("CUDACORE_DRIVER");
   if (name == NULL || strcasecmp(name, "gpu") == 0)
@@ -101,7 +101,7 @@ static int load(void) {
     dlclose(handle);
     return cch__fail(CCH_ENODRIVER, "dlopen", "%s is not a CUDA driver of version 12.0 or newer", name);
   }
-  /* The handle stays open for the life of the process: boxes hold what the driver gave. */
+  /* The library stays open for the life of the process, because boxes hold handles of the driver. */
   memcpy(&get_proc_address, &entry, sizeof entry);
 #define CCH__RESOLVE(name, version)                                                                                    \
   entry = cch__driver_entry(#name, version);                                                                           \
@@ -113,7 +113,7 @@ static int load(void) {
   memcpy(&cch__driver.name##_v##version, &entry, sizeof entry);
   CCH__NEWER_FUNCTIONS(CCH__RESOLVE)
 #undef CCH__RESOLVE
-  /* The function of 12.8 takes the same arguments, and answers without asking the device about each event. */
+  /* The function of CUDA 12.8 takes the same arguments, and does not query the device for each event. */
   if (cch__driver.cuEventElapsedTime == NULL) {
     entry = cch__driver_entry("cuEventElapsedTime", 2000);
     memcpy(&cch__driver.cuEventElapsedTime, &entry, sizeof entry);

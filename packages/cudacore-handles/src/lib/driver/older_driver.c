@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions of drivers of CUDA 12.0 and 12.1, in place of newer ones that those lack. Nodes of each type call theirs
- * (graph/nodes). Advice and prefetches are replaced here, in the driver's table.
+ * Replacements for functions that drivers of CUDA 12.0 and 12.1 lack. The functions here replace advice and prefetches
+ * in the driver's table. Nodes call the replacements of their type (graph/nodes).
  */
 #include "driver/driver_table.h"
 
@@ -9,12 +9,12 @@
 
 cch__older_table cch__older;
 
-/* The driver's function itself is needed: cch__fail_driver() says so. */
+/* There is no replacement: the newer function is needed, and cch__fail_driver() reports that. */
 #define TOO_OLD ((CUresult)CCH_ENOSYMBOL)
 
 #define OLDER(name, arguments) (cch__older.name != NULL ? checked(cch__older.name arguments, #name) : TOO_OLD)
 
-/* The function that failed on this thread just now, in place of the newer one that the caller knows of. */
+/* The older function that failed on this thread just now, called in the place of a newer one. */
 static _Thread_local const char *failed;
 
 static CUresult checked(CUresult result, const char *name) {
@@ -31,7 +31,7 @@ const char *cch__really_called(const char *operation) {
 
 /* ---- managed memory ---- */
 
-/* The device that stands for a place: the host is one, too, but not one of its nodes. */
+/* The device number of a location. The host has one (CU_DEVICE_CPU), but a NUMA node of the host has none. */
 static CUresult device_of(CUdevice *out, CUmemLocation location) {
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE && location.type != CU_MEM_LOCATION_TYPE_HOST)
     return TOO_OLD;
@@ -55,7 +55,7 @@ static CUresult CUDAAPI prefetch(CUdeviceptr address, size_t size, CUmemLocation
 
 void cch__stand_in(void) {
   if (cch__driver.cuGraphAddNode != NULL && cch__driver.cuMemAdvise != NULL)
-    return; /* both came with 12.2 */
+    return; /* both were added in CUDA 12.2 */
   void *entry;
 #define RESOLVE(name, version)                                                                                         \
   entry = cch__driver_entry(#name, version);                                                                           \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources of devices: values that the driver has filled in, and the few fields of them that may be read. */
+/* Device resources: values filled in by the driver, with a few fields that callers may read. */
 #include "base/kinds.h"
 #include "driver/driver_table.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CUdevResource as of CUDA 13.1: what older headers lack of it, older drivers leave zero. */
+/* CUdevResource of CUDA 13.1. Fields that older headers lack are zero on older drivers. */
 typedef struct driver_resource {
   int32_t kind;
   unsigned char internal[92];
@@ -152,7 +152,8 @@ int cch_resource_split(cch_resource *out, cch_resource *rest, const cch_resource
     return status;
   if (count == 0 || count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "there are %zu groups", count);
-  CUdevResource *made = calloc(count, sizeof *made + sizeof(CU_DEV_SM_RESOURCE_GROUP_PARAMS)); /* and the groups */
+  CUdevResource *made =
+      calloc(count, sizeof *made + sizeof(CU_DEV_SM_RESOURCE_GROUP_PARAMS)); /* the resources, followed by the groups */
   if (made == NULL)
     return cch__fail_nomem(__func__);
   CU_DEV_SM_RESOURCE_GROUP_PARAMS *params = (CU_DEV_SM_RESOURCE_GROUP_PARAMS *)(made + count);

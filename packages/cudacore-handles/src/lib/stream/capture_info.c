@@ -18,6 +18,6 @@ int cch__capture_info_of(cch__capture_info *out, CUstream stream) {
     return cch__fail_missing(name);
   int status = cch__checked(ask(out, stream), name);
   if (status != 0 || out->status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
-    *out = (cch__capture_info){.status = out->status}; /* the driver need not have written the rest */
+    *out = (cch__capture_info){.status = out->status}; /* the driver may have left the other fields unset */
   return status;
 }

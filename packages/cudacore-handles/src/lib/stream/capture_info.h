@@ -4,17 +4,20 @@
 
 #include "base/kinds.h"
 
-/* What a stream is being captured into. Dependencies belong to the driver, until the stream is used. */
+/*
+ * The graph that a stream is being captured into. The driver owns the arrays of dependencies; they are valid until the
+ * stream is used.
+ */
 typedef struct cch__capture_info {
   CUstreamCaptureStatus status;
   cuuint64_t id;
   CUgraph graph;
   const CUgraphNode *dependencies;
-  const CUgraphEdgeData *edges; /* NULL for plain ones */
+  const CUgraphEdgeData *edges; /* NULL if all edges are plain */
   size_t count;
 } cch__capture_info;
 
-/* The right context is current. Where nothing is captured, only the status is set. */
+/* The right context must be current. If the stream is not being captured, only the status is set. */
 int cch__capture_info_of(cch__capture_info *out, CUstream stream);
 
 #endif

@@ -50,7 +50,7 @@ int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *
   return 0;
 }
 
-/* The driver cannot say what context an event is of. */
+/* The driver cannot tell the context of an event. */
 int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
   return cch_event_wrap_in(out, raw, NULL, owner, release);
 }
@@ -65,7 +65,7 @@ cch_context *cch_event_context(const cch_event *event) {
   return event->context;
 }
 
-/* Whether the current context is another one of a context's device. */
+/* Whether the current context differs from `context`, but is of the same device. */
 static int shares_device(bool *out, const cch_context *context) {
   CUcontext current;
   CUdevice device = 0;
@@ -83,11 +83,13 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
   if (stream->context != event->context)
     CCH__REQUIRE_CONTEXT(stream->context);
   cch__poll();
-  /* Within a device the driver says what goes: green contexts and the primary one have their events in common. */
+  /*
+   * Events are shared by the green contexts and the primary context of a device, so within a device the driver decides.
+   */
   if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
     return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
                      event->context->device, stream->context->device);
-  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  /* A created stream implies its context. Any context may be current, but there must be one. */
   int status;
   if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
     status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
@@ -100,14 +102,16 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
     if (status != 0)
       return status;
   }
-  /* A default stream means that of the current context where the event can be recorded there: green contexts and the
-     primary one have their events in common. */
+  /*
+   * A default stream means that of the current context, if the event can be recorded there. The green contexts and the
+   * primary context of a device share events.
+   */
   if (is_here && cch__driver.cuEventRecord != NULL) {
     status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);
     if (status != CUDA_ERROR_INVALID_HANDLE)
       return cch__checked(status, "cuEventRecord");
   }
-  /* Else the one of the event's context. */
+  /* Otherwise the context of the event is used. */
   return CCH__IN_CONTEXT(stream->context ? stream->context : event->context,
                          CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
 }

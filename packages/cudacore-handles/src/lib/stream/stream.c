@@ -5,7 +5,10 @@
 
 CCH__DEFINE_VERBS(cch_stream, CUstream, raw)
 
-/* Owned, so that wrapping one releases a stated owner; never freed, because the library holds a reference. */
+/*
+ * The default streams are marked as owned, so that wrapping one releases a given owner. They are never freed, because
+ * the library holds a reference.
+ */
 static cch_stream legacy = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true}, .raw = CU_STREAM_LEGACY};
 static cch_stream per_thread = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true},
                                 .raw = CU_STREAM_PER_THREAD};
@@ -116,7 +119,7 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
     CCH__REQUIRE_CONTEXT(stream->context);
   int status;
   cch__poll();
-  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  /* A created stream implies its context. Any context may be current, but there must be one. */
   if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
     status = (int)cch__driver.cuStreamWaitEvent(stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT);
     if (status != CUDA_ERROR_INVALID_CONTEXT)
@@ -129,7 +132,7 @@ int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
 int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   CCH__REQUIRE_USABLE(stream, other);
   if (stream == other)
-    return 0; /* a stream is in order with itself */
+    return 0; /* a stream is always in order with itself */
   int status;
   cch_context *context = other->context ? cch_context_ref(other->context) : NULL;
   if (context == NULL) {
@@ -147,7 +150,7 @@ int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   status = cch_event_record(event, other);
   if (status == 0)
     status = cch_stream_wait_event(stream, event);
-  cch_event_unref(event); /* the driver keeps it until the wait is over */
+  cch_event_unref(event); /* the driver keeps the event until the wait has ended */
   return status;
 }
 
