@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many nodes in one call, all or none. Usually the nodes that were added before a failure are destroyed again. The
- * driver takes no node out of a graph that has nodes that allocate or free memory. There, the whole batch is first
- * added to another graph, which is then thrown away, so that what the driver refuses is refused before the graph is
- * changed.
+ * Adds many nodes in one call: all or none. After a failure, the nodes added so far are destroyed again. The driver
+ * does not remove nodes from a graph that has nodes that allocate or free memory. For such a graph, the whole batch is
+ * first added to a trial graph, which is then destroyed, so that a refusal comes before the real graph is changed.
  */
 #include "graph/graph.h"
 #include "base/reclaim.h"
@@ -12,7 +11,7 @@
 #include <string.h>
 
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
-  /* The driver says so when it is to remove edges, even if there are none to remove. */
+  /* The driver reports this even for a call that removes zero edges. */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuGraphRemoveDependencies_v12030 != NULL)
     result = cch__driver.cuGraphRemoveDependencies_v12030(graph->raw, NULL, NULL, NULL, 0);
@@ -30,12 +29,12 @@ static void drop_trial(CUgraph trial) {
   cch__destructor_leave();
 }
 
-/* Adds a node to the graph of a trial, with nothing to wait for. */
+/* Adds a node without dependencies to the trial graph. */
 static int add_to_trial(CUgraph trial, cch__node_params *params) {
   CUgraphNode raw;
   CUgraphNodeParams native = params->native;
   int status = 0;
-  if (native.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) /* the condition is one of the graph's own */
+  if (native.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) /* the condition belongs to the real graph */
     status =
         CCH__CALL(cuGraphConditionalHandleCreate, (&native.conditional.handle, trial, native.conditional.ctx, 0, 0));
   if (status == 0)
@@ -55,10 +54,10 @@ int cch__node_try(cch__node_params *params) {
 
 /* ---- frees, which cannot be tried out: another graph's free node takes the memory away ---- */
 
-/* Memory of memory nodes. */
+/* Memory that a node allocates or frees. */
 typedef struct piece {
   CUdeviceptr address;
-  size_t bytes; /* of what is freed: 1 */
+  size_t bytes; /* 1 for memory that is freed */
 } piece;
 
 typedef struct pieces {
@@ -66,7 +65,7 @@ typedef struct pieces {
   size_t count, capacity;
 } pieces;
 
-/* The piece that an address is in; NULL for none. */
+/* The piece that contains an address; NULL if there is none. */
 static const piece *find_piece(const pieces *self, CUdeviceptr address) {
   for (size_t i = 0; i < self->count; i++)
     if (address - self->items[i].address < self->items[i].bytes)
@@ -87,12 +86,12 @@ static int add_piece(pieces *self, CUdeviceptr address, size_t bytes, const char
   return 0;
 }
 
-/* A batch that is tried out. */
+/* A batch that is added to a trial graph. */
 typedef struct rehearsal {
   cch_graph *graph;
   CUgraph trial;
-  bool looked;             /* at the graph's memory nodes, of which these are */
-  pieces allocated, freed; /* what the batch frees is added to the second */
+  bool looked;             /* whether the memory nodes of the graph were listed in the two lists below */
+  pieces allocated, freed; /* the batch adds its own frees to the second */
   const char *operation;
 } rehearsal;
 
@@ -129,7 +128,7 @@ static int look(rehearsal *self) {
   return status;
 }
 
-/* Of memory that another graph allocates it is only known whether there is any. */
+/* Memory that another graph allocates cannot be listed: it is only known whether there is any. */
 static int check_free(rehearsal *self, CUdeviceptr address) {
   int status = self->looked ? 0 : look(self);
   if (status != 0)
@@ -149,7 +148,7 @@ static int check_free(rehearsal *self, CUdeviceptr address) {
   return status != 0 ? status : add_piece(&self->freed, address, 1, self->operation);
 }
 
-/* What the node of a specification waits for: nodes of the graph, and earlier ones of the batch. */
+/* Checks the dependencies of a specification: nodes of the graph, and earlier nodes of the batch. */
 static int check_dependencies(const rehearsal *self, const cch_node_spec *spec, size_t place) {
   int status = 0;
   for (size_t i = 0; i < spec->dependency_count && status == 0; i++)
@@ -212,7 +211,7 @@ static bool has_memory_nodes(const cch_node_spec *specs, size_t count) {
   return false;
 }
 
-/* Takes the nodes out that were added before a failure; or says that they stay. */
+/* Destroys the nodes that were added before a failure, or reports that they remain. */
 static void undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
   bool keeps = false;
   cch__destructor_enter();

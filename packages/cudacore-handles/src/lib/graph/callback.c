@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of the host that CUDA calls, for graphs and for streams. */
+/* Host functions that CUDA calls, for graphs and for streams. */
 #include "graph/capture.h"
 #include "driver/current.h"
 #include "graph/graph.h"
@@ -12,7 +12,10 @@ void CUDA_CB cch__host_trampoline(void *data) {
   cch_callback_leave();
 }
 
-/* The one call of a stream, which ends what is kept for it: that is destroyed later, as CUDA is forbidden here. */
+/*
+ * Makes the one call of a stream, and ends what was kept for it. That is destroyed later, because CUDA calls are
+ * forbidden here.
+ */
 static void CUDA_CB call_once(void *data) {
   cch_bundle *kept = data;
   cch__host_trampoline(kept->payload);
@@ -21,7 +24,10 @@ static void CUDA_CB call_once(void *data) {
   cch_callback_leave();
 }
 
-/* Has a function called once, or, where others capture the stream, by each launch of their graph, which keeps it. */
+/*
+ * Has a function called once. If others are capturing the stream, each launch of their graph calls it, and the graph
+ * keeps it.
+ */
 static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle, int captured,
                           const char *operation) {
   cch_bundle *kept;
@@ -49,7 +55,7 @@ int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cc
   int captured = 0, status = 0;
   if (cch__driver.cuStreamIsCapturing != NULL)
     status = cch_stream_is_capturing(&captured, stream);
-  /* What the driver cannot say, the library knows of its own captures. */
+  /* If the driver cannot tell, the library still tells for its own captures. */
   if (status == 0 && (captured || cch__driver.cuStreamIsCapturing == NULL))
     status = cch_capture_graph(&graph, stream);
   if (status != 0)

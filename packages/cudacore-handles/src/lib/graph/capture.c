@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs that are recorded from streams. */
+/* Graphs that are captured from streams. */
 #include "graph/capture.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
@@ -49,8 +49,10 @@ static void free_capture(cch__capture *capture) {
   free(capture);
 }
 
-/* Has a stream know, or forget, its capture. The handle of the per-thread default stream means as many streams as there
- * are threads: about that one the driver is asked. The lock is held. */
+/*
+ * Sets or clears the capture of a stream; the lock is held. The handle of the per-thread default stream means a
+ * different stream on each thread, so for that one the driver is asked each time.
+ */
 static void set_known(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == old && stream->raw != CU_STREAM_PER_THREAD) {
     atomic_store_explicit(&stream->capture_id, id, memory_order_relaxed);
@@ -72,19 +74,19 @@ static void begun(cch_graph *graph, cch__capture *capture) {
   atomic_fetch_add_explicit(&captures, 1, memory_order_relaxed);
 }
 
-/* Ends a capture that could not begin as it should: the stream must not stay in it. */
+/* Ends a capture whose setup failed, so that the stream does not remain in it. */
 static void take_back(CUstream stream, bool makes_graph) {
   CUgraph raw = NULL;
   cch__destructor_enter();
   int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
-  if (!cch__not_now(status)) /* another thread's illegal call can have broken it already: it has ended then, too */
+  if (!cch__not_now(status)) /* if another thread's illegal call has invalidated it already, it has ended too */
     cch__report(status);
   if (status == 0 && makes_graph && raw != NULL)
     cch__report(CCH__CALL(cuGraphDestroy, (raw)));
   cch__destructor_leave();
 }
 
-/* Learns what graph a capture that has just begun makes, and has it keep the capture's bundle. */
+/* Finds the graph of a capture that has just begun, and has that graph keep the bundle of the capture. */
 static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
   cch__capture_info info;
   int status = cch__capture_info_of(&info, capture->stream->raw);
@@ -193,8 +195,10 @@ int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *c
 
 /* ---- end ---- */
 
-/* Whether the handle of the capture's stream means that stream here: that of the per-thread default stream only does on
- * its own thread. */
+/*
+ * Whether the handle of the capture's stream means that stream on this thread. The per-thread default stream can be
+ * reached only from its own thread.
+ */
 static bool is_reached_from_here(const cch__capture *capture) {
   return capture->stream->raw != CU_STREAM_PER_THREAD || capture->thread == cch__thread();
 }
@@ -208,10 +212,13 @@ static void free_joined(cch__joined *first) {
   }
 }
 
-/* The last stream that one of a capture's was joined into, itself if it was not. On another thread than that of a
- * per-thread default stream it is the legacy one, which comes after it. The lock is held. */
+/*
+ * The last stream that `stream` was joined into, directly or through others; itself if it was not joined. On any thread
+ * but its own, a per-thread default stream is replaced by the legacy stream, which is ordered after it. The lock is
+ * held.
+ */
 static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint64_t capture) {
-  /* What was joined last stands first: into what a stream was joined can itself have been joined only later. */
+  /* The latest join is first in the list: the stream that another was joined into can only be joined itself later. */
   const cch__joined *end = NULL, *one = graph->joined;
   uint64_t thread = cch__thread();
   while (one != end)
@@ -227,8 +234,8 @@ static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint6
 }
 
 /*
- * Forgets the forks of a capture that is over, but for those on which there is memory that it allocated: that is freed
- * on the stream that they were joined into. A fork that others were joined into is forgotten after them.
+ * Forgets the forks of a capture that is over. Forks with memory that the capture allocated are kept: that memory is
+ * freed on the stream that they were joined into. A fork is forgotten only after those that were joined into it.
  */
 static void forget_joined(cch_graph *graph, uint64_t capture) {
   cch__joined *gone;
@@ -248,7 +255,7 @@ static void forget_joined(cch_graph *graph, uint64_t capture) {
   } while (gone != NULL);
 }
 
-/* The capture is over. What it kept is kept by the graph alone from now on. */
+/* The capture is over. From now on, the graph alone keeps what the capture kept. */
 static void over(cch_graph *graph) {
   pthread_mutex_lock(&cch__captures_lock);
   cch__capture *capture = graph->capture;
@@ -261,10 +268,9 @@ static void over(cch_graph *graph) {
 }
 
 /*
- * The graph of a capture came to nothing: the driver has destroyed it. It does so with a graph that was there before,
- * too, and with the body of a conditional node; and crashes (13.0, H200) as soon as it comes to that body again, to
- * destroy the graph around it, too. So all of the hierarchy is given up, and what is left of it in the driver is
- * leaked.
+ * A capture failed, and the driver has destroyed its graph. The driver does so even with a graph that existed before,
+ * and with the body of a conditional node. Then it crashes (13.0, H200) when it reaches that body again, for example to
+ * destroy the graph around it. So the whole hierarchy is given up, and what is left of it in the driver is leaked.
  */
 static void fail_graph(cch_graph *graph) {
   cch_graph *root = graph;
@@ -276,13 +282,13 @@ static void fail_graph(cch_graph *graph) {
   cch__graph_unlock(root);
 }
 
-/* Whether a stream that says this of itself is in the capture, or was until something invalidated it. */
+/* Whether a stream with this capture state is in the capture, or was in it until it was invalidated. */
 static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
   return info->status == CU_STREAM_CAPTURE_STATUS_INVALIDATED ||
          (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
 }
 
-/* Whether the stream is still in the capture. The right context is current. */
+/* Whether the stream is still in the capture. The right context must be current. */
 static bool goes_on(const cch__capture *capture) {
   cch__capture_info info;
   cch__destructor_enter();
@@ -291,8 +297,10 @@ static bool goes_on(const cch__capture *capture) {
   return status != 0 || is_in(&info, capture);
 }
 
-/* Ends the capture, if nobody else has: the stream may be in another one by now, and the graph is not ours then. The
- * right context is current. */
+/*
+ * Ends the capture, unless somebody else has ended it. Then the stream may be in another capture, whose graph is not
+ * ours. The right context must be current.
+ */
 static int end(bool *ended, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
   *ended = false;
@@ -315,7 +323,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     return cch__fail_forbidden(__func__);
   CCH__REQUIRE_USABLE(stream);
   cch__capture *capture = graph->capture;
-  if (capture == NULL) /* a graph that is gone may be captured into still: see fail_graph() */
+  if (capture == NULL) /* a graph that is gone can still be the target of a capture: see fail_graph() */
     CCH__REQUIRE_USABLE(graph);
   if (capture == NULL)
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
@@ -337,11 +345,14 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     graph->box.owned = graph->box.owned || makes_graph;
   else
     fail_graph(graph);
-  cch__poll_patiently(); /* what could not be destroyed for the capture's sake */
+  cch__poll_patiently(); /* destroys what could not be destroyed during the capture */
   return status;
 }
 
-/* Ends a capture for nothing, if it goes on at all; the driver's answer where that cannot be now, or 0. */
+/*
+ * Ends a capture and drops its result, if it is still active. Returns 0, or the driver's answer if that is not possible
+ * now.
+ */
 static int abandon(cch_graph *graph, const cch__capture *capture) {
   cch__capture_info info;
   CUstream stream = capture->stream->raw;
@@ -354,7 +365,10 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
   status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
   if (status == CUDA_ERROR_NOT_PERMITTED)
     return status;
-  /* It ended without a graph, which nobody wants anyway: invalidated, with forks not joined, or on another thread. */
+  /*
+   * These codes mean that the capture ended without a graph: it was invalidated, had forks that were not joined, or
+   * belongs to another thread.
+   */
   bool in_vain = status >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && status <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
   if (status != 0 && !in_vain)
     cch__report(status);
@@ -367,12 +381,12 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
 
 bool cch__capture_abandon(cch_graph *graph) {
   cch__capture *capture = graph->capture;
-  if (cch__context_is_lost(capture->context)) { /* the stream is lost, and the capture with it */
+  if (cch__context_is_lost(capture->context)) { /* the stream is lost, and so is the capture */
     over(graph);
     return true;
   }
   if (!is_reached_from_here(capture))
-    return false; /* that thread ends it, when it polls next */
+    return false; /* that thread ends the capture at its next poll */
   cch__current current;
   int entered = cch__current_enter(&current, capture->context);
   if (cch__not_now(entered))
@@ -409,7 +423,7 @@ int cch_capture_status_of(int *status, cch_graph **graph, cch_stream *stream) {
   return 0;
 }
 
-/* The graph of a capture that began on this stream, a new reference; NULL for none. */
+/* The graph of a capture that began on this stream, as a new reference; NULL if there is none. */
 static cch_graph *known_graph(cch_stream *stream) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
     return NULL;
@@ -422,8 +436,8 @@ static cch_graph *known_graph(cch_stream *stream) {
 }
 
 /*
- * Asks the driver in one call, which every launch makes. A capture that began here can have been ended by others, by
- * the stream's handle, and another one have begun: that is forgotten then. The right context is current.
+ * Queries the driver with one call, which each launch makes. Others may have ended our capture through the stream's
+ * handle, and begun another one; then ours is forgotten. The right context must be current.
  */
 int cch__capture_ask(bool *out, cch_stream *stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -431,7 +445,7 @@ int cch__capture_ask(bool *out, cch_stream *stream) {
   const char *name = "cuStreamIsCapturing";
   cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
   if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
-    if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot say: perhaps */
+    if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot tell, so there may be one */
       *out = cch_capture_count() != 0;
       return 0;
     }
@@ -444,8 +458,10 @@ int cch__capture_ask(bool *out, cch_stream *stream) {
         (status == CU_STREAM_CAPTURE_STATUS_NONE || (status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != known_id)))
       forget(stream, known);
   }
-  /* The legacy stream says CUDA_ERROR_STREAM_CAPTURE_IMPLICIT while a blocking one captures: the work is refused for
-     that. */
+  /*
+   * While a blocking stream captures, the legacy stream reports CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and the driver
+   * refuses work on it.
+   */
   *out = result == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
   return cch__not_now(result) ? 0 : cch__checked((int)result, name);
 }
@@ -463,7 +479,7 @@ int cch_capture_graph(cch_graph **out, cch_stream *stream) {
   CCH__REQUIRE(out, stream);
   cch_graph *known = known_graph(stream);
   int capturing;
-  if (known == NULL) /* it may have come into one by an event */
+  if (known == NULL) /* an event may have brought the stream into a capture */
     return cch_capture_status_of(&capturing, out, stream);
   *out = known;
   return 0;
@@ -473,7 +489,7 @@ int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into) {
   CCH__REQUIRE_USABLE(graph, stream, into);
   if (graph->capture == NULL)
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
-  if (stream == into) /* a stream is in order with itself */
+  if (stream == into) /* a stream is always in order with itself */
     return 0;
   const uint64_t thread = graph->capture->thread;
   if ((stream->raw == CU_STREAM_PER_THREAD || into->raw == CU_STREAM_PER_THREAD) && thread != cch__thread())

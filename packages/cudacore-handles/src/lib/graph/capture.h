@@ -5,11 +5,16 @@
 #include "graph/graph.h"
 #include "stream/capture_info.h"
 
-/* Guards what streams know of their captures, the captures of graphs, and what captures keep. A graph that dies is not
- * found any more once this was taken. */
+/*
+ * Guards the captures of streams and of graphs, and what captures keep. Once a thread has taken this lock, a dying
+ * graph can no longer be found.
+ */
 extern pthread_mutex_t cch__captures_lock;
 
-/* The box's last reference has gone: nobody will end its capture. False where that is not possible here and now. */
+/*
+ * Called when the last reference to the graph's box is gone, so that nobody will end its capture. Returns false if that
+ * is not possible here and now.
+ */
 bool cch__capture_abandon(cch_graph *graph);
 void cch__capture_drop(cch_graph *graph);
 

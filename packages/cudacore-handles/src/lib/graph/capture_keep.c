@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What captured work uses, kept by the graph: of captures that began here, and of those of others. */
+/* Lets graphs keep what captured work uses, for captures that began here and for those of others. */
 #include "graph/capture.h"
 
 #include "base/registry.h"
 
-/* Whether a box is memory that the capture allocates, or one into the same hierarchy: a body uses that of the graph
- * around it. Its free is to be captured, too, and waits for nobody. The graph may be NULL. */
+/*
+ * Whether a box is memory that the capture, or a capture into the same hierarchy, allocates: a body uses memory of the
+ * graph around it. The free of such memory is captured too, and waits for nothing. The graph may be NULL.
+ */
 static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *graph) {
   if (((const cch__box *)box)->kind != CCH_KIND_DEVICEPTR)
     return false;
@@ -14,7 +16,7 @@ static bool is_own_memory(const void *box, uint64_t capture, const cch_graph *gr
          (memory->graph != NULL && graph != NULL && memory->graph->hierarchy == graph->hierarchy);
 }
 
-/* Whether a box is among those that were kept last: the same few work in turns. */
+/* Whether a box was among the last ones kept. The same few boxes usually recur. */
 static bool is_kept(const cch_bundle *kept, const void *box) {
   enum { LAST = 4 };
   for (size_t i = kept->count; i > 0 && i + LAST > kept->count; i--)
@@ -31,7 +33,7 @@ static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64
   return status;
 }
 
-/* Keeps boxes with a capture that was begun here. False where none goes into the graph. The lock is held. */
+/* Keeps boxes with a capture that began here. False if no such capture goes into the graph. The lock is held. */
 static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, size_t count) {
   const cch__capture *capture = graph->capture;
   if (capture != NULL)
@@ -39,7 +41,7 @@ static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, s
   return capture != NULL;
 }
 
-/* The same with the capture that began on this stream. */
+/* The same for the capture that began on this stream. */
 static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes, size_t count) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == NULL)
     return false;
@@ -50,7 +52,7 @@ static bool keep_with_known(int *status, cch_stream *stream, void *const *boxes,
   return kept;
 }
 
-/* The same with the capture into a graph, a reference that is given back; NULL for none. */
+/* The same for the capture into a graph. Takes over a reference to the graph, which may be NULL. */
 static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, size_t count) {
   if (graph == NULL)
     return false;
@@ -62,8 +64,9 @@ static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, s
 }
 
 /*
- * The bundle of a capture that others began, a new reference. The driver keeps it, by one user object, as long as the
- * graph and whatever is made from it; so does nobody here. It is found by the capture's number, which is no other's.
+ * The bundle of a capture that others began, as a new reference. Only the driver keeps it, through a user object, as
+ * long as the graph and everything made from it exist. The registry finds it by the number of the capture, which is
+ * unique.
  */
 static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
   const void *key = (const void *)(uintptr_t)info->id;
@@ -78,7 +81,7 @@ static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
       return status;
     }
     cch_bundle *known = cch__registry_insert_unless_known(kept, key);
-    if (known != NULL) { /* another thread was first; the graph keeps an empty bundle beside it */
+    if (known != NULL) { /* another thread was first; the graph also keeps our empty bundle */
       cch_bundle_unref(kept);
       kept = known;
     }
@@ -99,7 +102,10 @@ static int keep_with_others(const cch__capture_info *info, void *const *boxes, s
   return status;
 }
 
-/* Keeps boxes as cch_capture_keep_all() does, and says whether there is a capture. The right context is current. */
+/*
+ * Keeps boxes as cch_capture_keep_all() does, and tells whether the stream is captured. The right context must be
+ * current.
+ */
 static int keep_all(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {
   int status = 0;
   *captured = true;

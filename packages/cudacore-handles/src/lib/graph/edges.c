@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of nodes and edges, and edges that come and go. */
+/* Lists nodes and edges, and adds and removes edges. */
 #include "graph/graph.h"
 #include "base/reclaim.h"
 
@@ -9,8 +9,8 @@
 
 typedef struct raw_list {
   size_t count;
-  CUgraphNode *nodes, *others; /* the second for edges */
-  CUgraphEdgeData *edges;      /* asked for because it is an error not to, where there are other than plain ones */
+  CUgraphNode *nodes, *others; /* `others` is used for edges only */
+  CUgraphEdgeData *edges;      /* queried because the driver fails without it if some edges are not plain */
 } raw_list;
 
 static void free_raw(raw_list *list) {
@@ -24,7 +24,8 @@ static int make_room(raw_list *list, bool others, bool edges, const char *operat
   if (others)
     list->others = malloc(list->count * sizeof *list->others);
   if (edges)
-    list->edges = calloc(list->count, sizeof *list->edges); /* an older driver has only plain ones, and tells nothing */
+    list->edges =
+        calloc(list->count, sizeof *list->edges); /* an older driver has only plain edges, and leaves this as it is */
   bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
   return failed ? cch__fail_nomem(operation) : 0;
 }
@@ -59,7 +60,7 @@ static int ask_dependents(raw_list *list, const void *opaque) {
       "cuGraphNodeGetDependentNodes");
 }
 
-/* Asks for a number, and then for as many. */
+/* Queries a count, and then that many elements. */
 static int ask(raw_list *list, int (*question)(raw_list *list, const void *of), const void *of, bool others, bool edges,
                const char *operation) {
   *list = (raw_list){0};
@@ -176,7 +177,7 @@ int cch_graph_edges(cch_edge_list *out, cch_graph *graph) {
 
 /* ---- edges ---- */
 
-/* The handles of both ends, which are nodes of one graph. */
+/* The handles of both ends, which must be nodes of one graph. */
 static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node *const *to, size_t count,
                       const char *operation) {
   *out = (raw_list){.count = count};
@@ -197,7 +198,7 @@ static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node
   return status;
 }
 
-/* One edge at a time: of several, the driver leaves those that come before one that it refuses. */
+/* Adds one edge per call: if the driver refuses one of several edges, it has already added those before it. */
 static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
   const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
   if (edges->edges == NULL || cch__driver.cuGraphAddDependencies_v12030 == NULL)
@@ -206,7 +207,7 @@ static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
                       "cuGraphAddDependencies");
 }
 
-/* Edges other than plain ones are only found by all that they are. */
+/* To remove an edge that is not plain, the driver needs all of its data. */
 static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
   const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
   if (edges->edges == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
@@ -215,7 +216,7 @@ static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
                       "cuGraphRemoveDependencies");
 }
 
-/* Looks up what edges are, if they can be other than plain ones. */
+/* Reads the data of edges, if the driver has edges that are not plain. */
 static int look_up(raw_list *edges, const char *operation) {
   if (cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
     return 0;
@@ -235,7 +236,7 @@ static int look_up(raw_list *edges, const char *operation) {
   return 0;
 }
 
-/* Does one thing with each edge, or the other with those that it had been done with. */
+/* Applies `change` to each edge. After a failure, applies the reverse function to the edges that were changed. */
 static int change_each(CUgraph graph, const raw_list *edges, int (*change)(CUgraph, const raw_list *, size_t),
                        int (*back)(CUgraph, const raw_list *, size_t)) {
   int status = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs. They keep what the graph's nodes used when they were instantiated or updated, and what single
- * nodes were given since then, as long as launches in flight may use it: an event behind the last launch says when.
+ * Executable graphs. They keep what the nodes used at instantiation or at the last update, and what was set for single
+ * nodes since. What is replaced is kept as long as launches in flight may use it; an event after the last launch tells
+ * when they are done.
  */
 #include "graph/capture.h"
 #include "base/reclaim.h"
@@ -9,37 +10,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the graph, or a node of it, was given. */
+/* What the graph, or one of its nodes, uses now. */
 typedef struct given {
   CUgraphNode node;
   cch_bundle *bundle; /* NULL for nothing */
-  uint64_t launches;  /* that there had been by then */
+  uint64_t launches;  /* how many launches there had been when it was set */
   bool plain;         /* a kernel without attributes, which cannot be given any */
   struct given *next;
 } given;
 
-/* What it had been given, until the event has happened. */
+/* What was used before, kept until the event has occurred. */
 typedef struct replaced {
   cch_bundle *bundle;
-  cch_event *event; /* NULL where none could be recorded yet */
+  cch_event *event; /* NULL if none could be recorded yet */
   struct replaced *next;
 } replaced;
 
 struct cch_graph_exec {
   cch__box box;
   CUgraphExec raw;
-  uint64_t serial; /* of the hierarchy that it was made from */
+  uint64_t serial; /* the serial number of the hierarchy that it was made from */
   CUgraph source;
-  cch_stream *stream;   /* of the last launch that may use what was given */
-  cch_context *context; /* which was the current one, if that is a default stream */
-  cch_context *made_in; /* the executable graph is lost with it */
-  cch_event *behind;    /* that launch, where the stream may be gone when somebody asks */
-  uint64_t launches;    /* such launches */
-  given whole;          /* from the graph that it was made from, or updated from last */
-  given **given;        /* to single nodes: a hash table */
+  cch_stream *stream;   /* the stream of the last launch that may use it */
+  cch_context *context; /* the context that was current then, if that is a default stream */
+  cch_context *made_in; /* the executable graph is lost with this context */
+  cch_event *behind;    /* an event after that launch, if the stream may be destroyed before anybody asks */
+  uint64_t launches;    /* the number of such launches */
+  given whole;          /* from the graph that it was made from, or last updated from */
+  given **given;        /* set for single nodes: a hash table */
   size_t count, buckets;
-  replaced *first, **last; /* in the order of the launches */
-  bool destroyed;          /* and waits for its launches */
+  replaced *first, **last; /* in the order of launches */
+  bool destroyed;          /* destroyed, but launches are still in flight */
 };
 
 CCH__DEFINE_VERBS(cch_graph_exec, CUgraphExec, raw)
@@ -67,7 +68,7 @@ static int instantiate(CUgraphExec *out, cch_graph *graph, CUDA_GRAPH_INSTANTIAT
     return cch__fail_missing(name);
   CUgraphExec raw = NULL;
   int status = (int)cch__driver.cuGraphInstantiateWithParams(&raw, graph->raw, params);
-  /* The call can succeed, and say in its result that it did not. */
+  /* The call can succeed and still report a failure in its result. */
   if (status == 0 && params->result_out != CUDA_GRAPH_INSTANTIATE_SUCCESS) {
     if (raw != NULL) {
       cch__destructor_enter();
@@ -157,7 +158,7 @@ static given **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
   return &exec->given[h >> 32 & (exec->buckets - 1)];
 }
 
-/* As many buckets as nodes; without memory for more the chains get longer. */
+/* As many buckets as nodes. If memory for more is lacking, the chains get longer. */
 static int make_buckets(cch_graph_exec *exec, const char *operation) {
   enum { FIRST_BUCKETS = 16 };
   if (exec->count < exec->buckets)
@@ -198,8 +199,8 @@ static int record_in(cch_event **out, cch_context *context, const cch_stream *st
 }
 
 /*
- * Records an event behind the last launch; the driver's answer. The per-thread default stream is another one on this
- * thread, perhaps: the legacy stream comes after each of them.
+ * Records an event after the last launch; returns the driver's answer. The per-thread default stream may be a different
+ * one on this thread, so the legacy stream is used, which is ordered after all of them.
  */
 static int mark(cch_event **out, const cch_graph_exec *exec) {
   if (exec->behind != NULL) {
@@ -218,7 +219,10 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
   return status;
 }
 
-/* Whether no launch uses it any more. A failure that is none of here and now is one that stays: nothing runs then. */
+/*
+ * Whether no launch uses it any more. Any failure that is not due to the present moment is sticky, and then nothing
+ * runs.
+ */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
     return true;
@@ -238,7 +242,7 @@ static bool is_done(const cch_graph_exec *exec, replaced *one) {
   return done;
 }
 
-/* Lets go of what launches no longer use, the oldest first; false while there is any that they may use. */
+/* Releases what launches no longer use, the oldest first. False while any launch may still use something. */
 static bool settle(cch_graph_exec *exec) {
   for (replaced *one; (one = exec->first) != NULL;) {
     if (!is_done(exec, one))
@@ -253,7 +257,7 @@ static bool settle(cch_graph_exec *exec) {
   return true;
 }
 
-/* Keeps what was given until its launches are done. `room` is for that, and is used or freed. */
+/* Keeps what was replaced until its launches are done. `room` is memory for the entry, and is used or freed. */
 static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
   if (one->bundle == NULL || one->launches == exec->launches) {
     cch_bundle_unref(one->bundle);
@@ -266,13 +270,16 @@ static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
   exec->last = &room->next;
 }
 
-/* What the graph was given as a whole becomes what it had been given. */
+/* Moves what the graph as a whole used to the list of what was used before. */
 static void retire_whole(cch_graph_exec *exec, replaced *room) {
   retire(exec, &exec->whole, room);
   exec->whole = (given){.launches = exec->launches};
 }
 
-/* All that nodes were given becomes what had been given. Without memory for that it stays, and is only kept longer. */
+/*
+ * Does the same for everything that was set for nodes. If memory for that is lacking, it stays in place and is only
+ * kept longer.
+ */
 static void retire_all(cch_graph_exec *exec) {
   for (size_t i = 0; i < exec->buckets; i++)
     for (given **at = &exec->given[i], *one; (one = *at) != NULL;) {
@@ -439,7 +446,7 @@ int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream) {
 }
 
 static int launch(CUgraphExec raw, const cch_stream *stream) {
-  /* A stream of its own says what context is meant, whichever is current, if only there is one. */
+  /* A created stream implies its context. Any context may be current, but there must be one. */
   int status;
   if (stream->context != NULL && cch__driver.cuGraphLaunch != NULL) {
     status = (int)cch__driver.cuGraphLaunch(raw, stream->raw);
@@ -449,7 +456,7 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
   return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphLaunch, (raw, stream->raw)));
 }
 
-/* Has the graph that a stream is being captured into, whosever it is, keep what was given. */
+/* Has the graph that a stream is being captured into keep what the executable graph uses, whoever began the capture. */
 static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
   int status = 0;
   if (exec->whole.bundle != NULL)
@@ -461,13 +468,13 @@ static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
   return status;
 }
 
-/* Whether a stream can be asked about a launch later: others could destroy one that nobody here holds. */
+/* Whether a stream can be queried after a launch. Others can destroy a stream on which the library has no hold. */
 static bool stays(const cch_stream *stream) {
   return stream->box.owned || stream->box.release != NULL || stream->raw == NULL || stream->raw == CU_STREAM_LEGACY ||
          stream->raw == CU_STREAM_PER_THREAD;
 }
 
-/* Remembers where the last launch is. The context is that of a default stream. */
+/* Records the stream of the last launch. The context is that of a default stream. */
 static void note_launch(cch_graph_exec *exec, cch_stream *stream, cch_context *context) {
   exec->launches++;
   cch_event *behind = exec->behind;
@@ -499,7 +506,7 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
     settle(exec);
   if (stream->context == NULL)
     status = cch_context_current(&context);
-  /* Drivers refuse a launch into a capture so far (13.0): it is looked for only where that costs little. */
+  /* Drivers up to 13.0 refuse a launch into a capture, so a capture is looked for only where that is cheap. */
   int captured = 0;
   if (status == 0 && (cch_capture_count() != 0 || exec->count != 0))
     status = cch_capture_is_active(&captured, stream);

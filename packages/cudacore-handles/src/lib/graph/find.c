@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes whose handles come from the driver. */
+/* Finds the nodes of handles that come from the driver. */
 #include "graph/graph.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_grap
 
 static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, const char *operation);
 
-/* Looks in the child graph or the bodies of a node. */
+/* Searches the child graph or the bodies of a node. */
 static int look_below(cch_graph_node **out, cch_graph *graph, CUgraphNode at, CUgraphNode raw, const char *operation) {
   CUgraphNodeType type;
   int status = CCH__CALL(cuGraphNodeGetType, (at, &type));
@@ -38,7 +38,7 @@ static int look_below(cch_graph_node **out, cch_graph *graph, CUgraphNode at, CU
   return status;
 }
 
-/* *out stays NULL where the node is not in the graph or below it. */
+/* *out remains NULL if the node is neither in the graph nor below it. */
 static int look_in(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, const char *operation) {
   size_t count = 0;
   CUgraphNode *nodes = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes of graphs: how they begin, and how their hierarchy ends. */
+/* Boxes of graphs: creation, and the end of their hierarchy. */
 #include "graph/graph.h"
 #include "graph/capture.h"
 #include "base/reclaim.h"
@@ -101,7 +101,7 @@ int cch_graph_adopt(cch_graph **out, CUgraph raw) {
   if (status != 0)
     return status;
   cch__graph_made(graph, raw, true);
-  graph->hierarchy->shared = graph->level->shared = true; /* whoever made it can have its handle still */
+  graph->hierarchy->shared = graph->level->shared = true; /* whoever created the graph may still have its handle */
   *out = graph;
   return 0;
 }
@@ -160,7 +160,7 @@ int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_con
   return status;
 }
 
-/* Whether a conditional node of a graph, or of a graph in it, has a condition. The lock is held. */
+/* Whether a conditional node in a graph, or below it, uses a condition. The lock is held. */
 static bool uses_condition(const cch__level *level, CUgraphConditionalHandle condition) {
   for (size_t i = 0; i < level->capacity; i++) {
     const cch__record *record = &level->records[i];
@@ -189,7 +189,7 @@ int cch_graph_debug_dot_print(cch_graph *graph, const char *path, unsigned flags
 
 /* ---- graphs in nodes ---- */
 
-/* The level of a graph in a node; memory ran out where there is none. The lock is held. */
+/* The level of a graph in a node; NULL if memory ran out. The lock is held. */
 static cch__level *level_of(cch__level *parent, CUgraphNode node, CUgraph raw) {
   cch__record *record = cch__record_find(parent, node);
   if (record != NULL)
@@ -227,11 +227,12 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
     known = level->box;
   } else {
     if (level->box != NULL)
-      level->box->level = NULL; /* it is dead, and finds no level to leave: that is the new one's */
+      level->box->level =
+          NULL; /* the old box is dead; without a level, it cannot leave the one that the new box has now */
     level->box = graph;
     graph->level = level;
     graph->parent = cch_graph_ref(parent);
-    atomic_store_explicit(&parent->has_room, false, memory_order_relaxed); /* the node's record can be new */
+    atomic_store_explicit(&parent->has_room, false, memory_order_relaxed); /* the node may need a new record */
     cch__registry_insert(graph, raw);
   }
   cch__graph_unlock(parent);
@@ -258,7 +259,7 @@ bool cch__graph_end(cch_graph *graph) {
   return true;
 }
 
-/* Forgets the box of a graph in a node; what is known of its nodes stays, for the next box. */
+/* Detaches the box of a graph in a node. The records of its nodes remain for the next box. */
 static void leave_level(cch_graph *graph) {
   cch__graph_lock(graph);
   cch__level *level = graph->level;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What graphs keep: each node's record has what the node uses, and whatever is made of a graph here takes a reference
- * to all of that. CUDA's user objects would do the same for what others make of it, but they cost: a call or two for
- * each node, and as much as a whole launch for each launch. So a graph has them only from when its handle is shared.
+ * What graphs keep alive. The record of each node has a reference to what the node uses, and everything that this
+ * library makes from the graph takes references to all of it. CUDA's user objects would do the same for what others
+ * make from the graph, but they are slow: one or two calls for each node, and as much as a whole launch for each
+ * launch. So a graph has user objects only once its handle is shared.
  */
 #include "graph/graph.h"
 #include "base/reclaim.h"
 
 /* ---- by the library ---- */
 
-/* A bundle that grows, under the lock. */
+/* Adds to the bundle of a level, under the lock. */
 static int add_kept(cch__level *level, cch_bundle *bundle) {
   int status = level->kept != NULL ? 0 : cch_bundle_create(&level->kept, 1);
   return status != 0 ? status : cch_bundle_add(level->kept, bundle);
@@ -41,7 +42,7 @@ static int add_uses(cch_bundle *uses, const cch__level *level) {
   return status;
 }
 
-/* Adds what the node that a graph lies in was given for it, and those around it. The lock is held. */
+/* Adds what is kept for the node that contains a graph, and for the nodes around that. The lock is held. */
 static int add_uses_around(cch_bundle *uses, const cch_graph *graph) {
   int status = 0;
   for (; status == 0 && graph->parent != NULL; graph = graph->parent) {
@@ -77,7 +78,7 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
 
 /* ---- by the driver ---- */
 
-/* CUDA says that a user object is no longer needed on a thread where it must not be called. */
+/* CUDA reports that a user object is no longer needed on a thread that must not call CUDA. */
 static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }
 
 int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes: how they are added, changed and destroyed. */
+/* Adds, changes and destroys nodes. */
 #include "graph/graph.h"
 #include "memory/peers.h"
 #include "base/reclaim.h"
@@ -69,9 +69,10 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
     status = cch__fail_nomem(operation);
   } else {
     cch__record *record = cch__record_enter(graph->level, raw);
-    atomic_store_explicit(&graph->has_room, false, memory_order_relaxed); /* it took what there was */
+    atomic_store_explicit(&graph->has_room, false,
+                          memory_order_relaxed); /* the record took the room that was reserved */
     if (record->box != NULL && cch__box_try_ref(&record->box->box))
-      known = record->box; /* another thread was faster */
+      known = record->box; /* another thread was first */
     else
       record->box = node;
   }
@@ -105,7 +106,7 @@ void cch__graph_node_drop(cch_graph_node *node) {
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
   cch_graph *graph = node->graph;
   cch__graph_lock(graph);
-  /* Whoever has no reference to a node can only get one here, under the lock. */
+  /* Only here, under the lock, can a thread without a reference to the node get one. */
   bool last = !cch__box_unref_unless_last(&node->box);
   if (last)
     leave_record(node);
@@ -119,7 +120,7 @@ cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
 
 /* ---- add ---- */
 
-/* The node specification of version 0.1, from which on it can grow. */
+/* The size of the specification in version 0.1; later versions may append fields. */
 enum { SPEC_0_1 = offsetof(cch_node_spec, earlier_count) + sizeof(size_t) };
 
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation) {
@@ -154,7 +155,10 @@ int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attribute
   return status;
 }
 
-/* Edges that let a node begin before the kernels end that it waits for; others are plain ones. */
+/*
+ * Makes the edges by which a node may begin before the kernels that it depends on have ended. The other edges are
+ * plain.
+ */
 static int make_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation) {
   CUgraphEdgeData *edges = calloc(count, sizeof *edges);
   if (edges == NULL)
@@ -204,10 +208,10 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
   cch__report(status);
   cch__destructor_leave();
   if (status == 0)
-    forget(graph, raw); /* or else it stays, with what it uses */
+    forget(graph, raw); /* otherwise the node remains, and so does what it uses */
 }
 
-/* Adds what is ready to be added. A graph that is shared keeps its bundle already, by `object`. */
+/* Adds a node whose parameters are complete. If the graph is shared, `object` keeps the bundle already. */
 static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cch__node_params *params,
                      CUuserObject object, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count) {
   CUgraphNode raw = NULL;
@@ -226,7 +230,7 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
     record->context = params->context;
     if (box != NULL)
       box->raw = raw;
-    /* For the next one, so that it need not take the lock before it is in the driver as well. */
+    /* Reserves room for the next record, so that adding the next node need not take the lock a second time. */
     atomic_store_explicit(&graph->has_room, cch__level_reserve(graph->level), memory_order_relaxed);
     cch__graph_unlock(graph);
   }
@@ -259,7 +263,10 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     if (!room)
       status = cch__fail_nomem(operation);
   }
-  /* A node with an attribute that is refused is taken out again; what cannot be taken out is tried elsewhere first. */
+  /*
+   * If an attribute is refused, the node is removed again. If nodes cannot be removed from this graph, the parameters
+   * are tried in another graph first.
+   */
   bool keeps = false;
   if (status == 0 && params.attribute_count > 0)
     status = cch__graph_keeps_nodes(&keeps, graph);
@@ -343,7 +350,7 @@ int cch_graph_node_destroy(cch_graph_node *node) {
   if (status != 0)
     return status;
   forget(node->graph, node->raw);
-  cch__poll(); /* what is no longer needed */
+  cch__poll(); /* destroys what is no longer needed */
   return 0;
 }
 
@@ -362,7 +369,7 @@ static int set_in_context(cch_graph_node *node, const void *params, cch_bundle *
   }
   if (status == 0) {
     cch__graph_lock(graph);
-    cch__record *record = cch__record_find(graph->level, node->raw); /* the box has one */
+    cch__record *record = cch__record_find(graph->level, node->raw); /* a node with a box has a record */
     cch__unref_later(record->bundle);
     old = record->object;
     record->object = object;
@@ -386,6 +393,6 @@ int cch_graph_node_set(cch_graph_node *node, const void *params, cch_bundle *bun
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
   int status = CCH__IN_CONTEXT(context, set_in_context(node, params, bundle, context, __func__));
-  cch__poll(); /* what is no longer needed */
+  cch__poll(); /* destroys what is no longer needed */
   return status;
 }

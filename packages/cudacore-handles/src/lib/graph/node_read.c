@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be read of a node: parameters, graphs in it, its context. */
+/* Reads parameters, contained graphs and the context of a node. */
 #include "graph/graph.h"
 
-/* What the current parameters of a node use, a reference; NULL where it is not known. */
+/* What the current parameters of a node use, as a reference; NULL if it is not known. */
 static cch_bundle *bundle_of(cch_graph_node *node) {
   cch__graph_lock(node->graph);
   cch__record *record = cch__record_find(node->graph->level, node->raw);
@@ -13,7 +13,7 @@ static cch_bundle *bundle_of(cch_graph_node *node) {
 
 cch_bundle *cch_graph_node_bundle(cch_graph_node *node) {
   CCH__REQUIRE_ELSE(NULL, node);
-  if (cch__is_gone(node) || cch__forked()) /* where the lock may be a thread's that is not here */
+  if (cch__is_gone(node) || cch__forked()) /* after a fork, the lock may be held by a thread that no longer exists */
     return NULL;
   cch_bundle *bundle = bundle_of(node), *given = cch_bundle_ref(cch__bundle_given(bundle));
   cch_bundle_unref(bundle);
@@ -26,7 +26,7 @@ int cch_graph_node_get(void *params, cch_graph_node *node) {
     CCH__RETURN_FAILURE(cch__graph_check(node->graph, __func__));
   cch_bundle *bundle = bundle_of(node);
   int status = cch__node_params_get(params, node, bundle, __func__);
-  cch_bundle_unref(bundle); /* the graph keeps it, as long as these are the parameters */
+  cch_bundle_unref(bundle); /* the graph keeps it, as long as the node has these parameters */
   return status;
 }
 
@@ -48,7 +48,7 @@ int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index) 
   return status != 0 ? status : cch__graph_in_node(out, node->graph, node->raw, raw, __func__);
 }
 
-/* The context of a node's parameters, NULL where they have none. */
+/* The context of a node's parameters; NULL if they have none. */
 static int context_of(CUcontext *out, cch_graph_node *node) {
   cch__graph_lock(node->graph);
   const cch__record *record = cch__record_find(node->graph->level, node->raw);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of a graph's nodes: an open hash table, in which what is taken out leaves no mark. */
+/* The records of a graph's nodes: an open hash table in which deletion leaves no markers. */
 #include "graph/graph.h"
 #include "base/reclaim.h"
 
@@ -9,13 +9,13 @@
 enum { FIRST_CAPACITY = 8 };
 
 static size_t home_of(const cch__level *level, CUgraphNode raw) {
-  uintptr_t h = (uintptr_t)raw; /* aligned addresses: the middle bits go into the low ones */
+  uintptr_t h = (uintptr_t)raw; /* handles are aligned addresses, so the middle bits are mixed into the low ones */
   h ^= h >> 17;
   h *= (uintptr_t)0x9E3779B97F4A7C15u;
   return (size_t)(h >> 32) & (level->capacity - 1);
 }
 
-/* The record of a node, or the free place where it would be. There is a free place. */
+/* The record of a node, or the free slot where it would be. There is always a free slot. */
 static cch__record *place_of(const cch__level *level, CUgraphNode raw) {
   size_t i = home_of(level, raw);
   while (level->records[i].raw != NULL && level->records[i].raw != raw)
@@ -55,7 +55,7 @@ cch__record *cch__record_enter(cch__level *level, CUgraphNode raw) {
   return record;
 }
 
-/* Empties a place, and moves up those behind it that it kept from theirs. */
+/* Empties a slot, and moves up the records that it had displaced. */
 static void take_out(cch__level *level, cch__record *record) {
   size_t mask = level->capacity - 1, hole = (size_t)(record - level->records);
   for (size_t i = (hole + 1) & mask; level->records[i].raw != NULL; i = (i + 1) & mask) {

@@ -6,17 +6,17 @@
 
 enum { ATTRIBUTES_0_1 = sizeof(cch_copy_attributes), SHAPE_0_1 = sizeof(cch_copy_shape) };
 
-/* The arrays of one batch, in one block: what the driver takes. */
+/* The arrays of one batch, in one block of memory, in the driver's form. */
 typedef struct batch {
-  size_t count;           /* of copies that are not empty */
-  size_t attribute_count; /* of runs of copies with the same attributes */
+  size_t count;           /* the number of copies that are not empty */
+  size_t attribute_count; /* the number of runs of copies with equal attributes */
   CUmemcpyAttributes *attributes;
   CUdeviceptr *dst, *src;
-  size_t *sizes, *first; /* first: of each run */
-  void **boxes;          /* a destination and a source of each copy */
-  cch__peers *peers;     /* likewise */
-  bool waits;            /* a source is to be read before the call returns */
-  bool between;          /* devices: at least one copy is, which no batch of the driver's takes */
+  size_t *sizes, *first; /* `first`: the index of each run */
+  void **boxes;          /* a destination and a source for each copy */
+  cch__peers *peers;     /* the same order */
+  bool waits;            /* a source must be read before the call returns */
+  bool between;          /* at least one copy is between devices, which the driver's batches do not support */
 } batch;
 
 static int read_attributes(CUmemcpyAttributes *out, const cch_copy_attributes *given, const char *operation) {
@@ -80,7 +80,7 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
   return 0;
 }
 
-/* Whether the driver takes a batch on the stream: not in a capture, and not on the legacy one. */
+/* Whether the driver accepts a batch on the stream: not during a capture, and not on the legacy stream. */
 static bool takes_batch(const cch_stream *stream, bool captured) {
   return !captured && stream->raw != CU_STREAM_LEGACY &&
          (cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL);
@@ -106,7 +106,7 @@ static int copy_in_order(const batch *all, CUstream stream) {
   return status;
 }
 
-/* The context of the stream is current. */
+/* The context of the stream must be current. */
 static int copy_all(const batch *all, cch_stream *stream, const char *operation) {
   bool captured;
   int status = cch__capture_keep(&captured, stream, all->boxes, 2 * all->count);
@@ -153,7 +153,7 @@ int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t 
 
 static bool times(size_t *out, size_t a, size_t b) { return !__builtin_mul_overflow(a, b, out); }
 
-/* Whether rows of a width, in slices, are inside an allocation, one behind the other. */
+/* Whether slices of rows lie inside an allocation and do not overlap. */
 static bool fits(size_t room, size_t offset, size_t width, size_t height, size_t depth, size_t pitch, size_t rows) {
   size_t slice, last_slice, last_row, end;
   if ((height > 1 || depth > 1) && pitch < width)

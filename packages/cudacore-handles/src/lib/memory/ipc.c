@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What processes share. Memory is mapped once, whatever number of imports there are of it: an import is a part of the
- * mapping, whose box the registry finds by the exporter's handle.
+ * Sharing with other processes. Memory is mapped once, even if it is imported several times: an import is a part of the
+ * mapping, and the registry finds the mapping's box by the exporter's handle.
  */
 #include "driver/current.h"
 #include "memory/part.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 typedef struct mapping {
-  cch_deviceptr ptr;           /* its backing is the pool */
+  cch_deviceptr ptr;           /* backed by the pool */
   char value[CCH__VALUE_SIZE]; /* the pool and the exporter's handle */
 } mapping;
 static_assert(sizeof(CUmemoryPool) + sizeof(cch_ipc_handle) == CCH__VALUE_SIZE, "a mapping's key");
@@ -36,22 +36,22 @@ int cch_pool_export(int *out, cch_pool *pool) {
 
 static bool is_of_device(const cch_pool *pool) { return pool->location_type == CCH_LOCATION_DEVICE; }
 
-/* Whether a place has access to a pool's memory. */
+/* Whether a location has access to a pool's memory. */
 static int has_access(bool *out, const cch_pool *pool, CUmemLocationType type, int id) {
   CUmemLocation location = {.type = type, .id = id};
   CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   if (cch__driver.cuMemPoolGetAccess == NULL)
     return cch__fail_missing("cuMemPoolGetAccess");
   int result = (int)cch__driver.cuMemPoolGetAccess(&flags, pool->raw, &location);
-  if (result == CUDA_ERROR_INVALID_VALUE) /* an older driver does not know the host here, nor pools of its memory */
+  if (result == CUDA_ERROR_INVALID_VALUE) /* an older driver does not support the host here, nor pools of host memory */
     result = CUDA_SUCCESS;
   *out = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return cch__checked(result, "cuMemPoolGetAccess");
 }
 
 /*
- * Whether a pool that was imported is of the place that the caller said. The driver cannot be asked for the place, but
- * that has access to its memory from the beginning, and the host to no other.
+ * Checks that an imported pool is at the location that the caller stated. The driver does not report the location. But
+ * the location of a pool has access to its memory from the beginning, and the host has access to no other pool.
  */
 static int check_location(const cch_pool *pool, const char *operation) {
   bool is_hosts = false, is_devices = false;
@@ -64,7 +64,7 @@ static int check_location(const cch_pool *pool, const char *operation) {
                    is_of_device(pool) ? "device" : "the host, node", pool->location_id);
 }
 
-/* The same of a pool that was imported before. */
+/* The same for a pool that was imported before. */
 static int check_known_location(const cch_pool *known, const cch_pool *pool, const char *operation) {
   if (is_of_device(known) == is_of_device(pool) && (!is_of_device(pool) || known->location_id == pool->location_id))
     return 0;
@@ -101,8 +101,8 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
     if (status == 0)
       status = check_known_location(known, pool, __func__);
     /*
-     * The driver counts imports. It does not destroy one while memory of the pool is mapped, so that the pool's box
-     * keeps this one until its own end.
+     * The driver counts imports. It cannot end one while memory of the pool is mapped, so the box of the pool keeps
+     * this import until its own end.
      */
     if (known->imported)
       atomic_fetch_add_explicit(&known->more_imports, 1, memory_order_relaxed);
@@ -126,8 +126,9 @@ int cch_pool_is_imported(const cch_pool *pool) {
 /* ---- memory ---- */
 
 /*
- * Asks the driver what names an allocation in other processes. It gives another name each time, and memory that is
- * imported by two names is mapped twice, so that the end of the one ends the other: what was said first stays.
+ * Gets a handle from the driver that names an allocation in other processes. The driver returns a new handle each time.
+ * If memory is imported by two handles, it is mapped twice, and ending one import ends the other. So the first handle
+ * is kept.
  */
 static int name_memory(cch_deviceptr *whole, const char *operation) {
   cch_ipc_handle *made = malloc(sizeof *made), *known = NULL;
@@ -147,7 +148,7 @@ static int name_memory(cch_deviceptr *whole, const char *operation) {
 int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
   CCH__REQUIRE_USABLE(out, ptr);
   cch_deviceptr *whole = cch_deviceptr_whole(ptr);
-  if (whole->origin == CCH__MAPPED) { /* the driver does not name what is another process's, which has named it */
+  if (whole->origin == CCH__MAPPED) { /* the driver cannot export imported memory; the exporter's handle is used */
     memcpy(out, ((const mapping *)whole)->value + sizeof(CUmemoryPool), sizeof *out);
     return 0;
   }
@@ -160,7 +161,10 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
   return 0;
 }
 
-/* The context that an import is freed in: of its stream, the current one, or else the primary one of its device. */
+/*
+ * The context in which an import is freed: that of its stream, else the current one, else the primary one of its
+ * device.
+ */
 static int context_of(cch_context **out, const cch_pool *pool, const cch_stream *stream) {
   if (stream->context != NULL) {
     *out = cch_context_ref(stream->context);
@@ -172,15 +176,17 @@ static int context_of(cch_context **out, const cch_pool *pool, const cch_stream 
   return status;
 }
 
-/* Maps what a mapping's value names, and asks how large it is: the other process may have said anything. The context of
- * the mapping is current. */
+/*
+ * Maps the memory that a handle names, and queries its real size, because the other process may have sent a wrong one.
+ * The context of the mapping must be current.
+ */
 static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const cch_stream *stream) {
   CUmemPoolPtrExportData data;
   memcpy(&data, handle, sizeof data);
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = CCH__CALL(cuMemPoolImportPointer, (&m->ptr.ptr, pool->raw, &data));
   if (status == 0) {
-    /* cuMemGetAddressRange does not know memory of the host that no device has access to. */
+    /* cuMemGetAddressRange does not support host memory that no device has access to. */
     status = CCH__CALL(cuPointerGetAttribute, (&m->ptr.size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, m->ptr.ptr));
     if (status != 0) {
       cch__destructor_enter();
@@ -192,7 +198,7 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
   return status;
 }
 
-/* The mapping of a handle, a new reference: the one that there is, or `made`, which is given up otherwise. */
+/* The mapping of a handle, as a new reference: an existing one, or `made`. If `made` is not needed, it is given up. */
 static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ipc_handle *handle,
                       const cch_stream *stream, const char *operation) {
   memcpy(made->value, &pool->raw, sizeof pool->raw);
@@ -215,7 +221,7 @@ static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ip
   return status;
 }
 
-/* A mapping that has not been mapped. */
+/* A mapping object that has not been mapped yet. */
 static mapping *new_mapping(cch_context *context, const char *operation) {
   mapping *m = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *m, operation);
   if (m != NULL) {
@@ -226,12 +232,12 @@ static mapping *new_mapping(cch_context *context, const char *operation) {
   return m;
 }
 
-/* Makes a part one of a mapping, to which it takes over the reference. */
+/* Makes a part of a mapping. Takes over the reference to the mapping. */
 static int begin_import(cch__part *part, mapping *m, size_t offset, size_t size, cch_stream *stream,
                         const char *operation) {
   int status = cch__part_begin(part, &m->ptr, offset, size, operation);
   if (status != 0)
-    cch__part_begin(part, &m->ptr, 0, 0, operation); /* it ends the mapping, if nobody else has it */
+    cch__part_begin(part, &m->ptr, 0, 0, operation); /* if nobody else has the mapping, the part ends it */
   cch_deviceptr *ptr = cch__part_ptr(part);
   atomic_init(&ptr->stream, cch_stream_ref(stream));
   ptr->thread = cch__thread();
@@ -287,12 +293,12 @@ int cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
 
 int cch_event_export(cch_ipc_handle *out, cch_event *event) {
   CCH__REQUIRE_USABLE(out, event);
-  if (event->imported_by != NULL) { /* the driver does not name what is another process's, which has named it */
+  if (event->imported_by != NULL) { /* the driver cannot export an imported event; the exporter's handle is used */
     *out = *event->imported_by;
     return 0;
   }
   CUipcEventHandle handle;
-  /* Any context would do; a thread that sends what others make may have none. */
+  /* Any context would do, but one must be current. A thread that only sends handles may have none. */
   int status = CCH__IN_CONTEXT(event->context, CCH__CALL(cuIpcGetEventHandle, (&handle, event->raw)));
   if (status == 0)
     memcpy(out, &handle, sizeof *out);

@@ -29,15 +29,15 @@ int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attrib
   return status;
 }
 
-/* The arrays of one batch, in one block: what the driver takes. */
+/* The arrays of one batch, in one block of memory, in the driver's form. */
 typedef struct batch {
-  size_t count; /* of allocations that are not empty */
+  size_t count; /* the number of allocations that are not empty */
   CUdeviceptr *address;
-  size_t *sizes, *places; /* places: of the locations' allocations, one each */
+  size_t *sizes, *places; /* places: the index of each location's allocation (one location for each) */
   CUmemLocation *locations;
 } batch;
 
-/* Reads what a call was given; batch_close() follows where it succeeds. `locations` may be NULL. */
+/* Reads the arguments of a call. If that succeeds, batch_close() must follow. `locations` may be NULL. */
 static int batch_open(batch *out, cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                       const char *operation) {
   for (size_t i = 0; i < count; i++) {

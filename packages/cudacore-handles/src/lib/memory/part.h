@@ -8,19 +8,21 @@
 
 typedef struct cch__part cch__part;
 
-/* A part that is of nothing yet; NULL when memory ran out (recorded). */
+/* A part without memory yet; NULL if memory ran out (recorded). */
 cch__part *cch__part_new(const char *operation);
 void cch__part_discard(cch__part *part);
-/* Makes it a part of memory that is none itself. It takes over a reference to that, unless it fails. */
+/* Attaches a part to memory that is not itself a part. Takes over a reference to that memory, unless it fails. */
 int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t size, const char *operation);
 cch_deviceptr *cch__part_ptr(cch__part *part);
 
-/* Leaves behind on which stream a part ended, if it was given one. */
+/* Records for the whole the stream on which a part was freed, if there was one. */
 void cch__part_end(cch_deviceptr *ptr);
-/* Ends memory behind the streams that its parts ended on, and behind its own, which may be NULL; false where the driver
- * refuses that now. There are such uses. */
+/*
+ * Frees memory after the work of the streams on which its parts were freed, and of `own`, which may be NULL. Call it
+ * only if there are such uses. False if the driver refuses that now.
+ */
 bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own);
-/* Gives up what is kept of uses: of a part, or of a whole. */
+/* Frees the list of uses of a part or a whole. */
 void cch__uses_drop(cch_deviceptr *ptr);
 
 #endif

@@ -12,13 +12,13 @@
 #include <stdio.h>
 
 enum {
-  ANY_DEVICE = -1, /* memory of the host that CUDA knows, and managed memory, which every device reaches */
-  PAGEABLE = -2    /* other memory of the host */
+  ANY_DEVICE = -1, /* host memory that CUDA manages, and managed memory: every device can access it */
+  PAGEABLE = -2    /* other host memory */
 };
 
 atomic_int cch__device_total;
 
-/* Counts the devices, whose number stays what it is. */
+/* Counts the devices. The number never changes. */
 static int count_devices(void) {
   int count = 0;
   if (atomic_load_explicit(&cch__device_total, memory_order_relaxed) != 0)
@@ -29,7 +29,7 @@ static int count_devices(void) {
   return status;
 }
 
-/* Whether memory on a device, or on none, is reached from `here` without access being given. */
+/* Whether `here` can access memory of `device`, or of the host, without being granted access. */
 static bool is_at(int here, int device) { return device == here || device < 0; }
 
 static int device_of_address(int *out, CUdeviceptr ptr) {
@@ -59,7 +59,7 @@ static int device_of(int *out, const cch_deviceptr *ptr) {
   return device_of_address(out, ptr->ptr);
 }
 
-/* The device of a stream, whose context is current if it has one. */
+/* The device of a stream. If the stream has a context, it must be current. */
 static int device_of_stream(int *out, const cch_stream *stream) {
   if (stream->context != NULL) {
     *out = stream->context->device;
@@ -87,7 +87,7 @@ int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_devicep
   status = device_of_stream(&here, stream);
   if (status != 0 || (is_at(here, to) && is_at(here, from)) || cch__is_capturing(stream->raw))
     return status;
-  /* Memory that is on no device goes with any context. */
+  /* Memory that is on no device can be used in any context. */
   status = cch_context_primary(&out->dst, to >= 0 ? to : from);
   if (status == 0)
     status = cch_context_primary(&out->src, from >= 0 ? from : to);
@@ -122,7 +122,7 @@ void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src) {
   cch__fail_explain(why);
 }
 
-/* Between devices a captured copy is refused where the stream's device has no access. */
+/* The driver refuses to capture a copy between devices if the stream's device has no access. */
 static int explain_captured(int status, CUdeviceptr dst, CUdeviceptr src, CUstream stream) {
   if (status == CUDA_ERROR_INVALID_VALUE && cch__is_capturing(stream))
     cch__explain_graph_copy(dst, src);
@@ -143,7 +143,7 @@ int cch__copy_line(const cch__peers *peers, CUdeviceptr dst, CUdeviceptr src, si
 }
 
 int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream stream) {
-  /* Unified: the driver finds out what the addresses are of. */
+  /* Unified: the driver finds the kind of each address. */
   CUDA_MEMCPY3D plain = *box;
   plain.srcMemoryType = peers->src_pageable ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
   plain.dstMemoryType = peers->dst_pageable ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_UNIFIED;
@@ -176,7 +176,7 @@ static bool reaches(CUdeviceptr dst, CUdeviceptr src) {
   return cch_pointer_check(dst) == 0 && cch_pointer_check(src) == 0;
 }
 
-/* The device of an operand: usually the bundle has the box of the memory, so that the driver need not be asked. */
+/* The device of an operand. Usually the bundle has the box of the memory, so the driver need not be called. */
 static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle) {
   enum { OPERANDS = 2 };
   for (size_t i = 0; bundle != NULL && i < bundle->count && i < OPERANDS; i++) {
@@ -187,7 +187,7 @@ static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle
   return device_of_address(out, ptr);
 }
 
-/* A device whose memory the current one does not reach without access. -1 for none, or where that is not known. */
+/* The devices whose memory the current device cannot access without a grant. -1: none, or not known. */
 static void find_other_devices(int out[2], CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle) {
   CUdevice here = 0;
   if (CCH__CALL(cuCtxGetDevice, (&here)) != 0 || device_of_operand(&out[0], dst, bundle) != 0 ||
@@ -207,7 +207,7 @@ int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, cons
     status = count_devices();
   if (status != 0 || *out == NULL || cch__is_one_device())
     return status;
-  cch__destructor_enter(); /* what is only tried is no failure */
+  cch__destructor_enter(); /* a failed attempt is not a failure of the caller's */
   find_other_devices(others, dst, src, bundle);
   bool found = (others[0] < 0 && others[1] < 0) || reaches(dst, src);
   for (int i = 0; i < 2 && !found; i++) {

@@ -3,20 +3,22 @@
 #define CUDACORE_PEERS_H
 
 /*
- * Copies between devices. cuMemcpyAsync and its kin need a device with access to all of the memory, which memory of
- * pools and of virtual addresses does not give by itself. The peer functions need none. They take a context for each
- * side, and refuse streams that are captured.
+ * Copies between devices. cuMemcpyAsync and similar functions need a device with access to all of the memory. Memory of
+ * pools and of virtual addresses does not grant that by itself. The peer functions do not need access, but they take a
+ * context for each side, and cannot be used in captured streams.
  */
 
 #include "base/kinds.h"
 
-/* What a copy has to be told of its memory. */
+/* What a copy needs to know about its memory. */
 typedef struct cch__peers {
-  cch_context *dst, *src;          /* of the devices that it is on, references; NULL where the plain functions do */
-  bool dst_pageable, src_pageable; /* ordinary memory of the host, which boxes and peer copies are to be told */
+  cch_context *dst,
+      *src; /* references to contexts of the devices that it is on; NULL if the plain functions can be used */
+  bool dst_pageable,
+      src_pageable; /* ordinary host memory, which copies of boxes and between devices must be told about */
 } cch__peers;
 
-/* How many devices there are, 0 as long as nobody has asked. With one, no copy is between devices. */
+/* The number of devices; 0 until it was queried. With one device, no copy is between devices. */
 extern atomic_int cch__device_total;
 
 static inline bool cch__is_one_device(void) {
@@ -24,24 +26,24 @@ static inline bool cch__is_one_device(void) {
 }
 
 /*
- * Finds out whether a copy on a stream is between devices: whether memory of it is on another device than the stream's.
- * In a capture it never is, because the peer functions would invalidate it. The driver is asked only about memory that
- * is not the library's own.
+ * Finds whether a copy on a stream is between devices: whether any of its memory is on another device than the stream.
+ * During a capture the answer is always no, because the peer functions would invalidate the capture. The driver is
+ * queried only about memory that does not belong to the library.
  */
 int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_deviceptr *src, const cch_stream *stream);
 void cch__peers_release(cch__peers *peers);
 
-/* Copies a line or a box, in the order of a stream whose context is current; the driver's answer. */
+/* Copies a line or a box, in the order of a stream whose context is current; returns the driver's answer. */
 int cch__copy_line(const cch__peers *peers, CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream);
 int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream stream);
 
 /*
- * The context in which a node of a graph copies, where none was given: of a device that has access to both sides, or
- * else the current one. The bundle keeps the operands, as far as it is known what does; NULL for nothing.
+ * The context for a copy node that was given none: of a device with access to both sides, or else the current one. The
+ * bundle keeps the operands, as far as they are known; it may be NULL.
  */
 int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle);
 
-/* Says more of the thread's last failure, a copy that a graph refused, where its memory is that of several devices. */
+/* If a graph refused a copy whose memory is on several devices, adds an explanation to this thread's last failure. */
 void cch__explain_graph_copy(CUdeviceptr dst, CUdeviceptr src);
 
 #endif

@@ -8,7 +8,7 @@
 
 CCH__DEFINE_VERBS(cch_pool, CUmemoryPool, raw)
 
-/* The config of version 0.1, before it grew. */
+/* The size of the config in version 0.1. */
 enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };
 
 int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
@@ -21,7 +21,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   if (status != 0)
     return status;
   config = &known;
-  if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may ask for something with them */
+  if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may give them a meaning */
     return cch__fail(CCH_EINVAL, __func__, "the reserved fields of the cch_pool_config are not zero");
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
@@ -101,7 +101,7 @@ int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_ty
     status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
   if (status != 0)
     return status;
-  if (pool->alloc_type == 0) { /* a box of our own, which nobody else has yet */
+  if (pool->alloc_type == 0) { /* a new box of our own, which no other thread has yet */
     pool->location_type = location_type;
     pool->location_id = location_id;
     pool->alloc_type = alloc_type;
@@ -135,10 +135,12 @@ int cch_pool_alloc_type(const cch_pool *pool) {
   return pool->alloc_type;
 }
 
-/* Gives one import to the box that was made for the same handle since. Returns false where there is none. */
+/*
+ * Gives one import to the box that was made for the same handle in the meantime. Returns false if there is no such box.
+ */
 static bool hand_over(const cch_pool *pool) {
   cch_pool *heir = cch__registry_find(CCH_KIND_POOL, pool->raw);
-  bool takes_it = heir != NULL && heir->imported; /* and not borrowed from others */
+  bool takes_it = heir != NULL && heir->imported; /* not if it only borrows the pool */
   if (takes_it)
     atomic_fetch_add_explicit(&heir->more_imports, 1, memory_order_relaxed);
   cch_pool_unref(heir);
@@ -146,10 +148,10 @@ static bool hand_over(const cch_pool *pool) {
 }
 
 /*
- * Destroys a pool, or ends one import of it. The driver refuses to end an import while memory of the pool is mapped,
- * and another thread may have imported the pool again, and memory of it: its box gets the import. Where that box has
- * ended meanwhile, so has its memory, and the next try succeeds, unless a third one has come. Memory that other
- * libraries have mapped does not go away by trying.
+ * Destroys a pool, or ends one import of it. The driver cannot end an import while memory of the pool is mapped.
+ * Another thread may have imported the pool and memory of it again; then its box takes over our import. If that box has
+ * ended in the meantime, so has its memory, and the next attempt succeeds, unless there is a third import. Memory that
+ * other libraries have mapped stays mapped, so retrying does not help there.
  */
 static int destroy(const cch_pool *pool) {
   enum { TRIES = 100 };
@@ -180,9 +182,12 @@ bool cch__pool_end(cch_pool *pool) {
   return true;
 }
 
-/* Attributes and access are asked in relaxed capture mode: any other mode forbids it while a stream captures. */
+/*
+ * Attributes and access are queried in relaxed capture mode, because any other mode forbids the query while a stream
+ * captures.
+ */
 
-/* The reuse policies are ints, and so is much that came later. */
+/* The reuse policies are ints, and so are many later attributes. */
 static bool is_64_bits(int attribute) {
   switch ((CUmemPool_attribute)attribute) {
   case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:

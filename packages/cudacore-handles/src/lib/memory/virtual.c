@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of addresses and physical memory. An allocation is made of ranges, one behind the other; one that grew in
- * place shares those of the one that it was, one that moved maps the same physical memory a second time.
+ * Memory made of addresses and physical memory. An allocation is a sequence of ranges. After growing in place, it
+ * shares the ranges of the old one. After moving, it maps the same physical memory a second time.
  */
 #include "driver/current.h"
 #include "base/reclaim.h"
@@ -70,7 +70,7 @@ static int round_up(size_t *out, const cch_virtual_config *config, size_t size, 
 
 /* ---- ranges ---- */
 
-/* A range of addresses without memory yet, with room for so many parts. */
+/* A range of addresses that has no memory yet, with room for `parts` parts. */
 static int reserve(cch__range **out, size_t size, size_t parts, const cch_virtual_config *config, CUdeviceptr hint,
                    const char *operation) {
   cch__range *range = calloc(1, sizeof *range + parts * sizeof *range->parts);
@@ -94,7 +94,7 @@ static size_t mapped(const cch__range *range) {
   return bytes;
 }
 
-/* Maps physical memory behind what a range has. The mapping keeps it: the handle is given up. */
+/* Maps physical memory at the end of a range. The mapping keeps the memory, so the handle is released. */
 static int map(cch__range *range, CUmemGenericAllocationHandle handle, size_t size) {
   int status = CCH__CALL(cuMemMap, (range->address + mapped(range), size, 0, handle, 0));
   cch__destructor_enter();
@@ -113,7 +113,7 @@ static int add_new(cch__range *range, const cch_virtual_config *config, size_t s
   return status != 0 ? status : map(range, handle, size);
 }
 
-/* Maps what another range has, too. */
+/* Maps also the memory of another range. */
 static int add_shared(cch__range *range, const cch__range *other) {
   CUdeviceptr address = other->address;
   int status = 0;
@@ -143,7 +143,7 @@ static int allow(CUdeviceptr address, size_t size, const cch_virtual_config *con
   return status;
 }
 
-/* Gives a range up; the driver's answer. Where the driver refuses it for now, the range is as it was. */
+/* Releases a range; returns the driver's answer. If the driver refuses, the range is unchanged. */
 static int range_unref(cch__range *range) {
   if (atomic_fetch_sub_explicit(&range->references, 1, memory_order_acq_rel) != 1)
     return 0;
@@ -151,11 +151,11 @@ static int range_unref(cch__range *range) {
   if (range->count > 0) {
     status = CCH__CALL(cuMemUnmap, (range->address, mapped(range)));
     if (cch__not_now(status)) {
-      atomic_store(&range->references, 1); /* nobody else has it */
+      atomic_store(&range->references, 1); /* no other thread has it */
       return status;
     }
   }
-  /* Addresses that are still mapped are not given back: they would be used again. */
+  /* Addresses that are still mapped are not released, because the driver would reuse them. */
   if (status == 0)
     status = CCH__CALL(cuMemAddressFree, (range->address, range->size));
   free(range);
@@ -192,7 +192,7 @@ static cch_deviceptr *new_box(size_t size, size_t ranges, const char *operation)
   return ptr;
 }
 
-/* Undoes what has been made of an allocation; what the driver has to say to that is reported. */
+/* Undoes the creation of an allocation. Failures of the driver in doing so are reported. */
 static int undo(cch_deviceptr *ptr, int status) {
   cch__destructor_enter();
   int ended = cch__ranges_end(ptr);
@@ -242,7 +242,7 @@ int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, siz
   return status;
 }
 
-/* Behind what there is: false where other addresses were given. */
+/* Grows an allocation after its end. *fits is false if the driver gave other addresses. */
 static int grow_in_place(cch_deviceptr *ptr, bool *fits, const cch_deviceptr *old, const cch_virtual_config *config,
                          const char *operation) {
   CUdeviceptr end = old->ptr + old->size;

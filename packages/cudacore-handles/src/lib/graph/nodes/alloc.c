@@ -37,7 +37,7 @@ static int fill_alloc(cch__node_params *out, const cch__node_source *from) {
   return cch__node_keep(out, from);
 }
 
-/* The driver answers within the parameters. */
+/* The driver returns the address in the parameters. */
 static void take_address(cch__node_params *params) { params->alloc->address = params->native.alloc.dptr; }
 
 static int read_alloc(cch_graph_node *node, cch_alloc_node *out) {

@@ -30,7 +30,7 @@ static int fill_conditional(cch__node_params *out, const cch__node_source *from)
   return cch__node_context(&native->ctx, from);
 }
 
-/* The driver has replaced the array of bodies: it is not where it was before the call. */
+/* The driver has replaced the array of bodies, so the pointer from before the call is invalid. */
 static void take_bodies(cch__node_params *params) {
   cch__condition *condition = params->kept->payload;
   memcpy(condition->bodies, params->native.conditional.phGraph_out, condition->node.count * sizeof *condition->bodies);

@@ -29,7 +29,7 @@ static int fill_wait(cch__node_params *out, const cch__node_source *from) {
   return status;
 }
 
-/* `status` is of the call that read the event. */
+/* `status` is the result of the call that read the event. */
 static int get_event(void *params, int status, CUevent raw, const cch_bundle *bundle, const char *operation) {
   cch_event_node known = {0};
   if (status != 0)

@@ -18,7 +18,7 @@ static int fill_host(cch__node_params *out, const cch__node_source *from) {
   return 0;
 }
 
-/* What the driver was given is ours, in a clone too. */
+/* Clones also contain our own payload, because they have the pointer that the driver was given. */
 static int read_host(cch_graph_node *node, cch_host_node *out) {
   CUDA_HOST_NODE_PARAMS_v1 native;
   int status = CCH__CALL(cuGraphHostNodeGetParams, (node->raw, &native));

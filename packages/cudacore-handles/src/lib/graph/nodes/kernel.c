@@ -32,7 +32,7 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
   status = cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation);
   if (status != 0)
     return status;
-  /* Pointers rather than the block itself: so any reader of the graph is told the values, each at its place. */
+  /* Passes pointers and not the block, so that everybody who reads the graph gets the value of each argument. */
   if (params->count > sizeof out->few / sizeof *out->few) {
     out->pointers = malloc(params->count * sizeof *out->pointers);
     if (out->pointers == NULL)
@@ -44,7 +44,7 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
     out->pointers[i] = (char *)out->kept->payload + params->param[i].offset;
   for (unsigned i = 0; i < launch.config.numAttrs; i++)
     if (launch.attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-      out->programmatic = true; /* of a stream's launches; between nodes it is their edges that are so */
+      out->programmatic = true; /* an attribute for launches in streams; in graphs, edges have this property */
     else
       out->attributes[out->attribute_count++] = launch.attributes[i];
   out->native.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.gridDimX = launch.config.gridDimX,
@@ -112,14 +112,14 @@ void cch__kernel_read_drop(cch__kernel_read *read) {
   *read = (cch__kernel_read){0};
 }
 
-/* One block that was given as it is. */
+/* Copies arguments that were passed as one block. */
 static void copy_extra(void *block, size_t size, void **extra) {
   for (; *extra != CU_LAUNCH_PARAM_END; extra += 2)
     if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER)
       memcpy(block, extra[1], size);
 }
 
-/* Copies the arguments, if their places are known: a driver before 12.4 cannot tell them. */
+/* Copies the arguments if their layout is known. Drivers before 12.4 do not report it. */
 static int copy_arguments(cch__kernel_read *read, const char *operation) {
   cch_context context = {.raw = read->native.ctx};
   if (!cch__kernel_has_params(read->kernel))
@@ -147,7 +147,7 @@ int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *kn
     return status;
   if (known != NULL)
     out->kernel = cch_kernel_ref(known);
-  else if (out->native.kern != NULL) /* or else it is of a module, and no kernel */
+  else if (out->native.kern != NULL) /* otherwise the function is of a module, and is not a kernel */
     status = cch_kernel_wrap(&out->kernel, out->native.kern, NULL, NULL, NULL);
   if (status == 0 && out->kernel != NULL && copies)
     status = copy_arguments(out, operation);
@@ -191,7 +191,7 @@ static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bund
 
 /* ---- changes ---- */
 
-/* What a kernel node's attributes are to become, and were. An attribute that is not asked for is as none was set. */
+/* The attributes that a kernel node is to have, and had. An attribute that is not requested gets its default. */
 typedef struct attribute_change {
   unsigned count;
   CUlaunchAttribute wanted[4], before[4];
@@ -202,7 +202,7 @@ static unsigned or_one(unsigned n) { return n != 0 ? n : 1; }
 static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, const CUlaunchAttributeValue *b) {
   switch (id) {
   case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    /* No cluster is one of a block to some. */
+    /* No cluster is the same as a cluster of one block. */
     return or_one(a->clusterDim.x) == or_one(b->clusterDim.x) && or_one(a->clusterDim.y) == or_one(b->clusterDim.y) &&
            or_one(a->clusterDim.z) == or_one(b->clusterDim.z);
   case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
@@ -235,7 +235,7 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
         asked = true;
       }
     if (ids[i] == CU_LAUNCH_ATTRIBUTE_PRIORITY && !asked)
-      continue; /* there is no number that means none */
+      continue; /* no number means "none" */
     int status = cch__node_attribute(&before.value, &known, raw, ids[i]);
     if (status != 0)
       return status;
@@ -249,7 +249,7 @@ static int find_changes(attribute_change *out, CUgraphNode raw, const cch__node_
   return 0;
 }
 
-/* Programmatic edges are made with a node, and are no parameter of it. */
+/* Programmatic edges are made with a node, and are not a parameter of it. */
 static int check_programmatic(CUgraphNode raw, const cch__node_params *params, const char *operation) {
   bool programmatic;
   int status = cch__node_is_programmatic(&programmatic, raw, operation);
@@ -268,7 +268,7 @@ int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_para
   return status;
 }
 
-/* Attributes one by one; *set says how many there were before a failure. */
+/* Sets attributes one by one; *set counts those that were set before a failure. */
 static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count, unsigned *set) {
   int status = 0;
   for (*set = 0; status == 0 && *set < count; *set += status == 0)
@@ -276,7 +276,7 @@ static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsign
   return status;
 }
 
-/* Puts a kernel node's parameters back, which is refused for no reason that there was before. */
+/* Restores the parameters of a kernel node. The driver accepted them before, so it does so again. */
 static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
   CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
   size_t count = read->params != NULL ? read->params->count : 0;
@@ -287,7 +287,7 @@ static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
     pointers[i] = (char *)read->block + read->params->param[i].offset;
   memcpy(&native.kernel, &read->native, sizeof read->native); /* the same fields */
   if (read->native.kern != NULL)
-    native.kernel.func = NULL; /* the driver tells both, and takes one */
+    native.kernel.func = NULL; /* the driver reports both fields, but accepts only one of them */
   native.kernel.kernelParams = count > 0 ? pointers : NULL;
   native.kernel.extra = NULL;
   cch__report(cch__driver_set_node(raw, &native));
@@ -295,8 +295,8 @@ static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
 }
 
 /*
- * Parameters and attributes of a kernel, or neither. The driver checks at each step that the grid is one of clusters:
- * between the old and the new one there are none.
+ * Sets the parameters and the attributes of a kernel, or neither. At each step, the driver checks that the grid is
+ * divisible into clusters. So the cluster attribute is removed between the old and the new parameters.
  */
 static int set_kernel(CUgraphNode raw, cch__node_params *params, const cch__kernel_read *read,
                       attribute_change *change) {

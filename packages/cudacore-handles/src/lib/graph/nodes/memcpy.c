@@ -9,7 +9,7 @@ static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
   if (status != 0)
     return status;
   size_t height = cch__or_one(node.height), depth = cch__or_one(node.depth);
-  /* Unified: the driver finds out what the addresses are of, those included that the graph itself allocates. */
+  /* Unified: the driver finds the kind of each address, also for memory that the graph itself allocates. */
   CUDA_MEMCPY_NODE_PARAMS *native = &out->native.memcpy;
   native->copyParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
                                        .srcDevice = node.src,

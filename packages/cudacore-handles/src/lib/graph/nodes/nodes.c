@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the types of nodes have in common, and the table of types. */
+/* What all types of nodes share, and the table of types. */
 #include "graph/nodes/nodes.h"
 
 #include <stdlib.h>

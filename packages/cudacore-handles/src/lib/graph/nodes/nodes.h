@@ -3,8 +3,9 @@
 #define CCH_NODES_H
 
 /*
- * The types of nodes. Each has a file in this folder, with its parameters to and from the driver. It defines a
- * cch__node_type, named for its CCH_NODE_* in the public header, from which the table in nodes.c is made.
+ * The types of nodes. Each type has a file in this folder that converts its parameters to and from the driver's. The
+ * file defines a cch__node_type, named for its CCH_NODE_* in the public header. The table in nodes.c is generated from
+ * these.
  */
 
 #include "graph/graph.h"
@@ -20,16 +21,16 @@ typedef struct cch__node_source {
 } cch__node_source;
 
 struct cch__node_type {
-  /* Fills `native`, and what else the type has. */
+  /* Fills `native`, and the other fields that the type needs. */
   int (*fill)(cch__node_params *out, const cch__node_source *from);
-  /* Reads the parameters of a node, whose bundle is NULL where it is not known. NULL: the type has none. */
+  /* Reads the parameters of a node, whose bundle is NULL if it is not known. NULL: the type has no parameters. */
   int (*get)(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
-  /* Takes what the driver has put into the parameters of a new node. NULL: nothing. */
+  /* Takes the results that the driver stored in the parameters of a new node. NULL: there are none. */
   void (*added)(cch__node_params *params);
-  /* Changes the parameters of a node. NULL: the driver's call is all. */
+  /* Changes the parameters of a node. NULL: calling the driver is enough. */
   int (*change)(CUgraphNode raw, cch__node_params *params, const char *operation);
   bool is_fixed; /* the parameters cannot be changed */
-  /* The functions of drivers before 12.2. NULL: the type, or the change, needs a newer driver. */
+  /* For drivers before 12.2. NULL: the type, or the change, needs a newer driver. */
   int (*older_add)(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count, CUgraphNodeParams *params);
   int (*older_set)(CUgraphNode node, const CUgraphNodeParams *params);
   int (*older_set_exec)(CUgraphExec exec, CUgraphNode node, const CUgraphNodeParams *params);
@@ -39,18 +40,18 @@ struct cch__node_type {
 CCH_NODE_TYPES(CCH__DECLARE)
 #undef CCH__DECLARE
 
-/* Reads a structure of version 0.1 or later into `known`, which has that of this version. */
+/* Reads a structure of version 0.1 or later into `known`, which has the fields of this version. */
 #define CCH__NODE_READ(known, from, last)                                                                              \
   cch__read_sized(&(known), sizeof(known), (from)->given, *(const size_t *)(from)->given,                              \
                   offsetof(__typeof__(known), last) + sizeof((known).last), "structure of a node's parameters",        \
                   (from)->operation)
 
-/* Writes as much of a structure as the caller's has. */
+/* Writes the fields that the caller's version of a structure has. */
 #define CCH__NODE_GIVE(given, known, last)                                                                             \
   cch__node_give(given, &(known), sizeof(known), offsetof(__typeof__(known), last) + sizeof((known).last), operation)
 int cch__node_give(void *given, void *known, size_t size, size_t oldest, const char *operation);
 
-/* Keeps the caller's bundle, and nothing else. */
+/* Keeps only the caller's bundle. */
 int cch__node_keep(cch__node_params *out, const cch__node_source *from);
 /* The context that a node works in: the given one, or the current one. */
 int cch__node_context(CUcontext *out, const cch__node_source *from);
