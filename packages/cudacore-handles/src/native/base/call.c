@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments and failures of calls, as all functions of the module read and raise them. */
+/* Reads the arguments of calls, and raises exceptions for failed calls, for all functions of the module. */
 #include "base/failure.h"
 #include "base/native.h"
 
@@ -13,7 +13,7 @@ PyObject *integer_of(const state *st, PyObject *value) {
 
 PyObject *raise_status(const state *st, int status) {
   PyObject *result = PyObject_CallFunction(st->faces.raise_status, "N", failure_status(status));
-  Py_XDECREF(result); /* it raises */
+  Py_XDECREF(result); /* NULL, because the function always raises */
   return NULL;
 }
 
@@ -66,7 +66,7 @@ int sort_arguments(const char *function, const char *const *names, Py_ssize_t wa
   return 0;
 }
 
-/* "numpy.int32", "cudacore_handles.Buffer", "list": the type's name, and of its module the part that users import. */
+/* The name of a type, with the module that users import it from: "numpy.int32", "cudacore_handles.Buffer", "list". */
 static PyObject *type_name(PyObject *value) {
   PyObject *type = (PyObject *)Py_TYPE(value), *result = NULL, *dot = NULL, *parts = NULL;
   PyObject *name = PyObject_GetAttrString(type, "__name__");

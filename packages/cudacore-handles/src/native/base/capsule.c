@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles for other extension modules. A capsule holds a reference to a box and is named for the box's kind; the
- * protocol is described in docs/c/python.rst.
+ * Passes handles to other extension modules. A capsule holds a reference to a box and is named for the kind of the box;
+ * docs/c/python.rst describes the protocol.
  */
 #include "base/native.h"
 

@@ -2,7 +2,9 @@
 #ifndef CUDACORE_NATIVE_DLPACK_H
 #define CUDACORE_NATIVE_DLPACK_H
 
-/* DLPack's structures, by its specification (versions 1.x, and the unversioned structure of 0.x). */
+/*
+ * The structures of DLPack, written from its specification (versions 1.x, and the structure without a version of 0.x).
+ */
 
 #include <assert.h>
 #include <stddef.h>
@@ -10,10 +12,10 @@
 
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
 enum { DL_INT = 0 };
-enum { DL_NO_CODE = 255 }; /* ours: of elements that DLPack has no type for */
+enum { DL_NO_CODE = 255 }; /* our own code, for elements that have no type in DLPack */
 enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2, DL_PADDED = 4 };
 
-/* What is exported is the same in all of 1.x: minor versions add codes that it does not use. */
+/* Exported tensors are the same in all versions 1.x: minor versions add only codes that are not used here. */
 enum { DL_MAJOR = 1, DL_MINOR = 0, DL_EXCHANGE_MINOR = 3 };
 
 typedef struct dl_device {
@@ -61,19 +63,22 @@ static inline uintptr_t dlpack_address(const dl_tensor *tensor) {
   return tensor->data != NULL ? (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset : 0;
 }
 
-/* Fills in a tensor of an object of the type that the function is of; -1 with an exception. Nothing is owned by it. */
+/*
+ * Fills in a tensor that describes an object of the type that the function belongs to; -1 with an exception. The tensor
+ * owns nothing.
+ */
 typedef int (*dl_tensor_from_object)(void *object, dl_tensor *out);
 
-/* What a capsule in `__dlpack_c_exchange_api__` of a type points to (1.3 and later). */
+/* The structure that the capsule in `__dlpack_c_exchange_api__` of a type points to (1.3 and later). */
 #define DL_EXCHANGE_API "dlpack_exchange_api"
 typedef struct dl_exchange_api {
   dl_version version;
-  struct dl_exchange_api *previous; /* of an older major version, or NULL */
-  /* A new tensor like the prototype. The error function is called when, and only when, it returns -1. */
+  struct dl_exchange_api *previous; /* the API of an older major version, or NULL */
+  /* Makes a tensor like the prototype. The error function is called exactly if this returns -1. */
   int (*managed_tensor_allocator)(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *error_context,
                                   void (*set_error)(void *context, const char *kind, const char *message));
   int (*managed_tensor_from_object)(void *object, dl_managed_tensor_versioned **out);
-  int (*managed_tensor_to_object)(dl_managed_tensor_versioned *tensor, void **out); /* takes the tensor over */
+  int (*managed_tensor_to_object)(dl_managed_tensor_versioned *tensor, void **out); /* takes over the tensor */
   dl_tensor_from_object tensor_from_object;                                         /* may be NULL */
   int (*current_work_stream)(int32_t device_type, int32_t device_id, void **out);
 } dl_exchange_api;

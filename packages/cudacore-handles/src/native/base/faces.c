@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Python half of the package gives to the module, room by room: the table of FACES in native.h. */
+/* Python functions and classes that the package sets in the module, room by room: the table FACES in native.h. */
 #include "base/native.h"
 
 static const struct {
   const char *room, *name;
-  size_t offset; /* in faces */
+  size_t offset; /* in the structure `faces` */
 } face_names[] = {
 #define FACE(room, name) {#room, #name, offsetof(faces, name)},
     FACES(FACE)
@@ -19,7 +19,7 @@ static bool is_of_room(PyObject *room, size_t i) {
   return PyUnicode_CompareWithASCIIString(room, face_names[i].room) == 0;
 }
 
-/* The place of a room's face; -1 with an exception. */
+/* The index of an entry in a room; -1 with an exception. */
 static Py_ssize_t find_face(PyObject *room, PyObject *name) {
   for (Py_ssize_t i = 0; i < FACE_COUNT; i++)
     if (is_of_room(room, (size_t)i) && PyUnicode_CompareWithASCIIString(name, face_names[i].name) == 0)

@@ -3,10 +3,10 @@
 #define CUDACORE_FAILURE_H
 
 /*
- * Failed calls, as both extension modules return them to Python: a cudacore_handles._base.status.Status, an int with
+ * Returns failed calls to Python, for both extension modules: as a cudacore_handles._base.status.Status, an int with
  * the record of the failure. The record belongs to the thread, and any Python code can change it: a garbage collection
- * runs finalizers, whose own calls fail. So it is copied before anything of Python's is touched, which can be the
- * allocation of an object.
+ * runs finalizers, whose own calls can fail. So the record is copied before any Python function is called, because even
+ * the allocation of an object can collect garbage.
  */
 
 #include <Python.h>
@@ -18,7 +18,7 @@
 
 enum { FAILURE_WHY_SIZE = 1024 };
 
-/* What the simulated driver says of this thread's last refused call; empty on a GPU's driver. */
+/* The simulated driver's explanation of this thread's last refused call; empty on a real driver. */
 static inline void failure_why_simulated(char *out, size_t size) {
   size_t (*why)(char *, size_t);
   *out = '\0';
@@ -29,21 +29,24 @@ static inline void failure_why_simulated(char *out, size_t size) {
   memcpy(&why, &entry, sizeof why);
   if (why != NULL)
     why(out, size);
-  dlclose(driver); /* which undoes the dlopen above */
+  dlclose(driver); /* undoes the dlopen above */
 }
 
 static inline PyObject *failure_text(const char *text) {
   return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
 }
 
-/* What a call of the library returned on this thread just now, a new reference: no Python code has run since. */
+/*
+ * The result of a call that the library just made on this thread, as a new reference. No Python code may have run
+ * since.
+ */
 static inline PyObject *failure_status(int status) {
   cch_error_record record = {.size = sizeof record};
   char why[FAILURE_WHY_SIZE] = "";
-  if (status == 0 || status == CCH_NOT_READY) /* answers, which are not recorded */
+  if (status == 0 || status == CCH_NOT_READY) /* these are answers, and not recorded */
     return PyLong_FromLong(status);
   cch_error_get(&record);
-  if (record.code != status && status != CCH_ECOMPILER) /* a result that is not a status: a device, a count */
+  if (record.code != status && status != CCH_ECOMPILER) /* the result is not a status but a device or a count */
     return PyLong_FromLong(status);
   if (record.domain == CCH_DOMAIN_DRIVER)
     failure_why_simulated(why, sizeof why);
@@ -55,7 +58,7 @@ static inline PyObject *failure_status(int status) {
   Py_XDECREF(module);
   if (made != NULL)
     return made;
-  PyErr_Clear(); /* the interpreter is ending, or has no memory: the code alone */
+  PyErr_Clear(); /* the interpreter is ending or out of memory: return only the code */
   return PyLong_FromLong(status);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python objects that boxes own. A box can die on any thread: of another interpreter, of the driver, of no interpreter,
- * while the interpreter ends or after it. So a dying box only queues its owner, without a lock and without allocating;
- * the interpreter that the owner is of releases it at its next call into this module, or in a pending call.
+ * Python objects that boxes own. A box can be destroyed on any thread: one of another interpreter, one of the driver,
+ * or one without an interpreter, and even while or after the interpreter ends. So destroying a box only puts its owner
+ * into a queue, without a lock and without allocating. The owner's interpreter releases it at its next call into this
+ * module, or in a pending call.
  */
 #include "base/native.h"
 
@@ -14,7 +15,7 @@ enum { NOT_PERMITTED = 800 }; /* CUDA_ERROR_NOT_PERMITTED */
 struct owner {
   struct owner *next;
   runtime *runtime; /* a reference */
-  PyObject *object; /* what is kept, or the memory resource that frees the memory below */
+  PyObject *object; /* the object that is kept, or the memory resource that frees the memory described below */
   bool frees;
   CUdeviceptr ptr;
   size_t size;
@@ -24,9 +25,9 @@ struct owner {
 struct runtime {
   atomic_size_t references;
   _Atomic(owner *) queue;
-  atomic_bool ended; /* the interpreter is gone: nothing of Python is touched any more */
-  atomic_bool woken; /* a pending call is on its way */
-  bool is_main;      /* pending calls are the main interpreter's */
+  atomic_bool ended; /* the interpreter has ended: no Python object may be touched */
+  atomic_bool woken; /* a pending call was scheduled */
+  bool is_main;      /* only the main interpreter has pending calls */
   PyInterpreterState *interpreter;
 };
 
@@ -42,7 +43,7 @@ void runtime_unref(runtime *rt) {
     free(rt);
 }
 
-/* The interpreter's dictionary is the last that goes, after all that runs Python code. */
+/* The interpreter's dictionary is destroyed last, after everything that runs Python code. */
 static void interpreter_ended(PyObject *capsule) {
   runtime *rt = PyCapsule_GetPointer(capsule, runtime_name);
   atomic_store(&rt->ended, true);
@@ -108,7 +109,7 @@ void owner_discard(owner *self) {
   discard(self);
 }
 
-/* sys itself is emptied towards the end. */
+/* A finalising interpreter clears even the module sys. */
 bool is_finalizing(void) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -121,8 +122,8 @@ bool is_finalizing(void) {
 }
 
 /*
- * Whether the driver takes calls from this thread now: memory resources make some when they free. It takes none in a
- * host function, which a garbage collection can reach, and in a forked child what is queued is the parent's.
+ * Whether this thread may call the driver now, as memory resources do when they free. A host function must not, and a
+ * garbage collection can run in one. In a forked child, the queue belongs to the parent.
  */
 static bool may_free(void) {
   cch_context *current = NULL;
@@ -134,17 +135,17 @@ static bool may_free(void) {
   return status != NOT_PERMITTED && status != CCH_EFORKED;
 }
 
-/* Releases all that is queued, oldest first. `free_memory` may be NULL, in the last moments of an interpreter. */
+/* Releases all queued owners, oldest first. `free_memory` can be NULL while the interpreter ends. */
 static void drain(runtime *rt, PyObject *free_memory) {
-  /* This can be a garbage collection between a failing call and the look at its error. */
+  /* This can run in a garbage collection between a failing call and the caller's look at its error. */
   cch_error_record error = {.size = sizeof error};
   cch_error_get(&error);
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* before anything is called, which fails where an exception is set */
+  PyErr_Fetch(&type, &value, &traceback); /* before any Python call, because those fail while an exception is set */
   if (is_finalizing() || !may_free()) {
     PyErr_Restore(type, value, traceback);
     cch_error_put(&error);
-    return; /* what is queued stays there */
+    return; /* the queue remains as it is */
   }
   owner *queued = atomic_exchange_explicit(&rt->queue, NULL, memory_order_acquire), *ordered = NULL;
   while (queued != NULL) {
@@ -185,7 +186,7 @@ static int drain_pending(void *argument) {
   runtime *rt = argument;
   atomic_store(&rt->woken, false);
   if (atomic_load_explicit(&rt->queue, memory_order_relaxed) != NULL && !atomic_load(&rt->ended)) {
-    /* The module's state may be gone: what frees memory is looked up where everybody finds it. */
+    /* The module's state may be gone, so the function that frees memory is looked up in its Python module. */
     PyObject *module = PyImport_ImportModule("cudacore_handles._memory.buffer");
     PyObject *free_memory = module != NULL ? PyObject_GetAttrString(module, "_free_memory") : NULL;
     if (free_memory == NULL)
@@ -204,11 +205,13 @@ static void queue(owner *self) {
   do
     self->next = head;
   while (!atomic_compare_exchange_weak_explicit(&rt->queue, &head, self, memory_order_release, memory_order_relaxed));
-  /* Those who gave the last reference back through this module drain at once; the pending call is for all others. One
-     is enough, however many are queued. */
+  /*
+   * A thread that gives back the last reference through this module empties the queue at once. The pending call is for
+   * all other threads. One call suffices for any number of owners.
+   */
   if (rt->is_main && !atomic_load(&rt->ended) && !atomic_exchange(&rt->woken, true)) {
     if (Py_AddPendingCall(drain_pending, rt) == 0)
-      return; /* it has our reference */
+      return; /* it has taken over our reference */
     atomic_store(&rt->woken, false);
   }
   runtime_unref(rt);
@@ -220,7 +223,7 @@ PyObject *owner_object(const owner *self) { return self->object; }
 
 bool owner_ended(const owner *self) { return atomic_load(&self->runtime->ended); }
 
-/* PyGILState_Ensure() knows the main interpreter alone; another one's call has a thread state of its own. */
+/* PyGILState_Ensure() supports only the main interpreter. For another one, a thread state is created. */
 void *owner_attach(const owner *self) {
   if (self->runtime->is_main)
     return (void *)(uintptr_t)PyGILState_Ensure();
@@ -266,7 +269,7 @@ static PyObject *disown(PyObject *module, PyObject *address) {
   Py_RETURN_NONE;
 }
 
-/* RELEASE and FREE: the addresses of the functions that boxes are given with owners. */
+/* RELEASE and FREE are the addresses of the functions that are passed to boxes together with owners. */
 static PyMethodDef functions[] = {
     {"own", FASTCALL(own), METH_FASTCALL, DOC_own},
     {"disown", disown, METH_O, DOC_disown},

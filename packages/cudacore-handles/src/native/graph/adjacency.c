@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of nodes and edges, and the hot half of AdjacencySetProxy. */
+/* Lists nodes and edges, and implements AdjacencySetProxy's frequent operations. */
 #include "graph/graph.h"
 
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ss
   return status == 0 ? Py_NewRef(place) : NULL;
 }
 
-/* The nodes that wait for a node, or that it waits for: a list, or, where `only_count`, their number. */
+/* The dependents or dependencies of a node as a list; or, if `only_count`, their number. */
 static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count) {
   cch_graph_node *node = node_box(st, face, "node");
   if (node == NULL)
@@ -130,7 +130,7 @@ typedef struct edges {
   cch_graph_node **own, **far, *few[2 * 4];
 } edges;
 
-/* The other end of an edge; NULL with an exception. */
+/* The node at the other end of an edge; NULL with an exception. */
 static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject *face) {
   cch_graph_node *other = node_box(st, face, "value");
   if (other == NULL)
@@ -144,7 +144,7 @@ static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject 
   return NULL;
 }
 
-/* Reads the nodes of a tuple, which keeps them. -1 with an exception. */
+/* Reads the nodes of a tuple, which keeps them alive. -1 with an exception. */
 static int read_edges(const state *st, cch_graph_node *node, PyObject *others, edges *out) {
   const Py_ssize_t count = PyTuple_Size(others);
   if (count < 0)
@@ -222,7 +222,7 @@ static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject
   int forward;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Op:AdjacencySetProxy", names, &node, &forward))
     return NULL;
-  /* The class is one of Python's: a base of it is ours, and knows its module. */
+  /* `set` is of a Python class; the module's state is found through its base class, which is ours. */
   const state *st = NULL;
   for (PyTypeObject *base = type; base != NULL && st == NULL; base = PyType_GetSlot(base, Py_tp_base)) {
     st = PyType_GetModuleState(base);
@@ -233,7 +233,7 @@ static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject
     return NULL;
   }
   if (((handle *)node)->box == NULL)
-    return handle_hold(node); /* which raises: it was never made */
+    return handle_hold(node); /* raises, because the node was never initialised */
   return adjacency_make(type, node, forward != 0);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python functions that graphs and streams call, on a thread of the driver. A thread that asks for the GIL when the
- * interpreter has begun to end is stopped for good, in the middle of the driver's work: so nothing is called from then
- * on, and the interpreter waits for calls under way before it ends.
+ * Python functions that graphs and streams call on a thread of the driver. Once the interpreter has begun to end, a
+ * thread that asks for the GIL is stopped forever, in the middle of the driver's work. So from then on nothing is
+ * called, and the interpreter waits for calls in progress before it ends.
  */
 #include "graph/graph.h"
 
@@ -10,11 +10,13 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { LONGEST_WAIT = 10 /* seconds for calls under way; one that hangs does not keep the process */ };
+enum {
+  LONGEST_WAIT = 10 /* seconds to wait for calls in progress, so that a call that hangs does not block the exit */
+};
 
 static atomic_int under_way;
 
-/* Whether the runtime ends. Python 3.13 has a function for it; before that one that is not documented. */
+/* Whether the runtime is ending. Python 3.13 has a function for this; older versions have an undocumented one. */
 static bool is_ending(void) {
   static _Atomic(void *) known;
   void *function = atomic_load(&known);
@@ -36,7 +38,7 @@ void call_python(void *data) {
   atomic_fetch_add(&under_way, 1);
   if (!owner_ended(kept) && !is_ending()) {
     void *attached = owner_attach(kept);
-    PyObject *function = owner_object(kept); /* the work that calls it keeps it */
+    PyObject *function = owner_object(kept); /* the work that calls it keeps the reference */
     PyObject *result = PyObject_CallNoArgs(function);
     if (result == NULL)
       PyErr_WriteUnraisable(function);
@@ -67,7 +69,7 @@ static PyObject *host_function_of(PyObject *module, PyObject *face) {
   Py_BEGIN_ALLOW_THREADS;
   status = cch_graph_node_get(&params, node);
   Py_END_ALLOW_THREADS;
-  /* As long as nobody gives the node another function, its graph keeps this one. */
+  /* The graph keeps this function as long as the node is not given another one. */
   PyObject *result = status == 0 && params.function == call_python ? owner_object(params.data) : Py_None;
   Py_INCREF(result);
   graph_lock_give(lock);

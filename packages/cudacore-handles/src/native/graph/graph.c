@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot halves of GraphDefinition, GraphCondition and Graph, and the locks of graphs. */
+/* Implements the frequent operations of GraphDefinition, GraphCondition and Graph, and the locks of graphs. */
 #include "base/failure.h"
 #include "graph/graph.h"
 
@@ -10,22 +10,25 @@ enum { INVALID_VALUE = 1 }; /* CUDA_ERROR_INVALID_VALUE */
 
 /* ---- locks: a few for all hierarchies, chosen by the root ---- */
 
-enum { STRIPES = 16 /* at most 32: a graph_lock has a bit for each */ };
+enum { STRIPES = 16 /* at most 32, because a graph_lock has a bit for each */ };
 
 /*
- * Of the process: an object of one interpreter can be known to another by its box. A thread that has one can take it
- * again: an allocation under it can set off a garbage collection, and that can end a capture.
+ * Locks of the process, because interpreters can share a box. They are recursive: an allocation under a lock can start
+ * a garbage collection, which can end a capture.
  */
 static struct stripe {
   pthread_mutex_t lock;
-  atomic_ulong owner; /* the thread that has it; 0: none */
-  unsigned depth;     /* how often it has been taken; its owner's */
+  atomic_ulong owner; /* the thread that holds it; 0 if none does */
+  unsigned depth;     /* how often its owner has taken it */
 } stripes[STRIPES];
-static atomic_bool forked; /* what another thread held at the fork stays held; and the child makes no CUDA calls */
+static atomic_bool
+    forked; /* after a fork, locks held by other threads stay locked; but the child makes no CUDA calls */
 
 static void in_forked_child(void) { atomic_store(&forked, true); }
 
-/* Whether the library refuses all work on graphs: who has a lock can be gone, or wait for the function that we are in.
+/*
+ * Whether the library refuses all work on graphs here. Then locks must not be taken: their holder can be gone, or wait
+ * for the function that is running.
  */
 static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
 
@@ -72,7 +75,7 @@ void graph_lock_add(graph_lock *lock, const cch_graph *graph) { lock->stripes |=
 void graph_lock_take_added(graph_lock *lock) {
   if (needs_no_lock())
     lock->stripes = 0;
-  for (uint32_t left = lock->stripes; left != 0; left &= left - 1) /* always in this order */
+  for (uint32_t left = lock->stripes; left != 0; left &= left - 1) /* the order is always the same */
     take_stripe(__builtin_ctz(left));
 }
 
@@ -90,7 +93,7 @@ void graph_lock_give(graph_lock lock) {
     give_stripe(__builtin_ctz(left));
 }
 
-/* The graph of a face, of a definition or a node; a new reference, NULL with an exception. */
+/* The graph of a definition or a node, as a new reference; NULL with an exception. */
 static cch_graph *hold_graph(const state *st, PyObject *face) {
   if (!PyType_IsSubtype(Py_TYPE(face), st->graph_type) && !PyType_IsSubtype(Py_TYPE(face), st->node_type)) {
     raise_about(PyExc_TypeError, "a GraphDefinition or a GraphNode is needed, not '%U'", face, 0, 0);
@@ -130,7 +133,10 @@ static PyObject *locked_call(PyObject *module, PyObject *const *arguments, Py_ss
   return result;
 }
 
-/* The copy's nodes for those of a graph; what it makes before it fails is the caller's. */
+/*
+ * Finds the nodes of a copy that correspond to those of a graph. After a failure, the caller releases the boxes made so
+ * far.
+ */
 static int find_clones(cch_graph_node **out, const cch_node_list *list, cch_graph *copy) {
   int status = 0;
   for (size_t i = 0; status == 0 && i < list->count; i++)
@@ -148,7 +154,7 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
   const char *what = "clone";
   bool no_memory = false;
   int status;
-  /* Under one lock, so that the lists are of the same nodes whatever other threads do. */
+  /* Both lists are made under one lock, so that they match whatever other threads do. */
   graph_lock lock = graph_lock_take(graph, NULL);
   Py_BEGIN_ALLOW_THREADS;
   status = cch_graph_clone(&copy, graph);
@@ -196,7 +202,7 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
 
 /* ---- the hot half of GraphDefinition ---- */
 
-/* A graph that CUDA destroyed leaves its handle for another one: the box says which graph it is. */
+/* When CUDA destroys a graph, another one can get its handle. So graphs are compared by their boxes. */
 static PyObject *graph_compare(PyObject *a, PyObject *b, int operation) {
   const handle *self = (const handle *)a, *other = (const handle *)b;
   if ((operation != Py_EQ && operation != Py_NE) || self->st == NULL ||
@@ -244,7 +250,7 @@ static PyType_Spec graph_spec = {
 static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   static char *names[] = {"graph", "handle", NULL};
   const state *st = PyType_GetModuleState(type);
-  if (st == NULL) { /* a subclass: the module is that of a base */
+  if (st == NULL) { /* a subclass: the module belongs to its base class */
     PyErr_Clear();
     for (PyTypeObject *base = type; base != NULL && st == NULL; base = PyType_GetSlot(base, Py_tp_base)) {
       st = PyType_GetModuleState(base);
@@ -255,7 +261,7 @@ static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject
   unsigned long long number;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
     return NULL;
-  void *box = handle_hold(graph); /* for a face of its own, which nobody closes */
+  void *box = handle_hold(graph); /* a reference for a separate face, which nobody else can close */
   PyObject *own = box != NULL ? handle_make(st, (PyTypeObject *)st->faces.graph, box) : NULL;
   if (own == NULL)
     return NULL;
@@ -324,7 +330,7 @@ void exec_done(PyObject *face) {
   handle_done(face);
 }
 
-/* Calls a function with an executable graph and the stream among a method's arguments; `method` is its name. */
+/* Calls a function with an executable graph and the stream among a method's arguments. `method` is for messages. */
 static PyObject *run(PyObject *self, const char *method, PyObject *const *arguments, Py_ssize_t count,
                      PyObject *keywords, int (*call)(cch_graph_exec *, cch_stream *)) {
   static const char *const names[] = {"stream"};
@@ -347,7 +353,7 @@ static PyObject *run(PyObject *self, const char *method, PyObject *const *argume
     Py_END_ALLOW_THREADS;
     exec_done(self);
     if (status == INVALID_VALUE)
-      raise_failed(st, status, method, PLACE_IN_EXEC); /* which says what it can be */
+      raise_failed(st, status, method, PLACE_IN_EXEC); /* the message says what the reasons can be */
     else if (status != 0)
       raise_status(st, status);
   }

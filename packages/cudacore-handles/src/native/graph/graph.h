@@ -2,7 +2,7 @@
 #ifndef CUDACORE_NATIVE_GRAPH_H
 #define CUDACORE_NATIVE_GRAPH_H
 
-/* Graphs, their nodes, and functions that they call. */
+/* Graphs, their nodes, and the functions that nodes call. */
 
 #include "launch/launch.h"
 
@@ -11,35 +11,38 @@
 /* ---- graph.c ---- */
 
 /*
- * CUDA lets one thread at a time work on a hierarchy of graphs, and calls let go of the GIL: who changes a graph, or
- * lists what is in it, has its lock. The lock is taken last, and given back before any Python code runs.
+ * CUDA allows only one thread at a time to work on a hierarchy of graphs, and calls release the GIL. So a function that
+ * changes a graph, or lists its contents, takes the hierarchy's lock. The lock is taken last, and released before any
+ * Python code runs.
  */
 typedef struct graph_lock {
-  uint32_t stripes; /* a bit for each */
+  uint32_t stripes; /* a bit for each lock */
 } graph_lock;
 
-/* `other`: a second graph, or NULL. Lets go of the GIL where it must wait. */
+/* `other`: a second graph, or NULL. Releases the GIL while it waits. */
 graph_lock graph_lock_take(const cch_graph *graph, const cch_graph *other);
-/* Likewise of any number of graphs, which are added to a lock that is all zero, and then taken together. */
+/* Locks any number of graphs: add each to a lock that is all zero, then take the lock. */
 void graph_lock_add(graph_lock *lock, const cch_graph *graph);
 void graph_lock_take_added(graph_lock *lock);
 void graph_lock_give(graph_lock lock);
 
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
-  PyObject *graph;                         /* a face of its own, of the graph that it is of */
-  bool used;                               /* a conditional node had it, and can have it still */
-  bool pending;                            /* a node that is being added has it */
+  PyObject *graph;                         /* a separate face of the graph that the condition belongs to */
+  bool used;                               /* a conditional node used it, and may use it still */
+  bool pending;                            /* a node that uses it is being added */
 } condition;
 
 typedef struct exec {
   handle base;
-  pthread_mutex_t lock; /* launches and updates come one after the other */
-  bool has_lock;        /* from the first one on */
+  pthread_mutex_t lock; /* held during launches and updates, which are serialised */
+  bool has_lock;        /* set by the first launch or update */
 } exec;
 
-/* The box of a Graph, for a call that nobody else makes at the same time; -1 with an exception. No Python code runs
- * before exec_done(). */
+/*
+ * The box of a Graph, for a call that is serialised with others; -1 with an exception. No Python code may run before
+ * exec_done().
+ */
 int exec_use(PyObject *face, cch_graph_exec **out);
 void exec_done(PyObject *face);
 
@@ -50,13 +53,13 @@ int add_callback_functions(PyObject *module);
 
 /* ---- node.c ---- */
 
-/* One graph node that has a face: the face is not kept alive, it leaves the table when it dies. */
+/* A graph node that has a face. The table does not keep the face alive; a face is removed when it is destroyed. */
 typedef struct node_slot {
-  const void *box; /* the key; NULL: a free slot */
+  const void *box; /* the key; NULL if the slot is free */
   PyObject *face;
 } node_slot;
 
-/* Places in faces.node_classes, after those that are CUDA's types. */
+/* Indices in faces.node_classes, after those that are CUDA's node types. */
 enum { CLASS_IF = 14, CLASS_IF_ELSE, CLASS_WHILE, CLASS_SWITCH, CLASS_OTHER, CLASS_COUNT };
 
 int add_node_type(PyObject *module, state *st);
@@ -68,67 +71,71 @@ int add_adjacency_type(PyObject *module, state *st);
 PyObject *get_adjacency(PyObject *node, void *forward);
 int set_adjacency(PyObject *node, PyObject *nodes, void *forward);
 
-/* The face of a node: the one that it has, or a new one. Takes over a reference to the box, also on failure: NULL with
- * an exception. `class` is a place in faces.node_classes; -1: as the box says. */
+/*
+ * The face of a node: the existing one, or a new one. Takes over a reference to the box, even if it fails: NULL with an
+ * exception. `class` is an index in faces.node_classes; -1: determined from the box.
+ */
 PyObject *node_face(state *st, cch_graph_node *box, int class);
 
-/* The box of a node that exists, for as long as the caller keeps the face; NULL with an exception. */
+/* The box of a node that exists, valid as long as the caller keeps the face; NULL with an exception. */
 cch_graph_node *node_box(const state *st, PyObject *face, const char *name);
 
-/* Raises for a face of what was destroyed. */
+/* Raises an error for a face whose node was destroyed. */
 void raise_node_gone(const state *st, PyObject *face);
 
-/* The box of a definition whose graph exists, in use until handle_done(); NULL with an exception. `message` is for
- * what is no definition. */
+/*
+ * The box of a definition whose graph exists, in use until handle_done(); NULL with an exception. `message` is the
+ * error if `face` is not a definition.
+ */
 cch_graph *graph_use(const state *st, PyObject *face, const char *message);
 
 /* ---- node_params.c ---- */
 
-/* The parameters of one node as the library takes them, with what they use. Zero-initialise; stays where it is. */
+/* The parameters of one node in the library's form, with what they use. Initialise with zeros. It must not be moved. */
 typedef struct node_params {
   int type;  /* cch_node_type */
-  int class; /* of the node that they make: a place in faces.node_classes */
+  int class; /* the class of the node: an index in faces.node_classes */
   union {
 #define MEMBER(name) cch_##name##_node name;
     CCH_NODE_STRUCTS(MEMBER)
 #undef MEMBER
   } of;
-  cch_bundle *bundle;       /* what they point into; NULL: nothing */
-  cch_launch_config config; /* of a kernel */
-  PyObject *used;           /* a face in use: of the kernel, the event or the child graph */
+  cch_bundle *bundle;       /* what the parameters point into; NULL if nothing */
+  cch_launch_config config; /* of a kernel node */
+  PyObject *used;           /* the face of the kernel, event or child graph, in use */
   PyObject *condition;
   bool took_condition;
-  void *heap; /* the argument block, or the peers */
+  void *heap; /* the argument block, or the list of peers */
 } node_params;
 
-/* A kind of node: the method that adds it. */
+/* A kind of node, which has one method that adds it. */
 typedef struct node_kind node_kind;
 
-/* The kind of a name; NULL with an exception. */
+/* The kind of a method's name; NULL with an exception. */
 const node_kind *node_kind_find(PyObject *name);
 const char *node_kind_name(const node_kind *kind);
 
 /*
  * Reads the arguments of a method; -1 with an exception. `scratch` is room for an argument block of SCRATCH_SIZE, or
- * NULL. Runs Python code. The caller calls node_params_drop(), also after a failure.
+ * NULL. Runs Python code. The caller calls node_params_drop() in any case.
  */
 int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                      void *scratch, node_params *out);
-/* The same, without keywords, for arguments in a tuple, from `first` on. */
+/* The same for positional arguments: the items of a tuple from `first` on. */
 int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out);
-/* The same for an array; arguments of which there can be any number are a tuple, the last item. */
+/* The same for an array. For a variadic method, its last item is a tuple of the remaining arguments. */
 int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
                            void *scratch, node_params *out);
-/* Whether a node with these parameters may be in a graph; -1 with an exception. */
+/* Whether a node with these parameters can be in a graph; -1 with an exception. */
 int node_params_check(const state *st, const node_params *params, const cch_graph *graph);
-/* What goes to the library as `params`. */
+/* The pointer to pass to the library as `params`. */
 const void *node_params_of(const node_params *params);
-/* The graph that is copied into the node; NULL: none. */
+/* The graph that is copied into the node; NULL if none is. */
 const cch_graph *node_params_child(const node_params *params);
-/* A node with the parameters is being added: its condition is no other's now. */
+/* Marks the condition of the parameters as used, because their node is being added. */
 void node_params_done(node_params *params);
-/* It was not, after all. */
+/* Undoes node_params_done() after the node could not be added. */
 void node_params_undone(node_params *params);
 void node_params_drop(node_params *params);
 
@@ -136,14 +143,19 @@ void node_params_drop(node_params *params);
 
 extern PyMethodDef graph_adders[], node_adders[];
 
-/* Raises for a node that the library refused just now; returns NULL. `place`: in a batch, or one of those below. */
+/*
+ * Raises for a node that the library just refused; returns NULL. `place` is the index in a batch, or one of the
+ * constants below.
+ */
 enum { NO_PLACE = -1, PLACE_IN_EXEC = -2 };
 PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place);
-/* Likewise for something else that was to be done with a node. */
+/* The same for another operation, which failed for a node. */
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place);
 
-/* Puts each item of a list there once: nodes to wait for, which the driver takes no node twice of, in any order.
- * Returns how many are left. */
+/*
+ * Sorts a list and removes duplicates, because the driver refuses duplicate dependencies. Returns the number of items
+ * left.
+ */
 size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const void *, const void *));
 int compare_boxes(const void *a, const void *b);
 

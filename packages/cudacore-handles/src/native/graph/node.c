@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hot half of GraphNode. A node has one face while anybody holds it: the same Python object comes back from every
- * list. A table leads from boxes to faces; it keeps nothing alive, and a face takes itself out when it dies.
+ * Implements the frequent operations of GraphNode. A node has at most one face, so all lists return the same Python
+ * object. A table maps boxes to faces. It keeps nothing alive: a face removes itself when it is destroyed.
  */
 #include "graph/graph.h"
 
@@ -36,7 +36,7 @@ static int reserve(state *st, size_t slots) {
   return 0;
 }
 
-/* Makes room for one more. */
+/* Makes room for one more entry. */
 static int make_room(state *st) {
   size_t slots = st->nodes != NULL ? st->node_mask + 1 : 0;
   return 2 * (st->node_count + 1) <= slots ? 0 : reserve(st, slots != 0 ? 2 * slots : NODES_START);
@@ -44,7 +44,7 @@ static int make_room(state *st) {
 
 static void forget(state *st, node_slot *slot) {
   size_t hole = (size_t)(slot - st->nodes);
-  /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
+  /* Closes the gap: moves a later entry into it, unless the entry's home slot lies after the gap. */
   for (size_t i = (hole + 1) & st->node_mask; st->nodes[i].box != NULL; i = (i + 1) & st->node_mask) {
     size_t from_home = (i - home_slot(st, st->nodes[i].box)) & st->node_mask;
     if (from_home >= ((i - hole) & st->node_mask)) {
@@ -53,7 +53,7 @@ static void forget(state *st, node_slot *slot) {
     }
   }
   st->nodes[hole] = (node_slot){NULL, NULL};
-  if (--st->node_count == 0 && st->node_mask >= 1024 * NODES_START) { /* after a very large graph */
+  if (--st->node_count == 0 && st->node_mask >= 1024 * NODES_START) { /* shrinks after a very large graph */
     PyMem_Free(st->nodes);
     st->nodes = NULL;
   }
@@ -61,7 +61,7 @@ static void forget(state *st, node_slot *slot) {
 
 /* ---- faces ---- */
 
-/* Which class a node is of, by its box. */
+/* The class of a node, determined from its box. */
 static int class_of(cch_graph_node *box) {
   int type = cch_graph_node_type(box);
   if (type < 0 || type >= CLASS_IF)
@@ -70,7 +70,7 @@ static int class_of(cch_graph_node *box) {
     return type;
   cch_conditional_node params = {.size = sizeof params};
   if (cch_graph_node_get(&params, box) != 0)
-    return CCH_NODE_CONDITIONAL; /* an older driver does not tell more */
+    return CCH_NODE_CONDITIONAL; /* an older driver does not report the kind of conditional node */
   switch (params.type) {
   case CCH_CONDITIONAL_IF:
     return params.count > 1 ? CLASS_IF_ELSE : CLASS_IF;
@@ -83,8 +83,7 @@ static int class_of(cch_graph_node *box) {
   }
 }
 
-/* The face that there is, a new reference; or NULL. One whose destruction has begun is no more to be given to anybody.
- */
+/* The existing face as a new reference, or NULL. A face whose destruction has begun must not be returned. */
 static PyObject *known_face(const state *st, const void *box) {
   const node_slot *slot = find(st, box);
   return slot->box != NULL && Py_REFCNT(slot->face) > 0 ? Py_NewRef(slot->face) : NULL;
@@ -97,7 +96,7 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   }
   PyObject *face = known_face(st, box), *known = NULL;
   if (face != NULL) {
-    cch_graph_node_unref(box); /* the face has another */
+    cch_graph_node_unref(box); /* the face has a reference of its own */
     return face;
   }
   PyObject *cls = PyTuple_GetItem(st->faces.node_classes, class < 0 ? class_of(box) : class);
@@ -107,9 +106,12 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   if (face == NULL)
     return NULL;
   if (PyType_GetFlags((PyTypeObject *)cls) & Py_TPFLAGS_HAVE_GC)
-    PyObject_GC_UnTrack(face); /* it has nothing but its class: no collection needs to look at thousands of them */
-  /* Making it can have run anything, a garbage collection: the table went with the last of very many nodes, or another
-   * face was made of this one. */
+    PyObject_GC_UnTrack(
+        face); /* it refers only to its class, so the garbage collector need not visit thousands of nodes */
+  /*
+   * Creating the face can run arbitrary code, such as a garbage collection. So the table may have been freed with the
+   * last of very many nodes, or another face may exist for this node.
+   */
   if (make_room(st) < 0 || (known = known_face(st, box)) != NULL) {
     Py_DECREF(face);
     return known;
@@ -140,7 +142,7 @@ cch_graph_node *node_box(const state *st, PyObject *face, const char *name) {
   if (box != NULL && cch_is_valid(box))
     return box;
   if (box == NULL) {
-    handle_hold(face); /* which raises: it was never made */
+    handle_hold(face); /* raises, because the node was never initialised */
     return NULL;
   }
   raise_node_gone(st, face);
@@ -161,9 +163,9 @@ static void node_dealloc(PyObject *object) {
 
 static Py_hash_t node_hash(PyObject *object) { return (Py_hash_t)((uintptr_t)object >> 4); }
 
-/* There is one face of a node: equal is what is the same. */
+/* A node has only one face, so equality is identity. */
 static PyObject *node_compare(PyObject *a, PyObject *b, int operation) {
-  const state *st = ((handle *)a)->st; /* NULL: it was never made */
+  const state *st = ((handle *)a)->st; /* NULL if it was never initialised */
   if ((operation != Py_EQ && operation != Py_NE) ||
       (a != b && (st == NULL || !PyType_IsSubtype(Py_TYPE(b), st->node_type))))
     Py_RETURN_NOTIMPLEMENTED;
@@ -185,7 +187,7 @@ static PyObject *graph_of(PyObject *object, void *closure) {
   return handle_make(self->st, (PyTypeObject *)self->st->faces.graph, graph);
 }
 
-/* All of a node's users have the same object: nobody closes it for the others. */
+/* All users of a node share one object, so nobody may close it. */
 static PyObject *not_there(PyObject *object, void *closure) {
   return PyErr_Format(PyExc_AttributeError, "%R has no '%s': a node is not closed; destroy() takes it out of its graph",
                       Py_TYPE(object), (const char *)closure);
@@ -242,7 +244,7 @@ static PyMethodDef functions[] = {
 int add_node_type(PyObject *module, state *st) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;
-  /* The methods: those that both definitions and nodes have, and one more. */
+  /* The methods that definitions and nodes share, and one more. */
   static PyMethodDef methods[24];
   int count = 0;
   while (node_adders[count].ml_name != NULL && count < 22) {
@@ -262,7 +264,7 @@ int add_node_type(PyObject *module, state *st) {
   };
   PyType_Spec spec = {
       .name = "cudacore_graph.GraphNode",
-      .basicsize = sizeof(handle) + sizeof(PyObject *), /* and the list of weak references */
+      .basicsize = sizeof(handle) + sizeof(PyObject *), /* followed by the list of weak references */
       .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
       .slots = slots,
   };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the parameters of nodes go: into a new node of a graph, by the methods that GraphDefinition and GraphNode have
- * in common; into the capture of a stream; into a node that there is; into a node of an executable graph.
+ * Adds nodes to a graph, by the methods that GraphDefinition and GraphNode share. node_set.c passes parameters to
+ * captures and to existing nodes.
  */
 #include "base/failure.h"
 #include "graph/node_kinds.h"
@@ -12,7 +12,7 @@ enum { INLINE_DEPENDENCIES = 16 };
 
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place) {
   PyObject *result = PyObject_CallFunction(st->faces.node_failed, "Nsn", failure_status(status), what, place);
-  Py_XDECREF(result); /* it raises */
+  Py_XDECREF(result); /* NULL, because the function always raises */
   return NULL;
 }
 
@@ -22,7 +22,7 @@ PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, 
 
 /* ---- adding ---- */
 
-/* Adds a node behind others of the graph. Takes the parameters over, also on failure. */
+/* Adds a node that depends on others of the graph. Takes over the parameters, even if it fails. */
 static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_graph *graph,
                      cch_graph_node *const *dependencies, size_t count) {
   PyObject *result = NULL;
@@ -34,7 +34,7 @@ static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_
                                 .dependencies = dependencies,
                                 .dependency_count = count};
     cch_graph_node *node = NULL;
-    node_params_done(params); /* at once: another thread could use the condition, too */
+    node_params_done(params); /* before the call, because another thread could use the condition too */
     graph_lock lock = graph_lock_take(graph, node_params_child(params));
     int status;
     Py_BEGIN_ALLOW_THREADS;
@@ -81,7 +81,7 @@ static PyObject *add_kind(const node_kind *kind, PyObject *self, PyObject *const
   return result;
 }
 
-/* Reads nodes that must be in a graph: it, if known, else that of the first one. -1 with an exception. */
+/* Reads nodes that must be in `*graph` if that is set, or else in the graph of the first node. -1 with an exception. */
 static int read_nodes(const state *st, PyObject *const *nodes, Py_ssize_t count, cch_graph **graph,
                       cch_graph_node **out) {
   for (Py_ssize_t i = 0; i < count; i++) {
@@ -105,13 +105,13 @@ int compare_boxes(const void *a, const void *b) {
 }
 
 size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
-  size_t ascending = 1; /* as things often are that were made one after another */
+  size_t ascending = 1; /* nodes created one after another often have ascending addresses */
   while (ascending < count && compare((char *)items + (ascending - 1) * size, (char *)items + ascending * size) < 0)
     ascending++;
   if (ascending >= count)
     return count;
   qsort(items, count, size, compare);
-  char *last = items; /* of those that stay */
+  char *last = items; /* the last item that is kept */
   for (size_t i = 1; i < count; i++) {
     const char *item = (const char *)items + i * size;
     if (compare(item, last) != 0)
@@ -120,7 +120,7 @@ size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const
   return (size_t)(last - (char *)items) / size + 1;
 }
 
-/* An empty node behind the object, where that is a node, and all others. */
+/* Adds an empty node that depends on the object, if that is a node, and on all others. */
 static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
   state *st = (state *)((handle *)self)->st;
   if (st == NULL)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many nodes in one call: with little Python for each of them. */
+/* Adds many nodes in one call, with little Python code for each. */
 #include "graph/graph.h"
 
-/* What one node of the batch waits for, within the two lists below. */
+/* The dependencies of one node of the batch: ranges of the two lists below. */
 typedef struct span {
   size_t nodes, node_count, indices, index_count;
 } span;
@@ -11,14 +11,14 @@ typedef struct batch {
   state *st;
   cch_graph *graph;
   size_t count;
-  node_params *params; /* stay where they are: they point into themselves */
+  node_params *params; /* must not be moved, because they contain pointers to themselves */
   const node_kind **kinds;
   span *spans;
-  cch_graph_node **nodes; /* of all */
+  cch_graph_node **nodes; /* dependencies of all nodes in the batch */
   size_t node_count, node_room;
-  uint32_t *indices; /* of all */
+  uint32_t *indices; /* dependencies of all nodes in the batch */
   size_t index_count, index_room;
-  PyObject *kept; /* a list: the faces of the nodes, which other threads could let go of */
+  PyObject *kept; /* a list of the nodes' faces, which other threads could release */
 } batch;
 
 static int grow(void **array, size_t *room, size_t needed, size_t size) {
@@ -35,7 +35,7 @@ static int grow(void **array, size_t *room, size_t needed, size_t size) {
   return 0;
 }
 
-/* One node to wait for: a node of the graph, or the number of an earlier one of the batch. */
+/* Reads one dependency: a node of the graph, or the index of an earlier node of the batch. */
 static int read_dependency(batch *self, size_t place, PyObject *item) {
   if (PyLong_Check(item) && !PyBool_Check(item)) {
     size_t index = PyLong_AsSize_t(item);
@@ -94,7 +94,7 @@ static int read_dependencies(batch *self, size_t place, PyObject *after) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* (kind, after, *arguments) */
+/* Reads one item: (kind, after, *arguments) */
 static int read_item(batch *self, size_t place, PyObject *item) {
   if (!PyTuple_Check(item) || PyTuple_Size(item) < 2) {
     PyErr_Format(PyExc_TypeError, "a node of a batch is a tuple (kind, after, *arguments), not %R", item);
@@ -107,11 +107,14 @@ static int read_item(batch *self, size_t place, PyObject *item) {
   if (node_params_read_tuple(self->st, self->kinds[place], item, 2, NULL, params) < 0 ||
       node_params_check(self->st, params, self->graph) < 0)
     return -1;
-  node_params_done(params); /* so that no other node of the batch has its condition */
+  node_params_done(params); /* so that no other node of the batch can use its condition */
   return 0;
 }
 
-/* Says which node of the batch an exception is about, where it has a text of ours, and that alone. */
+/*
+ * Adds the index in the batch to the message of an exception, if the exception has one message of ours and no other
+ * arguments.
+ */
 static void name_item(size_t place) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -134,7 +137,7 @@ static void name_item(size_t place) {
   PyErr_Restore(type, value, traceback);
 }
 
-/* Adds what was read; the boxes of the new nodes are in `out`. -1 with an exception. */
+/* Adds the nodes that were read; `out` gets their boxes. -1 with an exception. */
 static int add(batch *self, cch_graph_node **out) {
   cch_node_spec *specs = PyMem_Calloc(self->count, sizeof *specs);
   if (specs == NULL) {
@@ -172,7 +175,7 @@ static int add(batch *self, cch_graph_node **out) {
   return -1;
 }
 
-/* A list of the faces of new nodes, whose references it takes over. */
+/* Makes a list of the faces of new nodes. Takes over the references to the boxes. */
 static PyObject *faces_of(batch *self, cch_graph_node **nodes) {
   PyObject *result = PyList_New((Py_ssize_t)self->count);
   for (size_t i = 0; i < self->count; i++) {
@@ -193,7 +196,7 @@ static PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssiz
   state *st = PyModule_GetState(module);
   if (check_argument_count("add_nodes(graph, items)", count, 2) < 0)
     return NULL;
-  PyObject *items = PySequence_List(arguments[1]); /* nobody else can change it */
+  PyObject *items = PySequence_List(arguments[1]); /* a copy that nobody else can change */
   if (items == NULL)
     return NULL;
   batch self = {.st = st, .count = (size_t)PyList_Size(items), .kept = PyList_New(0)};

@@ -12,10 +12,10 @@ typedef struct operand {
   Py_ssize_t size; /* of a buffer, -1: not known */
 } operand;
 
-/* An address that is a number. */
+/* Reads an address given as a number. */
 int read_address(PyObject *value, const char *name, CUdeviceptr *out) {
   int overflow;
-  const long long usual = PyLong_AsLongLongAndOverflow(value, &overflow); /* which is faster */
+  const long long usual = PyLong_AsLongLongAndOverflow(value, &overflow); /* the fast path */
   if (!overflow && usual >= 0) {
     *out = (CUdeviceptr)usual;
     return 0;
@@ -31,7 +31,7 @@ int read_address(PyObject *value, const char *name, CUdeviceptr *out) {
   return 0;
 }
 
-/* The bytes from an address to the end of the memory that it is in; -1 where it is not in it. */
+/* The number of bytes from an address to the end of its memory; -1 if the address is outside. */
 static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
   if (cch_kind_of(box) != CCH_KIND_DEVICEPTR)
     return -1;
@@ -41,8 +41,8 @@ static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
 }
 
 /*
- * Reads an operand, and adds to `keep` exactly one item: what keeps it alive, or an item without anything. So whoever
- * replaces one of a copy's operands finds what keeps the other.
+ * Reads an operand, and adds exactly one item to `keep`: what keeps the memory alive, or an empty item. So a change of
+ * one operand of a copy can find what keeps the other.
  */
 static int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out) {
   out->name = name;
@@ -73,7 +73,7 @@ static int read_memory(state *st, PyObject *value, PyObject *owner, const char *
     if (owner != NULL && owner != Py_None)
       keeper = owner;
     void *box = NULL;
-    if (keeper != NULL && is_handle(st, keeper)) { /* the memory, not the face of it */
+    if (keeper != NULL && is_handle(st, keeper)) { /* keeps the memory, not the face */
       if ((box = handle_hold(keeper)) == NULL)
         return -1;
       keeper = NULL;
@@ -89,7 +89,7 @@ static int read_memory(state *st, PyObject *value, PyObject *owner, const char *
   return -1;
 }
 
-/* Whether so many bytes are in an operand that knows its size. */
+/* Whether an operand of known size has enough bytes. */
 static int check_extent(const operand *memory, uint64_t bytes) {
   if (memory->size < 0 || bytes <= (uint64_t)memory->size)
     return 0;
@@ -98,7 +98,7 @@ static int check_extent(const operand *memory, uint64_t bytes) {
   return -1;
 }
 
-/* The bytes from the first to the last of rows and slices; UINT64_MAX for what no memory has. */
+/* The number of bytes between the first and the last byte of rows and slices; UINT64_MAX if no memory is that large. */
 static uint64_t extent(size_t width, size_t height, size_t depth, size_t pitch, size_t slice) {
   __extension__ typedef unsigned __int128 wide;
   wide bytes = (wide)width + (wide)pitch * (height - 1) + (wide)pitch * slice * (depth - 1);
@@ -156,7 +156,7 @@ int read_memcpy(state *st, const node_arguments *arguments, node_params *out) {
   return take_bundle(st, &keep, out, read_copy(st, given, &keep, &out->of.memcpy));
 }
 
-/* The value of a fill: an int is one byte. */
+/* Reads the value of a fill: an int is one byte. */
 static int read_fill(state *st, PyObject *value, cch_memset_node *fill) {
   if (PyLong_CheckExact(value)) {
     int overflow;

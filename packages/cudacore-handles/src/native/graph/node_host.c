@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of nodes that call functions of the host. */
+/* Parameters of nodes that call host functions. */
 #include "graph/node_kinds.h"
 
-/* Whether an object is a function of Python's own, for certain: foreign functions have classes of a class of their own.
- */
+/* Whether an object is certainly a Python function. Foreign function types have a metaclass. */
 static bool is_python_function(PyObject *function) {
   return Py_TYPE(Py_TYPE(function)) == &PyType_Type && PyCallable_Check(function);
 }
 
-/* A Python function: the owner that keeps it is the data of the call. */
+/* Reads a Python function: the data of the call is the owner that keeps the function. */
 static int read_function(const state *st, PyObject *function, node_params *out) {
   owner *kept = owner_make(st, function, false);
   if (kept == NULL)

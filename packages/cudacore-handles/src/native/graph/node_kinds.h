@@ -3,21 +3,22 @@
 #define CUDACORE_NATIVE_NODE_KINDS_H
 
 /*
- * The kinds of nodes, one for each method that adds nodes. The stub of the methods has their arguments, from which
- * tools/read_stubs.py makes the list ADDERS. A function read_METHOD() for each, in the file of its type, reads them.
+ * The kinds of nodes: one for each method that adds nodes. The stub declares the methods' arguments, and
+ * tools/read_stubs.py generates the list ADDERS from it. The function read_METHOD(), in the file of the node type,
+ * reads the arguments.
  */
 
 #include "graph/graph.h"
 
 enum { MAX_ARGUMENTS = 12 };
 
-/* All of them: those that graphs and nodes have in common, and empty nodes, which only graphs add. */
+/* All kinds: those that graphs and nodes share, and empty nodes, which only graphs can add. */
 #define NODE_METHODS(X) ADDERS(X) X(empty, 0, 0, false, )
 
 /* The arguments of a method. */
 typedef struct node_arguments {
-  PyObject *const *named; /* in the order of the kind's names; NULL: not given */
-  values rest;            /* of a method that takes any number */
+  PyObject *const *named; /* in the order of the kind's names; NULL if not given */
+  values rest;            /* the remaining arguments of a variadic method */
   void *scratch;          /* of SCRATCH_SIZE, or NULL */
 } node_arguments;
 
@@ -38,22 +39,24 @@ enum {
 };
 extern const node_kind node_kinds[];
 
-/* They read the arguments of their methods, and set the type and the class of the node; -1 with an exception. They run
- * Python code. */
+/*
+ * Each reads the arguments of its method, and sets the type and the class of the node; -1 with an exception. Runs
+ * Python code.
+ */
 #define DECLARE(method, ...) int read_##method(state *st, const node_arguments *given, node_params *out);
 NODE_METHODS(DECLARE)
 #undef DECLARE
 
-/* Reads a number from `least` on; one that is not given stays as it is. -1 with an exception. */
+/* Reads an integer of at least `least`; if it is not given, *out is unchanged. -1 with an exception. */
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out);
 
-/* Reads an address that is an int, in place of a Buffer; -1 with an exception. */
+/* Reads an address that is given as an int instead of a Buffer; -1 with an exception. */
 int read_address(PyObject *value, const char *name, CUdeviceptr *out);
 
-/* The box of a face of a type, in use until node_params_drop(); NULL with an exception. */
+/* The box of a face of a given type, in use until node_params_drop(); NULL with an exception. */
 void *use_face(PyObject *face, const PyTypeObject *type, const char *message, node_params *out);
 
-/* Makes the bundle of a node of the list of what is kept, and releases the list. */
+/* Makes the bundle of a node from the list of owners, and releases the list. */
 int take_bundle(const state *st, owners *keep, node_params *out, int status);
 
 #endif

@@ -3,7 +3,7 @@
 #include "graph/node_kinds.h"
 #include "launch/pack.h"
 
-/* (location type, location, allocation type, tuple of peers), as Python made them of what was given. */
+/* Reads the tuple (location type, location, allocation type, peers) that the Python code made from the arguments. */
 static int read_place(PyObject *place, node_params *out) {
   cch_alloc_node *alloc = &out->of.alloc;
   int location_type, location, alloc_type;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters of graph nodes, from the arguments of the methods that add them. Whatever Python code runs runs here: when
- * all is read, what the node uses is held, and nothing but the library's call is left.
+ * Reads the parameters of graph nodes from the arguments of the methods that add them. All Python code runs here.
+ * Afterwards, references to everything that the node uses are held, and only the library's call remains.
  */
 #include "graph/node_kinds.h"
 #include "launch/pack.h"
@@ -42,7 +42,7 @@ int read_size(const state *st, PyObject *value, const char *name, size_t least, 
 
 int take_bundle(const state *st, owners *keep, node_params *out, int status) {
   if (keep->heap == NULL && owners_own_nothing(keep))
-    return status; /* as for addresses that are numbers */
+    return status; /* the same as for addresses given as numbers */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);
   PyObject *type, *value, *traceback;
@@ -92,7 +92,7 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
     return 0;
   condition *given = (condition *)params->condition;
   bool same = root_of(((handle *)given->graph)->box) == root_of(graph);
-  if (same && given->used) { /* by a node that can have been destroyed since */
+  if (same && given->used) { /* the node that used it may have been destroyed since */
     int used = 1;
     cch_graph_condition_is_used(&used, (cch_graph *)(uintptr_t)graph, given->handle);
     given->used = used != 0;
@@ -100,7 +100,7 @@ int node_params_check(const state *st, const node_params *params, const cch_grap
   if (same && !given->used && !given->pending)
     return 0;
   PyObject *result = PyObject_CallFunction(st->faces.bad_condition, "Oi", params->condition, (int)same);
-  Py_XDECREF(result); /* it raises */
+  Py_XDECREF(result); /* NULL, because the function always raises */
   return -1;
 }
 
@@ -132,7 +132,7 @@ const node_kind *node_kind_find(PyObject *name) {
 
 const char *node_kind_name(const node_kind *kind) { return kind->name; }
 
-/* A method that takes any number of arguments checks them itself. */
+/* A variadic method checks its arguments itself. */
 static int read_sorted(state *st, const node_kind *kind, const node_arguments *given, node_params *out) {
   for (int i = 0; i < kind->required && !kind->variadic; i++)
     if (given->named[i] == NULL) {
@@ -221,7 +221,7 @@ void node_params_drop(node_params *params) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   if (params->bundle != NULL) {
-    /* The graph has another reference, as a rule: then nothing is entered. */
+    /* Usually the graph has another reference, so that this does not call the driver. */
     box_let_go(params->bundle);
     params->bundle = NULL;
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where else the parameters of nodes go: into the capture of a stream, and into nodes that there are. */
+/* Passes parameters of nodes to the capture of a stream, and to existing nodes. */
 #include "base/failure.h"
 #include "graph/node_kinds.h"
 
@@ -51,11 +51,11 @@ done:
 
 /* ---- into a node that there is ---- */
 
-/* Gives parameters to a node; or, where `exec` is not NULL, to the node in an executable graph. */
+/* Sets the parameters of a node; or, if `exec` is not NULL, those of the node in an executable graph. */
 static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyObject *exec, node_params *params) {
   cch_graph_node *node = node_box(st, face, "node");
   cch_graph_exec *used = NULL;
-  /* An executable graph has no graph within itself: it can be given the one that its node has. */
+  /* An executable graph cannot contain itself, so a child graph for one of its nodes needs no check. */
   if (node == NULL || (exec == NULL && node_params_check(st, params, cch_graph_node_graph(node)) < 0) ||
       (exec != NULL && exec_use(exec, &used) < 0))
     return NULL;
@@ -73,15 +73,15 @@ static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyO
   Py_RETURN_NONE;
 }
 
-/* The context that was current before a node's. */
+/* The context that was current before a node's context was entered. */
 typedef struct context_change {
   cch_context *before;
   bool changed;
 } context_change;
 
 /*
- * Makes the context of a node current, for as long as it is given other parameters: what packs and checks them, and the
- * driver, go by the current one. -1 with an exception.
+ * Makes the context of a node current while its parameters are set, because packing, checks and the driver depend on
+ * the current context. -1 with an exception.
  */
 static int enter_context(const state *st, PyObject *face, context_change *out) {
   cch_graph_node *node = node_box(st, face, "node");
@@ -91,7 +91,7 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
     return -1;
   int is_current = 0;
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_is_current(&is_current, node); /* waits for nothing */
+  int status = cch_graph_node_is_current(&is_current, node); /* does not wait for anything */
   if (status == 0 && !is_current)
     status = cch_graph_node_context(&own, node);
   graph_lock_give(lock);
@@ -109,11 +109,12 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
 
 static void leave_context(const context_change *change) {
   if (change->changed)
-    cch_context_restore(change->before); /* what it says of earlier work, the next call says again */
+    cch_context_restore(
+        change->before); /* an error of earlier work, if there is one, is returned by the next call again */
   box_let_go(change->before);
 }
 
-/* The rest of the arguments as parameters, into a node. */
+/* Reads the remaining arguments as parameters, and sets them in a node. */
 static PyObject *read_and_set(state *st, PyObject *exec, PyObject *node, PyObject *const *arguments, Py_ssize_t count) {
   const node_kind *kind = node_kind_find(arguments[0]);
   if (kind == NULL)
@@ -162,14 +163,14 @@ static PyObject *set_kernel_node(PyObject *module, PyObject *const *arguments, P
   context_change change;
   if (enter_context(st, face, &change) < 0)
     return NULL;
-  if (arguments[3] != Py_None) { /* the caller has completed what was not given */
+  if (arguments[3] != Py_None) { /* the caller has filled in the missing values */
     PyObject *const named[] = {settings, arguments[2]};
     const node_arguments given = {
         .named = named, .rest = {.tuple = arguments[3], .count = PyTuple_Size(arguments[3])}, .scratch = scratch};
     if (read_launch(st, &given, &params) == 0)
       result = set(st, kind, face, NULL, &params);
   } else {
-    /* The block and what it points into stay: only the configuration is new. */
+    /* The argument block and what it points into remain; only the configuration is new. */
     cch_graph_node *node = node_box(st, face, "node");
     params.type = CCH_NODE_KERNEL;
     params.of.kernel.size = sizeof params.of.kernel;
@@ -227,7 +228,7 @@ static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_s
   return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
 }
 
-/* One of the owners in a bundle; None: there is none. */
+/* One of the owners in a bundle; None if there is none. */
 static PyObject *owner_in(const state *st, cch_bundle *bundle, size_t index) {
   void *object = NULL;
   cch_release_fn release = NULL;
@@ -272,7 +273,7 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
     return NULL;
   cch_alloc_node params = {.size = sizeof params};
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_get(&params, node); /* the driver knows it, and waits for nothing */
+  int status = cch_graph_node_get(&params, node); /* the driver answers this without waiting */
   graph_lock_give(lock);
   return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What captured launches keep. */
+/* Keeps what captured launches use. */
 #include "launch/launch.h"
 
 #include <stdlib.h>
 
-/* A bundle of the objects that have no box, NULL for none; -1 with an exception. */
+/* A bundle of the objects that have no box; NULL if there are none; -1 with an exception. */
 static int bundle_objects(const state *st, const owned *items, Py_ssize_t count, cch_bundle **out) {
   int status = cch_bundle_create(out, 0);
   for (Py_ssize_t i = 0; status == 0 && i < count; i++)
@@ -39,7 +39,7 @@ int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, P
     if (items[i].box != NULL)
       boxes[count++] = items[i].box;
     else
-      has_objects |= items[i].object != NULL; /* else nothing, in its place: see read_memory() */
+      has_objects |= items[i].object != NULL; /* NULL for an operand that keeps nothing: see read_memory() */
   if (has_objects) {
     PyEval_RestoreThread(*thread);
     *raised = bundle_objects(st, items, used->count, &objects) < 0;

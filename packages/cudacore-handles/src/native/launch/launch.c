@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch(), and the hot halves of Kernel and LaunchConfig.
+ * launch(), and the functions of Kernel and LaunchConfig that are called often.
  *
- * A launch holds the stream, the kernel and what its arguments point into from the moment that they are read until the
- * driver has taken the work. Objects of other classes than the faces themselves go the slow way, through Python.
+ * From reading its arguments until the driver has accepted the work, a launch holds references to the stream, the
+ * kernel and the memory that its arguments point into. Objects of other classes than the faces take a slower path,
+ * through Python.
  */
 #include "base/failure.h"
 #include "launch/launch.h"
@@ -22,11 +23,11 @@ void target_drop(target *t) {
 
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel) {
   PyObject *result = PyObject_CallFunction(st->faces.explain, "NOO", failure_status(status), config, kernel);
-  Py_XDECREF(result); /* it raises */
+  Py_XDECREF(result); /* NULL, because the function always raises */
   return NULL;
 }
 
-/* A launch whose graph keeps what it uses, if it is captured. */
+/* A launch. If it is captured, the graph keeps what the launch uses. */
 typedef struct launch_under_way {
   const state *st;
   const launch_arguments *given;
@@ -48,8 +49,10 @@ int launch_keeping(const state *st, const launch_arguments *given, owners *used,
   return self.raised ? -1 : 0;
 }
 
-/* Whether the device is still that of a default stream, against which the arguments were checked: their Python code can
- * have made another one current. -1 with an exception. */
+/*
+ * Whether the device of a default stream is still the one that the arguments were checked against. The Python code that
+ * reads them can make another device current. -1 with an exception.
+ */
 static int check_device_stays(const state *st, const cch_stream *stream, int device) {
   if (device < 0 || cch_stream_context(stream) != NULL)
     return 0;
@@ -66,7 +69,7 @@ static int check_device_stays(const state *st, const cch_stream *stream, int dev
   return -1;
 }
 
-/* Packs and launches with boxes that the caller holds; `face` has its layout. */
+/* Packs and launches with boxes that the caller holds; `face` has the kernel's layout. */
 static PyObject *launch_held(const state *st, cch_stream *stream, int device, PyObject *settings, cch_kernel *box,
                              PyObject *face, values given) {
   kernel *self = (kernel *)face;
@@ -107,7 +110,7 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   return result;
 }
 
-/* The same, with the faces: objects that the caller keeps alive, of classes that were checked. */
+/* The same for faces of checked classes, which the caller keeps alive. */
 static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *settings, PyObject *face, values given) {
   cch_stream *used_stream = handle_use(stream);
   if (used_stream == NULL)
@@ -136,11 +139,14 @@ static PyObject *launch_slowly(const state *st, PyObject *const *arguments, Py_s
   return result;
 }
 
-/* Whether so much dynamic shared memory was seen to, on the stream's device; not where that cannot be said. */
+/*
+ * Whether this much dynamic shared memory was already enabled on the stream's device. False if the device cannot be
+ * determined.
+ */
 static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream) {
   cch_stream *used = ((handle *)stream)->box;
   if (used == NULL)
-    return true; /* the launch itself will say so */
+    return true; /* the launch itself reports the failure */
   int device = device_of_stream(used);
   if (device < 0 && cch_current_device(&device) != 0)
     return false;
@@ -152,7 +158,7 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   const state *st = PyModule_GetState(module);
   PyObject *sorted[3] = {NULL, NULL, NULL};
   if (keywords != NULL && PyTuple_Size(keywords) != 0) {
-    /* Arguments of the kernel come by position, behind the first three: with keywords there are none. */
+    /* The kernel's arguments are positional and follow the first three, so a call with keywords has none. */
     if (sort_arguments("launch", names, 3, 3, arguments, count, keywords, sorted) < 0)
       return NULL;
     arguments = sorted;
@@ -169,13 +175,13 @@ static PyObject *launch(PyObject *module, PyObject *const *arguments, Py_ssize_t
   unsigned shared = ((config *)settings)->config.shared_bytes;
   if (shared != 0 && !shared_allowed((kernel *)face, shared, stream))
     return launch_slowly(st, arguments, count);
-  Py_INCREF(stream); /* a builder can be closed meanwhile */
+  Py_INCREF(stream); /* other code can close a builder while the call runs */
   PyObject *result = launch_faces(st, stream, settings, face, (values){.array = arguments + 3, .count = count - 3});
   Py_DECREF(stream);
   return result;
 }
 
-/* Whether these are a stream, a configuration and a kernel that has its layout; -1 with an exception. */
+/* Whether these are a stream, a configuration, and a kernel whose layout is known; -1 with an exception. */
 static int check_launch(const state *st, PyObject *const *given) {
   static const char *const names[] = {"stream", "config", "kernel"};
   PyTypeObject *const wanted[] = {st->stream_type, st->config_type, st->kernel_type};

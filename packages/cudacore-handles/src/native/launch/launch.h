@@ -2,35 +2,37 @@
 #ifndef CUDACORE_NATIVE_LAUNCH_H
 #define CUDACORE_NATIVE_LAUNCH_H
 
-/* Launches, the packing of their arguments, and what these point into. */
+/* Launches, the packing of arguments, and the memory that arguments point into. */
 
 #include "base/types.h"
 #include "stream/stream.h"
 
 enum {
-  BLOCK_MAX = 65536,  /* bytes of the largest argument block; CUDA's own limit is below */
-  SCRATCH_SIZE = 4096 /* blocks up to this size are packed on the stack (kernels of CUDA 12 end there) */
+  BLOCK_MAX = 65536,  /* bytes of the largest argument block; CUDA's own limit is smaller */
+  SCRATCH_SIZE = 4096 /* larger blocks are allocated; the limit for kernels is this size in CUDA 12 */
 };
 
 /* ---- owners.c: what packed arguments point into ---- */
 
-/* How an object is kept: by a reference, or, for one call, by the caller; a face is then in use. */
+/* How an object is kept: by a reference; by the caller, for one call; or as a face that is in use. */
 typedef enum hold { HELD, BORROWED, IN_USE } hold;
 
-/* One argument's: a box, a Python object, or both. */
+/* What one argument keeps: a box, a Python object, or both. */
 typedef struct owned {
-  Py_ssize_t index; /* of the argument */
-  void *box;        /* a reference; of a face that is in use, the face's */
-  PyObject *object; /* of a face, the face: it tells whether it was closed */
+  Py_ssize_t index; /* index of the argument */
+  void *box;        /* a reference; if a face is in use, its box */
+  PyObject *object; /* if a face is in use, the face, which tells whether it was closed */
   hold how;
 } owned;
 
 enum { OWNERS_INLINE = 16 };
 
-/* Zero-initialise, or owners_init(); grows on the heap beyond the room inside. Movable as long as `items` is not read.
+/*
+ * Initialise with zeros or by owners_init(). It moves to the heap when the inner array is full. It can be copied to
+ * another place as long as nobody has read `items`.
  */
 typedef struct owners {
-  Py_ssize_t count, room; /* room: of the heap's array; 0 while the one inside is used */
+  Py_ssize_t count, room; /* room: size of the array on the heap; 0 while the inner one is used */
   bool for_call;          /* for one call, whose caller keeps the arguments themselves alive */
   owned *heap;
   owned inside[OWNERS_INLINE];
@@ -43,17 +45,17 @@ static inline void owners_init(owners *self, bool for_call) {
 }
 static inline owned *owners_items(owners *self) { return self->heap ? self->heap : self->inside; }
 
-/* Adds a face that holds memory, and stores the address at this moment; -1 with an exception. */
+/* Adds a face that holds memory, and stores its current address; -1 with an exception. */
 int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address);
-/* Takes over both references, also on failure: -1 with an exception. */
+/* Takes over both references, even if it fails: -1 with an exception. */
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
-/* Adds an argument itself: for one call the caller keeps it alive; -1 with an exception. */
+/* Adds the argument object itself. For one call, the caller keeps it alive. -1 with an exception. */
 int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
-/* Gives all back, and is empty then. Runs Python code, and lets go of the GIL where there are boxes. */
+/* Releases everything; the list is empty afterwards. Runs Python code, and releases the GIL if there are boxes. */
 void owners_release(owners *self);
-/* Makes a bundle that keeps what is kept here, NULL where that is nothing; -1 with an exception. */
+/* Makes a bundle of what is kept here; NULL if that is nothing; -1 with an exception. */
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
-/* Whether there is nothing to keep, and nothing to release but memory for more items. */
+/* Whether nothing is kept, so that releasing would free at most the array. */
 bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */
@@ -91,15 +93,15 @@ typedef enum param_kind {
 /* One parameter of a kernel. */
 typedef struct param {
   uint32_t offset, size;
-  uint32_t kind; /* param_kind */
+  uint32_t kind; /* a param_kind */
 } param;
 
 /* The parameters of a kernel: an array of param, in a bytes object. */
 typedef struct layout {
   const char *data;
   Py_ssize_t count;
-  uint64_t total; /* end of the last parameter */
-  bool addresses; /* all are of 8 bytes, one behind the other, and take any address */
+  uint64_t total; /* the end of the last parameter */
+  bool addresses; /* all parameters have 8 bytes, follow each other, and accept any address */
 } layout;
 
 static inline param param_at(const layout *params, Py_ssize_t index) {
@@ -108,14 +110,18 @@ static inline param param_at(const layout *params, Py_ssize_t index) {
   return p;
 }
 
-/* Puts an argument's number in front of the message of the exception that is set. */
+/* Prepends the number of an argument to the message of the current exception. */
 void name_argument(const state *st, Py_ssize_t index);
 
-/* Checks a bytes object, which must outlive the layout. Not for every launch. -1 with an exception. */
+/*
+ * Reads a bytes object, which must outlive the layout, and checks it. Too slow for each launch. -1 with an exception.
+ */
 int read_layout(PyObject *object, layout *out);
 
-/* The arguments of a call: a C array, or, where `array` is NULL, a tuple (the limited API hides a tuple's array) from
- * `first` on. */
+/*
+ * The arguments of a call: a C array; or, if `array` is NULL, the items of a tuple from `first` on (the limited API
+ * hides the array of a tuple).
+ */
 typedef struct values {
   PyObject *const *array;
   PyObject *tuple;
@@ -127,9 +133,9 @@ static inline PyObject *value_at(const values *given, Py_ssize_t index) {
 }
 
 /*
- * Packs all values into `out`, which has room for the whole block, and adds to `keep` what they point into; -1 with an
- * exception, `keep` having what was added so far. `device` is the ordinal of the launch's device, that
- * memory is checked for; -1: it is not. Runs Python code.
+ * Packs all values into `out`, which has room for the whole block, and adds what they point into to `keep`. -1 with an
+ * exception; then `keep` has what was added so far. `device` is the ordinal of the launch's device, for which memory is
+ * checked; -1: no check. Runs Python code.
  */
 int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device);
 
@@ -139,17 +145,18 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
 
 /* ---- arrays.c ---- */
 
-/* Makes of the device of a launch, or -1 for a default stream's, what pack_values() takes: -1 where there is only one
-   device, and nothing to check. -1 with an exception when a default stream's cannot be had. */
+/*
+ * Converts the device of a launch, which is -1 for a default stream, to the `device` of pack_values(). That is -1 if
+ * there is only one device, so that there is nothing to check. -1 with an exception if the device of a default stream
+ * cannot be determined.
+ */
 int device_to_check(const state *st, int *device);
 
 /* ---- capture.c ---- */
 
 /*
- * Has the graph that a stream is being captured into keep a box, and what is in `used`: called without the GIL, which
- * is taken back to `*thread` for as long as it is needed. Returns the status of the library, or -1 with an exception,
- * whose
- * `*raised` is set.
+ * If a stream is being captured, has its graph keep a box and the contents of `used`. Call it without the GIL; it takes
+ * the GIL back to `*thread` while needed. Returns the library's status, or -1 with an exception and `*raised` set.
  */
 int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, PyThreadState **thread, bool *raised);
 
@@ -157,10 +164,10 @@ int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, P
 
 typedef struct kernel {
   handle base;
-  PyObject *name;         /* NULL: not known */
-  PyObject *layout_bytes; /* what params reads; NULL until the driver was asked */
+  PyObject *name;         /* NULL if not known */
+  PyObject *layout_bytes; /* the bytes that `params` reads; NULL until the driver was asked */
   layout params;
-  /* The dynamic shared memory in bytes that was seen to, on which device (Kernel._allow_shared). */
+  /* The dynamic shared memory in bytes that was enabled, and on which device (Kernel._allow_shared). */
   unsigned shared_allowed;
   int shared_device;
 } kernel;
@@ -169,7 +176,7 @@ typedef struct config {
   PyObject_HEAD cch_launch_config config;
 } config;
 
-/* What a launch needs besides its arguments: references of our own, and a copy. */
+/* What a launch needs besides its arguments: references that it owns, and a copy of the configuration. */
 typedef struct target {
   cch_stream *stream;
   cch_kernel *kernel;
@@ -178,9 +185,12 @@ typedef struct target {
 
 int add_launch_types(PyObject *module, state *st);
 int add_pack_functions(PyObject *module);
-/* Takes a stream, a configuration and a kernel that has its layout, in this order; -1 with an exception. */
+/*
+ * Takes references to a stream, a configuration, and a kernel whose layout is known, in this order; -1 with an
+ * exception.
+ */
 int target_take(const state *st, PyObject *const *given, target *out);
-/* NULL with an exception: explains why a launch was refused. */
+/* Raises an exception that explains why a launch was refused; returns NULL. */
 PyObject *explain_launch(const state *st, int status, PyObject *config, PyObject *kernel);
 typedef struct launch_arguments {
   cch_stream *stream;
@@ -189,11 +199,13 @@ typedef struct launch_arguments {
   const void *block;
   size_t size;
 } launch_arguments;
-/* Launches without the GIL, and stores the status. Where the stream is captured, by whomever, the graph keeps the
- * kernel and `used`. All Python code of the arguments has run when this is called: it can have begun a capture. -1 with
- * an exception. */
+/*
+ * Launches without the GIL, and stores the status. If the stream is captured by anybody, the graph keeps the kernel and
+ * `used`. Call it after all Python code of the arguments has run, because that code can begin a capture. -1 with an
+ * exception.
+ */
 int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status);
-/* Ordinal of the device that a stream's work runs on; -1 for a default stream, which is the current device's. */
+/* Ordinal of the device that runs a stream's work; -1 for a default stream, whose device is the current one. */
 int device_of_stream(cch_stream *stream);
 void target_drop(target *t);
 

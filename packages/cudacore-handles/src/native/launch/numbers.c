@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing numbers. What is exact in the parameter's own kind is converted, what is not is an error: an int becomes a
- * float where the float is the same number. Python's own floats are rounded, as C++ would round a literal.
+ * Packs numbers. A value is converted if the parameter's type can represent it exactly; otherwise it is an error. An
+ * int becomes a float if the float equals it. Python's own floats are rounded, as C++ rounds a literal.
  */
 #include "launch/pack.h"
 
 #include <limits.h>
 #include <math.h>
 
-enum { PRINTED_BITS = 128 /* integers above are described by their length, not printed */ };
+enum { PRINTED_BITS = 128 /* larger integers are described by their length, and not printed */ };
 
 static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
@@ -37,7 +37,7 @@ static int raise_no_pointer(const destination *to, const char *what) {
                                                     : "pass an array, a buffer or an int");
 }
 
-/* What an error says of an int: itself, or how long it is. A new reference. */
+/* Describes an int in an error message: the int itself, or its length. A new reference. */
 static PyObject *describe_int(PyObject *value) {
   PyObject *length = PyObject_CallMethod(value, "bit_length", NULL);
   if (!length)
@@ -94,7 +94,7 @@ static void store_integer(unsigned char *out, uint32_t size, uint64_t bits) {
     *out = (unsigned char)bits;
 }
 
-/* A binary format of 16 bits, by the bits of its exponent and of its fraction. */
+/* A 16-bit binary format, described by the bits of its exponent and of its fraction. */
 typedef struct narrow_format {
   int exponent_bits, fraction_bits;
   const char *name;
@@ -102,7 +102,7 @@ typedef struct narrow_format {
 
 static const narrow_format binary16 = {5, 10, "binary16"}, bfloat16 = {8, 7, "bfloat16"};
 
-/* Rounds to a narrow format, ties to even; false when a finite number is too large. */
+/* Rounds to a 16-bit format, ties to even; false if a finite number is too large. */
 static bool narrow(double number, const narrow_format *format, uint16_t *out) {
   uint64_t bits;
   memcpy(&bits, &number, sizeof bits);
@@ -111,14 +111,16 @@ static bool narrow(double number, const narrow_format *format, uint16_t *out) {
   uint16_t infinity = (uint16_t)(((1 << format->exponent_bits) - 1) << kept);
   int exponent = (int)(bits >> 52 & 0x7FF) - 1023;
   uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
-  if (exponent == 1024) { /* infinity, or a NaN: quiet, with what fits of its payload */
+  if (exponent == 1024) { /* infinity, or a NaN, which becomes quiet and keeps the part of its payload that fits */
     *out = (uint16_t)(sign | infinity | (fraction ? UINT64_C(1) << (kept - 1) | fraction >> (52 - kept) : 0));
     return true;
   }
   if (exponent > bias)
     return false;
-  /* What remains after the shift: exponent and fraction of a normal number, or a subnormal's fraction alone. Rounding
-     may carry into the exponent, which is right in both cases. */
+  /*
+   * The result of the shift has the exponent and fraction of a normal number, or the fraction of a subnormal one. If
+   * rounding carries into the exponent, the result is right in both cases.
+   */
   uint64_t value;
   int shift = 52 - kept;
   if (exponent >= 1 - bias) {
@@ -127,7 +129,7 @@ static bool narrow(double number, const narrow_format *format, uint16_t *out) {
     value = UINT64_C(1) << 52 | fraction;
     shift += 1 - bias - exponent;
   }
-  if (shift > 53) { /* below half of the smallest subnormal */
+  if (shift > 53) { /* less than half of the smallest subnormal */
     *out = sign;
     return true;
   }
@@ -169,7 +171,7 @@ static int store_float(unsigned char *out, uint32_t size, uint32_t kind, double 
 
 /* ---- integers ---- */
 
-/* Bits of the numbers of a floating-point parameter, the leading one included. */
+/* Bits of precision of a floating-point parameter, including the leading one. */
 static int precision(const destination *to) {
   switch (to->size) {
   case 8:
@@ -206,7 +208,10 @@ static int pack_int_as_float(const destination *to, PyObject *value) {
   return store_float(to->out, to->size, to->kind, nearest);
 }
 
-/* Packs an int that must not be below 0 where it is unsigned, nor above what a signed one of its size can be. */
+/*
+ * Packs an int. `is_unsigned`: it must not be negative. `is_signed`: it must not exceed the maximum of a signed int of
+ * its size.
+ */
 static int pack_in_range(const destination *to, PyObject *value, bool is_unsigned, bool is_signed) {
   uint32_t size = to->size;
   switch (to->kind) {
@@ -236,7 +241,7 @@ static int pack_in_range(const destination *to, PyObject *value, bool is_unsigne
   long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
   unsigned long long bits = (unsigned long long)number;
   bool fits = overflow == 0 && (number < 0 ? number >= low : bits <= high);
-  if (overflow > 0 && high > LLONG_MAX) { /* 2**63 and above: only the unsigned conversion can tell */
+  if (overflow > 0 && high > LLONG_MAX) { /* 2**63 and above: only the unsigned conversion tells whether it fits */
     bits = PyLong_AsUnsignedLongLong(value);
     fits = !(bits == (unsigned long long)-1 && PyErr_Occurred());
     if (!fits)
@@ -255,7 +260,8 @@ int pack_integer_like(const destination *to, PyObject *value, const type_entry *
   if (!number)
     return -1;
   int status;
-  if (to->kind == PARAM_BYTES && how->itemsize) { /* it has the size of the whole struct: its bytes are meant */
+  if (to->kind == PARAM_BYTES &&
+      how->itemsize) { /* the scalar has the size of the whole struct, so its bytes are copied */
     destination raw = *to;
     raw.kind = PARAM_UNKNOWN;
     status = pack_int(&raw, number);
@@ -304,7 +310,7 @@ int pack_double(const destination *to, double number) {
   case PARAM_ADDRESS:
     return raise_no_pointer(to, "a float");
   case PARAM_BYTES:
-    if (to->size != 2) /* else most likely a __half */
+    if (to->size != 2) /* other 2-byte parameters are most likely a __half */
       return raise_struct(to, "a float");
     break;
   default:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What packed arguments point into, for as long as somebody may launch with them. */
+/* Keeps what packed arguments point into, as long as a launch may use them. */
 #include "launch/launch.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static void give_back(owned *items, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; i++)
     if (items[i].how == HELD)
       left |= (items[i].box = cch_unref_lightly(items[i].box)) != NULL;
-  if (left) { /* the last reference to one can enter the driver */
+  if (left) { /* releasing the last reference to a box can call the driver */
     Py_BEGIN_ALLOW_THREADS;
     for (Py_ssize_t i = 0; i < count; i++)
       if (items[i].how == HELD)
@@ -88,7 +88,7 @@ static int add_to_bundle(const state *st, cch_bundle *bundle, const owned *item)
     status = cch_bundle_add_object(bundle, kept, owner_release);
     if (status != 0)
       owner_discard(kept);
-  } else { /* nothing, in its place: see read_memory() */
+  } else { /* NULL for an operand that keeps nothing: see read_memory() */
     cch_bundle *empty = NULL;
     status = cch_bundle_create(&empty, 0);
     if (status == 0)

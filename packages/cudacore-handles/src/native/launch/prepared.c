@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PreparedLaunch: one kernel, launched again and again. */
+/* PreparedLaunch: one kernel that is launched repeatedly. */
 #include "launch/launch.h"
 
 #include <string.h>
 
-/* What the values of a prepared launch point into: shared by the object and the launches that are under way with it. */
+/* What the values of a prepared launch point into. The object shares it with the launches in progress. */
 typedef struct kept {
   size_t references; /* guarded by the GIL */
   owners owners;
@@ -15,13 +15,14 @@ typedef struct prepared {
   target target;
   int device;
   layout params;
-  PyObject *layout_bytes; /* what params reads */
+  PyObject *layout_bytes; /* the bytes that `params` reads */
   PyObject *config, *kernel;
-  PyObject *block; /* bytearray */
-  PyObject *lock;  /* a view of it, which nobody else has: a bytearray with a view keeps its size */
-  PyObject *gate;  /* of a graph builder: a bytearray, whose byte is 0 when that takes no work; NULL for a stream */
+  PyObject *block; /* the argument block, a bytearray */
+  PyObject *lock;  /* a private view of it: a bytearray that has a view cannot be resized */
+  PyObject
+      *gate; /* of a graph builder: a bytearray, whose byte is 0 while the builder accepts no work; NULL for a stream */
   kept *kept;
-  bool cleared; /* it was garbage: what its values point into is gone */
+  bool cleared; /* the garbage collector has cleared it: what its values pointed into is gone */
   PyObject *weak;
 } prepared;
 
@@ -43,12 +44,12 @@ static void kept_unref(kept *self) {
   PyMem_Free(self);
 }
 
-/* Raises for an argument that was closed since it was packed. */
+/* Raises if an argument was closed since it was packed. */
 static int check_open(const state *st, kept *self) {
   owned *items = owners_items(&self->owners);
   for (Py_ssize_t i = 0; i < self->owners.count; i++)
     if (items[i].box != NULL && items[i].object != NULL && ((handle *)items[i].object)->box == NULL) {
-      handle_hold(items[i].object); /* which raises */
+      handle_hold(items[i].object); /* raises the exception */
       name_argument(st, items[i].index);
       return -1;
     }
@@ -90,7 +91,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   self->block = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)self->params.total);
   self->lock = self->block ? PyMemoryView_FromObject(self->block) : NULL;
   self->kept = self->lock && device_to_check(st, &self->device) == 0 ? kept_new() : NULL;
-  /* Nobody else has the new block: it may be written while Python code runs. */
+  /* The new block is private, so it can be written while Python code runs. */
   if (self->kept == NULL ||
       pack_values(st, &self->params, (values){.tuple = args, .count = PyTuple_Size(args)},
                   (unsigned char *)PyByteArray_AsString(self->block), &self->kept->owners, self->device) < 0) {
@@ -100,7 +101,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   return (PyObject *)self;
 }
 
-/* Room for a block: on the caller's stack where it fits. */
+/* Room for a block: on the caller's stack if it fits. */
 static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
   if (params->total <= SCRATCH_SIZE)
     return stack;
@@ -110,7 +111,7 @@ static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
   return heap;
 }
 
-/* The new values of a call, packed into `block`, with what they point into; NULL with an exception. */
+/* Packs the new values of a call into `block`. Returns what they point into; NULL with an exception. */
 static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, unsigned char *block) {
   kept *fresh = kept_new();
   if (fresh != NULL && pack_values(self->st, &self->params, (values){.tuple = arguments, .count = count}, block,
@@ -137,7 +138,7 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
                                         "building any more; prepare another one, for a Stream or a new builder");
     return NULL;
   }
-  /* A copy is launched, so that the block can be written while the GIL is released. */
+  /* The launch uses a copy, so that other threads can write the block while the GIL is released. */
   size_t size = (size_t)self->params.total;
   unsigned char stack[SCRATCH_SIZE], *block = scratch_for(&self->params, stack);
   if (!block)
@@ -158,7 +159,7 @@ static PyObject *prepared_call(PyObject *object, PyObject *arguments, PyObject *
     old = self->kept;
     self->kept = held;
   }
-  held->references++; /* another thread can give the object other values while this launch is under way */
+  held->references++; /* another thread can set other values while this launch is in progress */
   launch_arguments ready = {self->target.stream, &self->target.config, self->target.kernel, block, size};
   int status;
   if (launch_keeping(st, &ready, &held->owners, &status) == 0) {
@@ -180,8 +181,8 @@ done:
 }
 
 /*
- * Puts what one new argument points into in the place of what the old one did, which is in `added` or `*replaced` then,
- * for the caller to release when the block does not point there any more. Runs no Python code.
+ * Replaces what an old argument pointed into by what a new one points into. The old owners end up in `added` or
+ * `*replaced`; the caller releases them after the block was changed. Runs no Python code.
  */
 static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept **replaced) {
   owned *items = owners_items(&self->kept->owners), *known = NULL;
@@ -191,7 +192,7 @@ static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept 
       known = &items[i];
       matches++;
     }
-  if (self->kept->references == 1 && added->count == 1 && matches == 1) { /* the usual case: one for one */
+  if (self->kept->references == 1 && added->count == 1 && matches == 1) { /* the usual case: one owner replaces one */
     owned *item = owners_items(added), swapped = *known;
     *known = *item;
     *item = swapped;
@@ -233,7 +234,7 @@ static int prepared_set_item(PyObject *object, PyObject *key, PyObject *value) {
   int status = pack_parameter(self->st, &self->params, index, value, block, &added, self->device);
   if (status == 0) {
     param p = param_at(&self->params, index);
-    /* Numbers in the place of numbers change nothing that is kept. */
+    /* If numbers replace numbers, the owners do not change. */
     if (added.count != 0 || self->kept->owners.count != 0)
       status = replace_owners(self, index, &added, &replaced);
     if (status == 0)
@@ -267,7 +268,7 @@ static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->config);
   Py_VISIT(self->kernel);
-  /* What launches under way share is not to be taken for garbage. */
+  /* Objects that launches in progress share are not visited, so that they are not collected as garbage. */
   if (self->kept != NULL && self->kept->references == 1) {
     owned *items = owners_items(&self->kept->owners);
     for (Py_ssize_t i = 0; i < self->kept->owners.count; i++)
@@ -278,7 +279,7 @@ static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static int prepared_clear(PyObject *object) {
   prepared *self = (prepared *)object;
-  /* The fields of the object itself stay whole as long as it can be called; what the values point into goes. */
+  /* The object's own fields remain, as long as it can be called. Only what the values point into is released. */
   self->cleared = true;
   if (self->kept != NULL && self->kept->references == 1)
     owners_release(&self->kept->owners);
@@ -291,7 +292,7 @@ static void prepared_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   if (self->weak != NULL)
     PyObject_ClearWeakRefs(object);
-  /* A destructor runs anywhere, also where an exception is set. */
+  /* A destructor can run anywhere, even while an exception is set. */
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   target target = self->target;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot half of Buffer: allocating from a pool, closing, copying, filling. */
+/* Implements Buffer's frequent operations: allocating from a pool, closing, copying and filling. */
 #include "memory/buffer.h"
 
 static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, PyObject *mr, PyObject *owner) {
@@ -18,7 +18,10 @@ static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, P
   return (PyObject *)self;
 }
 
-/* A new buffer of a pool's memory: allocated, or another process's, by the handle that that one exported. */
+/*
+ * Makes a buffer of a pool's memory: newly allocated, or another process's, which is given by the handle that it
+ * exported.
+ */
 static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
                               PyObject *given, PyObject *mr, const cch_ipc_handle *handle) {
   PyObject *ordered_on = stream_accept(st, given);
@@ -79,7 +82,7 @@ typedef struct operands {
   PyObject **faces, *few[2];
 } operands;
 
-/* A buffer, whose class is checked; NULL with an exception, `what` having %U for its class. */
+/* The box of a buffer, whose class is checked; NULL with an exception. `what` has a %U for the class. */
 static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, const char *what) {
   if (!is_buffer(st, face)) {
     raise_about(PyExc_TypeError, what, face, 0, 0);
@@ -91,8 +94,10 @@ static cch_deviceptr *use_buffer(const state *st, operands *of, PyObject *face, 
   return box;
 }
 
-/* Begins a call on a stream, with room for so many buffers; -1 with an exception. It ends with operands_failed(), also
- * after a failure. */
+/*
+ * Begins a call on a stream, with room for the given number of buffers; -1 with an exception. The caller calls
+ * operands_failed() in any case.
+ */
 static int operands_begin(const state *st, operands *of, PyObject *stream, PyObject **faces) {
   of->count = 0;
   of->faces = faces != NULL ? faces : of->few;
@@ -124,7 +129,7 @@ static PyObject *operands_end(const state *st, operands *of, int status) {
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* Copies a part as `shape` says, or, where that is NULL, the whole. */
+/* Copies the part that `shape` describes, or everything if that is NULL. */
 static PyObject *copy_operands(const state *st, PyObject *dst_face, PyObject *src_face, const cch_copy_shape *shape,
                                PyObject *stream) {
   operands of;
@@ -192,7 +197,7 @@ static PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssi
   Py_ssize_t count = PyTuple_Size(dsts);
   operands of;
   PyObject *result = NULL;
-  enum { ARRAYS = 5 }; /* of pointers: boxes and faces of both sides, attributes */
+  enum { ARRAYS = 5 }; /* five arrays of pointers: boxes and faces of both sides, and attributes */
   void **room = PyMem_Malloc(((size_t)count + 1) * ARRAYS * sizeof *room);
   if (room == NULL)
     return PyErr_NoMemory();
@@ -244,7 +249,7 @@ static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t c
 
 /* ---- the type ---- */
 
-/* Orders the free on a stream; -1 with an exception. */
+/* Sets the stream on which the memory is freed; -1 with an exception. */
 static int set_stream(buffer *self, PyObject *argument) {
   cch_deviceptr *box = handle_use((PyObject *)self);
   if (box == NULL)
@@ -254,7 +259,7 @@ static int set_stream(buffer *self, PyObject *argument) {
   cch_stream *stream = ordered_on != NULL ? handle_use(ordered_on) : NULL;
   int status = -1;
   if (stream != NULL) {
-    Py_BEGIN_ALLOW_THREADS; /* the last reference to the stream that it had can go */
+    Py_BEGIN_ALLOW_THREADS; /* the last reference to the previous stream may be released */
     status = cch_deviceptr_set_stream(box, stream);
     Py_END_ALLOW_THREADS;
     handle_done(ordered_on);

@@ -9,9 +9,9 @@
 typedef struct buffer {
   handle base;
   Py_ssize_t size;
-  PyObject *mr, *owner; /* NULL: none */
-  PyObject *known;      /* what is known of the memory, once it was asked for */
-  int device;           /* of the memory: arrays.c */
+  PyObject *mr, *owner; /* NULL if there is none */
+  PyObject *known;      /* the attributes of the memory, once they were queried */
+  int device;           /* the device of the memory: see arrays.c */
 } buffer;
 
 int add_buffer_type(PyObject *module, state *st);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The base of GraphBuilder: what stands for a stream. */
+/* The base class of GraphBuilder, whose objects can be passed as streams. */
 #include "stream/stream.h"
 
 static int builder_traverse(PyObject *object, visitproc visit, void *arg) {

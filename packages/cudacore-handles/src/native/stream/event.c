@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot half of Event: creating, waiting, asking, timing. Recording is the stream's. */
+/* Implements Event's frequent operations: creating, waiting, querying, timing. Recording is in stream.c. */
 #include "base/failure.h"
 #include "stream/stream.h"
 
@@ -58,7 +58,7 @@ static PyObject *is_done(PyObject *self, void *closure) {
 }
 
 static PyObject *subtract(PyObject *left, PyObject *right) {
-  /* Either side may be the event: Python asks both. */
+  /* Python calls this for either operand, so the event can be on both sides. */
   const state *st = NULL;
   PyTypeObject *type = Py_TYPE(left); /* may be a subclass with a __sub__ of its own, which calls this one */
   while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
@@ -85,7 +85,7 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
   if (status == 0)
     return PyFloat_FromDouble(milliseconds);
   PyObject *result = PyObject_CallFunction(st->faces.raise_not_elapsed, "OON", left, right, failure_status(status));
-  Py_XDECREF(result); /* it raises */
+  Py_XDECREF(result); /* NULL, because the function always raises */
   return NULL;
 }
 

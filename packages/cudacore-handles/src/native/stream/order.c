@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of the streams of who makes an array, and who uses it. */
+/* Orders the streams of the producer and the consumer of an array. */
 #include "stream/stream.h"
 
 enum { PER_THREAD = 2, CAPTURE_IMPLICIT = 906 }; /* CUDA_ERROR_STREAM_CAPTURE_IMPLICIT */
 
-/* Has a context of a device current; `saved` is to be current again, where it was `switched`. */
+/* Makes a context of a device current. If `*switched` is set, `*saved` must be made current again. */
 static int enter(int device, cch_context **saved, bool *switched) {
   int status = cch_context_current(saved);
   if (status != 0 || (*saved != NULL && cch_context_device(*saved) == device))
@@ -19,7 +19,10 @@ static int enter(int device, cch_context **saved, bool *switched) {
   return status;
 }
 
-/* Whether a stream is being captured; -1 of the legacy stream, while a stream is that it would wait for. */
+/*
+ * Whether a stream is being captured. *out is -1 for the legacy stream while a stream that it would wait for is
+ * captured.
+ */
 static int find_capture(int *out, cch_stream *stream) {
   int status = cch_stream_is_capturing(out, stream);
   if (status != CAPTURE_IMPLICIT)

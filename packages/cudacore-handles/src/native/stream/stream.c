@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hot half of Stream: creating, waiting, recording; and what makes contexts current. */
+/* Implements Stream's frequent operations: creating, waiting, recording; and makes contexts current. */
 #include "graph/graph.h"
 #include "stream/stream.h"
 
@@ -37,7 +37,7 @@ static PyObject *set_current(PyObject *module, PyObject *face) {
   cch_context *context = handle_use(face);
   if (context == NULL)
     return NULL;
-  int status = cch_context_set_current(context); /* of this thread alone: it waits for nothing */
+  int status = cch_context_set_current(context); /* affects only this thread, and does not wait */
   handle_done(face);
   if (status == CCH_EGONE)
     Py_RETURN_FALSE;
@@ -143,13 +143,13 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
-  PyObject *name = PyUnicode_FromString("callback"); /* it is read as a graph's is */
+  PyObject *name = PyUnicode_FromString("callback"); /* it is read as in a graph's method */
   const node_kind *kind = name != NULL ? node_kind_find(name) : NULL;
   node_params params = {0};
   int status = -1;
   bool called = kind != NULL && node_params_read(st, kind, arguments, count, keywords, NULL, &params) == 0;
   if (called) {
-    cch_graph *graph = NULL; /* that a capture puts the call into */
+    cch_graph *graph = NULL; /* the graph of the capture that the call is added to */
     if (cch_capture_count() != 0)
       cch_capture_graph(&graph, stream);
     graph_lock lock = {0};
@@ -176,7 +176,7 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
 static PyObject *close_method(PyObject *object, PyObject *nothing) {
   (void)nothing;
   handle *self = (handle *)object;
-  /* The default streams are everybody's, and there for ever. */
+  /* The default streams are shared by all, and are never destroyed. */
   if (self->raw != CCH_STREAM_LEGACY && self->raw != CCH_STREAM_PER_THREAD)
     handle_close(self);
   Py_RETURN_NONE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lends allocations to other libraries as DLPack tensors, and looks into the tensors of others.
+ * Exports allocations to other libraries as DLPack tensors, and reads the tensors of others.
  *
  * A tensor can outlive the Python object that it was made from, and the interpreter. Its deleter may run on any
  * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
@@ -20,22 +20,24 @@ static const char versioned_name[] = "dltensor_versioned";
 
 /* ---- tensors that are lent ---- */
 
-/* A tensor and all that it points to but the memory itself. The consumer sees the union, which is first. */
+/*
+ * A tensor and everything that it points to except the memory itself. The consumer gets a pointer to the union, which
+ * is first.
+ */
 typedef struct lent {
   union {
     dl_managed_tensor unversioned;
     dl_managed_tensor_versioned versioned;
   } managed;
-  cch_deviceptr *box; /* what keeps the memory; or */
+  cch_deviceptr *box; /* keeps the memory; or */
   owner *keeper;
-  int64_t dims[]; /* the shape, and then the strides */
+  int64_t dims[]; /* the shape, followed by the strides */
 } lent;
 
 /*
- * A consumer lets go of a tensor, often while it holds the GIL. Memory that is not from a pool is freed by calls that
- * wait for the device, and what the device waits for may be a host function in Python, which waits for the GIL. So that
- * free is left to the next safe point. A pool's memory is freed without waiting, and foreign memory by its owner's own
- * function.
+ * A consumer deletes a tensor, often while it holds the GIL. Freeing memory that is not from a pool waits for the
+ * device, and the device may be waiting for a Python host function, which waits for the GIL. So that memory is freed at
+ * the next safe point. Freeing a pool's memory does not wait, and foreign memory is freed by its owner's own function.
  */
 static void let_go(lent *self) {
   if (self->keeper != NULL)
@@ -52,20 +54,20 @@ static void let_go(lent *self) {
 static void delete_unversioned(dl_managed_tensor *self) { let_go(self->manager_ctx); }
 static void delete_versioned(dl_managed_tensor_versioned *self) { let_go(self->manager_ctx); }
 
-/* The name of a capsule that holds a tensor which nobody has taken yet, or NULL. */
+/* The name of a capsule whose tensor nobody has taken yet, or NULL. */
 static const char *untaken_name(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, versioned_name))
     return versioned_name;
   return PyCapsule_IsValid(capsule, unversioned_name) ? unversioned_name : NULL;
 }
 
-/* The destructor of a capsule. A tensor that was taken is the consumer's; here it may even be gone. */
+/* The destructor of a capsule. If the tensor was taken, it belongs to the consumer and may already be deleted. */
 static void destroy_capsule(PyObject *capsule) {
   const char *name = untaken_name(capsule);
   if (name == NULL)
     return;
   lent *self = PyCapsule_GetPointer(capsule, name);
-  /* The last reference can be that of a foreign owner, which is given back by a call of Python code. */
+  /* The last reference can be to a foreign owner, whose release runs Python code. */
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   if (self->keeper != NULL)
@@ -77,7 +79,7 @@ static void destroy_capsule(PyObject *capsule) {
   free(self);
 }
 
-/* Gives back what dlpack_lend() was given. */
+/* Releases the references that dlpack_lend() took over. */
 static void *not_lent(cch_deviceptr *box, owner *keeper) {
   if (keeper != NULL)
     owner_discard(keeper);
@@ -133,7 +135,7 @@ void dlpack_delete(void *managed, bool versioned) {
   if (managed == NULL)
     return;
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* a deleter can be anybody's */
+  PyErr_Fetch(&type, &value, &traceback); /* a deleter of another library can do anything */
   if (versioned) {
     dl_managed_tensor_versioned *self = managed;
     if (self->deleter != NULL)
@@ -186,7 +188,7 @@ void *dlpack_take(PyObject *capsule, bool *versioned) {
     return NULL;
   *versioned = name == versioned_name;
   void *managed = PyCapsule_GetPointer(capsule, name);
-  /* From here on the capsule's destructor does nothing, and the tensor is ours to delete. */
+  /* From here on, the destructor of the capsule does nothing, and this code must delete the tensor. */
   if (managed == NULL || PyCapsule_SetName(capsule, *versioned ? "used_dltensor_versioned" : "used_dltensor") < 0)
     return NULL;
   return managed;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DLPack's C exchange API of our own objects, buffers and views: what other libraries' C code calls instead of
- * __dlpack__. All but the allocator are called with the GIL.
+ * DLPack's C exchange API for buffers and views: other libraries' C code calls it instead of __dlpack__. All functions
+ * but the allocator are called with the GIL.
  */
 #include "views/views.h"
 
-/* The module's state in the interpreter that calls; NULL with an exception. The module outlives its objects. */
+/* The module's state in the calling interpreter; NULL with an exception. The module outlives its objects. */
 static state *state_here(void) {
   PyObject *module = PyImport_ImportModule("cudacore_handles._native");
   state *st = module != NULL ? PyModule_GetState(module) : NULL;
@@ -13,8 +13,8 @@ static state *state_here(void) {
   return st;
 }
 
-/* Fills in a tensor of the bytes of a buffer, borrowed from it; -1 with an exception. */
-/* The same, of what the pool says that the memory is from; false where it is from none, or that says nothing. */
+/* Fills in a tensor of the bytes of a buffer. It borrows from the buffer. -1 with an exception. */
+/* The same from the pool of the memory; false if it has no pool, or the pool does not tell its device. */
 static bool device_of_pool(const cch_deviceptr *box, dl_device *out) {
   const cch_pool *pool = cch_deviceptr_pool(box);
   int place = 0, id = 0;
@@ -123,7 +123,7 @@ static int managed_to_object(dl_managed_tensor_versioned *tensor, void **out) {
   return *out != NULL ? 0 : -1;
 }
 
-/* Our objects have no current stream: what is not said otherwise runs on the default stream. */
+/* Our objects have no current stream, so the default stream is used unless another one is given. */
 static int current_work_stream(int32_t device_type, int32_t device_id, void **out) {
   (void)device_id;
   *out = NULL;
@@ -175,7 +175,7 @@ static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned
     return -1;
   int64_t strides[VIEW_MAX_DIMENSIONS], step = 1;
   for (int32_t i = prototype->ndim - 1; i >= 0; i--) {
-    strides[i] = bytes != 0 ? step : 0; /* where nothing is, extents can be anything */
+    strides[i] = bytes != 0 ? step : 0; /* without elements, the extents can be arbitrary */
     step = bytes != 0 ? step * prototype->shape[i] : 0;
   }
   dl_tensor tensor = *prototype;
@@ -188,7 +188,7 @@ static int allocate_like(const dl_tensor *prototype, dl_managed_tensor_versioned
   return *out != NULL ? 0 : -1;
 }
 
-/* Called with the GIL or without; what went wrong is said by set_error() alone. */
+/* Called with or without the GIL. Errors are reported only by set_error(). */
 static int managed_allocator(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *error_context,
                              void (*set_error)(void *context, const char *kind, const char *message)) {
   PyGILState_STATE gil = PyGILState_Ensure();

@@ -51,8 +51,8 @@ static int set_c_strides(view *self) {
 }
 
 /*
- * Checks that no element lies beyond what 64 bits can say, nor, where `size` is not negative, before the address or
- * beyond so many bytes; -1 with an exception.
+ * Checks that all element offsets fit into 64 bits; and, if `size` is not negative, that all elements lie within that
+ * many bytes from the address. -1 with an exception.
  */
 static int check_extents(const view *self, int64_t size) {
   int64_t count = 1, low = 0, high = 0;
@@ -119,7 +119,7 @@ int view_check_device(long long type) {
   return -1;
 }
 
-/* Fills in a view, which has room for the dimensions, from a tensor; -1 with an exception. */
+/* Fills in a view from a tensor. The view has room for the dimensions. -1 with an exception. */
 static int fill_in(view *self, const dl_tensor *tensor, uint64_t flags) {
   if (view_check_device(tensor->device.type) < 0)
     return -1;
@@ -218,7 +218,7 @@ int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, 
   return check_extents(self, size);
 }
 
-/* What a device needs the address of an element to be a multiple of; 1 of raw data. */
+/* The alignment that devices require of an element; 1 for raw data. */
 static int64_t alignment_of(dl_data_type type) {
   enum { COMPLEX = 5 };
   int bits = type.code == COMPLEX ? type.bits / 2 : type.bits;
@@ -267,7 +267,7 @@ static PyObject *view_make(PyObject *module, PyObject *const *arguments, Py_ssiz
   self->tensor.dtype = view_type(type);
   self->itemsize = itemsize;
   self->read_only = read_only != 0;
-  if (arguments[6] != Py_Ellipsis) { /* the one of the type, when somebody asks */
+  if (arguments[6] != Py_Ellipsis) { /* otherwise the dtype is derived from the type when it is first read */
     Py_INCREF(arguments[6]);
     self->dtype = arguments[6];
   }
@@ -380,7 +380,7 @@ static PyObject *get_size(PyObject *object, void *closure) {
   return PyLong_FromLongLong(empty ? 0 : size);
 }
 
-/* Keeps what a function has made for an attribute; another thread may have been faster. */
+/* Keeps a value that was computed for an attribute, unless another thread was faster. */
 static PyObject *keep_made(PyObject **place, PyObject *made) {
   if (made == NULL)
     return NULL;
@@ -446,7 +446,7 @@ static PyObject *get_stream(PyObject *object, void *closure) {
   cch_stream *stream = self->box != NULL ? cch_deviceptr_stream_ref(self->box) : NULL;
   if (stream == NULL)
     return PyLong_FromLong(0);
-  return PyLong_FromVoidPtr(stream); /* a reference, that the caller adopts */
+  return PyLong_FromVoidPtr(stream); /* a reference, which the caller adopts */
 }
 
 static int view_traverse(PyObject *object, visitproc visit, void *arg) {
@@ -459,7 +459,10 @@ static int view_traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-/* What keeps the memory stays: others in the same cycle may still read it. It goes with the view. */
+/*
+ * What keeps the memory is released only with the view, because other objects in the same cycle may still read the
+ * memory.
+ */
 static int view_clear(PyObject *object) {
   view *self = (view *)object;
   Py_CLEAR(self->exporting);

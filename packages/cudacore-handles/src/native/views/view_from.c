@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where views come from: buffers, and the arrays of other libraries, with the order of their streams. */
+/* Makes views of buffers and of the arrays of other libraries, and orders their streams. */
 #include "base/types.h"
 #include "views/views.h"
 
@@ -7,11 +7,11 @@ enum { NO_ORDER = -1 };
 
 /* ---- views of buffers ---- */
 
-/* What a view has to know of its elements. */
+/* The type of a view's elements. */
 typedef struct element {
   dl_data_type type;
   int64_t itemsize;
-  PyObject *dtype; /* a new reference; Py_Ellipsis: the one of the type, when somebody asks */
+  PyObject *dtype; /* a new reference; Py_Ellipsis: derived from the type when it is first read */
 } element;
 
 /* Reads a tuple (DLPack's type, itemsize, dtype); -1 with an exception. */
@@ -26,7 +26,7 @@ static int read_element(PyObject *tuple, element *out) {
   return 0;
 }
 
-/* The elements that a dtype and an itemsize mean, each of which can be NULL or None; -1 with an exception. */
+/* The element type for a dtype and an itemsize, each of which can be NULL or None; -1 with an exception. */
 static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, element *out) {
   if (dtype == NULL)
     dtype = Py_None;
@@ -43,7 +43,7 @@ static int element_of(const state *st, PyObject *dtype, PyObject *itemsize, elem
   PyObject *known = NULL; /* borrowed */
   if (dtype != Py_None && itemsize == Py_None) {
     known = PyDict_GetItemWithError(st->faces.element_types, dtype);
-    PyErr_Clear(); /* what cannot be hashed */
+    PyErr_Clear(); /* an unhashable dtype */
   }
   if (known != NULL)
     return read_element(known, out);
@@ -96,7 +96,7 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
       PyObject *kind, *value, *traceback;
       PyErr_Fetch(&kind, &value, &traceback);
       PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
-      if (layout != NULL) { /* which has nothing to say */
+      if (layout != NULL) { /* the layout is valid, so the first error stands */
         Py_DECREF(layout);
         PyErr_Restore(kind, value, traceback);
       } else {
@@ -145,7 +145,9 @@ static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_s
 
 /* ---- the order of streams ---- */
 
-/* Reads the consumer's stream, an int or what has __cuda_stream__; None is -2. -1 is NO_ORDER. False with an exception.
+/*
+ * Reads the consumer's stream: an int, or an object with __cuda_stream__. None is -2; -1 is NO_ORDER. False with an
+ * exception.
  */
 static bool read_stream(const state *st, PyObject *given, long long *out, PyObject **kept) {
   *kept = NULL;
@@ -160,7 +162,7 @@ static bool read_stream(const state *st, PyObject *given, long long *out, PyObje
       return false;
     }
     if (*out == 0)
-      *out = 1; /* the legacy default stream has two names, and DLPack knows this one */
+      *out = 1; /* the legacy default stream has two numbers; DLPack uses this one */
     return true;
   }
   PyObject *face = stream_accept(st, given);
@@ -174,7 +176,7 @@ static bool read_stream(const state *st, PyObject *given, long long *out, PyObje
     return false;
   }
   if (((handle *)face)->box == NULL) {
-    handle_hold(face); /* which raises */
+    handle_hold(face); /* raises the exception */
     Py_DECREF(face);
     return false;
   }
@@ -210,7 +212,7 @@ static int order(const state *st, long long consumer, unsigned long long produce
 
 /* ---- where arrays come from ---- */
 
-/* The stream that a library uses arrays on, by its exchange API; -1 with an exception. */
+/* Gets the stream on which a library uses arrays from its exchange API; -1 with an exception. */
 static int ask_work_stream(const dl_exchange_api *api, dl_device device, unsigned long long *out) {
   void *stream = NULL;
   if (api->current_work_stream(device.type, device.id, &stream) != 0) {
@@ -249,7 +251,7 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
   return self;
 }
 
-/* An array whose attributes are cheaper than any protocol; nothing is ordered. */
+/* Makes a view of an array whose attributes are faster to read than any protocol. Orders nothing. */
 static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *object) {
   PyObject *data = PyObject_GetAttr(object, st->data_name);
   PyObject *address = data != NULL ? PyObject_GetAttr(data, st->names.ptr) : NULL;
@@ -294,7 +296,7 @@ static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *
   return (PyObject *)self;
 }
 
-/* Calls __dlpack__, of this version of DLPack or of those before 1.0. */
+/* Calls __dlpack__ with the arguments of this version of DLPack, or with those of versions before 1.0. */
 static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream) {
   PyObject *arguments = PyTuple_New(0), *keywords = PyDict_New(), *capsule = NULL;
   if (arguments == NULL || keywords == NULL)
@@ -312,7 +314,7 @@ static PyObject *call_dlpack(const state *st, PyObject *method, PyObject *stream
       Py_XDECREF(type);
       Py_XDECREF(value);
       Py_XDECREF(traceback);
-    } else { /* the first error was not about the version */
+    } else { /* the first error had another reason than the version */
       PyErr_Clear();
       PyErr_Restore(type, value, traceback);
     }
@@ -348,7 +350,7 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   if (device == 0)
     return NULL;
   PyObject *consumer;
-  if (device == DL_CPU) { /* which knows no streams */
+  if (device == DL_CPU) { /* the CPU has no streams */
     consumer = Py_None;
     Py_INCREF(consumer);
   } else if (stream < NO_ORDER) {
@@ -366,7 +368,7 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
 }
 
-/* How arrays of an object's type are read, which is found out at the first one; NULL with an exception. */
+/* How arrays of an object's type are read. It is determined at the first array. NULL with an exception. */
 static const type_entry *entry_of(const state *st, PyObject *object) {
   const type_entry *how = types_find(st, Py_TYPE(object));
   if (how->type != NULL || st->resolver == NULL)
@@ -407,13 +409,15 @@ static int read_arguments(const state *st, const char *function, PyObject *const
   return read_stream(st, out[2], stream, kept) ? 0 : -1;
 }
 
-/* What has no DLPack. The stream is that of read_stream(). */
+/* Makes a view of an object without DLPack. The stream is from read_stream(). */
 static PyObject *from_interface(const state *st, PyObject *cls, PyObject *object, long long stream, const char *name) {
   return PyObject_CallFunction(st->faces.interface_of, "OOLs", cls, object, stream, name);
 }
 
-/* The same when a way that comes before it has failed: that failure is raised where this fails, too. Errors of CUDA,
- * and what is no failure of the array's, end the search. */
+/*
+ * The same after DLPack has failed. If this fails too, the failure of DLPack is raised. Errors of CUDA, and exceptions
+ * that are not about the array, end the search.
+ */
 static PyObject *from_interface_instead(const state *st, PyObject *cls, PyObject *object, long long stream,
                                         const char *name) {
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError) ||
@@ -442,22 +446,22 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     return NULL;
   PyTypeObject *type = (PyTypeObject *)arguments[0];
   PyObject *object = arguments[1];
-  if (PyType_Check(object)) { /* what a class defines is for its instances */
+  if (PyType_Check(object)) { /* the attributes of a class are meant for its instances */
     result = from_interface(st, arguments[0], object, stream, name);
     goto end;
   }
   const type_entry *how = entry_of(st, object);
   if (how == NULL)
     goto end;
-  /* Types with a converter are rare here, and masked arrays are among them. */
+  /* Types with a converter are rare here; masked arrays are among them. */
   if (how->type != NULL && how->kind == KIND_CONVERTER) {
     PyObject *checked = PyObject_CallFunction(st->faces.check_unmasked, "Os", object, "obj");
     if (checked == NULL)
       goto end;
     Py_DECREF(checked);
-    how = types_find(st, Py_TYPE(object)); /* the table can have grown */
+    how = types_find(st, Py_TYPE(object)); /* the table may have been reallocated */
   }
-  /* Our own views know more of their memory's streams than the exchange API can say. */
+  /* Our own views carry more about the streams of their memory than the exchange API can express. */
   if (how->type != NULL && how->kind == KIND_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
       !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
     result = from_exchange(st, type, object, stream, how->exchange);
