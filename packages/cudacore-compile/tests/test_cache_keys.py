@@ -113,15 +113,14 @@ def test_header_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     write("v.h", "#define VALUE 1111")
     cache = InMemoryProgramCache()
     program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
-    compile_now = Program.compile
+    compile_now = Program._compile_now
 
     def change_then_compile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-        if kwargs.get("cache") is None:
-            write("v.h", "#define VALUE 2222")
+        write("v.h", "#define VALUE 2222")
         return compile_now(self, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Program, "compile", change_then_compile)
+        patch.setattr(Program, "_compile_now", change_then_compile)
         assert value_of(program.compile("ptx", cache=cache)) == 2222
     assert len(cache) == 0
     write("v.h", "#define VALUE 1111")
@@ -133,15 +132,14 @@ def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("NVVM_SOMETHING", raising=False)
     cache = InMemoryProgramCache()
     program = Program(KERNEL, "c++", {"arch": "sm_90", "define_macro": "VALUE=1"})
-    compile_now = Program.compile
+    compile_now = Program._compile_now
 
     def set_then_compile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-        if kwargs.get("cache") is None:
-            monkeypatch.setenv("NVVM_SOMETHING", "1")
+        monkeypatch.setenv("NVVM_SOMETHING", "1")
         return compile_now(self, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Program, "compile", set_then_compile)
+        patch.setattr(Program, "_compile_now", set_then_compile)
         program.compile("ptx", cache=cache)
     assert len(cache) == 0
 
@@ -156,7 +154,7 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
     write("above/inc/v.h", old)
     write("aside_of/inc/v.h", "#define VALUE 2222")
     os.symlink("above/inc", "far")
-    compile_now = Program.compile
+    compile_now = Program._compile_now
 
     def rewrite(number: int) -> None:
         write("inc/v.h", f"#define VALUE {number}")
@@ -188,15 +186,13 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
         cache = InMemoryProgramCache()
 
         def meanwhile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
-            if kwargs.get("cache") is not None:
-                return compile_now(self, *args, **kwargs)
             change(2222)  # noqa: B023
             result = compile_now(self, *args, **kwargs)
             change(1111)  # noqa: B023
             return result
 
         with monkeypatch.context() as patch:
-            patch.setattr(Program, "compile", meanwhile)
+            patch.setattr(Program, "_compile_now", meanwhile)
             assert value_of(program.compile("ptx", cache=cache)) == 2222
         assert len(cache) == 0, change
         assert value_of(program.compile("ptx", cache=cache)) == 1111

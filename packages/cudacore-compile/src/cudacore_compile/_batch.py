@@ -390,8 +390,9 @@ def _compile_job(job: CompileJob, is_cacheable: bool, begin: Callable[[Program],
     if begin is not None:
         begin(program)
     try:
-        watch = Watch(program._request(job.target_type, job.name_expressions)) if is_cacheable else None
-        code = program.compile(job.target_type, job.name_expressions, log)
+        request = program._request(job.target_type, job.name_expressions)
+        watch = Watch(request) if is_cacheable else None
+        code = program._compile_now(request, log, is_kept=is_cacheable)
     finally:
         program.close()
     return _Outcome(code, log.getvalue(), b"" if watch is None else watch.end())

@@ -209,15 +209,18 @@ class Linker:
         linker = _nvjitlink.load()
         box = self._take(flags)
 
-        def link_now(box: Any = None) -> Linked:
+        def link_now(box: Any, flags: list[bytes]) -> Linked:
             _check_parts(inputs, self._options._arch())
             return linker.link(box, target.value, flags, inputs)
 
         if cache is None or box is not None:
-            return link_now(box)
+            return link_now(box, flags)
         from cudacore_compile._cache.link import LinkFacts, link_cached
 
-        return link_cached(cache, LinkFacts(linker, target, self._options, flags, inputs), link_now)
+        # What nvJitLink's own cache has comes without its log, which is kept too.
+        by_itself = flags + linker.no_cache_flags(flags)
+        facts = LinkFacts(linker, target, self._options, flags, inputs)
+        return link_cached(cache, facts, lambda: link_now(None, by_itself))
 
     def _facts(self, target: ObjectCodeFormatType) -> LinkFacts:
         """Return what decides on what is linked.

@@ -164,12 +164,29 @@ class Program:
 
             check_cache(cache)
         self._check_state()
-        target, names = request.target, request.names
         if cache is not None:
-            return compile_cached(cache, request, lambda log: self.compile(target, names, log), logs)
+            return compile_cached(cache, request, lambda log: self._compile_now(request, log, is_kept=True), logs)
+        return self._compile_now(request, logs)
+
+    def _compile_now(self, request: Request, logs: Any, *, is_kept: bool = False) -> ObjectCode:
+        """Compile, without a look at a cache of ours.
+
+        Parameters
+        ----------
+        request : Request
+            What :meth:`_request` returned.
+        logs : object with a ``write`` method, or None
+            Receives the log.
+        is_kept : bool, optional
+            Whether the code can be kept in a cache. NVRTC then does not use the cache that it has in the driver: what
+            that gives can be the work of a process in which NVRTC had kept options of other libraries, and it comes
+            without a log. Default False.
+        """
+        self._check_state()
+        target = request.target
         log = ""
         try:
-            result = _COMPILE[self._code_type](self, target, names)
+            result = _COMPILE[self._code_type](self, target, request.names, is_kept)
             log = result.log
         except CUDAError as error:
             log = error.log
@@ -257,11 +274,13 @@ class Program:
             box, self._box, self._is_new, self._cubin_names = self._box, None, False, None
         del box  # nvrtcDestroyProgram, outside the lock
 
-    def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
+    def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
         options = self._options
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
         compiler = _nvrtc.load()
+        if is_kept:
+            flags += compiler.no_cache_flags(flags)
         _process_state.note(options)
         name, creates_pch = encode(self._name), bool(options.pch or options.create_pch)
         try:
@@ -279,7 +298,7 @@ class Program:
                     self._cubin_names = result.lowered_names
         return result
 
-    def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
+    def _compile_nvvm(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
         from cudacore_compile._compilers import nvvm as _nvvm
 
         flags = self._options.as_bytes(CompilerBackendType.NVVM, target)
@@ -288,7 +307,7 @@ class Program:
             code, log = compiler.compile(box, flags, target, program_name=encode(self._name))
         return Result(code, log, {}, None, None)
 
-    def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str]) -> Result:
+    def _compile_ptx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
         with self._compiling() as linker:
             code = linker.link(target)
         return Result(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)

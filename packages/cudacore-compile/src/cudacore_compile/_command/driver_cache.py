@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from cudacore_compile._compilers import nvjitlink, nvrtc
 from cudacore_compile._compilers.errors import CompilerError
-from cudacore_compile._compilers.linker_options import newer_fields
-from cudacore_compile._compilers.options import since
 
 
 def no_cache(kind: str) -> bool | None:
@@ -25,9 +23,6 @@ def no_cache(kind: str) -> bool | None:
     if kind == "nvvm":
         return None
     try:
-        if kind == "c++":
-            first = tuple(int(number) for number in since("no_cache").split("."))
-            return nvrtc.load().version >= first or None
-        return not newer_fields([b"-no-cache"], nvjitlink.load().version) or None
+        return bool((nvrtc if kind == "c++" else nvjitlink).load().no_cache_flags([])) or None
     except CompilerError:  # it is missing, which is said where it is needed; the driver links in place of nvJitLink
         return None if kind == "c++" else True

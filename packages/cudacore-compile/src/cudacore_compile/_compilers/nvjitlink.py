@@ -65,6 +65,11 @@ class NVJitLink:
             return self._create(flags, inputs)
         return on_new_thread(lambda: self._create(flags, inputs))
 
+    def no_cache_flags(self, flags: Sequence[bytes]) -> list[bytes]:
+        """Return what some flags lack, so that nvJitLink does not use its cache in the driver."""
+        flag = b"-no-cache"
+        return [] if flag in flags or newer_fields([flag], self.version) else [flag]
+
     def link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
         """Link, and return what came out (nvJitLinkComplete). If `box` is None, a linker is made for it."""
 

@@ -34,8 +34,8 @@ __global__ void canary(const float *in, float *out) { *out = twice(*in); }
 # A program that multiplies and adds, unless with --use_fast_math.
 _FAST_MATH_CANARY = b"__global__ void power(double *out) { *out = pow(*out, 1.0); }\n"
 _FAST_MATH_ARCH = b"--gpu-architecture=compute_100"
-# The driver's cache would answer with what was compiled before the option was set.
-_CANARY_FLAGS = {b"--minimal": (12, 4), b"--no-cache": (12, 9)}
+_MINIMAL = (12, 4)  # the first version with --minimal
+_HAS_CACHE = (12, 9)  # the first one that has a cache in the driver, and --no-cache
 _CANCELS = (12, 8)  # the first version with nvrtcSetFlowCallback
 _PCH_STATUS = {
     "NVRTC_SUCCESS": PCHStatusType.CREATED,
@@ -167,7 +167,8 @@ class NVRTC:
         with_fast_math : bool
             Whether to look for `use_fast_math`, too, which NVRTC keeps for later architectures.
         """
-        flags = [flag for flag, version in _CANARY_FLAGS.items() if self.version >= version]
+        flags = [b"--minimal"] if self.version >= _MINIMAL else []
+        flags += self.no_cache_flags(flags)  # else the answer can be of before an option was set
         source = _CANARY
         with_fast_math = with_fast_math and self.version >= (13, 0)  # 12.9 does not keep it
         if with_fast_math:
@@ -185,6 +186,10 @@ class NVRTC:
             "use_fast_math": with_fast_math and b"fma.rn.f64" not in ptx,
         }
         return frozenset(field for field, is_kept in kept.items() if is_kept)
+
+    def no_cache_flags(self, flags: Sequence[bytes]) -> list[bytes]:
+        """Return what some flags lack, so that NVRTC does not use its cache in the driver."""
+        return [b"--no-cache"] if self.version >= _HAS_CACHE and b"--no-cache" not in flags else []
 
     def architectures(self) -> Sequence[int]:
         """Return the numbers of the architectures that this NVRTC compiles for."""

@@ -131,7 +131,8 @@ class ProgramOptions:
     no_cache : bool, optional
         Do not use the compiler's own cache. NVRTC 12.9 and later have one in the driver, for which they load and
         initialize it where there is one; set this to keep CUDA uninitialized, say because the process will fork.
-        ``--no-cache``.
+        With a program cache it is never used: it can have the work of a process in which NVRTC had kept options of
+        other libraries, and it has no logs. ``--no-cache``.
     fdevice_time_trace : path, optional
         A JSON file for a profile of the compiler, to look at with chrome://tracing; its name gets the suffix ``.json``
         if it has none. ``--fdevice-time-trace=``.
