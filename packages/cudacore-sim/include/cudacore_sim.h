@@ -43,7 +43,8 @@ typedef enum cudasim_kind {
   CUDASIM_GRAPH = 11, /**< not those in nodes */
   CUDASIM_GRAPH_EXEC = 12,
   CUDASIM_USER_OBJECT = 13,
-  CUDASIM_KIND_COUNT = 14
+  CUDASIM_GRAPHICS = 14, /**< resources that are registered */
+  CUDASIM_KIND_COUNT = 15
 } cudasim_kind;
 
 /** A call that has returned. */
@@ -114,6 +115,19 @@ CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
  * @return 0, or -1 where there is no such entry point
  */
 CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
+
+/**
+ * Makes a stand-in for a buffer of OpenGL, of `size` bytes, which are zero: cuGraphicsGLRegisterBuffer takes its name
+ * then, and cuGraphicsGLRegisterImage, as if it were an image. Without one there is no OpenGL context.
+ *
+ * @param data its contents, which are those of OpenGL while the buffer is not mapped; valid until cudasim_gl_delete and
+ *             as long as a resource has it. May be NULL
+ * @return its name
+ */
+CUDASIM_EXPORT unsigned cudasim_gl_buffer(size_t size, void **data);
+
+/** Deletes a buffer of cudasim_gl_buffer, by its name: 0, or -1 where there is none. */
+CUDASIM_EXPORT int cudasim_gl_delete(unsigned name);
 
 /** How many calls cudasim_fail has made fail, since the start or the last cudasim_reset. */
 CUDASIM_EXPORT uint64_t cudasim_injected(void);

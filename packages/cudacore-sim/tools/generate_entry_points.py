@@ -34,6 +34,12 @@ CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, in
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 """
+# Of cudaGL.h, which needs the headers of OpenGL; GLuint and GLenum are unsigned.
+OPENGL = """
+CUresult cuGraphicsGLRegisterBuffer(CUgraphicsResource *pCudaResource, unsigned int buffer, unsigned int Flags);
+CUresult cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, unsigned int image, unsigned int target,
+                                   unsigned int Flags);
+"""
 SUFFIX = re.compile(r"^(cu\w+?)(?:_v(\d+))?(_ptds|_ptsz)?$")
 
 
@@ -72,10 +78,10 @@ def name_parameters(text: str) -> tuple[str, str]:
 def main() -> None:
     """Write the table."""
     folder = Path(sys.argv[1])
-    text = preprocess(folder / "cuda.h") + PROFILER
+    text = preprocess(folder / "cuda.h") + PROFILER + OPENGL
     symbols = {name: name_parameters(parameters) for name, parameters in PROTOTYPE.findall(text)}
     versions: dict[str, set[int]] = defaultdict(set)
-    for header in ("cudaTypedefs.h", "cudaProfilerTypedefs.h"):
+    for header in ("cudaTypedefs.h", "cudaProfilerTypedefs.h", "cudaGLTypedefs.h"):
         for name, version, variant, _ in TYPEDEF.findall(re.sub(r"\s+", " ", (folder / header).read_text())):
             if not variant:
                 versions[name].add(int(version))

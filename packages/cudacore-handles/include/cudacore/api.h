@@ -345,6 +345,16 @@ typedef struct cch_api {
   int (*checkpoint_restore)(int pid, const unsigned char *uuids, size_t count);
   int (*checkpoint_unlock)(int pid);
   int (*tensor_map_encode)(cch_tensor_map *out, const cch_tensor_map_config *config);
+  int (*graphics_register_gl_buffer)(cch_graphics **out, cch_context *context, unsigned buffer, unsigned flags);
+  int (*graphics_register_gl_image)(cch_graphics **out, cch_context *context, unsigned image, unsigned target,
+                                    unsigned flags);
+  int (*graphics_map)(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream);
+  int (*graphics_unmap)(cch_graphics *resource, cch_stream *stream);
+  int (*graphics_is_mapped)(const cch_graphics *resource);
+  int (*graphics_unregister)(cch_graphics *resource, cch_stream *stream);
+  cch_graphics *(*graphics_ref)(cch_graphics *resource);
+  void (*graphics_unref)(cch_graphics *resource);
+  CUgraphicsResource (*graphics_raw)(const cch_graphics *resource);
 } cch_api;
 
 /**

@@ -84,6 +84,7 @@ typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphicsResource_st *CUgraphicsResource;
 typedef unsigned long long CUdeviceptr_v2;
 typedef CUdeviceptr_v2 CUdeviceptr;
 typedef uint64_t CUgraphConditionalHandle;
@@ -105,6 +106,7 @@ typedef struct cch_bundle cch_bundle;
 typedef struct cch_graph cch_graph;
 typedef struct cch_graph_node cch_graph_node;
 typedef struct cch_graph_exec cch_graph_exec;
+typedef struct cch_graphics cch_graphics;
 
 /** The kinds of box. Numbers are stable; new kinds are appended. */
 typedef enum cch_kind {
@@ -122,7 +124,8 @@ typedef enum cch_kind {
   CCH_KIND_GRAPH_NODE = 11,
   CCH_KIND_GRAPH_EXEC = 12,
   CCH_KIND_NVJITLINK_LINKER = 13,
-  CCH_KIND_COUNT = 14
+  CCH_KIND_GRAPHICS = 14,
+  CCH_KIND_COUNT = 15
 } cch_kind;
 
 /**

@@ -25,6 +25,7 @@
 #include <cudacore/managed.h>
 #include <cudacore/virtual.h>
 #include <cudacore/tensor_map.h>
+#include <cudacore/graphics.h>
 #include <cudacore/ipc.h>
 #include <cudacore/library.h>
 #include <cudacore/kernel.h>

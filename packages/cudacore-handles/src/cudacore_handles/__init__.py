@@ -36,6 +36,7 @@ from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.copy import CopyOptions, copy_batch
 from cudacore_handles._memory.device_pool import DeviceMemoryResource, DeviceMemoryResourceOptions
+from cudacore_handles._memory.graphics import GraphicsResource
 from cudacore_handles._memory.host import Host
 from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor
 from cudacore_handles._memory.managed import (
@@ -87,6 +88,7 @@ __all__ = [
     "EventOptions",
     "GlobalInfo",
     "GoneError",
+    "GraphicsResource",
     "Host",
     "IPCAllocationHandle",
     "IPCBufferDescriptor",

@@ -22,7 +22,7 @@ def __dir__() -> list[str]:
 
 _STATES = tuple(ProcessStateType)  # in the order of CUprocessState
 _MAX_TIMEOUT = 2**32 - 1
-_ILLEGAL_STATE = 401  # CUDA_ERROR_ILLEGAL_STATE
+_NOT_INITIALIZED, _OPERATING_SYSTEM, _ILLEGAL_STATE = 3, 304, 401  # CUDA_ERROR_...
 _ORDER = "A running process is locked, checkpointed, restored and unlocked, in this order"
 _BUSY = (
     "Work that it submitted is still running. Wait longer (timeout_ms=0: as long as it takes), or lock the process "
@@ -170,6 +170,10 @@ class Process:
 
     def _hint(self, status: int) -> str:
         """Say what to do about what the driver refused."""
+        if status == _NOT_INITIALIZED:
+            return f"Process {self._pid} does not use CUDA: it has not initialised the driver"
+        if status == _OPERATING_SYSTEM:
+            return f"There is no process {self._pid}, or it belongs to another user"
         if status != _ILLEGAL_STATE:
             return ""
         out = ffi.new("int *")

@@ -77,6 +77,8 @@ void check_threads(int count, void (*function)(int index, void *argument), void 
   X(depth)                                                                                                             \
   X(fail)                                                                                                              \
   X(forbid)                                                                                                            \
+  X(gl_buffer)                                                                                                         \
+  X(gl_delete)                                                                                                         \
   X(held)                                                                                                              \
   X(hide)                                                                                                              \
   X(hold)                                                                                                              \

@@ -149,6 +149,9 @@ void world_open(world *w) {
   OK(cch_event_create(&w->shared_event, w->context, CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING));
   w->event_handle = exported_event();
 
+  w->gl_buffer = sim.gl_buffer(64, NULL);
+  OK(cch_graphics_register_gl_buffer(&w->graphics, w->context, w->gl_buffer, 0));
+
   open_graph(w);
 
   CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED};
@@ -183,6 +186,8 @@ void world_close(world *w) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
   cch_kernel_unref(w->kernel);
   cch_library_unref(w->library);
+  cch_graphics_unref(w->graphics);
+  sim.gl_delete(w->gl_buffer);
   cch_event_unref(w->shared_event);
   cch_deviceptr_unref(w->import);
   cch_deviceptr_unref(w->shared);
@@ -402,6 +407,38 @@ DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_devi
   }
 GIVES_TENSOR_MAP(tensor_map_encode, CCH_TENSOR_MAP_TILED)
 GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
+MAKES(graphics_register_gl_buffer, cch_graphics,
+      cch_graphics_register_gl_buffer(&out, w->context, w->gl_buffer, CCH_GRAPHICS_READ_ONLY))
+MAKES(graphics_register_gl_image, cch_graphics,
+      cch_graphics_register_gl_image(&out, w->context, w->gl_buffer, 0x0DE1, 0))
+MAKES(graphics_map, cch_deviceptr, cch_graphics_map(&out, w->graphics, w->stream))
+static int graphics_unmap(world *w, void **made) {
+  cch_deviceptr *memory;
+  (void)made;
+  int status = cch_graphics_map(&memory, w->graphics, w->stream);
+  if (status != 0)
+    return status;
+  status = cch_graphics_unmap(w->graphics, w->second_stream);
+  CHECK_EQ(cch_is_valid(memory), status != 0);
+  cch_deviceptr_unref(memory);
+  return status;
+}
+static int graphics_unregister(world *w, void **made) {
+  cch_graphics *resource;
+  cch_deviceptr *memory;
+  (void)made;
+  int status = cch_graphics_register_gl_buffer(&resource, w->context, w->gl_buffer, 0);
+  if (status != 0)
+    return status;
+  status = cch_graphics_map(&memory, resource, w->stream);
+  if (status == 0) {
+    status = cch_graphics_unregister(resource, NULL);
+    CHECK_EQ(cch_is_valid(resource), status != 0);
+    cch_deviceptr_unref(memory);
+  }
+  cch_graphics_unref(resource);
+  return status;
+}
 GIVES(virtual_granularity, size_t, cch_virtual_granularity(&out, &virtual_config))
 MAKES(virtual_alloc, cch_deviceptr, cch_virtual_alloc(&out, &virtual_config, 1))
 MAKES(virtual_grow, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->grows, &virtual_config, 1 << 22))
@@ -822,6 +859,11 @@ const operation operations[] = {
     DONE(managed_discard_prefetch, 0),
     DONE(tensor_map_encode, 0),
     DONE(tensor_map_encode_im2col, 0),
+    MADE(graphics_register_gl_buffer, 0),
+    MADE(graphics_register_gl_image, 0),
+    MADE(graphics_map, 0),
+    DONE(graphics_unmap, 0),
+    DONE(graphics_unregister, 0),
     DONE(virtual_granularity, 0),
     MADE(virtual_alloc, 0),
     MADE(virtual_grow, OPERATION_ONCE),

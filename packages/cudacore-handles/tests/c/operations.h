@@ -25,6 +25,8 @@ typedef struct world {
   cch_event *shared_event;
   cch_library *library;
   cch_kernel *kernel;
+  unsigned gl_buffer; /* a stand-in for one of OpenGL */
+  cch_graphics *graphics;
   CUcontext foreign_context;
   CUstream foreign_stream;
   CUevent foreign_event;

@@ -7,6 +7,7 @@ else in the process loads the driver. The controls act on the simulator that thi
 
 from cudacore_sim._control import (
     Call,
+    GLBuffer,
     Launch,
     SimulatorError,
     calls,
@@ -36,6 +37,7 @@ from cudacore_sim._library import get_include, get_library, is_loaded, load
 
 __all__ = [
     "Call",
+    "GLBuffer",
     "Launch",
     "SimulatorError",
     "calls",

@@ -14,6 +14,7 @@ from cudacore_sim._library import SimulatorError
 
 __all__ = [
     "Call",
+    "GLBuffer",
     "Launch",
     "SimulatorError",
     "calls",
@@ -134,6 +135,8 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_log_enable": (None, ctypes.c_int),
         "cudasim_calls": (number, text),
         "cudasim_fail": (ctypes.c_int, text, number, ctypes.c_int),
+        "cudasim_gl_buffer": (ctypes.c_uint, size, ctypes.POINTER(ctypes.c_void_p)),
+        "cudasim_gl_delete": (ctypes.c_int, ctypes.c_uint),
         "cudasim_injected": (number,),
         "cudasim_hide": (ctypes.c_int, text),
         "cudasim_hold": (ctypes.c_int, text),
@@ -206,7 +209,7 @@ def live() -> dict[str, int]:
         Of every kind, how many: ``"context"`` (a primary context while it is retained), ``"stream"``, ``"event"``,
         ``"pool"``, ``"device_memory"``, ``"host_memory"``, ``"managed_memory"``, ``"physical_memory"``,
         ``"address_range"``, ``"library"``, ``"module"``, ``"graph"`` (not those in nodes), ``"graph_exec"``,
-        ``"user_object"``.
+        ``"user_object"``, ``"graphics"`` (resources that are registered).
 
     Raises
     ------
@@ -375,6 +378,34 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
             )
     finally:
         reset()
+
+
+class GLBuffer:
+    """A stand-in for a buffer of OpenGL: ``cuGraphicsGLRegisterBuffer`` takes its name.
+
+    ``cuGraphicsGLRegisterImage`` takes it as if it were an image. Without any there is no OpenGL context.
+
+    Parameters
+    ----------
+    size : int
+        Bytes, which are zero.
+
+    Attributes
+    ----------
+    name : int
+        Its name (``GLuint``).
+    data : memoryview
+        Its contents, as OpenGL sees them while the buffer is not mapped. Not to be used after `delete`.
+    """
+
+    def __init__(self, size: int) -> None:
+        data = ctypes.c_void_p()
+        self.name: int = _controls().cudasim_gl_buffer(size, ctypes.byref(data))
+        self.data: memoryview = memoryview((ctypes.c_ubyte * size).from_address(data.value or 0)).cast("B")
+
+    def delete(self) -> None:
+        """Delete the buffer; a resource that was made of it keeps the contents."""
+        _controls().cudasim_gl_delete(self.name)
 
 
 def hide(name: str) -> None:

@@ -82,6 +82,10 @@ static const char *name_of_kind(unsigned kind) {
 
 int cch__fail_gone(const void *opaque, const char *operation) {
   const cch__box *box = opaque;
+  if (box->kind == CCH_KIND_DEVICEPTR && cch__whole((const cch_deviceptr *)box)->origin == CCH__FROM_GRAPHICS &&
+      !(box->context != NULL && box->context->kind == CCH_KIND_CONTEXT && cch__is_gone(box->context)))
+    return cch__fail(CCH_EGONE, operation,
+                     "the memory is not mapped any more: its graphics resource was unmapped. Map it again");
   if (box->context != NULL && atomic_load_explicit(&box->context->gone, memory_order_acquire))
     return cch__fail(CCH_EGONE, operation,
                      "the %s is lost: another library reset the primary context of device %d (cudaDeviceReset, "

@@ -30,7 +30,8 @@ typedef struct cch__box {
   void *owner;
   cch_release_fn release;
 
-  /* The box of the context that the resource is lost with, which the resource's own box keeps; NULL: none. */
+  /* What the resource is lost with, which its own box keeps: the box of a context, or, of a part of memory that is
+   * mapped for graphics, that memory. NULL: nothing. */
   struct cch__box *context;
 } cch__box;
 

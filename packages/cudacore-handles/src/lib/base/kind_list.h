@@ -31,6 +31,7 @@
   X(GRAPH_EXEC, cch_graph_exec, "graph_exec", "executable graph", needs_if_owned, cch__graph_exec_end,                 \
     cch__graph_exec_drop)                                                                                              \
   X(NVJITLINK_LINKER, cch_nvjitlink_linker, "nvjitlink_linker", "linker", needs_never, cch__program_end,               \
-    nothing_to_drop)
+    nothing_to_drop)                                                                                                   \
+  X(GRAPHICS, cch_graphics, "graphics", "graphics resource", needs_if_owned, cch__graphics_end, cch__graphics_drop)
 
 #endif

@@ -29,6 +29,11 @@ bool cch__context_is_lost(const cch_context *context);
  */
 bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
 
+/* The context that a resource is lost with; NULL: none. */
+static inline const cch_context *cch__lost_with(const cch__box *box) {
+  return box->context != NULL && box->context->kind == CCH_KIND_CONTEXT ? (const cch_context *)box->context : NULL;
+}
+
 struct cch_stream {
   cch__box box;
   CUstream raw;
@@ -59,6 +64,7 @@ typedef enum cch__origin {
   CCH__FROM_DEVICE,
   CCH__FROM_HOST,
   CCH__FROM_RANGES,
+  CCH__FROM_GRAPHICS, /* what a graphics resource is mapped as */
   CCH__FOREIGN,
   CCH__MAPPED, /* another process's: ipc.c */
   CCH__PART    /* of another allocation, or an import, which is one of a mapping: part.c */
@@ -84,7 +90,7 @@ struct cch_deviceptr {
   CUdeviceptr ptr;
   size_t size;
   cch_context *context;
-  cch__box *backing; /* what the memory is a part of: a pool, or another allocation */
+  cch__box *backing; /* what the memory is a part of: a pool, a graphics resource, or another allocation */
   cch__use *uses;    /* where parts of it ended; guarded by a lock of part.c */
   size_t use_count;
   _Atomic(cch_ipc_handle *) exported; /* what names it in other processes, once it was asked for */
@@ -102,6 +108,14 @@ struct cch_deviceptr {
 static inline const cch_deviceptr *cch__whole(const cch_deviceptr *ptr) {
   return ptr->origin == CCH__PART ? (const cch_deviceptr *)ptr->backing : ptr;
 }
+
+struct cch_graphics {
+  cch__box box;
+  CUgraphicsResource raw;
+  cch_context *context;
+  cch_deviceptr *mapped; /* weak: what it is mapped as, NULL for nothing; guarded by a lock of graphics.c */
+  bool busy;             /* it is being mapped or unmapped; likewise */
+};
 
 struct cch_library {
   cch__box box;
@@ -171,6 +185,7 @@ bool cch__stream_end(cch_stream *stream);
 bool cch__event_end(cch_event *event);
 bool cch__pool_end(cch_pool *pool);
 bool cch__deviceptr_end(cch_deviceptr *ptr);
+bool cch__graphics_end(cch_graphics *resource);
 bool cch__library_end(cch_library *library);
 bool cch__program_end(cch__program *program);
 bool cch__graph_end(cch_graph *graph);
@@ -182,6 +197,7 @@ int cch__ranges_end(cch_deviceptr *ptr);
 void cch__stream_drop(cch_stream *stream);
 void cch__event_drop(cch_event *event);
 void cch__deviceptr_drop(cch_deviceptr *ptr);
+void cch__graphics_drop(cch_graphics *resource);
 void cch__kernel_drop(cch_kernel *kernel);
 void cch__bundle_drop(cch_bundle *bundle);
 void cch__graph_drop(cch_graph *graph);

@@ -115,8 +115,7 @@ static bool is_permitted(const cch__box *box, bool *is_there) {
     return true;
   if (dying.calls == UNKNOWN) {
     bool asks = atomic_load_explicit(&cch__state, memory_order_acquire) == CCH__READY;
-    dying.calls =
-        !asks || cch__driver_permits_calls((const cch_context *)box->context, is_there) ? PERMITTED : FORBIDDEN;
+    dying.calls = !asks || cch__driver_permits_calls(cch__lost_with(box), is_there) ? PERMITTED : FORBIDDEN;
   }
   return dying.calls == PERMITTED;
 }

@@ -32,8 +32,9 @@ static inline int cch__context_check(const cch_context *context, const char *ope
  * context of the stream is current, or will be before the memory is used, so it is checked anyway.
  */
 static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
-  const cch_context *context = (const cch_context *)ptr->box.context;
-  return context == stream->context ? 0 : cch__context_check(context, operation);
+  if (ptr->box.context == (const cch__box *)stream->context)
+    return 0;
+  return cch__context_check(cch__lost_with(&ptr->box), operation);
 }
 
 /* What public functions do with a context that was checked by CCH__REQUIRE_USABLE() but may be lost. */

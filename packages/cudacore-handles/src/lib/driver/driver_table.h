@@ -96,6 +96,12 @@
   X(cuMemSetAccess, 10020)                                                                                             \
   X(cuMemRetainAllocationHandle, 11000)                                                                                \
   X(cuMemGetAllocationGranularity, 10020)                                                                              \
+  X(cuGraphicsGLRegisterBuffer, 3000)                                                                                  \
+  X(cuGraphicsGLRegisterImage, 3000)                                                                                   \
+  X(cuGraphicsUnregisterResource, 3000)                                                                                \
+  X(cuGraphicsMapResources, 3000)                                                                                      \
+  X(cuGraphicsUnmapResources, 3000)                                                                                    \
+  X(cuGraphicsResourceGetMappedPointer, 3020)                                                                          \
   X(cuMemAdvise, 12020)                                                                                                \
   X(cuMemRangeGetAttribute, 8000)                                                                                      \
   X(cuMemPrefetchAsync, 12020)                                                                                         \
@@ -220,6 +226,12 @@
  * cuda.h renames some functions to versioned ones by macros. Such a name is never expanded where it is pasted or made a
  * string, as for the types PFN_* and for messages; everywhere else, it is expanded alike in the table and in its uses.
  */
+
+/* Of cudaGL.h, which needs OpenGL's headers. */
+typedef CUresult(CUDAAPI *PFN_cuGraphicsGLRegisterBuffer_v3000)(CUgraphicsResource *pCudaResource, unsigned int buffer,
+                                                                unsigned int Flags);
+typedef CUresult(CUDAAPI *PFN_cuGraphicsGLRegisterImage_v3000)(CUgraphicsResource *pCudaResource, unsigned int image,
+                                                               unsigned int target, unsigned int Flags);
 
 /* Of headers that are newer than the oldest that the library can be built with. */
 #if CUDA_VERSION < 13010

@@ -2,6 +2,7 @@
 
 #include "stream/capture_info.h"
 #include "driver/current.h"
+#include "memory/graphics.h"
 #include "memory/part.h"
 #include "memory/peers.h"
 #include "base/reclaim.h"
@@ -384,8 +385,11 @@ static int wait_for(CUstream stream) {
   return status;
 }
 
-/* Frees memory whose free knows nothing of streams: waits for the one that still uses it. */
+/* Ends memory that is of no pool. A resource of graphics is unmapped in the order of the stream; the free of all else
+ * knows nothing of streams, and waits for the one that still uses it. */
 static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
+  if (ptr->origin == CCH__FROM_GRAPHICS)
+    return cch__graphics_end_mapping(ptr, stream != NULL ? stream->raw : CU_STREAM_LEGACY);
   if (stream != NULL) {
     int status = wait_for(stream->raw);
     if (cch__not_now(status))

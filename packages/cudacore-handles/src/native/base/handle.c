@@ -27,6 +27,8 @@ static uintptr_t raw_of(const void *box, int kind) {
     return (uintptr_t)cch_graph_node_raw(box);
   case CCH_KIND_GRAPH_EXEC:
     return (uintptr_t)cch_graph_exec_raw(box);
+  case CCH_KIND_GRAPHICS:
+    return (uintptr_t)cch_graphics_raw(box);
   default:
     return (uintptr_t)box;
   }

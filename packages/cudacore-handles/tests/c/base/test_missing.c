@@ -33,7 +33,7 @@ static void put_back(const entry *entry, void *function) { memcpy(entry->place, 
 
 static bool destroys(const char *name) {
   return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload") ||
-         strstr(name, "Unmap") || strcmp(name, "cuStreamEndCapture") == 0;
+         strstr(name, "Unmap") || strstr(name, "Unregister") || strcmp(name, "cuStreamEndCapture") == 0;
 }
 
 /* What a destructor cannot do without. */

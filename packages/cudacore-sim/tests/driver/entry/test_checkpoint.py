@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 RUNNING, LOCKED, CHECKPOINTED = 0, 1, 2
-INVALID_VALUE, ILLEGAL_STATE, NOT_READY, NOT_SUPPORTED = 1, 401, 600, 801
+INVALID_VALUE, NOT_INITIALIZED, OPERATING_SYSTEM = 1, 3, 304
+ILLEGAL_STATE, NOT_READY, NOT_SUPPORTED = 401, 600, 801
 SELF = os.getpid()
 
 
@@ -81,10 +82,12 @@ def test_work_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> No
     assert state(cuda) == RUNNING
     with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)) as done:
         assert not done.wait(0.05)
-        assert state(cuda) == RUNNING
-        go.set()
+        answers: list[int] = []
+        with in_thread(lambda: answers.extend((lock(cuda, 10), state(cuda)))) as asked:  # they wait for the lock
+            assert not asked.wait(0.05)
+            go.set()
+        assert answers == [ILLEGAL_STATE, LOCKED]
         assert done.wait(20)
-    assert state(cuda) == LOCKED
     cuda.cuCheckpointProcessUnlock(SELF, None)
 
 
@@ -125,7 +128,7 @@ input()
 
 def test_other_processes(cuda: Any) -> None:
     """A process without CUDA, one that has ended, or a forked one would be taken for another."""
-    for arguments, expected in (([], INVALID_VALUE), (["init"], 0)):
+    for arguments, expected in (([], NOT_INITIALIZED), (["init"], 0)):
         pipe = subprocess.PIPE
         child = subprocess.Popen([sys.executable, "-c", CHILD, *arguments], stdin=pipe, stdout=pipe)
         assert child.stdout is not None
@@ -136,14 +139,14 @@ def test_other_processes(cuda: Any) -> None:
             assert state(cuda) == RUNNING
         child.kill()
         child.communicate()
-        assert lock(cuda, 1000, child.pid) == INVALID_VALUE
-    for pid in (0, -1, 1):
-        assert lock(cuda, 10, pid) == INVALID_VALUE
+        assert lock(cuda, 1000, child.pid) == OPERATING_SYSTEM
+    for pid, code in ((0, OPERATING_SYSTEM), (-1, OPERATING_SYSTEM), (1, NOT_INITIALIZED)):
+        assert lock(cuda, 10, pid) == code
     child_of_fork = os.fork()
     if child_of_fork == 0:
         time.sleep(20)
         os._exit(0)
-    assert lock(cuda, 10, child_of_fork) == INVALID_VALUE  # it has this one's descriptors
+    assert lock(cuda, 10, child_of_fork) == NOT_INITIALIZED  # it has this one's descriptors
     assert state(cuda) == RUNNING
     os.kill(child_of_fork, 9)
     os.waitpid(child_of_fork, 0)

@@ -20,6 +20,11 @@
 extern "C" CUresult CUDAAPI cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 extern "C" CUresult CUDAAPI cuProfilerStart(void);
 extern "C" CUresult CUDAAPI cuProfilerStop(void);
+/* From cudaGL.h, which needs the headers of OpenGL. */
+extern "C" CUresult CUDAAPI cuGraphicsGLRegisterBuffer(CUgraphicsResource *pCudaResource, unsigned int buffer,
+                                                       unsigned int Flags);
+extern "C" CUresult CUDAAPI cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, unsigned int image,
+                                                      unsigned int target, unsigned int Flags);
 
 namespace sim {
 

@@ -28,6 +28,7 @@ enum class Kind : uint8_t {
   user_object,
   green_context,
   link,
+  graphics,
   count
 };
 

@@ -40,6 +40,8 @@ const char *name_of(Kind kind) {
     return "green context";
   case Kind::link:
     return "linker";
+  case Kind::graphics:
+    return "graphics resource";
   default:
     return "object";
   }

@@ -29,6 +29,7 @@ struct EventCapture;
 struct Graph;
 struct GraphExec;
 struct GraphNode;
+struct GraphicsResource;
 struct Link;
 struct Placement;
 struct SharedEvent;
@@ -248,6 +249,9 @@ struct State {
   Handles<std::weak_ptr<Condition>> conditions{Kind::condition};
   Handles<UserObject> user_objects{Kind::user_object};
   Handles<Link> links{Kind::link};
+  Handles<GraphicsResource> graphics{Kind::graphics};
+  std::map<unsigned, std::shared_ptr<std::vector<std::byte>>> gl_buffers; /* of cudasim_gl_buffer, by their names */
+  unsigned last_gl_buffer = 0;
   Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
   std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
   std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */

@@ -4,6 +4,7 @@
 #include "sim/driver/base/process_page.h"
 #include "sim/driver/base/state.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <signal.h>
@@ -12,13 +13,33 @@
 namespace sim {
 namespace {
 
-/* Changes the state of a process if it is the one that the operation begins in. */
-CUresult change(int process, CUprocessState from, uint32_t to) {
-  ProcessPage *page = nullptr;
-  std::unique_ptr<SharedFile> file = find_page(process, page);
+bool is_there(int process) { return process > 0 && (kill(process, 0) == 0 || errno != ESRCH); }
+
+/* The page of a process, or the code to return. The lock is released: the process can be this one. */
+CUresult open_page(int process, std::unique_ptr<SharedFile> &file, ProcessPage *&page) {
+  file = find_page(process, page);
   if (file == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+    return is_there(process) ? CUDA_ERROR_NOT_INITIALIZED : CUDA_ERROR_OPERATING_SYSTEM;
+  Call::current().lock.unlock();
+  return CUDA_SUCCESS;
+}
+
+/* The state of a process, once nobody is about to lock it. */
+uint32_t settled_state(int process, const ProcessPage &page) {
+  uint32_t now = page.state.load();
+  for (; now == locking && is_there(process); now = page.state.load())
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  return now;
+}
+
+/* Changes the state of a process if it is the one that the operation begins in. */
+CUresult change(int process, CUprocessState from, CUprocessState to) {
+  ProcessPage *page = nullptr;
+  std::unique_ptr<SharedFile> file;
+  if (CUresult result = open_page(process, file, page))
+    return result;
   uint32_t expected = from;
+  settled_state(process, *page);
   return page->state.compare_exchange_strong(expected, to) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
 }
 
@@ -38,33 +59,40 @@ namespace api {
 
 CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state) {
   ProcessPage *page = nullptr;
-  std::unique_ptr<SharedFile> file = find_page(pid, page);
-  if (state == nullptr || file == nullptr)
+  std::unique_ptr<SharedFile> file;
+  if (state == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  uint32_t now = page->state.load();
-  *state = now == locking ? CU_PROCESS_STATE_RUNNING : static_cast<CUprocessState>(now);
+  if (CUresult result = open_page(pid, file, page))
+    return result;
+  *state = static_cast<CUprocessState>(settled_state(pid, *page));
   return CUDA_SUCCESS;
 }
 
 CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {
   ProcessPage *page = nullptr;
-  if (tid == nullptr || find_page(pid, page) == nullptr)
+  std::unique_ptr<SharedFile> file;
+  if (tid == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = open_page(pid, file, page))
+    return result;
   return refuse(CUDA_ERROR_NOT_SUPPORTED, "a simulated process has no thread that restores it: "
                                           "cuCheckpointProcessGetRestoreThreadId answers CUDA_ERROR_NOT_SUPPORTED");
 }
 
 CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
-  if (CUresult result = change(pid, CU_PROCESS_STATE_RUNNING, locking))
-    return result;
   ProcessPage *page = nullptr;
-  std::unique_ptr<SharedFile> file = find_page(pid, page);
-  Call::current().lock.unlock(); /* the process can be this one, whose work needs the lock */
+  std::unique_ptr<SharedFile> file;
+  if (CUresult result = open_page(pid, file, page))
+    return result;
   const unsigned timeout = args != nullptr ? args->timeoutMs : 0;
   const uint64_t began = monotonic_ns();
+  for (uint32_t expected = CU_PROCESS_STATE_RUNNING; !page->state.compare_exchange_strong(expected, locking);
+       expected = CU_PROCESS_STATE_RUNNING)
+    if (settled_state(pid, *page) != CU_PROCESS_STATE_RUNNING)
+      return CUDA_ERROR_ILLEGAL_STATE;
   for (;;) {
-    if (file == nullptr || (kill(pid, 0) != 0 && errno == ESRCH))
-      return CUDA_ERROR_INVALID_VALUE; /* it has ended meanwhile */
+    if (!is_there(pid))
+      return CUDA_ERROR_OPERATING_SYSTEM; /* it has ended meanwhile */
     if (page->calls.load() == 0 && page->units.load() == 0)
       break;
     if (timeout != 0 && monotonic_ns() - began > timeout * uint64_t{1'000'000}) {

@@ -2,6 +2,7 @@
 /* The part of the control interface that accesses the driver's objects. */
 #include "sim/driver/graph/exec.h"
 #include "sim/driver/device/green.h"
+#include "sim/driver/stream/graphics.h"
 #include "sim/control/config.h"
 #include "cudacore_sim.h"
 #include "sim/control/report.h"
@@ -16,8 +17,8 @@ namespace sim {
 namespace {
 
 constexpr const char *kind_names[CUDASIM_KIND_COUNT] = {
-    "context",         "stream",        "event",   "pool",   "device_memory", "host_memory", "managed_memory",
-    "physical_memory", "address_range", "library", "module", "graph",         "graph_exec",  "user_object",
+    "context",       "stream",  "event",  "pool",  "device_memory", "host_memory", "managed_memory", "physical_memory",
+    "address_range", "library", "module", "graph", "graph_exec",    "user_object", "graphics",
 };
 
 /* Holds the state's lock, unless this thread does already: a debugger may call these functions at a fault. */
@@ -89,6 +90,10 @@ template <class Found> void for_each_live(Found found) {
             [&] { return "graph " + hex(graph->handle) + " of " + std::to_string(graph->nodes.size()) + " nodes"; });
   for (const auto &exec : s.graph_execs.all())
     found(CUDASIM_GRAPH_EXEC, [&] { return "executable graph " + hex(exec->handle); });
+  for (const auto &resource : s.graphics.all())
+    found(CUDASIM_GRAPHICS, [&] {
+      return (resource->memory != nullptr ? "mapped graphics resource " : "graphics resource ") + hex(resource->handle);
+    });
   for (const auto &object : s.user_objects.all())
     found(CUDASIM_USER_OBJECT, [&] {
       return "user object " + hex(object->handle) + " with " + std::to_string(object->references) + " references";
@@ -260,6 +265,7 @@ void cudasim_reset_device(void) {
       allocation->pool->used -= allocation->size;
     release_memory(allocation, "cudasim_reset_device");
   }
+  forget_graphics();
   for (const auto &kernel : s.kernels.all())
     s.kernels.remove(kernel->handle);
   for (const auto &library : s.libraries.all())

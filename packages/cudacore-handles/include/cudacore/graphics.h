@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_GRAPHICS_H
+#define CUDACORE_GRAPHICS_H
+
+/**
+ * @file graphics.h
+ * Buffers and images of OpenGL, which CUDA can use while they are mapped.
+ *
+ * The calling thread has an OpenGL context current when a resource is registered. OpenGL must not use a resource while
+ * it is mapped. A box keeps its context. The memory that a resource is mapped as keeps the box of the resource.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** What CUDA does with a resource (CU_GRAPHICS_REGISTER_FLAGS_*). @since 0.1 */
+typedef enum cch_graphics_flags {
+  CCH_GRAPHICS_READ_ONLY = 1,          /**< only reads it */
+  CCH_GRAPHICS_WRITE_DISCARD = 2,      /**< overwrites all of it, and does not read it */
+  CCH_GRAPHICS_SURFACE_LOAD_STORE = 4, /**< uses it as a surface */
+  CCH_GRAPHICS_TEXTURE_GATHER = 8      /**< gathers texels of it */
+} cch_graphics_flags;
+
+/** Registers an OpenGL buffer in a context (cuGraphicsGLRegisterBuffer). @since 0.1 */
+CCH_EXPORT int cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer,
+                                               unsigned flags);
+
+/** Registers an OpenGL texture or renderbuffer of a target, such as GL_TEXTURE_2D (cuGraphicsGLRegisterImage).
+ * @since 0.1 */
+CCH_EXPORT int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image, unsigned target,
+                                              unsigned flags);
+
+/**
+ * Maps a resource of a buffer, ordered on a stream: work that is given to the stream from now on can use the memory
+ * (cuGraphicsMapResources). It is unmapped, in the order of the stream, by cch_graphics_unmap() or with the last
+ * reference to the memory. CCH_EINVAL: it is mapped already. @since 0.1
+ */
+CCH_EXPORT int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream);
+
+/**
+ * Unmaps a resource, whoever has the memory, which cannot be used any more (cuGraphicsUnmapResources): its box, and
+ * boxes of parts of it, are invalid then. Ordered on a stream; NULL: that of cch_deviceptr_stream(). CCH_EINVAL: it is
+ * not mapped. @since 0.1
+ */
+CCH_EXPORT int cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
+
+/** Whether it is mapped. Destructor-safe. @since 0.1 */
+CCH_EXPORT int cch_graphics_is_mapped(const cch_graphics *resource);
+
+/**
+ * Unregisters a resource, which is unmapped if it is mapped, and cannot be used any more
+ * (cuGraphicsUnregisterResource). Otherwise that happens with the last reference. @since 0.1
+ */
+CCH_EXPORT int cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
+
+CCH_EXPORT cch_graphics *cch_graphics_ref(cch_graphics *resource);
+CCH_EXPORT void cch_graphics_unref(cch_graphics *resource);
+CCH_EXPORT CUgraphicsResource cch_graphics_raw(const cch_graphics *resource);
+
+CCH_END_DECLS
+
+#endif

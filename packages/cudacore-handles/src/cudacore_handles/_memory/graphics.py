@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers and images of OpenGL."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.handle import address, hold
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.context import Context, current_context
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+
+_FLAGS = {
+    "none": 0,
+    "read_only": lib.CCH_GRAPHICS_READ_ONLY,
+    "write_discard": lib.CCH_GRAPHICS_WRITE_DISCARD,
+    "surface_load_store": lib.CCH_GRAPHICS_SURFACE_LOAD_STORE,
+    "texture_gather": lib.CCH_GRAPHICS_TEXTURE_GATHER,
+}
+_HINTS = {
+    "CUDA_ERROR_INVALID_GRAPHICS_CONTEXT": (
+        "OpenGL must have a context current on this thread, of a device that CUDA has, too: make the window's context, "
+        "or one of EGL, current first"
+    ),
+    "CUDA_ERROR_INVALID_VALUE": (
+        "OpenGL has no such object in its current context, or CUDA does not take objects of its kind"
+    ),
+    "CUDA_ERROR_NOT_MAPPED_AS_POINTER": (
+        "An image has no address: only resources of from_gl_buffer() are mapped to a Buffer"
+    ),
+}
+
+
+class MappedBuffer(Buffer):
+    """The memory of a graphics resource that is mapped. Closing it unmaps the resource."""
+
+    __slots__ = ("_resource",)
+    _resource: GraphicsResource
+
+    def close(self, stream: Stream | IsStreamType | None = None) -> None:
+        """Unmap the resource, in the order of a stream.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            Default: the stream that it was mapped on, or that of :meth:`set_deallocation_stream`.
+        """
+        resource = getattr(self, "_resource", None)
+        if resource is not None and resource._mapped() is self:
+            resource.unmap(stream=stream)
+        else:  # a part of it, or what is not mapped any more
+            super().close(stream)
+
+
+class GraphicsResource(_native.Handle):
+    """A buffer or an image of OpenGL that CUDA can use.
+
+    The resource is registered by :meth:`from_gl_buffer` or :meth:`from_gl_image`, and unregistered when it is closed or
+    nobody holds it any more. While it is mapped, kernels use its memory, and OpenGL must not::
+
+        resource = GraphicsResource.from_gl_buffer(vertices)
+        with resource.map(stream=stream) as buffer:
+            launch(stream, config, kernel, buffer)
+        # here OpenGL can draw the vertices
+
+    Close it while the OpenGL context exists.
+    """
+
+    __slots__ = ("__weakref__", "_mapped", "_stream")
+    _mapped: Callable[[], MappedBuffer | None]  # a weak reference: who drops the buffer unmaps the resource
+    _stream: Stream | None  # of from_gl_buffer
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError(
+            "GraphicsResource objects cannot be instantiated directly; use GraphicsResource.from_gl_buffer() or "
+            "GraphicsResource.from_gl_image()"
+        )
+
+    def __enter__(self) -> Any:
+        """Map the resource if :meth:`from_gl_buffer` was given a stream, and return the buffer; else return itself."""
+        return self if self._stream is None else self.map(stream=self._stream)
+
+    def __exit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a GraphicsResource cannot be pickled: OpenGL's objects are those of one process")
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<GraphicsResource closed>"
+        return f"<GraphicsResource handle={self._raw:#x}{' mapped' if self.is_mapped else ''}>"
+
+    @classmethod
+    def from_gl_buffer(
+        cls,
+        gl_buffer: int,
+        *,
+        flags: str | Sequence[str] | None = None,
+        stream: Stream | IsStreamType | None = None,
+    ) -> GraphicsResource:
+        """Register a buffer of OpenGL (cuGraphicsGLRegisterBuffer).
+
+        Parameters
+        ----------
+        gl_buffer : int
+            Its name (``GLuint``), in the OpenGL context that is current on this thread.
+        flags : str or sequence of str, optional
+            What CUDA does with it: ``"read_only"``, ``"write_discard"`` (it overwrites all of it),
+            ``"surface_load_store"``, ``"texture_gather"``, ``"none"``. Default: reads and writes.
+        stream : Stream, optional
+            A ``with`` statement maps the resource on this stream, and gives the buffer. Default: it gives the resource.
+
+        Raises
+        ------
+        CUDAError
+            When no OpenGL context is current, or it has no such buffer.
+        """
+        name, bits = _name(gl_buffer, "gl_buffer"), _bits(flags)
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        out = ffi.new("cch_graphics **")
+        _check(lib.cch_graphics_register_gl_buffer(out, hold(_context(accepted)), name, bits))
+        return cls._made(out[0], accepted)
+
+    @classmethod
+    def from_gl_image(cls, image: int, target: int, *, flags: str | Sequence[str] | None = None) -> GraphicsResource:
+        """Register a texture or a renderbuffer of OpenGL (cuGraphicsGLRegisterImage).
+
+        Parameters
+        ----------
+        image : int
+            Its name (``GLuint``), in the OpenGL context that is current on this thread.
+        target : int
+            What it is, such as ``GL_TEXTURE_2D`` (0x0DE1).
+        flags : str or sequence of str, optional
+            As for :meth:`from_gl_buffer`.
+
+        Raises
+        ------
+        CUDAError
+            When no OpenGL context is current, or it has no such image, or CUDA does not take images of its format.
+        """
+        name, where, bits = _name(image, "image"), _name(target, "target"), _bits(flags)
+        if where == 0:
+            raise ValueError("target must be what OpenGL calls the image's target, such as GL_TEXTURE_2D, not 0")
+        out = ffi.new("cch_graphics **")
+        _check(lib.cch_graphics_register_gl_image(out, hold(_context(None)), name, where, bits))
+        return cls._made(out[0], None)
+
+    @classmethod
+    def _made(cls, box: Any, stream: Stream | None) -> GraphicsResource:
+        resource = cls._adopt(address(box))
+        resource._mapped, resource._stream = _nothing, stream
+        return resource
+
+    def map(self, *, stream: Stream | IsStreamType) -> Buffer:
+        """Map the resource of a buffer (cuGraphicsMapResources).
+
+        What OpenGL was given to do before is done before work that is given to the stream afterwards. Until the
+        resource is unmapped, OpenGL must not use it.
+
+        Parameters
+        ----------
+        stream : Stream
+            The stream that the mapping is ordered on.
+
+        Returns
+        -------
+        Buffer
+            The memory. Closing it, or leaving its ``with`` block, unmaps the resource on the same stream. A buffer that
+            nobody holds any more is closed.
+
+        Raises
+        ------
+        RuntimeError
+            When the resource is mapped already, or closed.
+        CUDAError
+            When the driver refuses, such as for an image, which has no address.
+        """
+        if self.is_closed:
+            raise closed(self)
+        if self.is_mapped:
+            raise RuntimeError("the GraphicsResource is already mapped: unmap() it, or close the Buffer, first")
+        accepted = Stream_accept(stream, allow_stream_protocol=True)
+        out = ffi.new("cch_deviceptr **")
+        _check(lib.cch_graphics_map(out, hold(self), hold(accepted)))
+        buffer = MappedBuffer._adopt_memory(address(out[0]), None, None)
+        buffer._resource = self
+        self._mapped = weakref.ref(buffer)
+        return buffer
+
+    def unmap(self, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Unmap the resource, so that OpenGL can use it (cuGraphicsUnmapResources).
+
+        The buffer of :meth:`map` is closed. Parts of it are a :class:`GoneError` when they are used.
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            The stream whose work is done before OpenGL uses the resource. Default: the one that it was mapped on.
+
+        Raises
+        ------
+        RuntimeError
+            When the resource is not mapped, or closed.
+        """
+        if self.is_closed:
+            raise closed(self)
+        if not self.is_mapped:
+            raise RuntimeError("the GraphicsResource is not mapped: map() it first")
+        check(lib.cch_graphics_unmap(hold(self), self._box_of(stream)))
+        self._forget()
+
+    def close(self, stream: Stream | IsStreamType | None = None) -> None:
+        """Unregister the resource, which is unmapped first (cuGraphicsUnregisterResource).
+
+        Parameters
+        ----------
+        stream : Stream, optional
+            The stream that it is unmapped on. Default: the one that it was mapped on.
+        """
+        if self.is_closed:
+            return
+        box = hold(self)
+        if lib.cch_is_valid(box):
+            check(lib.cch_graphics_unregister(box, self._box_of(stream)))
+        self._forget()
+        super().close()
+
+    @staticmethod
+    def _box_of(stream: Stream | IsStreamType | None) -> Any:
+        return ffi.NULL if stream is None else hold(Stream_accept(stream, allow_stream_protocol=True))
+
+    def _forget(self) -> None:
+        """Close the buffer of a resource that is not mapped any more."""
+        buffer, self._mapped = self._mapped(), _nothing
+        if buffer is not None:
+            Buffer.close(buffer)
+
+    @property
+    def is_mapped(self) -> bool:
+        """bool: Whether it is mapped."""
+        return not self.is_closed and bool(lib.cch_graphics_is_mapped(hold(self)))
+
+    @property
+    def handle(self) -> int:
+        """int: The ``CUgraphicsResource``; 0 when closed."""
+        return 0 if self.is_closed else self._raw
+
+    @property
+    def resource_handle(self) -> int:
+        """int: The same as :attr:`handle`."""
+        return self.handle
+
+
+def _context(stream: Stream | None) -> Context:
+    """Return the context of a stream, else the current one, else that of the current device."""
+    context = stream.context if stream is not None else None
+    return context or current_context() or Device().context
+
+
+def _name(value: Any, what: str) -> int:
+    """Return a name or a target of OpenGL."""
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"{what} must be an int, as OpenGL gives it (GLuint), not {type(value).__name__}")
+    if not 0 <= number < 2**32:
+        raise ValueError(f"{what} must be an int of 32 bits, as OpenGL gives it, not {number}")
+    return number
+
+
+def _bits(flags: Any) -> int:
+    """Return the flags that names stand for."""
+    names = () if flags is None else (flags,) if isinstance(flags, str) else flags
+    if not isinstance(names, (tuple, list)):
+        raise TypeError(f"flags must be a str, or a list or tuple of str, not {type(flags).__name__}")
+    bits = 0
+    for name in names:
+        if name not in _FLAGS:
+            raise ValueError(f"Unknown register flag {name!r}; flags are {', '.join(map(repr, _FLAGS))}")
+        bits |= _FLAGS[name]
+    return bits
+
+
+def _nothing() -> None:
+    """Stand for the reference to the buffer of a resource that is not mapped."""
+
+
+def _check(status: int) -> None:
+    if status:
+        name = ffi.string(lib.cch_error_name(int(status))).decode()
+        check(status, hint=_HINTS.get(name, ""))

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resources of OpenGL, and the memory that they are mapped as. */
+#include "memory/graphics.h"
+
+#include "base/reclaim.h"
+#include "driver/current.h"
+
+#include <pthread.h>
+
+CCH__DEFINE_VERBS(cch_graphics, CUgraphicsResource, raw)
+
+/* Guards `mapped` and `busy` of all resources, and is never held in the driver. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int register_resource(cch_graphics **out, cch_context *context, unsigned name, unsigned target, unsigned flags,
+                             const char *operation) {
+  cch__poll();
+  cch_graphics *resource = cch__box_new(CCH_KIND_GRAPHICS, sizeof *resource, operation);
+  if (resource == NULL)
+    return CCH_ENOMEM;
+  int status =
+      CCH__IN_CONTEXT(context, target != 0 ? CCH__CALL(cuGraphicsGLRegisterImage, (&resource->raw, name, target, flags))
+                                           : CCH__CALL(cuGraphicsGLRegisterBuffer, (&resource->raw, name, flags)));
+  if (status != 0) {
+    cch__box_discard(resource);
+    return status;
+  }
+  resource->box.owned = true;
+  resource->context = cch_context_ref(context);
+  resource->box.context = context->box.context;
+  *out = resource;
+  return 0;
+}
+
+int cch_graphics_register_gl_buffer(cch_graphics **out, cch_context *context, unsigned buffer, unsigned flags) {
+  CCH__REQUIRE_USABLE(out, context);
+  return register_resource(out, context, buffer, 0, flags, __func__);
+}
+
+int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, unsigned image, unsigned target,
+                                   unsigned flags) {
+  CCH__REQUIRE_USABLE(out, context);
+  if (target == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the target is 0, and must be one such as GL_TEXTURE_2D");
+  return register_resource(out, context, image, target, flags, __func__);
+}
+
+/*
+ * One thread at a time maps or unmaps a resource. *mapped is what it is mapped as, with a reference of the caller's
+ * own; NULL: it is not mapped. end() follows.
+ */
+static int begin(cch_deviceptr **mapped, cch_graphics *resource, const char *operation) {
+  pthread_mutex_lock(&lock);
+  /* Memory that is dying is being unmapped by its end. */
+  bool busy = resource->busy || (resource->mapped != NULL && !cch__box_try_ref(&resource->mapped->box));
+  if (!busy) {
+    resource->busy = true;
+    *mapped = resource->mapped;
+  }
+  pthread_mutex_unlock(&lock);
+  return busy ? cch__fail(CCH_EINVAL, operation, "another thread maps or unmaps the resource") : 0;
+}
+
+static void end(cch_graphics *resource, cch_deviceptr *mapped) {
+  pthread_mutex_lock(&lock);
+  resource->mapped = mapped;
+  resource->busy = false;
+  pthread_mutex_unlock(&lock);
+}
+
+/* The context of the stream is current. */
+static int map(cch_deviceptr *memory, cch_graphics *resource, cch_stream *stream) {
+  int status = CCH__CALL(cuGraphicsMapResources, (1, &resource->raw, stream->raw));
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuGraphicsResourceGetMappedPointer, (&memory->ptr, &memory->size, resource->raw));
+  if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* the first failure is the one to tell */
+    cch__driver.cuGraphicsUnmapResources(1, &resource->raw, stream->raw);
+  return status;
+}
+
+int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(out, resource, stream);
+  CCH__REQUIRE_CONTEXT(stream->context);
+  cch__poll();
+  cch_deviceptr *mapped = NULL, *memory;
+  int status = begin(&mapped, resource, __func__);
+  if (status != 0)
+    return status;
+  memory = mapped == NULL ? cch__box_new(CCH_KIND_DEVICEPTR, sizeof *memory, __func__) : NULL;
+  if (mapped != NULL)
+    status = cch__fail(CCH_EINVAL, __func__, "the resource is mapped already");
+  else if (memory == NULL)
+    status = CCH_ENOMEM;
+  else
+    status = CCH__IN_CONTEXT(resource->context, map(memory, resource, stream));
+  if (status != 0) {
+    end(resource, mapped);
+    cch_deviceptr_unref(mapped);
+    if (memory != NULL)
+      cch__box_discard(memory);
+    return status;
+  }
+  memory->origin = CCH__FROM_GRAPHICS;
+  memory->context = cch_context_ref(resource->context);
+  memory->box.context = resource->box.context;
+  memory->backing = cch__box_ref(resource);
+  memory->thread = cch__thread();
+  atomic_init(&memory->stream, cch_stream_ref(stream));
+  end(resource, memory);
+  *out = memory;
+  return 0;
+}
+
+/* Unmaps what begin() gave, and gives that back. */
+static int unmap(cch_graphics *resource, cch_deviceptr *mapped, cch_stream *stream) {
+  cch_stream *used = stream != NULL ? cch_stream_ref(stream) : cch_deviceptr_stream_ref(mapped);
+  CUstream raw = cch__stream_for_thread(used, mapped->thread)->raw;
+  int status = cch__context_check(used->context, "cuGraphicsUnmapResources");
+  if (status == 0)
+    status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnmapResources, (1, &resource->raw, raw)));
+  if (status == 0)
+    cch__invalidate(mapped);
+  end(resource, status == 0 ? NULL : mapped);
+  cch_stream_unref(used);
+  cch_deviceptr_unref(mapped);
+  return status;
+}
+
+int cch_graphics_unmap(cch_graphics *resource, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(resource);
+  CCH__REQUIRE_USABLE_OR_NULL(stream);
+  cch_deviceptr *mapped;
+  int status = begin(&mapped, resource, __func__);
+  if (status != 0)
+    return status;
+  if (mapped != NULL)
+    return unmap(resource, mapped, stream);
+  end(resource, NULL);
+  return cch__fail(CCH_EINVAL, __func__, "the resource is not mapped");
+}
+
+int cch_graphics_is_mapped(const cch_graphics *resource) {
+  CCH__REQUIRE_ELSE(0, resource);
+  if (cch__forked()) /* the lock may be a thread's that is not here */
+    return 0;
+  pthread_mutex_lock(&lock);
+  bool is_mapped = resource->mapped != NULL && !cch__is_gone(resource);
+  pthread_mutex_unlock(&lock);
+  return is_mapped;
+}
+
+int cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(resource);
+  CCH__REQUIRE_USABLE_OR_NULL(stream);
+  cch_deviceptr *mapped;
+  int status = begin(&mapped, resource, __func__);
+  if (status == 0 && mapped != NULL) {
+    status = unmap(resource, mapped, stream);
+    if (status == 0)
+      status = begin(&mapped, resource, __func__);
+  }
+  if (status != 0)
+    return status;
+  if (mapped != NULL) { /* again, by another thread */
+    end(resource, mapped);
+    cch_deviceptr_unref(mapped);
+    return cch__fail(CCH_EINVAL, __func__, "another thread has mapped the resource");
+  }
+  status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnregisterResource, (resource->raw)));
+  if (status == 0)
+    cch__invalidate(resource);
+  end(resource, NULL);
+  return status;
+}
+
+/* ---- ends ---- */
+
+int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream) {
+  cch_graphics *resource = (cch_graphics *)mapped->backing;
+  int status = CCH__CALL(cuGraphicsUnmapResources, (1, &resource->raw, stream));
+  if (!cch__not_now(status))
+    end(resource, NULL);
+  return status;
+}
+
+bool cch__graphics_end(cch_graphics *resource) {
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnregisterResource, (resource->raw)));
+  cch__relaxed_leave(mode);
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
+void cch__graphics_drop(cch_graphics *resource) { cch_context_unref(resource->context); }

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers and images of OpenGL: of stand-ins on the simulated driver, of OpenGL through EGL on a GPU."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import kernel_sources
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles import CUDAError, GoneError, GraphicsResource
+
+SIZE = 4096
+GL_TEXTURE_2D = 0x0DE1
+
+
+class OpenGL:
+    """OpenGL on this thread, or what stands in for it."""
+
+    def __init__(self, on_sim: bool) -> None:
+        self.made: list[Any] = []
+        self.on_sim = on_sim
+        if not on_sim:
+            moderngl = pytest.importorskip("moderngl", reason="there is no OpenGL")
+            self.context = moderngl.create_standalone_context(backend="egl")
+
+    def buffer(self, data: bytes = bytes(SIZE)) -> Any:
+        """Return a buffer of OpenGL, with ``name``, ``read()`` and ``write()``."""
+        self.made.append(SimulatedBuffer(data) if self.on_sim else RealBuffer(self.context, data))
+        return self.made[-1]
+
+    def close(self) -> None:
+        for buffer in self.made:
+            buffer.delete()
+        if not self.on_sim:
+            self.context.release()
+
+
+class SimulatedBuffer:
+    def __init__(self, data: bytes) -> None:
+        import cudacore_sim
+
+        self.buffer = cudacore_sim.GLBuffer(len(data))
+        self.name = self.buffer.name
+        self.write(data)
+
+    def read(self) -> bytes:
+        return bytes(self.buffer.data)
+
+    def write(self, data: bytes) -> None:
+        self.buffer.data[:] = data
+
+    def delete(self) -> None:
+        self.buffer.delete()
+
+
+class RealBuffer:
+    def __init__(self, context: Any, data: bytes) -> None:
+        self.buffer = context.buffer(data)
+        self.name = self.buffer.glo
+        self.read: Callable[[], bytes] = self.buffer.read
+        self.write: Callable[[bytes], None] = self.buffer.write
+
+    def delete(self) -> None:
+        self.buffer.release()
+
+
+@pytest.fixture
+def gl(on_sim: bool, device: ch.Device) -> Iterator[OpenGL]:
+    opengl = OpenGL(on_sim)
+    yield opengl
+    opengl.close()
+
+
+@pytest.fixture
+def resource(gl: OpenGL) -> Iterator[GraphicsResource]:
+    with GraphicsResource.from_gl_buffer(gl.buffer().name) as resource:
+        yield resource
+
+
+@pytest.fixture
+def add(device: ch.Device, stream: ch.Stream) -> Callable[[ch.Buffer, int], None]:
+    """Give a function that has a kernel add to the first number in a buffer."""
+    kernel = ch.ObjectCode.from_ptx(kernel_sources.PTX).get_kernel("add")
+    return lambda buffer, amount: ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, buffer, amount)
+
+
+def numbers(data: bytes) -> tuple[int, int]:
+    """The first number, and that at 256 bytes."""
+    return int.from_bytes(data[:4], "little"), int.from_bytes(data[256:260], "little")
+
+
+def test_a_kernel_writes_and_opengl_reads(gl: OpenGL, stream: ch.Stream, add: Callable[..., None]) -> None:
+    """OpenGL would not see what a kernel wrote, or a kernel not what OpenGL wrote."""
+    ours = gl.buffer((5).to_bytes(4, "little") * (SIZE // 4))
+    with GraphicsResource.from_gl_buffer(ours.name) as resource:
+        with resource.map(stream=stream) as buffer:
+            assert isinstance(buffer, ch.Buffer)
+            assert buffer.size == SIZE
+            assert buffer.is_device_accessible
+            assert resource.is_mapped
+            add(buffer, 2)
+            add(buffer[256:], 30)
+        assert not resource.is_mapped
+        assert buffer.is_closed
+        stream.sync()
+        assert numbers(ours.read()) == (7, 35)
+        ours.write(bytes(SIZE))
+        with resource.map(stream=stream) as again:
+            add(again, 1)
+        stream.sync()
+        assert numbers(ours.read()) == (1, 0)
+    assert resource.is_closed
+
+
+def test_mapped_by_a_with_statement(gl: OpenGL, stream: ch.Stream, add: Callable[..., None]) -> None:
+    """A resource with a stream would not be mapped, or stay registered."""
+    ours = gl.buffer()
+    resource = GraphicsResource.from_gl_buffer(ours.name, flags="write_discard", stream=stream)
+    with resource as buffer:
+        buffer.fill(0, stream=stream)
+        add(buffer, 9)
+    assert resource.is_closed
+    assert buffer.is_closed
+    stream.sync()
+    assert numbers(ours.read()) == (9, 0)
+
+
+def test_an_unmapped_buffer(resource: GraphicsResource, stream: ch.Stream, add: Callable[..., None]) -> None:
+    """Memory that OpenGL has again would be used by a launch, a copy or a graph."""
+    buffer = resource.map(stream=stream)
+    part, of_part = buffer[256:], buffer[256:][:8]
+    view = buffer.view("int32")
+    resource.unmap()
+    assert not resource.is_mapped
+    for use in (
+        lambda: add(buffer, 1),
+        lambda: buffer.fill(1, stream=stream),
+        lambda: buffer[:8],
+        lambda: buffer.copy_to(bytearray(SIZE), stream=stream),
+        lambda: buffer.view("int8"),
+    ):
+        with pytest.raises(ch.ClosedError):
+            use()
+    other = ch.Device().allocate(8, stream=stream)
+    for part_of in (part, of_part):
+        for use_part in (
+            lambda part=part_of: part.fill(1, stream=stream),
+            lambda part=part_of: part[:8],
+            lambda part=part_of: part[:8].copy_to(other, stream=stream),
+        ):
+            with pytest.raises(GoneError, match="graphics resource was unmapped"):
+                use_part()
+    del view, part, of_part
+    again = resource.map(stream=stream)
+    add(again, 1)
+    stream.sync()
+
+
+def test_a_prepared_launch(resource: GraphicsResource, stream: ch.Stream) -> None:
+    """A prepared launch would write to memory that OpenGL has again."""
+    kernel = ch.ObjectCode.from_ptx(kernel_sources.PTX).get_kernel("add")
+    buffer = resource.map(stream=stream)
+    prepared = kernel.prepare(stream, ch.LaunchConfig(grid=1, block=1), buffer, 1)
+    prepared()
+    buffer.close()
+    assert not resource.is_mapped
+    with pytest.raises(ch.ClosedError):
+        prepared()
+
+
+def test_who_drops_the_buffer_unmaps(resource: GraphicsResource, stream: ch.Stream) -> None:
+    """A resource would stay mapped, and OpenGL wait for it or draw garbage."""
+    buffer = resource.map(stream=stream)
+    part = buffer[8:16]
+    del buffer
+    gc.collect()
+    assert resource.is_mapped  # a part is in use
+    part.close()
+    assert not resource.is_mapped
+    resource.map(stream=stream).close(stream)
+    assert not resource.is_mapped
+
+
+@pytest.mark.parametrize("order", ["resource first", "buffer first", "part last", "all at once"])
+def test_dropped_in_any_order(gl: OpenGL, stream: ch.Stream, order: str) -> None:
+    """A resource would be unregistered while it is mapped, or never."""
+    resource: Any = GraphicsResource.from_gl_buffer(gl.buffer().name)
+    buffer: Any = resource.map(stream=stream)
+    part: Any = buffer[8:]
+    if order == "resource first":
+        resource = None
+    elif order == "buffer first":
+        buffer = None
+        resource.close()
+        with pytest.raises(GoneError):
+            part.fill(0, stream=stream)
+    elif order == "part last":
+        resource = buffer = None
+    resource = buffer = part = None
+    gc.collect()
+
+
+def test_closing_unmaps(gl: OpenGL, stream: ch.Stream) -> None:
+    """A closed resource would leave its memory mapped."""
+    resource = GraphicsResource.from_gl_buffer(gl.buffer().name)
+    buffer = resource.map(stream=stream)
+    handle = resource.handle
+    assert handle == resource.resource_handle != 0
+    assert repr(resource) == f"<GraphicsResource handle={handle:#x} mapped>"
+    resource.close(stream)
+    resource.close()
+    assert (resource.handle, resource.resource_handle, resource.is_mapped) == (0, 0, False)
+    assert repr(resource) == "<GraphicsResource closed>"
+    assert buffer.is_closed
+    for use in (lambda: resource.map(stream=stream), resource.unmap):
+        with pytest.raises(ch.ClosedError, match="GraphicsResource has been closed"):
+            use()
+
+
+def test_mapped_twice(resource: GraphicsResource, stream: ch.Stream) -> None:
+    """OpenGL would get a resource back while a buffer of it is in use."""
+    with pytest.raises(RuntimeError, match="is not mapped: map"):
+        resource.unmap()
+    buffer = resource.map(stream=stream)
+    with pytest.raises(RuntimeError, match="is already mapped"):
+        resource.map(stream=stream)
+    assert not buffer.is_closed
+
+
+def test_streams(resource: GraphicsResource, device: ch.Device) -> None:
+    """A resource would be unmapped before the work of the stream that was given is done."""
+    first, second = device.create_stream(), device.create_stream()
+    with pytest.raises(TypeError):
+        resource.map(stream=3)  # type: ignore[arg-type]
+    buffer = resource.map(stream=device.default_stream)
+    buffer.fill(1, stream=first)
+    buffer.set_deallocation_stream(first)
+    first.sync()
+    buffer.close(second)
+    again = resource.map(stream=ch.PER_THREAD_DEFAULT_STREAM)
+    resource.unmap(stream=second)
+    assert again.is_closed
+    device.sync()
+
+
+def test_threads(gl: OpenGL, stream: ch.Stream) -> None:
+    """Threads that map and unmap one resource would unmap it twice, or lose it."""
+    resource = GraphicsResource.from_gl_buffer(gl.buffer().name)
+    failures: list[BaseException] = []
+
+    def use() -> None:
+        for _ in range(40):
+            try:
+                with resource.map(stream=stream) as buffer:
+                    buffer.fill(0, stream=stream)
+            except RuntimeError:  # another thread has it
+                pass
+            except BaseException as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert not resource.is_mapped
+    resource.close()
+
+
+def test_images(gl: OpenGL, stream: ch.Stream) -> None:
+    """An image, which has no address, would be mapped to memory that is not its own."""
+    if gl.on_sim:
+        name = gl.buffer().name
+    else:
+        texture = gl.context.texture((32, 8), 4, dtype="f4")
+        name = texture.glo
+    with GraphicsResource.from_gl_image(name, GL_TEXTURE_2D, flags=["read_only"]) as image:
+        with pytest.raises(CUDAError, match=r"cuGraphicsResourceGetMappedPointer.*An image has no address"):
+            image.map(stream=stream)
+        assert not image.is_mapped
+
+
+def test_there_is_no_opengl(device: ch.Device) -> None:
+    """The error would not say what is missing."""
+    with pytest.raises(CUDAError, match="OpenGL must have a context current on this thread") as caught:
+        GraphicsResource.from_gl_buffer(1)
+    assert caught.value.code_name == "CUDA_ERROR_INVALID_GRAPHICS_CONTEXT"
+    assert caught.value.operation == "cuGraphicsGLRegisterBuffer"
+    with pytest.raises(CUDAError, match="cuGraphicsGLRegisterImage"):
+        GraphicsResource.from_gl_image(1, GL_TEXTURE_2D)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: GraphicsResource(), RuntimeError, "GraphicsResource objects cannot be instantiated directly"),
+        (lambda: GraphicsResource.from_gl_buffer("1"), TypeError, "gl_buffer must be an int, as OpenGL gives it"),
+        (lambda: GraphicsResource.from_gl_buffer(-1), ValueError, "gl_buffer must be an int of 32 bits.*not -1"),
+        (lambda: GraphicsResource.from_gl_image(1.0, 1), TypeError, "image must be an int"),
+        (lambda: GraphicsResource.from_gl_image(1, 0), ValueError, "target must be what OpenGL calls the image's"),
+        (lambda: GraphicsResource.from_gl_buffer(1, flags="x"), ValueError, "Unknown register flag 'x'"),
+        (lambda: GraphicsResource.from_gl_buffer(1, flags=["none", "y"]), ValueError, "Unknown register flag 'y'"),
+        (lambda: GraphicsResource.from_gl_buffer(1, flags=3), TypeError, "flags must be a str, or a list"),
+        (lambda: GraphicsResource.from_gl_buffer(1, stream=3), TypeError, "Stream"),
+    ],
+)
+def test_bad_arguments(call: Callable[[], object], error: type[Exception], text: str) -> None:
+    """The driver would get a value that is none."""
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_not_pickled(resource: GraphicsResource) -> None:
+    """Another process would use a name that OpenGL does not have there."""
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(resource)
+
+
+@pytest.mark.cuda_sim
+def test_each_call_can_fail(gl: OpenGL, stream: ch.Stream) -> None:
+    """A failure of the driver would be taken for success, or leave a resource that can be neither used nor closed."""
+    import cudacore_sim as sim
+
+    def live() -> int:
+        return sim.live()["graphics"]
+
+    name = gl.buffer().name
+    with sim.failing("cuGraphicsGLRegisterBuffer"), pytest.raises(CUDAError, match="cuGraphicsGLRegisterBuffer"):
+        GraphicsResource.from_gl_buffer(name)
+    with sim.failing("cuGraphicsGLRegisterImage"), pytest.raises(CUDAError, match="cuGraphicsGLRegisterImage"):
+        GraphicsResource.from_gl_image(name, GL_TEXTURE_2D)
+    assert live() == 0
+    resource = GraphicsResource.from_gl_buffer(name)
+    for call in ("cuGraphicsMapResources", "cuGraphicsResourceGetMappedPointer"):
+        with sim.failing(call), pytest.raises(CUDAError, match=call):
+            resource.map(stream=stream)
+        assert not resource.is_mapped
+    buffer = resource.map(stream=stream)
+    for failing in (resource.unmap, resource.close, buffer.close):
+        with sim.failing("cuGraphicsUnmapResources"), pytest.raises(CUDAError, match="cuGraphicsUnmapResources"):
+            failing()
+        assert resource.is_mapped
+        assert not buffer.is_closed
+        buffer.fill(1, stream=stream)
+    with sim.failing("cuGraphicsUnregisterResource"), pytest.raises(CUDAError, match="cuGraphicsUnregisterResource"):
+        resource.close()
+    assert not resource.is_mapped
+    assert not resource.is_closed
+    assert live() == 1
+    buffer = resource.map(stream=stream)
+    resource.close()
+    assert buffer.is_closed
+    assert live() == 0
+
+
+@pytest.mark.cuda_sim
+def test_dropped_in_a_host_function(gl: OpenGL, stream: ch.Stream) -> None:
+    """The last reference to mapped memory would be lost where CUDA calls are forbidden."""
+    import cudacore_sim as sim
+
+    kept = [GraphicsResource.from_gl_buffer(gl.buffer().name)]
+    kept.append(kept[0].map(stream=stream))  # type: ignore[arg-type]
+    with sim.forbidding():
+        kept.clear()
+        gc.collect()
+    assert sim.live()["graphics"] == 1
+    stream.sync()
+    assert sim.live()["graphics"] == 0

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resources of graphics. There is no OpenGL here: buffers of the control interface stand in for those of OpenGL, and
+ * without one there is no OpenGL context.
+ */
+#include "sim/driver/stream/graphics.h"
+
+#include "sim/control/report.h"
+#include "sim/driver/base/capture_rules.h"
+#include "cudacore_sim.h"
+
+#include <cstring>
+
+namespace sim {
+namespace {
+
+constexpr CUresult no_opengl = CUDA_ERROR_INVALID_GRAPHICS_CONTEXT;
+
+CUresult register_resource(CUgraphicsResource *out, unsigned name, unsigned target, unsigned flags) {
+  ContextPtr context;
+  if (CUresult result = need_current(context))
+    return result;
+  if (out == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  State &s = state();
+  if (s.gl_buffers.empty())
+    return refuse(no_opengl, "there is no OpenGL on the simulated driver, and no context of it: " +
+                                 std::string(symbol_of(Call::current().entry)) +
+                                 " answers CUDA_ERROR_INVALID_GRAPHICS_CONTEXT (cudacore_sim.GLBuffer stands in for a "
+                                 "buffer of OpenGL, in tests)");
+  auto buffer = s.gl_buffers.find(name);
+  if (buffer == s.gl_buffers.end() || flags > 15)
+    return CUDA_ERROR_INVALID_VALUE;
+  auto resource = std::make_shared<GraphicsResource>();
+  resource->context = context;
+  resource->buffer = buffer->second;
+  resource->is_image = target != 0;
+  resource->handle = s.graphics.add(resource);
+  *out = handle_of<CUgraphicsResource>(resource->handle);
+  return CUDA_SUCCESS;
+}
+
+/* The driver crashes when it is given what is not a resource (13.0, H200), other than null. */
+CUresult find(CUgraphicsResource handle, std::shared_ptr<GraphicsResource> &out) {
+  CUresult result = find_object(state().graphics, Kind::graphics, handle, out);
+  if (result != CUDA_SUCCESS && handle != nullptr && !state().graphics.was_destroyed(value_of(handle)))
+    report(std::string(symbol_of(Call::current().entry)) + " was given " + hex(value_of(handle)) +
+           ", which is not a graphics resource: here the driver crashes");
+  return result;
+}
+
+/* All of them must be in the same state. */
+CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped,
+                  std::vector<std::shared_ptr<GraphicsResource>> &out) {
+  if (count == 0 || handles == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; i++) {
+    std::shared_ptr<GraphicsResource> resource;
+    if (CUresult result = find(handles[i], resource))
+      return result;
+    if ((resource->memory != nullptr) != mapped)
+      return mapped ? CUDA_ERROR_NOT_MAPPED : CUDA_ERROR_ALREADY_MAPPED;
+    out.push_back(std::move(resource));
+  }
+  return CUDA_SUCCESS;
+}
+
+/* Copies the contents back, and releases the memory, in the order of a stream. */
+void unmap(GraphicsResource &resource, const StreamPtr &stream) {
+  AllocationPtr memory = std::move(resource.memory);
+  resource.memory = nullptr;
+  UnitPtr unit = new_unit(
+      "unmap", stream->context.lock(),
+      [memory, buffer = resource.buffer] { std::memcpy(buffer->data(), memory->host, buffer->size()); },
+      [memory] { release_memory(memory, "cuGraphicsUnmapResources"); });
+  enqueue(stream, unit);
+}
+
+} // namespace
+
+void forget_graphics() {
+  for (const auto &resource : state().graphics.all())
+    state().graphics.remove(resource->handle);
+}
+
+namespace api {
+
+CUresult cuGraphicsGLRegisterBuffer(CUgraphicsResource *pCudaResource, unsigned int buffer, unsigned int Flags) {
+  return register_resource(pCudaResource, buffer, 0, Flags);
+}
+
+CUresult cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, unsigned int image, unsigned int target,
+                                   unsigned int Flags) {
+  return target == 0 ? CUDA_ERROR_INVALID_VALUE : register_resource(pCudaResource, image, target, Flags);
+}
+
+CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource) {
+  std::shared_ptr<GraphicsResource> found;
+  if (CUresult result = find(resource, found))
+    return result;
+  if (found->memory != nullptr) {
+    report("cuGraphicsUnregisterResource was given a resource that is mapped: " + hex(found->handle));
+    if (ContextPtr context = found->context.lock())
+      unmap(*found, context->legacy);
+  }
+  state().graphics.remove(found->handle);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream) {
+  std::vector<std::shared_ptr<GraphicsResource>> found;
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = find_all(count, resources, false, found))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  ContextPtr context = stream->context.lock();
+  for (const auto &resource : found) {
+    if (CUresult result = new_device_memory(context, resource->buffer->size(), resource->memory))
+      return result;
+    resource->memory->internal = true; /* it is not freed by its address */
+    enqueue(stream, new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
+              std::memcpy(memory->host, buffer->data(), buffer->size());
+            }));
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream) {
+  std::vector<std::shared_ptr<GraphicsResource>> found;
+  StreamPtr stream;
+  if (CUresult result = find_stream(hStream, stream))
+    return result;
+  if (CUresult result = find_all(count, resources, true, found))
+    return result;
+  if (CUresult result = check_uncaptured_work(stream))
+    return result;
+  for (const auto &resource : found)
+    unmap(*resource, stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *pDevPtr, size_t *pSize, CUgraphicsResource resource) {
+  std::shared_ptr<GraphicsResource> found;
+  if (CUresult result = find(resource, found))
+    return result;
+  if (found->memory == nullptr)
+    return CUDA_ERROR_NOT_MAPPED;
+  if (found->is_image)
+    return CUDA_ERROR_NOT_MAPPED_AS_POINTER;
+  if (pDevPtr != nullptr)
+    *pDevPtr = found->memory->base;
+  if (pSize != nullptr)
+    *pSize = found->memory->size;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGraphicsResourceSetMapFlags_v2(CUgraphicsResource resource, unsigned int flags) {
+  std::shared_ptr<GraphicsResource> found;
+  if (CUresult result = find(resource, found))
+    return result;
+  if (found->memory != nullptr)
+    return CUDA_ERROR_ALREADY_MAPPED;
+  return flags <= 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+} // namespace api
+} // namespace sim
+
+using namespace sim;
+
+extern "C" {
+
+unsigned cudasim_gl_buffer(size_t size, void **data) {
+  std::lock_guard<std::mutex> guard(state().mutex);
+  unsigned name = ++state().last_gl_buffer;
+  auto buffer = std::make_shared<std::vector<std::byte>>(size);
+  if (data != nullptr)
+    *data = buffer->data();
+  state().gl_buffers[name] = std::move(buffer);
+  return name;
+}
+
+int cudasim_gl_delete(unsigned name) {
+  std::lock_guard<std::mutex> guard(state().mutex);
+  return state().gl_buffers.erase(name) != 0 ? 0 : -1;
+}
+}

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resources of graphics, of stand-ins for buffers of OpenGL."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import cudacore_sim as sim
+
+INVALID_VALUE, ALREADY_MAPPED, NOT_MAPPED, NOT_MAPPED_AS_POINTER = 1, 208, 211, 213
+INVALID_GRAPHICS_CONTEXT, INVALID_HANDLE, INVALID_CONTEXT = 219, 400, 201
+GL_TEXTURE_2D = 0x0DE1
+
+
+@pytest.fixture
+def buffer() -> Iterator[sim.GLBuffer]:
+    made = sim.GLBuffer(64)
+    yield made
+    made.delete()
+
+
+def register(cuda: Any, name: int, flags: int = 0) -> ctypes.c_void_p:
+    return ctypes.c_void_p(cuda.out("cuGraphicsGLRegisterBuffer", name, flags))
+
+
+def call(cuda: Any, what: str, resource: ctypes.c_void_p, stream: Any = None) -> int:
+    return int(cuda.code(f"cuGraphics{what}Resources", 1, ctypes.byref(resource), stream))
+
+
+def pointer(cuda: Any, resource: ctypes.c_void_p) -> tuple[int, int, int]:
+    address, size = ctypes.c_uint64(), ctypes.c_size_t()
+    name = "cuGraphicsResourceGetMappedPointer_v2"
+    return cuda.code(name, ctypes.byref(address), ctypes.byref(size), resource), address.value, size.value
+
+
+def test_contents(cuda: Any, buffer: sim.GLBuffer) -> None:
+    """Kernels would see other bytes than OpenGL, or OpenGL would not see theirs, or too early."""
+    resource, stream = register(cuda, buffer.name), cuda.stream(1)
+    buffer.data[:] = bytes(range(64))
+    assert call(cuda, "Map", resource, stream) == 0
+    code, address, size = pointer(cuda, resource)
+    assert (code, size) == (0, 64)
+    seen = (ctypes.c_ubyte * 64)()
+    cuda.cuMemcpyDtoHAsync_v2(seen, ctypes.c_uint64(address), ctypes.c_size_t(64), stream)
+    cuda.cuMemsetD8Async(ctypes.c_uint64(address), 9, ctypes.c_size_t(32), stream)
+    cuda.cuStreamSynchronize(stream)
+    assert bytes(seen) == bytes(range(64)) == bytes(buffer.data)
+    assert call(cuda, "Unmap", resource, stream) == 0
+    cuda.cuStreamSynchronize(stream)
+    assert bytes(buffer.data) == bytes([9]) * 32 + bytes(range(32, 64))
+    assert cuda.code("cuMemsetD8_v2", ctypes.c_uint64(address), 1, ctypes.c_size_t(1)) != 0  # it is not there any more
+    cuda.cuGraphicsUnregisterResource(resource)
+    assert sim.live()["graphics"] == 0
+
+
+def test_misuse(cuda: Any, buffer: sim.GLBuffer) -> None:
+    """A call would have another result than on a GPU (13.0, H200)."""
+    resource = register(cuda, buffer.name)
+    out = ctypes.byref(ctypes.c_void_p())
+    assert cuda.code("cuGraphicsGLRegisterBuffer", out, 4711, 0) == INVALID_VALUE
+    assert pointer(cuda, resource)[0] == NOT_MAPPED
+    assert call(cuda, "Unmap", resource) == NOT_MAPPED
+    assert call(cuda, "Map", resource) == 0
+    assert call(cuda, "Map", resource) == ALREADY_MAPPED
+    address = pointer(cuda, resource)[1]
+    assert cuda.code("cuMemFree_v2", ctypes.c_uint64(address)) == INVALID_VALUE
+    assert call(cuda, "Unmap", resource) == 0
+    cuda.cuGraphicsGLRegisterImage(out, buffer.name, GL_TEXTURE_2D, 0)
+    image = out._obj
+    assert call(cuda, "Map", image) == 0
+    assert pointer(cuda, image)[0] == NOT_MAPPED_AS_POINTER
+    for null in (ctypes.c_void_p(), ctypes.c_void_p(0)):
+        assert call(cuda, "Map", null) == INVALID_HANDLE
+        assert cuda.code("cuGraphicsUnregisterResource", null) == INVALID_HANDLE
+    assert cuda.code("cuGraphicsMapResources", 0, None, None) == INVALID_VALUE
+    assert cuda.code("cuGraphicsMapResources", 1, None, None) == INVALID_VALUE
+    sim.reset()
+
+
+def test_what_is_not_a_resource_is_reported(cuda: Any, buffer: sim.GLBuffer) -> None:
+    """A program that crashes the driver would seem to work."""
+    resource = register(cuda, buffer.name)
+    cuda.cuGraphicsUnregisterResource(resource)
+    assert cuda.code("cuGraphicsUnregisterResource", resource) == INVALID_HANDLE
+    assert call(cuda, "Map", ctypes.c_void_p(0x1234)) == INVALID_HANDLE
+    stale, wrong = sim.reports()
+    assert "was given a graphics resource that was destroyed" in stale
+    assert "0x1234, which is not a graphics resource: here the driver crashes" in wrong
+    sim.reset()
+
+
+def test_without_opengl(cuda: Any) -> None:
+    """A program would be told that OpenGL works here."""
+    out = ctypes.byref(ctypes.c_void_p())
+    assert cuda.code("cuGraphicsGLRegisterBuffer", out, 1, 0) == INVALID_GRAPHICS_CONTEXT
+    assert cuda.code("cuGraphicsGLRegisterImage", out, 1, GL_TEXTURE_2D, 0) == INVALID_GRAPHICS_CONTEXT
+    assert "there is no OpenGL on the simulated driver" in sim.why()
+    cuda.cuCtxSetCurrent(None)
+    assert cuda.code("cuGraphicsGLRegisterBuffer", out, 1, 0) == INVALID_CONTEXT
