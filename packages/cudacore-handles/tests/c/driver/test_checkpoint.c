@@ -69,7 +69,7 @@ static void limits_of_time_end(void) {
   CHECK_EQ(state(), CU_PROCESS_STATE_RUNNING);
   __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
   OK(cch_stream_synchronize(stream));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_checkpoint_state(&out, 0));
+  FAILS(CUDA_ERROR_OPERATING_SYSTEM, cch_checkpoint_state(&out, 0));
   FAILS(CUDA_ERROR_NOT_SUPPORTED, cch_checkpoint_restore_thread(&out, getpid()));
   CHECK_EQ(out, 77);
   cch_stream_unref(stream);
