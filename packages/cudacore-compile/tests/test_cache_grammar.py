@@ -155,6 +155,12 @@ TRICKS = [
     ("const char *now = __DATE__;", "the program has __DATE__"),
     ("#include <time.h>", "inc/time.h has __TIMESTAMP__"),
     ('#include "mem.h"', "the header 'mem.h' has __TIME__"),
+    # macros are expanded in pragmas
+    (PASTE + "#pragma unroll (CAT(__TI, ME__)[7])", "has tokens of which __TIME__ can be pasted"),
+    (PASTE + '_Pragma("unroll (CAT(__TI, ME__)[7])")', "has tokens of which __TIME__ can be pasted"),
+    ("#include <pragma.h>\n#include <parts.h>\n", "has tokens of which __TIME__ can be pasted"),
+    ('_Pragma("unroll (__TIME__[7])")', "has __TIME__ in a string, which may be that of a pragma"),
+    ('#define P(x) _Pragma(x)\nP(R"x(unroll (__DATE__[5]))x")', "has __DATE__ in a string"),
     # text that can be read in two ways
     ("#inc\\ \nlude <v.h>", "blanks behind a backslash"),
     ("??=include <v.h>", "has trigraphs"),
@@ -206,6 +212,7 @@ def test_what_is_not_understood(trick: Any) -> None:
     write("inc/call.h", PASTE + "#define ID(x) x\nchar t[] = ID(CAT)(__TI, ME__);")
     write("inc/goes_on.h", "#define CAT(a, b) a##b\nchar t[] = CAT\n#if 1\n(__TI, ME__);\n#endif")
     write("inc/dollar.h", "#define $p(a, b) a##b\nchar t[] = $p(__TI, ME__);")
+    write("inc/pragma.h", PASTE + "#pragma unroll (CAT(__TI, ME__)[7])")
     write("inc/time.h", "const char *t = __TIMESTAMP__;")
     headers = {"mem.h": "__TIME__"} if "mem.h" in source else None
     with pytest.raises(UncacheableError, match=f"so it has no key: .*{reason}"):
@@ -233,11 +240,11 @@ def test_variables_that_name_files(name: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     "source",
     [
-        'const char *s = "__TIME__ /* // \\\\";  // __TIME__ __has_include\n/* __TIME__ */',
+        'const char *s = "__TIM__ /* // \\\\";  // __TIME__ __has_include\n/* __TIME__ */',
         "#error don't\n#define IT__S 1\n",
         PASTE + "int CAT(__a, b); template <class T> class X;",
         "#ifndef __has_include\n#define __has_include(x) 0\n#endif\n#if defined(__has_include)\n#endif",
-        'const char *r = R"x(\n#include <h.h>\n)" __TIME__ )x";',
+        'const char *r = R"x(\n#include <h.h>\n)" __TIM__ )x";',
         "int i = 1'000'000; char c = '\\'', d = '\"';",
         "#if 0\n0z'z /*'*/ .1'2\n#endif /* don't */",
         "#pragma once\n# \n#line 7\n%:pragma unroll",

@@ -18,7 +18,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._version import __version__
 
 _MAX_CLOSURES = 200
-_VERSION = f"cudacore-closure-3 {__version__}"  # what one release understands, another one may not
+_VERSION = f"cudacore-closure-4 {__version__}"  # what one release understands, another one may not
 _FRESH_SECONDS = 0.02
 _files = Files()
 _closures: dict[bytes, Closure] = {}

@@ -46,6 +46,8 @@ class Lexed(NamedTuple):
     Each character literal, and each number with digit separators, is a ``\\x02`` byte.
     """
     strings: tuple[bytes, ...]
+    contents: tuple[bytes, ...]
+    """tuple: What is in each of the strings, raw ones too: the operator ``_Pragma`` expands macros in its string."""
     has_raw: bool
     """bool: Whether there are raw strings, which C++03 does not have."""
     has_separators: bool
@@ -81,7 +83,7 @@ def lex(data: bytes) -> Lexed:
     text = (_ALL if has_rare else _COMMON).sub(literals.replace, data)
     if b"\\" in text:
         raise UncacheableError("has a backslash outside of comments and literals")
-    return Lexed(text, tuple(literals.strings), literals.has_raw, literals.has_separators)
+    return Lexed(text, tuple(literals.strings), tuple(literals.contents), literals.has_raw, literals.has_separators)
 
 
 def _has_separator(data: bytes) -> bool:
@@ -100,6 +102,7 @@ class _Literals:
 
     def __init__(self, is_continued: bool) -> None:
         self.strings: list[bytes] = []
+        self.contents: list[bytes] = []
         self.has_raw = self.has_separators = False
         self._is_continued = is_continued
 
@@ -129,6 +132,7 @@ class _Literals:
         if _ENDS_RAW.search(match.string, max(0, match.start() - 4), match.start()):
             raise UncacheableError("has a raw string that is not one")
         self.strings.append(token[1:-1])
+        self.contents.append(token[1:-1])
         return b"\x01%d\x01" % (len(self.strings) - 1)
 
     def _raw(self, match: re.Match[bytes]) -> bytes:
@@ -140,6 +144,7 @@ class _Literals:
         if b"\n" in match[0] and _begins_directive(match.string, match.start()):
             raise UncacheableError("has a raw string of several lines in a directive")
         self.strings.append(b"\n")  # which is no name of a file
+        self.contents.append(match[0])
         return b"\x01%d\x01" % (len(self.strings) - 1)
 
     def _open(self, match: re.Match[bytes]) -> bytes:

@@ -3,7 +3,7 @@
 
 ``__TIME__`` and ``__has_include`` can be pasted from parts, which no search for these words finds. So a program is
 refused if they can be put together from the tokens that reach the operator: those in definitions of macros, in
-conditions and in the arguments of macros.
+conditions, in pragmas, in strings, which can be pragmas, and in the arguments of macros.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ def pasted_word(atoms: Set[bytes], tested_atoms: Set[bytes]) -> bytes | None:
 
 _CONDITIONS = (b"if", b"ifdef", b"ifndef", b"elif", b"elifdef", b"elifndef", b"else", b"endif")
 _PAREN = re.compile(rb"\x03|\)|(?:([A-Za-z_$][\w$]*)[ \t\n]*)?\(|\b[_A-Za-z]{1,18}\b")
+_STRING = re.compile(rb"\x01(\d+)\x01")
 _NAME = re.compile(rb"[A-Za-z_$][\w$]*")
 # What an opening parenthesis without a name may belong to: a macro that is the result of another one, and one whose
 # name is in another file or branch.
@@ -37,7 +38,7 @@ _AFTER_UNKNOWN = frozenset(b")\x03\x04")
 
 
 def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> Set[bytes]:
-    """Return the parts of the words that a file has in definitions, in conditions and in the arguments of macros.
+    """Return the parts of the words that a file has where macros are expanded or defined.
 
     Parameters
     ----------
@@ -48,7 +49,8 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
     unbalanced : set
         Those that open parentheses and do not close them, or the reverse.
     """
-    text = lex(data).text
+    lexed = lex(data)
+    text = _STRING.sub(lambda match: b" %b " % b" ".join(atoms_of(lexed.contents[int(match[1])])), lexed.text)
     everything = atoms_of(text)
     found: set[bytes] = set()
     pieces = []
@@ -60,7 +62,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
             pieces.append(b"\x03")
         elif match[1] in (b"include", b"include_next"):
             pieces.append(b"\x04")
-        if match[1] in (b"define", b"if", b"elif"):
+        if match[1] in (b"define", b"if", b"elif", b"pragma"):
             found |= atoms_of(match[2])
     pieces.append(text[at:])
     body = b"".join(pieces)

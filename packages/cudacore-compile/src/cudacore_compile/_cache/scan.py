@@ -96,9 +96,9 @@ FILE_TESTS = (b"__has_include", b"__has_include_next", b"__has_embed")
 TIMES = (b"__TIME__", b"__DATE__", b"__TIMESTAMP__")
 WORDS = (*FILE_TESTS, *TIMES)
 _WORD = re.compile(rb"\b(?:" + b"|".join(sorted(WORDS, reverse=True)) + rb")\b")
-# Directives whose tokens are never part of a macro's arguments or body.
+# Directives in which no macro is expanded that has arguments.
 _WITHOUT_ATOMS = re.compile(
-    rb"^[ \t]*(?:#|%:)[ \t]*(?:include|include_next|undef|pragma|error|warning|line)\b[^\n]*$", re.MULTILINE
+    rb"^[ \t]*(?:#|%:)[ \t]*(?:include|include_next|undef|error|warning|line)\b[^\n]*$", re.MULTILINE
 )
 _NO_TOKEN = bytes(char for char in range(256) if not (chr(char).isalnum() and char < 0x80) and char != ord("_"))
 _BLANKS = bytes.maketrans(_NO_TOKEN, b" " * len(_NO_TOKEN))
@@ -168,6 +168,10 @@ def _scan(digest: bytes, lexed: Lexed) -> Scan:
         if word in TIMES:
             raise UncacheableError(f"has {word.decode()}")
         allowed -= 1
+    quoted = b" ".join(lexed.contents)
+    for word in _WORD.findall(quoted):
+        if word in TIMES:
+            raise UncacheableError(f"has {word.decode()} in a string, which may be that of a pragma")
     if allowed != 0:
         raise UncacheableError("has __has_include other than as #if __has_include(<name>)")
     if (b"import" in text or b"module" in text) and _MODULES.search(text):
@@ -177,7 +181,7 @@ def _scan(digest: bytes, lexed: Lexed) -> Scan:
         tuple(dict.fromkeys(reader.references)),
         tuple(dict.fromkeys(reader.computed)),
         {name: frozenset(bodies) for name, bodies in reader.macros.items()},
-        atoms_of(_WITHOUT_ATOMS.sub(b"", text)) & _TIME_ATOMS,
+        (atoms_of(_WITHOUT_ATOMS.sub(b"", text)) | atoms_of(quoted)) & _TIME_ATOMS,
         frozenset(reader.atoms & _TEST_ATOMS),
         frozenset(reader.unbalanced),
         frozenset(reader.openers),
