@@ -6,7 +6,7 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 
 from __future__ import annotations
 
-from cudacore_graph._version import __version__ as __version__  # before all else: it sees that what is installed fits
+from cudacore_graph._version import __version__ as __version__  # first: checks the other installed packages
 
 # isort: split
 from cudacore_graph import _connect as _connect

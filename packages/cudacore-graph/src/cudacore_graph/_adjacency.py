@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes before a node, and those behind it, as sets that change the graph."""
+"""Dependencies and dependents of a node, as sets that change the graph."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
-    """Show the nodes that a node waits for, or that wait for it, as a set; changing it changes the graph's edges.
+    """The dependencies or dependents of a node, as a set. Changing the set changes the edges of the graph.
 
-    :attr:`GraphNode.pred` and :attr:`GraphNode.succ` give it. Every question goes to the driver. A change is made as a
-    whole or not at all: a node of another graph, or one that was destroyed, is a ``ValueError`` before the driver sees
-    it. Whether edges close a cycle is found out when the graph is instantiated: the error then names the nodes of the
-    cycle. The driver removes no edge from a graph that has nodes that allocate or free memory.
+    :attr:`GraphNode.pred` and :attr:`GraphNode.succ` return it. Its contents are read from the driver each time. A
+    change is made completely or not at all: for a node of another graph, or one that was destroyed, a ``ValueError`` is
+    raised before the driver is called. Cycles are detected when the graph is instantiated; the error names the nodes of
+    the cycle. If a graph has nodes that allocate or free memory, the driver cannot remove edges from it.
     """
 
     __slots__ = ()
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
-        return set(it)  # of what set operations make
+        return set(it)  # the result of set operations
 
     def __contains__(self, x: object) -> bool:
         return x in _native.neighbours(self._node, self._forward)
@@ -36,29 +36,29 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         return f"{{{', '.join(map(repr, self))}}}"
 
     def __isub__(self, it: Iterable[Any]) -> AdjacencySetProxy:
-        """Remove edges, in one call."""
+        """Remove several edges in one call."""
         self._change(lost=set(self) if it is self else set(it) & set(self))
         return self
 
     def __ior__(self, it: Iterable[Any]) -> AdjacencySetProxy:  # type: ignore[misc]
-        """Add edges, in one call."""
+        """Add several edges in one call."""
         self.update(it)
         return self
 
     def __iand__(self, it: Iterable[Any]) -> AdjacencySetProxy:
-        """Remove all other edges, in one call."""
+        """Remove all other edges in one call."""
         self._change(lost=set(self) - set(it))
         return self
 
     def __ixor__(self, it: Iterable[Any]) -> AdjacencySetProxy:  # type: ignore[misc]
-        """Remove the edges that are there, and add the others."""
+        """Remove those of the edges that exist, and add the others."""
         given = _nodes(it)
         current = set(self)
         self._change(gained=given - current, lost=given & current)
         return self
 
     def add(self, value: GraphNode) -> None:
-        """Add an edge (cuGraphAddDependencies); one that is there stays."""
+        """Add an edge (cuGraphAddDependencies), unless it exists already."""
         try:
             _native.change_edges(self._node, self._forward, (), (value,))
         except CUDAError as error:
@@ -66,7 +66,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
                 raise
 
     def discard(self, value: GraphNode) -> None:
-        """Remove an edge (cuGraphRemoveDependencies), if it is there."""
+        """Remove an edge (cuGraphRemoveDependencies), if it exists."""
         self._change(lost={value} & set(self))
 
     def clear(self) -> None:
@@ -74,16 +74,16 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         self._change(lost=set(self))
 
     def update(self, *others: Iterable[GraphNode]) -> None:
-        """Add edges, in one call."""
+        """Add several edges in one call."""
         given: set[GraphNode] = set().union(*map(_nodes, others))
         self._change(gained=given - set(self) if given else given)
 
     def difference_update(self, *others: Iterable[GraphNode]) -> None:
-        """Remove edges, in one call."""
+        """Remove several edges in one call."""
         self._change(lost=set(self).intersection(set().union(*others)))
 
     def replace(self, nodes: Iterable[GraphNode]) -> None:
-        """Have these edges and no others: what an assignment does."""
+        """Replace all edges by these. Assigning to ``pred`` or ``succ`` calls this."""
         wanted, current = _nodes(nodes), set(self)
         self._change(gained=wanted - current, lost=current - wanted)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of nodes that the compiled half of the package does not read itself."""
+"""Arguments of nodes that the extension module does not read itself."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from cudacore_handles._sdk import as_address, as_integer, lib
 from cudacore_handles._sdk.graph import check_kernel, fill_pattern, has_protocol, pack, why_no_array
 
 _PINNED, _MANAGED = 1, 2  # CUmemAllocationType
-# Location and kind of allocation.
+# Location and type of the allocation.
 _MEMORY = {
     GraphMemoryType.DEVICE: (lib.CCH_LOCATION_DEVICE, _PINNED),
     GraphMemoryType.HOST: (lib.CCH_LOCATION_HOST, _PINNED),
     GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, _MANAGED),
 }
-# One parameter of a kernel that takes a pointer: what it takes are addresses.
+# A parameter that takes a pointer, so that values are converted to addresses.
 _ONE_POINTER = struct.pack("=3I", 0, 8, 7)
 
 
 def check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:
-    """See to what a kernel node needs: the kernel's layout, and leave for shared memory; or say what is wrong.
+    """Prepare a kernel for a node: find its layout, and allow the shared memory. Raise an error if it is unusable.
 
     Return the kernel with its layout.
     """
@@ -36,11 +36,11 @@ def check_node_kernel(config: object, kernel: object, kernel_args: tuple[object,
 
 
 def node_memory(value: Any, name: str) -> int:
-    """Return the address of what is neither a Buffer nor an int: an array, or an object of ``cuda.bindings``."""
+    """Return the address of an operand that is not a Buffer or int: an array, or an object of ``cuda.bindings``."""
     if value is None or isinstance(value, (bool, float, str, bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be a Buffer, a device array or an int, not {type(value).__name__}")
     number = as_integer(value)
-    if number is not None:  # first, because NumPy's integers are like arrays
+    if number is not None:  # first, because NumPy's integers also have array interfaces
         return as_address(number, f"{name} must be a Buffer, a device array or an int")
     if has_protocol(value, "__array_interface__"):
         if name == "dptr":
@@ -60,14 +60,14 @@ def node_memory(value: Any, name: str) -> int:
 
 
 def fill_value(value: object) -> tuple[int, int]:
-    """Return the pattern of a fill, and its bytes."""
+    """Return the pattern of a fill and its size in bytes."""
     return fill_pattern(value, 0, LEGACY_DEFAULT_STREAM)
 
 
 def alloc_place(
     device: Device | int | None, memory_type: GraphMemoryType | str | None, peers: Iterable[Device | int] | None
 ) -> tuple[int, int, int, tuple[int, ...]]:
-    """Return where memory is allocated: location, its id, kind of allocation, and the devices that can use it."""
+    """Return where memory is allocated: location type, location id, allocation type, and devices that can use it."""
     try:
         kind = GraphMemoryType.DEVICE if memory_type is None else GraphMemoryType(memory_type)
     except ValueError:
@@ -81,13 +81,13 @@ def alloc_place(
     others = tuple(dict.fromkeys(Device(peer).device_id for peer in peers))
     location, allocation = _MEMORY[kind]
     if kind is GraphMemoryType.HOST:
-        # A device has to be named that uses the memory.
+        # The driver requires one device that uses the memory.
         return location, 0, allocation, tuple(dict.fromkeys((ordinal, *others)))
     return location, ordinal, allocation, tuple(other for other in others if other != ordinal)
 
 
 def check_args(kernel: Kernel, args: object) -> tuple[Any, ...]:
-    """Return a kernel's arguments as a tuple, or say what is wrong with them."""
+    """Return a kernel's arguments as a tuple, or raise an exception that explains what is wrong."""
     if isinstance(args, (str, bytes)) or not isinstance(args, Iterable):
         raise TypeError(f"args must be a tuple with all arguments of {kernel!r}, not {type(args).__name__}")
     return tuple(args)

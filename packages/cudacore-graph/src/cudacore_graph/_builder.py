@@ -34,7 +34,7 @@ _MOST_BODIES = 2**31 - 1
 
 
 class _Kind(Enum):
-    """Whose graph a builder builds, as messages name it."""
+    """The kinds of graphs that builders build, with their names in messages."""
 
     PRIMARY = "primary"
     FORKED = "forked"
@@ -42,7 +42,7 @@ class _Kind(Enum):
 
 
 class _State(Enum):
-    """What a builder does, as messages name it."""
+    """The states of a builder, with their names in messages."""
 
     NOT_STARTED = "not building yet"
     CAPTURING = "building"
@@ -50,7 +50,7 @@ class _State(Enum):
     CLOSED = "closed"
 
 
-# What is allowed next, by kind and state.
+# Which operations are allowed next, by kind and state.
 _ALLOWED = {
     (_Kind.PRIMARY, _State.NOT_STARTED): "call begin_building() first",
     (_Kind.PRIMARY, _State.CAPTURING): "add work, then call end_building()",
@@ -67,25 +67,26 @@ _ALLOWED = {
 
 
 class _Capture:
-    """A graph that is captured: what a builder shares with those that were split from it."""
+    """The capture of a graph. A builder shares it with the builders that were split from it."""
 
     def __init__(self, graph: GraphDefinition, failures: list[str] | None = None) -> None:
         self.graph = graph
         self.mode = "relaxed"
-        # Why captures failed: shared by a graph and the bodies in it, because all of them are lost together.
+        # Why captures failed. A graph and the bodies in it share this, because they are all lost together.
         self.failures: list[str] = [] if failures is None else failures
-        # The thread that is to end it, where no other can.
+        # The thread that must end the capture, if only that one can.
         self.thread: int | None = None
-        # Streams of forks that are not joined, with the forks. A capture fails when one of its streams is gone.
+        # Streams of forks that are not joined, with the forks. The capture fails if one of these streams is destroyed.
         self.unjoined: dict[Stream, weakref.ref[GraphBuilder]] = {}
 
     def close_forks(self, rest: Stream) -> None:
-        """Join the forks that are left of a capture that is to be over, and close them.
+        """Join the remaining forks of a capture that is about to end, and close them.
 
-        A capture that ends with a fork that is not joined fails, and with that of a body all of the graph around it.
+        If a fork is not joined when the capture ends, the capture fails. If it is the capture of a body, the whole
+        graph around the body is lost too.
         """
         for stream, reference in list(self.unjoined.items()):
-            # The capture may have failed before, and then nothing can be joined.
+            # If the capture has failed before, nothing can be joined.
             _native.locked_call(self.graph, None, lib.cch_capture_join, hold(self.graph), hold(stream), hold(rest))
             fork = reference()
             if fork is not None:
@@ -93,7 +94,7 @@ class _Capture:
         self.unjoined.clear()
 
     def end(self, stream: Stream) -> int:
-        """End the capture, and return the status of the library."""
+        """End the capture, and return the library's status."""
         status: int = _native.locked_call(self.graph, None, lib.cch_capture_end, hold(self.graph), hold(stream))
         if status and not self.graph.is_valid and not self.failures:
             self.failures.append(str(last_error(status)))
@@ -105,7 +106,7 @@ class _Capture:
         return f"the graph was lost, because another capture into it has failed{why}"
 
     def describe_forks(self) -> str:
-        """Say how many forks are not joined, and what to do."""
+        """Describe how many forks are not joined, and what to do."""
         forks = [reference() for reference in self.unjoined.values()]
         count = len(forks)
         gone = sum(fork is None or fork.is_closed for fork in forks)
@@ -117,24 +118,26 @@ class _Capture:
 
 
 class GraphBuilder(Builder):
-    """Build a graph by capturing what is done on a stream.
+    """A builder of a graph, which captures the work of a stream.
 
-    Made by :meth:`~cudacore_handles.Device.create_graph_builder` and
-    :meth:`~cudacore_handles.Stream.create_graph_builder`; taken wherever a stream is. Between :meth:`begin_building`
-    and :meth:`end_building` what is given to it does not run, but becomes nodes: launches, copies and fills here, and
-    the work of other libraries on its stream. What the work uses here is kept alive by the graph; what other
-    libraries use is theirs to keep. Before and after that it takes no work; :attr:`stream` does, which runs it at
-    once. As a context manager it begins to build, and ends; when the block raises, it closes.
+    Builders are created by :meth:`~cudacore_handles.Device.create_graph_builder` and
+    :meth:`~cudacore_handles.Stream.create_graph_builder`, and are accepted wherever a stream is. Between
+    :meth:`begin_building` and :meth:`end_building` work does not run but is recorded as nodes: launches, copies and
+    fills that are given to the builder, and the work of other libraries on its stream. The graph keeps alive what the
+    builder's own work uses. Other libraries must keep what their work uses. Outside of these calls, the builder accepts
+    no work. Its :attr:`stream` does, and runs the work at once. As a context manager, it begins and ends building; if
+    the block raises an exception, the builder is closed.
 
     A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
-    *conditional body*. What is not allowed in its state is a ``RuntimeError`` that says what is.
+    *conditional body*. A call that is not allowed in the current state raises a ``RuntimeError`` that names the allowed
+    ones.
     """
 
     _kind = _Kind.PRIMARY
     _state = _State.CLOSED
     _capture: _Capture | None = None
-    _own: Stream | None = None  # the stream; `_stream` is the same, and set only while the builder takes work
-    _gate: bytearray  # likewise for prepared launches: 1 while the builder takes work
+    _own: Stream | None = None  # the stream; `_stream` is the same object, but set only while the builder accepts work
+    _gate: bytearray  # the same for prepared launches: 1 while the builder accepts work
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -144,7 +147,7 @@ class GraphBuilder(Builder):
 
     @classmethod
     def _init(cls, stream: Stream, kind: _Kind = _Kind.PRIMARY, capture: _Capture | None = None) -> GraphBuilder:
-        """Make a builder of a stream; those that are not primary have a graph."""
+        """Make a builder of a stream. Builders that are not primary have a graph."""
         self = cls.__new__(cls)
         self._own = _view(stream)
         self._kind = kind
@@ -170,7 +173,7 @@ class GraphBuilder(Builder):
             try:
                 self.end_building()
             except BaseException:
-                self.close()  # nobody comes after the block to do it
+                self.close()  # after an exception in the block, nobody else closes the builder
                 raise
 
     def __cuda_stream__(self) -> tuple[int, int]:
@@ -184,10 +187,11 @@ class GraphBuilder(Builder):
         return f"<GraphBuilder {self._kind.value}, {'lost' if self._is_lost() else self._state.value}>"
 
     def close(self) -> None:
-        """Give up the graph, unless it is built, and the stream. Calling it again does nothing.
+        """Give up the stream and, unless it is complete, the graph. Closing a builder twice does nothing.
 
-        A capture under way ends, for nothing, and what was split from it is joined and closed, too. What was captured
-        into a conditional body until then stays in it. Views of the graph, and graphs that were made of it, stay.
+        A capture in progress ends, and its graph is discarded. Builders that were split from this one are joined and
+        closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
+        were made from it, remain valid.
         """
         state, self._state = self._state, _State.CLOSED
         if state is _State.CLOSED:
@@ -197,7 +201,7 @@ class GraphBuilder(Builder):
         capture, self._capture = self._capture, None
         if state is _State.CAPTURING and self._kind is not _Kind.FORKED and stream is not None and capture is not None:
             capture.close_forks(stream)
-            capture.end(stream)  # it may have failed before, in ways that do not matter any more
+            capture.end(stream)  # failures from before do not matter any more
 
     def begin_building(self, mode: str = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
@@ -205,9 +209,9 @@ class GraphBuilder(Builder):
         Parameters
         ----------
         mode : str, optional
-            What the driver refuses meanwhile, because it might not go together with the capture: ``"relaxed"`` nothing,
-            ``"thread_local"`` calls of this thread, ``"global"`` calls of all threads. Default ``"relaxed"``, in which
-            any thread can end the capture; in the others only the one that begins it. None is not a mode.
+            Which unsafe calls the driver refuses during the capture: with ``"relaxed"`` none, with ``"thread_local"``
+            those of this thread, with ``"global"`` those of all threads. Default ``"relaxed"``: then any thread can end
+            the capture. In the other modes, only the thread that began it can. None is not a mode.
 
         Returns
         -------
@@ -247,10 +251,10 @@ class GraphBuilder(Builder):
         Raises
         ------
         RuntimeError
-            When builders that were split from this one are not joined, or on another thread than the one that began
-            in a mode that binds to it; it is building still.
+            If builders that were split from this one are not joined; or if another thread began the capture in a mode
+            that binds it to that thread. The builder continues to build.
         CUDAError
-            When something that is not allowed in a capture has made it invalid. The builder is closed then.
+            If an operation that is not allowed during a capture has invalidated it. The builder is then closed.
         """
         capture = self._capturing("end building", forked=False, lost=True)
         if capture.thread not in (None, threading.get_ident()):
@@ -265,7 +269,7 @@ class GraphBuilder(Builder):
         try:
             check(status)
         except CUDAError as error:
-            if not capture.graph.is_valid:  # else the capture goes on, or another thread has ended it
+            if not capture.graph.is_valid:  # otherwise the capture goes on, or another thread has ended it
                 self._state = _State.ENDED  # there is nothing left to end
                 self.close()
                 if known:
@@ -273,7 +277,7 @@ class GraphBuilder(Builder):
                 else:
                     explain_loss(error, capture.mode)
             raise
-        if self._state is _State.CAPTURING:  # else another thread has closed it meanwhile
+        if self._state is _State.CAPTURING:  # otherwise another thread has closed it in the meantime
             self._state = _State.ENDED
             self._take_no_work()
         return self
@@ -284,7 +288,7 @@ class GraphBuilder(Builder):
         Parameters
         ----------
         options : GraphCompleteOptions, optional
-            How it is to run.
+            Options of the instantiation.
         """
         if self._kind is not _Kind.PRIMARY or self._state is not _State.ENDED:
             raise self._illegal("complete the graph")
@@ -295,21 +299,21 @@ class GraphBuilder(Builder):
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
     ) -> None:
-        """Have the driver describe the graph; see :meth:`GraphDefinition.debug_dot_print`."""
+        """Have the driver write a description of the graph; see :meth:`GraphDefinition.debug_dot_print`."""
         self._finished("describe the graph").debug_dot_print(path, options)
 
     def split(self, count: int) -> tuple[GraphBuilder, ...]:
-        """Fork the capture: what is done on each of the builders from now on does not wait for the others.
+        """Fork the capture: from now on, the work on each of the builders is independent of the others.
 
         Parameters
         ----------
         count : int
-            How many builders there are to be.
+            The number of builders, including this one.
 
         Returns
         -------
         tuple of GraphBuilder
-            This one, and the new ones, each with a stream of its own. All must be joined again.
+            This builder and the new ones, each with its own stream. All must be joined again.
         """
         number = as_integer(count)
         if number is None:
@@ -326,7 +330,7 @@ class GraphBuilder(Builder):
                 forks.append(GraphBuilder._init(stream, _Kind.FORKED, capture))
                 capture.unjoined[stream] = weakref.ref(forks[-1])
         except BaseException:
-            if forks:  # which nobody else can join
+            if forks:  # nobody else can join them
                 with contextlib.suppress(CUDAError):
                     GraphBuilder.join(self, *forks)
             raise
@@ -334,7 +338,7 @@ class GraphBuilder(Builder):
 
     @staticmethod
     def join(*graph_builders: GraphBuilder) -> GraphBuilder:
-        """Join builders that were split: what is done on the one that is left waits for all of them.
+        """Join builders that were split. Work on the remaining builder then depends on the work of all of them.
 
         Parameters
         ----------
@@ -344,7 +348,8 @@ class GraphBuilder(Builder):
         Returns
         -------
         GraphBuilder
-            The one that need not be joined, if it is among them, else the first; the others are closed.
+            The remaining builder: the one that was not forked, if it is among them, else the first. The others are
+            closed.
         """
         for builder in graph_builders:
             if not isinstance(builder, GraphBuilder):
@@ -369,8 +374,8 @@ class GraphBuilder(Builder):
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
         """Create a condition of the graph; see :meth:`GraphDefinition.create_condition`.
 
-        A graph with a condition that no node uses cannot be instantiated. A builder that has ended building can add no
-        nodes, so it creates no conditions either; its :attr:`graph_definition` does both.
+        A graph with a condition that no node uses cannot be instantiated. After building has ended, the builder can add
+        neither nodes nor conditions; its :attr:`graph_definition` can.
         """
         if self._capture is None or self._state in (_State.ENDED, _State.CLOSED):
             raise self._illegal("create a condition")
@@ -386,7 +391,7 @@ class GraphBuilder(Builder):
         Parameters
         ----------
         condition : GraphCondition
-            A condition of this graph; each is for one node.
+            A condition of this graph. Each condition can be used by one node.
 
         Returns
         -------
@@ -404,13 +409,13 @@ class GraphBuilder(Builder):
         Returns
         -------
         tuple of GraphBuilder
-            The builders of the bodies: for a condition that is not 0, and for one that is.
+            The builders of two bodies: the first runs if the condition is not 0, the second if it is 0.
         """
         then, otherwise = self._conditional("if_else", condition)
         return then, otherwise
 
     def while_loop(self, condition: GraphCondition) -> GraphBuilder:
-        """Add a conditional node that runs a body again and again, while the condition is not 0.
+        """Add a conditional node that repeats its body while the condition is not 0.
 
         Needs a driver for CUDA 12.3.
 
@@ -423,7 +428,7 @@ class GraphBuilder(Builder):
         return body
 
     def switch(self, condition: GraphCondition, count: int) -> tuple[GraphBuilder, ...]:
-        """Add a conditional node that runs the body whose number the condition has; none where it is too large.
+        """Add a conditional node that runs the body whose index is the condition's value, if there is one.
 
         Needs a driver for CUDA 12.8.
 
@@ -432,7 +437,7 @@ class GraphBuilder(Builder):
         condition : GraphCondition
             A condition of this graph.
         count : int
-            How many bodies there are.
+            The number of bodies.
 
         Returns
         -------
@@ -455,23 +460,24 @@ class GraphBuilder(Builder):
         _native.capture_add(self._own_stream(), capture.graph, "embed", child._finished("embed the graph"))
 
     def callback(self, fn: Any, *, user_data: Any = None) -> None:
-        """Add a call of a function of the host; see :meth:`GraphDefinition.callback`.
+        """Add a call of a host function; see :meth:`GraphDefinition.callback`.
 
         Parameters
         ----------
         fn : callable
             The function.
         user_data : int or bytes-like, optional
-            The argument of a function of ctypes.
+            The argument of a ctypes function.
         """
         capture = self._capturing("add a callback")
         _native.capture_add(self._own_stream(), capture.graph, "callback", fn, user_data)
 
     def _conditional(self, kind: str, condition: GraphCondition, *count: int) -> tuple[GraphBuilder, ...]:
         capture = self._capturing("add a conditional node")
-        # The bodies' streams come first: a node in a capture cannot be taken out any more.
+        # The streams for the bodies are created first, because a captured node cannot be removed.
         (bodies,) = count or ((2,) if kind == "if_else" else (1,))
-        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MOST_BODIES  # else it is refused below
+        # otherwise it is refused below
+        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MOST_BODIES
         context = self._own_stream().context
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
         node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)
@@ -481,7 +487,7 @@ class GraphBuilder(Builder):
         )
 
     def _take_work(self) -> None:
-        # Where the stream is another one on each thread, _accept_work() looks which one it is.
+        # For the per-thread default stream, _accept_work() checks that this is the right thread.
         self._stream = None if self._own == PER_THREAD_DEFAULT_STREAM else self._own
         self._gate[0] = 1
         self._state = _State.CAPTURING
@@ -491,7 +497,7 @@ class GraphBuilder(Builder):
         self._gate[0] = 0
 
     def _accept_work(self) -> Stream:
-        """Return the stream that work is captured from; an error where it would run at once."""
+        """Return the stream that work is captured from; raise an error if the work would run at once."""
         if self._state is _State.CLOSED:
             raise closed(self)
         if self._state is not _State.CAPTURING:
@@ -500,7 +506,7 @@ class GraphBuilder(Builder):
         return self._own_stream()
 
     def _check_thread(self, what: str) -> None:
-        """Raise for the capture of a stream that is another one on this thread."""
+        """Raise an error for a capture of the per-thread default stream of another thread."""
         if (
             self._own == PER_THREAD_DEFAULT_STREAM
             and self._capture is not None
@@ -512,23 +518,23 @@ class GraphBuilder(Builder):
             )
 
     def _is_lost(self) -> bool:
-        """Return whether the graph has gone in mid-capture: the capture of another builder of it has failed."""
+        """Return whether the graph was lost because the capture of another builder of it failed."""
         return self._state is _State.CAPTURING and self._capture is not None and not self._capture.graph.is_valid
 
     def _capturing(self, what: str, *, forked: bool = True, lost: bool = False) -> _Capture:
-        """Return the capture, or say why this cannot be done."""
+        """Return the capture, or raise an error that explains why the operation is not possible."""
         if self._state is not _State.CAPTURING or self._capture is None:
             raise self._illegal(what)
         if not forked and self._kind is _Kind.FORKED:
             raise self._illegal(what)
         if not lost and self._is_lost():
             raise self._lost(what)
-        if not lost:  # what ends the capture says it by itself
+        if not lost:  # ending the capture reports the loss itself
             self._check_thread(what)
         return self._capture
 
     def _finished(self, what: str) -> GraphDefinition:
-        """Return the graph, which has been built, or say why this cannot be done."""
+        """Return the complete graph, or raise an error that explains why the operation is not possible."""
         if self._kind is _Kind.FORKED or self._state is not _State.ENDED or self._capture is None:
             raise self._illegal(what)
         return self._capture.graph
@@ -539,7 +545,7 @@ class GraphBuilder(Builder):
         return RuntimeError(f"cannot {what}: {why}. close() this builder, and begin again")
 
     def _illegal(self, what: str) -> RuntimeError:
-        """Make the exception for what the state does not allow."""
+        """Make the exception for a call that the state does not allow."""
         if self._state is _State.CLOSED:
             joined = " (joined builders are)" if self._kind is _Kind.FORKED else ""
             return RuntimeError(f"cannot {what}: this GraphBuilder has been closed{joined}; make a new one")
@@ -554,31 +560,31 @@ class GraphBuilder(Builder):
 
     @property
     def stream(self) -> Stream:
-        """Stream: The stream that is captured. Closing this object of it does nothing to the builder."""
+        """Stream: The stream that is captured. Closing this object does not affect the builder."""
         return _view(self._own_stream())
 
     @property
     def is_closed(self) -> bool:
-        """bool: Whether it was closed, or joined."""
+        """bool: Whether the builder was closed or joined."""
         return self._state is _State.CLOSED
 
     @property
     def is_building(self) -> bool:
-        """bool: Whether it captures now; not when the graph was lost, because another capture into it has failed."""
+        """bool: Whether the builder is capturing. False if another capture into the graph has failed."""
         return self._state is _State.CAPTURING and not self._is_lost()
 
     @property
     def is_join_required(self) -> bool:
-        """bool: Whether it was split from another builder, and must be joined before that ends building."""
+        """bool: Whether the builder was split from another one, and must be joined before that one ends building."""
         return self._kind is _Kind.FORKED
 
     @property
     def graph_definition(self) -> GraphDefinition:
-        """GraphDefinition: The graph, as a view that outlives the builder; nodes can be added by it.
+        """GraphDefinition: A view of the graph, by which nodes can be added. It outlives the builder.
 
-        Of a primary builder after :meth:`end_building`; of the builder of a conditional body before
-        :meth:`begin_building`, too: such a body can be filled by the view alone. Never of a forked builder, whose
-        graph is the primary one's.
+        A primary builder has it after :meth:`end_building`. The builder of a conditional body has it also before
+        :meth:`begin_building`, so that the body can be built by the view alone. A forked builder never has it, because
+        the graph belongs to the primary builder.
         """
         ready = self._state is _State.ENDED or (
             self._state is _State.NOT_STARTED and self._kind is _Kind.CONDITIONAL_BODY
@@ -589,5 +595,5 @@ class GraphBuilder(Builder):
 
 
 def _view(face: Face) -> Face:
-    """Return another object of what a face has: whoever closes one, the other stays."""
+    """Return a second face for the same box, which stays open if the first one is closed."""
     return adopt(type(face), ffi.cast("void *", face._reference()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions: values that kernels set, and that decide what a graph does."""
+"""Conditions: values that kernels set, and that control conditional nodes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _HANDLE_BYTES = 8
 
 
 class GraphCondition(_native.Condition):
-    """Hold a value that decides what a conditional node does.
+    """A value that controls a conditional node.
 
-    Conditions are made by :meth:`GraphDefinition.create_condition` and :meth:`GraphBuilder.create_condition`. Each is
-    for one conditional node at a time: once that node is destroyed, another can have it. A graph with a condition that
-    no node has cannot be instantiated. A kernel that takes the condition as an argument
-    (``cudaGraphConditionalHandle``) sets it by ``cudaGraphSetConditional``. Two are equal when they are the same
-    condition of CUDA's.
+    Conditions are made by :meth:`GraphDefinition.create_condition` and :meth:`GraphBuilder.create_condition`. Each can
+    be used by one conditional node at a time; after that node is destroyed, another node can use it. A graph with a
+    condition that no node uses cannot be instantiated. A kernel that takes the condition as an argument
+    (``cudaGraphConditionalHandle``) sets it by ``cudaGraphSetConditional``. Two objects are equal if they stand for the
+    same CUDA condition.
     """
 
     __slots__ = ("__weakref__",)
@@ -67,7 +67,7 @@ def create_condition(
 
 
 def bad_condition(condition: GraphCondition, used: int) -> NoReturn:
-    """Raise for a condition that a node cannot have, because another node has it, or because it is of another graph."""
+    """Raise an error for a condition that a node cannot use: another node uses it, or it is of another graph."""
     if used:
         raise ValueError(f"{condition!r} is that of a conditional node already; each needs one of its own")
     raise ValueError(

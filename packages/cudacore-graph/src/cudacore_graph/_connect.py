@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiled half of this package asks of it."""
+"""The functions and classes that the extension module uses."""
 
 from __future__ import annotations
 

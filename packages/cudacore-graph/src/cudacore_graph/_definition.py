@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class GraphDefinition(_native.GraphHandle):
-    """Define a graph: its nodes, and what they wait for.
+    """A graph: its nodes and their dependencies.
 
-    The methods add nodes: those of a definition at the beginning of the graph, those of a node behind that. A
-    definition can also be a view: of the graph of a :class:`GraphBuilder`, of a child graph, or of the body of a
-    conditional node. Two are equal when they are of the same graph. What its nodes use is kept by the graph as long
-    as it exists: as long as anybody has a definition of it, a node of it, or of a graph in it.
+    Methods of a definition add nodes without dependencies; methods of a node add nodes that depend on it. A definition
+    can also be a view of the graph of a :class:`GraphBuilder`, of a child graph, or of the body of a conditional node.
+    Two definitions are equal if they are of the same graph. The graph keeps alive what its nodes use. It exists as long
+    as there is a definition or a node of it, or of a graph in it.
 
     ``print(definition)`` shows it as a tree, :meth:`to_dot`, :meth:`to_svg` and :meth:`to_mermaid` draw it, and a
-    notebook shows the picture by itself.
+    notebook displays the picture.
     """
 
     __slots__ = ("__weakref__",)
@@ -61,23 +61,23 @@ class GraphDefinition(_native.GraphHandle):
         return mimebundle(self, include, exclude)
 
     def nodes(self) -> set[GraphNode]:
-        """Return all nodes (cuGraphGetNodes), without those of graphs in nodes."""
+        """Return all nodes (cuGraphGetNodes), without the nodes of child graphs and bodies."""
         return _native.graph_nodes(self, set())
 
     def edges(self) -> set[tuple[GraphNode, GraphNode]]:
-        """Return all edges (cuGraphGetEdges): pairs of a node, and one that waits for it."""
+        """Return all edges (cuGraphGetEdges): pairs of a node and its dependent."""
         return _native.graph_edges(self, set())
 
     def add_many(self, nodes: Iterable[tuple[Any, ...]]) -> list[GraphNode]:
-        """Add many nodes in one call, all or none.
+        """Add many nodes in one call: all or none.
 
         Parameters
         ----------
         nodes : iterable of tuple
-            Each ``(kind, after, *arguments)``. The kind is the name of the method that adds such a node
-            (``"launch"``, ``"memcpy"``, ``"memset"``, ``"callback"``, ``"empty"`` and so on), and the arguments are
-            that method's, by position in the order of its signature. What the node waits for is None, a node of this
-            graph, the number of an earlier node of the batch, or a tuple of such.
+            Each ``(kind, after, *arguments)``. The kind is the name of the method that adds such a node (``"launch"``,
+            ``"memcpy"``, ``"memset"``, ``"callback"``, ``"empty"`` and so on), and the arguments are that method's, by
+            position in the order of its signature. ``after`` gives the dependencies: None, a node of this graph, the
+            index of an earlier node of the batch, or a tuple of nodes and indices.
 
         Returns
         -------
@@ -86,23 +86,23 @@ class GraphDefinition(_native.GraphHandle):
 
         Notes
         -----
-        The driver takes no node out of a graph that has nodes that allocate or free memory. For such a graph, and for a
-        batch with such nodes, the batch is first tried out in another graph, which takes about as long as adding it.
-        Two failures that this does not foresee leave the nodes before the failed one in the graph, and the error says
-        so: the driver has no resources left, or it refuses to free an address that was allocated and not yet freed, for
-        instance because the graph has been instantiated.
+        The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, and
+        for a batch with such nodes, the batch is first added to a temporary graph, which takes about the same time
+        again. The temporary graph does not detect two failures: the driver runs out of resources, or it refuses to free
+        an address that was allocated and not yet freed, for instance because the graph has been instantiated. Then the
+        nodes before the failed one remain in the graph, and the error says so.
         """
         return _native.add_nodes(self, nodes)
 
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
-        """Create a condition, for one conditional node of this graph or of graphs in it.
+        """Create a condition for one conditional node of this graph or of a graph in it.
 
         Needs a driver for CUDA 12.3 (cuGraphConditionalHandleCreate).
 
         Parameters
         ----------
         default_value : int, optional
-            The value that it has at the beginning of each launch. Default None: the one that it had last.
+            The value at the beginning of each launch. Default None: the condition keeps its last value.
         """
         return create_condition(self, default_value)
 
@@ -112,12 +112,13 @@ class GraphDefinition(_native.GraphHandle):
         Parameters
         ----------
         options : GraphCompleteOptions, optional
-            How it is to run.
+            Options of the instantiation.
 
         Raises
         ------
         CUDAError
-            When the driver cannot make it; the error says which node is to blame, where the driver says so.
+            If the driver cannot instantiate the graph. The error names the node that caused it, if the driver reports
+            one.
         """
         from cudacore_graph._graph import instantiate
 
@@ -126,7 +127,7 @@ class GraphDefinition(_native.GraphHandle):
     def clone(self) -> tuple[GraphDefinition, dict[GraphNode, GraphNode]]:
         """Copy the graph, with child graphs (cuGraphClone).
 
-        Drivers copy no graph with memory or conditional nodes.
+        The driver cannot copy graphs with memory nodes or conditional nodes.
 
         Returns
         -------
@@ -141,14 +142,14 @@ class GraphDefinition(_native.GraphHandle):
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None
     ) -> None:
-        """Have the driver write its own description to a file, in the DOT language (cuGraphDebugDotPrint).
+        """Have the driver write its own description of the graph to a file, in the DOT language (cuGraphDebugDotPrint).
 
         Parameters
         ----------
         path : str
             The file.
         options : GraphDebugPrintOptions, optional
-            What to write about nodes.
+            What to include.
         """
         flags = as_options(GraphDebugPrintOptions, options)._flags()
         where = os.fsencode(path)
@@ -159,7 +160,7 @@ class GraphDefinition(_native.GraphHandle):
         check(status, hint=f"{os.fsdecode(where)!r} must be a file that can be written" if cannot_write else "")
 
     def to_dot(self) -> str:
-        """Return a picture of the graph in the DOT language, as Graphviz draws it."""
+        """Return a picture of the graph in the DOT language of Graphviz."""
         from cudacore_graph._render import to_dot
 
         return to_dot(self)
@@ -167,28 +168,28 @@ class GraphDefinition(_native.GraphHandle):
     def to_svg(self, *, max_nodes: int | None = 100) -> str:
         """Return a picture of the graph as SVG.
 
-        Child graphs and bodies are within their nodes. A red arrow is one of those that close a cycle.
+        Child graphs and bodies are drawn inside their nodes. A red arrow closes a cycle.
 
         Parameters
         ----------
         max_nodes : int or None, optional
-            How many boxes the picture can have. In larger graphs, a box can stand for several nodes: for a chain, for
-            nodes of one kind with the same neighbours, or for layers of the graph. Default 100. None: one box for each
-            node, which takes long for thousands of nodes.
+            The maximum number of boxes. In larger graphs, a box can represent several nodes: a chain, nodes of one
+            kind with the same neighbours, or layers of the graph. Default 100. None: one box for each node,
+            which is slow for thousands of nodes.
         """
         from cudacore_graph._render import to_svg
 
         return to_svg(self, max_nodes)
 
     def to_mermaid(self, *, max_nodes: int | None = 100) -> str:
-        """Return a picture of the graph in Mermaid's language, which many sites and editors draw.
+        """Return a picture of the graph in the Mermaid language, which many sites and editors can draw.
 
         Mermaid refuses text of more than 50,000 characters, and more than 500 edges, unless it is configured otherwise.
 
         Parameters
         ----------
         max_nodes : int or None, optional
-            How many boxes the picture can have; see :meth:`to_svg`.
+            The maximum number of boxes; see :meth:`to_svg`.
         """
         from cudacore_graph._render import to_mermaid
 
@@ -198,8 +199,9 @@ class GraphDefinition(_native.GraphHandle):
     def handle(self) -> driver.CUgraph:
         """cuda.bindings.driver.CUgraph: The graph for ``cuda.bindings`` (cuGraphRetainUserObject).
 
-        What is cloned or instantiated by means of it keeps what the nodes use, too. That costs: a graph whose handle
-        was asked for takes longer to add nodes to, and what is instantiated from then on takes longer to launch.
+        Graphs that are cloned or instantiated through this handle also keep alive what the nodes use. That has a cost:
+        once the handle has been read, adding nodes takes longer, and so do launches of executable graphs that are made
+        from then on.
         """
         from cuda.bindings import driver
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws boxes and arrows between them as SVG: in layers, as Sugiyama, Tagawa and Toda do it.
+"""Draws boxes and arrows as SVG, in layers (the method of Sugiyama, Tagawa and Toda).
 
-Boxes are put into layers, so that arrows point downwards. An arrow that is longer than a layer gets a place in each
-layer on its way. Some sweeps look for an order of each layer with few crossings; others move everything as near as
-possible to its neighbours. Needs nothing but Python.
+Boxes are put into layers, so that arrows point downwards. An arrow that crosses a layer gets a place in it. Several
+sweeps search for an order with few crossings; others move boxes close to their neighbours. Needs only Python.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 _FONT, _SIZE, _LINE = "Helvetica, Arial, sans-serif", 12, 15  # pixels
-_PAD, _GAP, _DEEP = 10, 22, 38  # within boxes, beside them, between layers
+_PAD, _GAP, _DEEP = 10, 22, 38  # padding inside boxes, gap beside them, gap between layers
 _MARGIN, _ROW = 8, 900  # around a picture; width of rows of boxes without arrows
 _ORDER_SWEEPS, _PLACE_SWEEPS = 16, 24
 _NARROW, _WIDE = frozenset("ijlI|!.,:;'()[]{}ft/ "), frozenset("mwMWGOQ@%")
-# Boxes have colours of their own with dark text, and lines a grey that is seen on white and on black.
+# Boxes have fixed colours with dark text. Lines are of a grey that is visible on white and on black.
 _TEXT, _GREY, _RED = "#1b1b1b", "#8a8a8a", "#d04040"
 
 
@@ -30,14 +29,14 @@ class Box:
 
     lines: Sequence[str]
     color: str
-    stacked: bool = False  # it stands for several
+    stacked: bool = False  # it represents several nodes
     inner: Sequence[tuple[str, Picture]] = ()
     width: float = field(init=False, default=0)
     height: float = field(init=False, default=0)
     head: float = field(init=False, default=0)  # height of the text
 
     def measure(self) -> None:
-        """Find out how large it is."""
+        """Compute the size."""
         self.head = len(self.lines) * _LINE + 2 * _PAD - 4
         widths = [text_width(line, bold=i == 0) for i, line in enumerate(self.lines)]
         self.width, self.height = max(widths, default=0) + 2 * _PAD, self.head
@@ -49,17 +48,18 @@ class Box:
 
 @dataclass
 class Picture:
-    """Boxes that have their places, and the lines of arrows."""
+    """Boxes and their positions, and the lines of arrows."""
 
     boxes: Sequence[Box]
     places: list[tuple[float, float]]  # left and top
-    arrows: list[tuple[list[tuple[float, float]], bool]]  # points from above to below; whether it points upwards
+    # points from top to bottom, and whether the arrow points upwards
+    arrows: list[tuple[list[tuple[float, float]], bool]]
     width: float
     height: float
 
 
 def text_width(text: str, *, bold: bool = False) -> float:
-    """Return how wide a text is at most, in pixels, in the wider ones of the fonts that browsers choose."""
+    """Return the maximum width of a text in pixels, for the wider ones of the fonts that browsers choose."""
     width = 0.0
     for c in text:
         width += 4.4 if c in _NARROW else 12 if c in _WIDE or c > "\u2e80" else 8.6 if c.isupper() else 7.4
@@ -74,7 +74,7 @@ def _caption_height(inner: Iterable[tuple[str, Picture]]) -> float:
 
 
 class _Layers:
-    """Vertices in layers: boxes, and the places of arrows between their ends."""
+    """Vertices in layers: boxes, and the places of arrows that cross a layer."""
 
     def __init__(self, boxes: Sequence[Box], edges: Iterable[tuple[int, int]]) -> None:
         self.widths = [box.width for box in boxes]
@@ -94,7 +94,7 @@ class _Layers:
             self.routes[first, last] = route
 
     def _levels(self, count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
-        """Return the layer of each box; edges of a cycle are turned round."""
+        """Return the layer of each box. Edges that close a cycle are reversed."""
         wanted = sorted(set(edges))
         behind: list[list[int]] = [[] for _ in range(count)]
         missing = [0] * count
@@ -127,7 +127,7 @@ class _Layers:
             below[first].append(last)
         for vertex in order:
             level[vertex] = max((level[first] + 1 for first in above[vertex]), default=0)
-        for vertex in reversed(order):  # what waits for nothing comes next to what waits for it
+        for vertex in reversed(order):  # vertices without dependencies are placed next to their dependents
             if below[vertex] and len(below[vertex]) > len(above[vertex]):
                 level[vertex] = min(level[last] for last in below[vertex]) - 1
         return level
@@ -143,7 +143,7 @@ class _Layers:
     # ---- the order within layers
 
     def order(self) -> None:
-        """Order each layer by the middle of its neighbours, again and again, and keep the best order."""
+        """Sort each layer by the mean position of its neighbours, repeatedly, and keep the best order."""
         best, fewest = [list(layer) for layer in self.layers], self._crossings()
         for sweep in range(_ORDER_SWEEPS):
             if not fewest:
@@ -179,7 +179,7 @@ class _Layers:
     # ---- places
 
     def place(self) -> list[float]:
-        """Return the horizontal middle of each vertex: as near to its neighbours as the others let it."""
+        """Return the horizontal centre of each vertex, as close to its neighbours as the others permit."""
         x = [0.0] * len(self.widths)
         for layer in self.layers:
             self._fit(layer, x, [[] for _ in x])
@@ -194,14 +194,14 @@ class _Layers:
         return x
 
     def _fit(self, layer: list[int], x: list[float], sides: list[list[int]]) -> None:
-        """Put a layer as near as possible to where its vertices are wanted, in order and without overlaps."""
+        """Place the vertices of a layer as close as possible to the wanted positions, in order and without overlaps."""
         offset, offsets = 0.0, []
         for i, v in enumerate(layer):
             if i:
                 offset += self.widths[layer[i - 1]] / 2 + _GAP + self.widths[v] / 2
             offsets.append(offset)
-        # Least squares in a fixed order are averages over blocks in which all are in each other's way.
-        blocks: list[tuple[float, float, int]] = []  # sum of wishes, of weights, number of vertices
+        # With a fixed order, the least-squares solution is an average over each block of vertices that would overlap.
+        blocks: list[tuple[float, float, int]] = []  # sum of wanted positions, sum of weights, number of vertices
         for v, side, own in zip(layer, sides, offsets, strict=False):
             wish = sum(x[n] for n in side) / len(side) if side else x[v]
             weight = 0.1 if not side else 4.0 if not self.heights[v] else 1.0 + len(side) / 4
@@ -218,7 +218,7 @@ class _Layers:
 
 
 def arrange(boxes: Sequence[Box], edges: Iterable[tuple[int, int]]) -> Picture:
-    """Give boxes their places."""
+    """Assign positions to the boxes."""
     for box in boxes:
         box.measure()
     wanted = set(edges)
@@ -257,7 +257,7 @@ def arrange(boxes: Sequence[Box], edges: Iterable[tuple[int, int]]) -> Picture:
 
 
 def _depths(layers: _Layers, x: list[float]) -> tuple[list[float], list[float]]:
-    """Return the top and the height of each layer; the farther arrows go sideways, the more room there is for them."""
+    """Return the top and the height of each layer. Gaps are larger where arrows go far to the side."""
     tops, depths, top = [], [], 0.0
     for layer in layers.layers:
         depths.append(max(layers.heights[v] for v in layer))
@@ -270,7 +270,7 @@ def _depths(layers: _Layers, x: list[float]) -> tuple[list[float], list[float]]:
 def _routes(
     layers: _Layers, x: list[float], tops: list[float], depths: list[float]
 ) -> Iterator[tuple[list[tuple[float, float]], bool]]:
-    """Return the points of each arrow: its ends, and where it enters and leaves the layers between them."""
+    """Return the points of each arrow: its ends, and where it enters and leaves the layers between."""
     at = {v: i for i, layer in enumerate(layers.layers) for v in layer}
 
     def ports(v: int, others: list[int]) -> dict[int, float]:
@@ -327,7 +327,7 @@ def _arrow(points: list[tuple[float, float]], upwards: bool) -> Iterator[str]:
         points = [*points[:-1], (points[-1][0], points[-1][1] - 6)]
     path.append(f"M{x:.1f} {y:.1f}")
     for i, (to_x, to_y) in enumerate(points[1:]):
-        if i % 2:  # through a layer
+        if i % 2:  # inside a layer
             path.append(f"L{to_x:.1f} {to_y:.1f}")
         else:
             middle = (y + to_y) / 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions of graphs: what the compiled half of the package asks for, and what the driver does not say."""
+"""Exceptions of graphs: those that the extension module raises, with explanations that the driver does not give."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cudacore_handles._sdk import hold, last_error, lib, results
 _IN_EXEC = -2  # PLACE_IN_EXEC of native.h
 
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
-# What a refusal most often means, by the method. Classes of nodes add theirs: _nodes/classes.py.
+# The usual reason for a refusal, by the name of the method. The classes of nodes add theirs: _nodes/classes.py.
 HINTS = {
     "destroy": "No node can be taken out of a graph that has nodes that allocate or free memory",
     "rewire": "No edge can be taken out of a graph that has nodes that allocate or free memory",
@@ -20,7 +20,7 @@ HINTS = {
 }
 THERE = "The node must have been there when the executable graph was made"
 ONE_ROW = "keeps its one row, and the device of its memory; of several rows, nothing can be changed"
-# Likewise of a node in an executable graph.
+# The same for nodes of executable graphs.
 EXEC_HINTS = {
     "enable": THERE,
     "Graph.launch": "A graph that allocates memory without freeing it can be launched again only after that memory was "
@@ -44,7 +44,7 @@ def gone(face: _native.NodeHandle | _native.GraphHandle) -> ClosedError:
 
 
 def hold_there(face: _native.GraphHandle) -> Any:
-    """Return a reference to a graph's box, as :func:`hold` does, or say that CUDA has destroyed the graph."""
+    """Return a reference to a graph's box, like :func:`hold`; raise an error if CUDA has destroyed the graph."""
     box = hold(face)
     if not face.is_valid:
         raise gone(face)
@@ -52,7 +52,7 @@ def hold_there(face: _native.GraphHandle) -> Any:
 
 
 def node_failed(status: int, kind: str, place: int) -> NoReturn:
-    """Raise for a node that the driver, or the library, refused; `place` is the one in a batch, or negative."""
+    """Raise an error for a node that the driver or library refused. `place` is its index in a batch, or negative."""
     raise _explained(last_error(status), status, kind, place)
 
 
@@ -73,7 +73,7 @@ def _explained(error: CUDAError, status: int, kind: str, place: int) -> Exceptio
 
 
 def explain(error: CUDAError, hint: str) -> CUDAError:
-    """Give an error a hint, where it has none."""
+    """Add a hint to an error that has none."""
     error.hint = error.hint or hint
     return error
 
@@ -87,7 +87,7 @@ _NOT_BEGUN = {
 
 
 def check_begun(status: int) -> None:
-    """Raise what kept a capture from beginning."""
+    """Raise the error of a capture that could not begin."""
     if status:
         raise not_begun(last_error(status))
 
@@ -100,7 +100,7 @@ def not_begun(error: CUDAError) -> CUDAError:
 
 def explain_loss(error: CUDAError, mode: str) -> None:
     """Add advice to the error of a capture whose graph is lost."""
-    if error.code > 0:  # the driver's; the library says it all
+    if error.code > 0:  # an error of the driver; the library's errors are complete
         advice = (
             "captured work cannot be waited for, nor can an event that was recorded in the capture"
             if mode == "relaxed"

@@ -50,14 +50,15 @@ class _Node(Protocol[_View_co]):
 
 
 class Graph(_native.ExecHandle):
-    """Run a graph, again and again.
+    """A graph that can be launched repeatedly.
 
-    Made by :meth:`GraphDefinition.instantiate` and :meth:`GraphBuilder.complete`. It keeps what its nodes use, whatever
-    becomes of the definition. ``graph[node]`` is a view of one node, to give it other parameters or to disable it.
+    Made by :meth:`GraphDefinition.instantiate` and :meth:`GraphBuilder.complete`. It keeps alive what its nodes use,
+    independently of the definition. ``graph[node]`` is a view of one node, by which its parameters can be changed and
+    it can be disabled.
     """
 
     __slots__ = ("__weakref__", "_source")
-    # The definition that it was made from, for the texts of errors, as long as it is there.
+    # The definition that it was made from, for error messages, as long as that exists.
     _source: weakref.ref[GraphDefinition] | None
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -103,17 +104,17 @@ class Graph(_native.ExecHandle):
         return node._EXECUTABLE._init(self, given)
 
     def update(self, source: GraphBuilder | GraphDefinition) -> None:
-        """Take over the parameters of another graph of the same shape (cuGraphExecUpdate).
+        """Take the parameters of another graph of the same shape (cuGraphExecUpdate).
 
         Parameters
         ----------
         source : GraphBuilder or GraphDefinition
-            The graph; a builder has ended building.
+            The other graph. A builder must have ended building.
 
         Raises
         ------
         CUDAError
-            When it cannot be: the error says why, and names the node.
+            If the graphs do not match. The error gives the reason and the node.
         """
         definition = _definition_of(source)
         status, result, node, before = _native.update_exec(self, definition)
@@ -124,7 +125,7 @@ class Graph(_native.ExecHandle):
     def handle(self) -> driver.CUgraphExec:
         """cuda.bindings.driver.CUgraphExec: The graph for ``cuda.bindings``.
 
-        What is launched by means of it is not known here: keep the graph open until such launches are done.
+        The library does not see launches through this handle: keep the graph open until they are done.
         """
         if self.is_closed:
             raise closed(self)
@@ -138,7 +139,7 @@ def instantiate(
     options: GraphCompleteOptions | Mapping[str, Any] | None,
     context: Context | None = None,
 ) -> Graph:
-    """Make an executable graph, in a context if not in the current one; see :meth:`GraphDefinition.instantiate`."""
+    """Make an executable graph in a context, by default the current one; see :meth:`GraphDefinition.instantiate`."""
     params = ffi.new("cch_instantiate_params *")
     params.size = ffi.sizeof("cch_instantiate_params")
     held = []  # until the call is over
@@ -185,7 +186,7 @@ def _definition_of(source: object) -> GraphDefinition:
 
 
 def _describe(definition: GraphDefinition, handle: int) -> str:
-    """Return what is known of a node that the driver names: what it is, and its place."""
+    """Return a description of a node that the driver names: its type and its place."""
     from cudacore_graph._render import title
 
     for index, node in enumerate(_native.graph_nodes(definition, [])):
@@ -204,7 +205,7 @@ def _not_updated(
 
 
 def _name_cycle(definition: GraphDefinition) -> str:
-    """Name the nodes of a cycle in a graph or in one within it; return nothing where there is none."""
+    """Describe the nodes of a cycle in a graph or in one within it; return an empty string if there is no cycle."""
     # The driver does not always name a node of the cycle, so that all graphs are searched.
     nodes = next(filter(None, map(_find_cycle, _graphs_of(definition))), [])
     if not nodes:
@@ -230,13 +231,13 @@ def _graphs_of(graph: GraphDefinition) -> Iterator[GraphDefinition]:
 
 
 def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
-    """Return the nodes of one cycle in a graph, each a predecessor of the next; none where there is no cycle."""
+    """Return the nodes of one cycle in a graph, each a dependency of the next; an empty list if there is no cycle."""
     before: dict[GraphNode, list[GraphNode]] = {}
     behind: dict[GraphNode, list[GraphNode]] = {}
     for first, second in _native.graph_edges(graph, []):
         behind.setdefault(first, []).append(second)
         before.setdefault(second, []).append(first)
-    # What is left when nodes that wait for nothing are taken out again and again is in a cycle, or behind one.
+    # Remove nodes without dependencies until there are none. Each remaining node is in a cycle or depends on one.
     missing = {node: len(those) for node, those in before.items()}
     ready = [node for node in behind if node not in missing]
     while ready:
@@ -245,7 +246,7 @@ def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
             if not missing[node]:
                 del missing[node]
                 ready.append(node)
-    # Going backwards among these, one comes by a node again.
+    # Following dependencies among these must return to a node that was visited before.
     place: dict[GraphNode, int] = {}
     at = next(iter(missing), None)
     while at is not None and at not in place:
@@ -255,7 +256,7 @@ def _find_cycle(graph: GraphDefinition) -> list[GraphNode]:
 
 
 def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, before: int) -> str:
-    """Return why a graph could not be updated: the reason, the node on both sides, the way out."""
+    """Return why a graph could not be updated: the reason, the node in both graphs, and what to do."""
     parts = [_REASONS.get(result, f"reason {result}")]
     if before:
         parts.append(f"at the edge from {_describe(definition, before)}")
@@ -269,7 +270,7 @@ def _why_not(graph: Graph, definition: GraphDefinition, result: int, node: int, 
 
 
 def _counterpart(source: GraphDefinition | None, definition: GraphDefinition, handle: int) -> str:
-    """Return what stands at a node's place in the graph that the executable one was made from."""
+    """Return a description of the corresponding node in the graph that the executable one was made from."""
     if source is None or not source.is_valid:
         return ""
     from cudacore_graph._render import title

@@ -13,9 +13,9 @@ _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
 
 class GraphMemoryResourceAttributes:
-    """Tell how much memory the graphs of a device have (cuDeviceGetGraphMemAttribute).
+    """The amount of memory that the graphs of a device have (cuDeviceGetGraphMemAttribute).
 
-    :attr:`GraphMemoryResource.attributes` gives it. Every property is asked of the driver when it is read.
+    :attr:`GraphMemoryResource.attributes` returns it. Each property is read from the driver.
     """
 
     __slots__ = ("_device_id",)
@@ -53,12 +53,12 @@ class GraphMemoryResourceAttributes:
 
     @property
     def reserved_mem_current(self) -> int:
-        """int: Bytes that graphs have from the system now."""
+        """int: Bytes that graphs have reserved from the system."""
         return self._get("RESERVED_MEM_CURRENT")
 
     @property
     def reserved_mem_high(self) -> int:
-        """int: Most bytes that they had; can be set to 0."""
+        """int: The maximum of the bytes reserved. It can be set to 0."""
         return self._get("RESERVED_MEM_HIGH")
 
     @reserved_mem_high.setter
@@ -81,9 +81,9 @@ class GraphMemoryResourceAttributes:
 
 
 class GraphMemoryResource(MemoryResource):
-    """Allocate memory of graphs, while a graph is captured: allocation and free become nodes.
+    """A memory resource for captures: allocations and frees become nodes of the graph.
 
-    There is one for each device.
+    There is one object for each device.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class GraphMemoryResource(MemoryResource):
         return f"<GraphMemoryResource of device {self._device_id}>"
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
-        """Allocate memory in the graph that is captured (cuMemAllocAsync).
+        """Allocate memory in the graph that is being captured (cuMemAllocAsync).
 
         Parameters
         ----------
@@ -125,7 +125,7 @@ class GraphMemoryResource(MemoryResource):
         Raises
         ------
         RuntimeError
-            When it is not.
+            If the stream is not being captured.
         """
         accepted = Stream_accept(stream, allow_stream_protocol=True)
         if not is_capturing(accepted):
@@ -139,20 +139,20 @@ class GraphMemoryResource(MemoryResource):
         return allocate(Buffer, self._pool, nbytes, accepted, self)
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
-        """Free memory in the graph that is captured (cuMemFreeAsync)."""
+        """Free memory in the graph that is being captured (cuMemFreeAsync)."""
         accepted = Stream_accept(stream, allow_stream_protocol=True)
         call_driver("cuMemFreeAsync", as_address(ptr, "ptr must be an int, the memory's address"), accepted.handle)
 
     def close(self) -> None:
-        """Do nothing: the memory is the device's."""
+        """Do nothing, because the memory belongs to the device."""
 
     def trim(self) -> None:
-        """Return memory that no graph uses to the system (cuDeviceGraphMemTrim)."""
+        """Return unused memory of graphs to the system (cuDeviceGraphMemTrim)."""
         call_driver("cuDeviceGraphMemTrim", self._device_id)
 
     @property
     def attributes(self) -> GraphMemoryResourceAttributes:
-        """GraphMemoryResourceAttributes: How much memory the device's graphs have."""
+        """GraphMemoryResourceAttributes: The amount of memory that the device's graphs have."""
         return GraphMemoryResourceAttributes._init(self._device_id)
 
     @property

@@ -17,18 +17,18 @@ _USE_NODE_PRIORITY = 8
 
 @dataclass
 class GraphCompleteOptions:
-    """Say how a graph is instantiated.
+    """Options of instantiation.
 
     Attributes
     ----------
     auto_free_on_launch : bool, optional
-        Whether memory that the graph allocated, and did not free, is freed when it is launched again. Default False.
+        Whether a launch frees memory that the previous launch allocated and did not free. Default False.
     upload_stream : Stream, optional
-        A stream to bring the graph to the device on, at once. Default None.
+        A stream on which the graph is uploaded to the device at once. Default None.
     device_launch : bool, optional
-        Whether kernels can launch the graph. Not together with `auto_free_on_launch`. Default False.
+        Whether kernels can launch the graph. Cannot be combined with `auto_free_on_launch`. Default False.
     use_node_priority : bool, optional
-        Whether kernels run with the priorities of their nodes, not with that of the stream. Default False.
+        Whether kernels run with the priorities of their nodes instead of the stream's. Default False.
     """
 
     auto_free_on_launch: bool = False
@@ -40,7 +40,7 @@ class GraphCompleteOptions:
         check_flags(self)
 
     def _flags(self) -> int:
-        """Return the driver's flags, or say what cannot be together."""
+        """Return the driver's flags; raise an error for options that cannot be combined."""
         if self.auto_free_on_launch and self.device_launch:
             raise ValueError(
                 "GraphCompleteOptions: auto_free_on_launch and device_launch cannot be both set: a graph that kernels "
@@ -56,12 +56,12 @@ class GraphCompleteOptions:
 
 @dataclass
 class GraphDebugPrintOptions:
-    """Say what the driver writes about a graph, beside its nodes and edges (CUgraphDebugDot_flags).
+    """What the driver's description of a graph includes besides nodes and edges (CUgraphDebugDot_flags).
 
     Attributes
     ----------
     verbose : bool
-        Everything. Default False, as of all others.
+        Everything. The default of all options is False.
     runtime_types : bool
         Structures of the CUDA runtime instead of the driver's.
     kernel_node_params, memcpy_node_params, memset_node_params, host_node_params, event_node_params : bool

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from cudacore_graph._definition import GraphDefinition
 
 _MOST_LINES = 1000  # nodes of one graph in a tree
-MAX_NODES = 100  # boxes of a picture; DOT has all nodes
-_MAX_GRAPHS = 8  # in one node of a picture
+MAX_NODES = 100  # boxes in a picture; DOT always shows all nodes
+_MAX_GRAPHS = 8  # graphs that are drawn in one node
 
 
 class _Layout(NamedTuple):
-    """A graph, as it is shown: its nodes in an order in which they could run, and their predecessors by index."""
+    """A graph as it is shown: its nodes in a possible order of execution, and the indices of their dependencies."""
 
     nodes: list[GraphNode]
     before: list[list[int]]
@@ -38,14 +38,14 @@ def title(node: GraphNode) -> str:
 
 
 def _layout(graph: GraphDefinition) -> _Layout:
-    """Put the nodes in an order in which they could run, as near as possible to that in which they were added."""
+    """Sort the nodes into a possible order of execution, as close as possible to the order in which they were added."""
     nodes = _native.graph_nodes(graph, [])
     place = {node: index for index, node in enumerate(nodes)}
     before: list[list[int]] = [[] for _ in nodes]
     behind: list[list[int]] = [[] for _ in nodes]
     for first, second in _native.graph_edges(graph, []):
         if first not in place or second not in place:
-            continue  # another thread has added it since
+            continue  # another thread has added it in the meantime
         before[place[second]].append(place[first])
         behind[place[first]].append(place[second])
     missing = [len(those) for those in before]
@@ -58,7 +58,7 @@ def _layout(graph: GraphDefinition) -> _Layout:
             missing[following] -= 1
             if not missing[following]:
                 ready.append(following)
-    order += sorted(set(range(len(nodes))) - set(order))  # a cycle, which somebody else has made
+    order += sorted(set(range(len(nodes))) - set(order))  # a cycle that another library has made
     new = {old: index for index, old in enumerate(order)}
     return _Layout([nodes[old] for old in order], [sorted(new[i] for i in before[old]) for old in order])
 
@@ -72,7 +72,7 @@ def _count(layout: _Layout) -> str:
 
 
 def to_tree(graph: GraphDefinition) -> str:
-    """Return the graph as text: a line for each node, with the numbers of those that it waits for."""
+    """Return the graph as text: a line for each node, with the numbers of its dependencies."""
     layout = _layout(graph)
     return "\n".join((f"GraphDefinition {graph._raw:#x}: {_count(layout)}", *_tree_lines(layout)))
 
@@ -106,7 +106,7 @@ _STYLE = (
 
 
 def to_dot(graph: GraphDefinition) -> str:
-    """Return the graph in the DOT language; child graphs and bodies are clusters."""
+    """Return the graph in the DOT language. Child graphs and bodies are clusters."""
     return "\n".join((f'digraph "graph_{graph._raw:x}" {{', *_STYLE, *_dot_lines(_layout(graph), "n", 1), "}", ""))
 
 
@@ -151,7 +151,7 @@ def _dot_text(text: str) -> str:
 
 
 class _Shown(NamedTuple):
-    """A box of a picture: its text, the class of its nodes, the graphs in it with their names, the number of nodes."""
+    """A box of a picture: its text, the class of its nodes, contained graphs with names, and the number of nodes."""
 
     lines: tuple[str, ...]
     kind: type[GraphNode] | None
@@ -160,15 +160,15 @@ class _Shown(NamedTuple):
 
 
 class _Pictured(NamedTuple):
-    """A graph as a picture shows it."""
+    """A graph as it is drawn."""
 
     boxes: list[_Shown]
     edges: list[tuple[int, int]]
-    total: str  # what there is of nodes and edges
+    total: str  # the numbers of nodes and edges
 
 
 class _Room:
-    """How many boxes a picture can have still: those of graphs in nodes count, too."""
+    """The number of boxes that may still be drawn, including those of contained graphs."""
 
     def __init__(self, left: int | None) -> None:
         self.left = left
@@ -203,7 +203,7 @@ def _pictured(graph: GraphDefinition, room: _Room) -> _Pictured:
 
 
 def _kind(node: GraphNode, names: dict[int, str]) -> str:
-    """Return what a node does, without details; `names` are those of kernels, which many nodes have in common."""
+    """Return what a node does, without details. `names` caches the names of kernels, which many nodes share."""
     if isinstance(node, KernelNode):
         kernel = node.kernel
         if kernel._raw not in names:
@@ -245,7 +245,7 @@ def _drawn(graph: _Pictured) -> _draw.Picture:
 
 
 def to_mermaid(graph: GraphDefinition, max_nodes: int | None) -> str:
-    """Return the graph in Mermaid's language; child graphs and bodies are subgraphs."""
+    """Return the graph in the Mermaid language. Child graphs and bodies are subgraphs."""
     return "\n".join(("flowchart TD", *_mermaid_lines(_pictured(graph, _room(max_nodes)), "n", 1), ""))
 
 
@@ -270,7 +270,7 @@ def _mermaid_lines(graph: _Pictured, prefix: str, depth: int) -> Iterator[str]:
 
 
 def _mermaid_text(text: str) -> str:
-    # What begins with # is an entity to Mermaid, too, and what is between backticks is Markdown.
+    # In Mermaid, text after # is an entity, and text between backticks is Markdown.
     for plain, code in (("#", "#35;"), ("`", "#96;"), ("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
         text = text.replace(plain, code)
     return text

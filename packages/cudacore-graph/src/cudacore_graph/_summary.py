@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a picture shows of a graph: its nodes, or groups of them where there are too many to see."""
+"""Summaries of graphs for pictures: nodes, or groups of nodes if there are too many to draw."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-_MAX_ALIKE = 12  # nodes of one kind side by side, with the same neighbours; more are one group
-_MAX_KINDS = 3  # that a group names
-_MAX_WIDE = 16  # nodes side by side; if there are more, chains that are alike are one group, too
-_WORTH = 0.8  # what is left of the groups when it is worth it to look for chains and repetitions once more
-_MAX_LAYERS = 24  # groups of a graph that neither chains nor repetitions make small
-_MAX_EDGES = 3  # a node, on average; more cannot be followed
+_MAX_ALIKE = 12  # nodes of one kind with the same neighbours; if there are more, they form one group
+_MAX_KINDS = 3  # kinds that the text of a group lists
+_MAX_WIDE = 16  # nodes side by side; if there are more, equal chains form one group too
+_WORTH = 0.8  # search for chains and repetitions again only if the number of groups fell to this fraction
+_MAX_LAYERS = 24  # groups for graphs that chains and repetitions cannot make small enough
+_MAX_EDGES = 3  # edges per node, on average; more than that cannot be followed by eye
 
 
 class Group(NamedTuple):
-    """Nodes that are shown as one."""
+    """Nodes that are drawn as one."""
 
-    nodes: tuple[int, ...]  # by their places in the graph
-    form: str  # how they lie to each other; empty for a single node
+    nodes: tuple[int, ...]  # their indices in the graph
+    form: str  # the arrangement of the nodes; empty for a single node
     kinds: Counter[str]
 
     def lines(self) -> tuple[str, ...]:
-        """Return what is written in the box of a group of several nodes."""
+        """Return the text of a group of several nodes."""
         if len(self.kinds) == 1:
             return (f"{next(iter(self.kinds))} x {len(self.nodes):,}", self.form)
         common = self.kinds.most_common(_MAX_KINDS)
@@ -45,11 +45,11 @@ def summarise(before: Sequence[Iterable[int]], kind: Callable[[int], str], limit
     Parameters
     ----------
     before : sequence of list of int
-        The predecessors of each node, which are numbered in an order in which they could run.
+        The dependencies of each node. Nodes are numbered in a possible order of execution.
     kind : callable
-        Returns the kind of a node by its number. It is asked only where nodes are to be grouped.
+        Returns the kind of a node by its number. It is called only if nodes must be grouped.
     limit : int or None
-        How many groups there can be. None: each node is one.
+        The maximum number of groups. None: each node is its own group.
     """
     edges = {(first, second) for second, those in enumerate(before) for first in those}
     if limit is None:
@@ -58,7 +58,7 @@ def summarise(before: Sequence[Iterable[int]], kind: Callable[[int], str], limit
     if len(groups) <= limit:
         found = _merge_alike(groups, edges, _MAX_ALIKE)
         if max(Counter(_levels(*found)).values(), default=0) > _MAX_WIDE:
-            # Chains are put together only where there are many that are alike.
+            # Chains are grouped only if there are many equal ones.
             alike = _merge_alike(*_merge_chains(groups, edges), _MAX_ALIKE)
             parts = [
                 [list(group.nodes)] if group.form.endswith("in parallel") else [[i] for i in group.nodes]
@@ -82,7 +82,7 @@ def summarise(before: Sequence[Iterable[int]], kind: Callable[[int], str], limit
 
 
 def _neighbours(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[int]], list[list[int]]]:
-    """Return predecessors and successors of each group."""
+    """Return the dependencies and the dependents of each group."""
     before: list[list[int]] = [[] for _ in range(count)]
     behind: list[list[int]] = [[] for _ in range(count)]
     for first, second in edges:
@@ -92,7 +92,7 @@ def _neighbours(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list
 
 
 def _merge(groups: Sequence[Group], edges: Iterable[tuple[int, int]], parts: list[tuple[list[int], str]]) -> Summary:
-    """Make one group of each part, in the order of their first nodes."""
+    """Make one group of each part, sorted by their first nodes."""
     made: list[Group] = []
     place = [0] * len(groups)
     for members, form in sorted(parts, key=lambda part: groups[part[0][0]].nodes[0]):
@@ -111,12 +111,12 @@ def _merge(groups: Sequence[Group], edges: Iterable[tuple[int, int]], parts: lis
 
 
 def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
-    """Make one group of what runs one after the other, with nothing beside it."""
+    """Make one group of nodes that run one after the other, if no other node runs beside them."""
     before, behind = _neighbours(len(groups), edges)
     follows = [len(those) == 1 and len(behind[those[0]]) == 1 for those in before]
     parts: list[tuple[list[int], str]] = []
     seen = [False] * len(groups)
-    # Of a cycle no node is the first: those that are left begin where they are come by.
+    # A cycle has no first node: the remaining chains begin at the first of their nodes in the list.
     for start in [i for i, after in enumerate(follows) if not after] + list(range(len(groups))):
         if seen[start]:
             continue
@@ -131,7 +131,7 @@ def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
 
 
 def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], most: int) -> Summary:
-    """Make one group of more than so many groups of the same kinds that have the same neighbours."""
+    """Combine groups of the same kinds with the same neighbours, if there are more than a given number of them."""
     before, behind = _neighbours(len(groups), edges)
     alike: dict[Hashable, list[int]] = {}
     for i, group in enumerate(groups):
@@ -148,16 +148,16 @@ def _merge_alike(groups: list[Group], edges: set[tuple[int, int]], most: int) ->
 
 
 def _levels(groups: list[Group], edges: set[tuple[int, int]]) -> list[int]:
-    """Return how many groups are before each one, on the longest way to it."""
+    """Return the number of groups before each group, along the longest path."""
     before, _ = _neighbours(len(groups), edges)
     level: list[int] = []
-    for i, those in enumerate(before):  # an edge from a later node is one of a cycle
+    for i, those in enumerate(before):  # an edge from a later node belongs to a cycle
         level.append(max((level[first] + 1 for first in those if first < i), default=0))
     return level
 
 
 def _merge_layers(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
-    """Make groups of nodes by how many nodes are before them."""
+    """Group nodes by the number of nodes before them."""
     level = _levels(groups, edges)
     count = max(level, default=0) + 1
     shown = min(count, _MAX_LAYERS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed sets of names that graphs take and return. Each member is the string that it stands for."""
+"""Enumerations of names that graphs accept and return. Each member is a string."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def __dir__() -> list[str]:
 
 
 class GraphMemoryType(_Name):
-    """What memory a graph allocates."""
+    """The type of memory that a graph allocates."""
 
     DEVICE = "device"
     HOST = "host"
@@ -21,7 +21,7 @@ class GraphMemoryType(_Name):
 
 
 class GraphConditionalType(_Name):
-    """What a conditional node does with its condition."""
+    """How a conditional node uses its condition."""
 
     IF = "if"
     WHILE = "while"

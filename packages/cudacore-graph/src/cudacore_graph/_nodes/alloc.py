@@ -33,7 +33,7 @@ class AllocNode(GraphNode):
 
     @property
     def device_id(self) -> int:
-        """int: Ordinal of the device that has the memory, or uses it."""
+        """int: Ordinal of the device on which the memory is, or that uses it."""
         params = self._read("alloc")
         if params.location_type == lib.CCH_LOCATION_DEVICE:
             return int(params.location_id)
@@ -41,7 +41,7 @@ class AllocNode(GraphNode):
 
     @property
     def memory_type(self) -> GraphMemoryType:
-        """GraphMemoryType: What memory it is."""
+        """GraphMemoryType: The type of the memory."""
         params = self._read("alloc")
         if params.alloc_type == _MANAGED:
             return GraphMemoryType.MANAGED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs in nodes."""
+"""Graphs that are contained in nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def child_of(node: GraphNode, index: int) -> GraphDefinition:
-    """Return a graph in a node: the child graph, or a body."""
+    """Return a graph in a node: the child graph or a body."""
     from cudacore_graph._definition import GraphDefinition
     from cudacore_graph._errors import gone
 

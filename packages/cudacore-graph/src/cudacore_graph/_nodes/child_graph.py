@@ -21,7 +21,7 @@ class ExecutableChildGraphNode(ExecutableGraphNode):
     __slots__ = ()
 
     def update(self, child: GraphDefinition) -> None:
-        """Take over the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
+        """Take the parameters of another child graph of the same shape (cuGraphExecChildGraphNodeSetParams)."""
         _native.set_exec_node(self._graph, self._node, "embed", child)
 
 
@@ -45,12 +45,12 @@ class ChildGraphNode(GraphNode):
 
         Needs a driver for CUDA 12.2.
 
-        Definitions of the graph that was there, and nodes of it, are no longer valid.
+        Definitions and nodes of the previous child graph become invalid.
 
         Parameters
         ----------
         child : GraphDefinition
-            The graph, of another hierarchy than the node's.
+            The graph. It must not be in the same hierarchy as the node.
         """
         _native.set_node(self, "embed", child)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of nodes: all of them, for the package's namespace, and those of graph definitions by their numbers."""
+"""All classes of nodes for the package's namespace, and the class of each node type in graph definitions."""
 
 from __future__ import annotations
 

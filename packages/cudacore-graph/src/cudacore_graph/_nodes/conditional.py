@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that run bodies as a condition says."""
+"""Nodes that run bodies depending on a condition."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 class ConditionalNode(GraphNode):
     """A conditional node; the base of the four types.
 
-    Nodes that others made are of this class itself where the driver, before CUDA 13.2, cannot tell of which kind they
-    are.
+    Nodes that other libraries added are of this class itself if the driver, before CUDA 13.2, cannot report their kind.
     """
 
     __slots__ = ()
@@ -44,7 +43,7 @@ class ConditionalNode(GraphNode):
 
     @property
     def condition(self) -> GraphCondition | None:
-        """GraphCondition or None: The condition; None where the driver cannot tell."""
+        """GraphCondition or None: The condition; None if the driver cannot report it."""
         known = self._known()
         if known is None:
             return None
@@ -54,13 +53,13 @@ class ConditionalNode(GraphNode):
 
     @property
     def cond_type(self) -> GraphConditionalType | None:
-        """GraphConditionalType or None: What is done with it; None where the driver cannot tell."""
+        """GraphConditionalType or None: How the condition is used; None if the driver cannot report it."""
         known = self._known()
         return None if known is None else _CONDITIONALS.get(known.type)
 
     @property
     def branches(self) -> tuple[GraphDefinition, ...]:
-        """tuple of GraphDefinition: The bodies; none where the driver cannot tell."""
+        """tuple of GraphDefinition: The bodies; empty if the driver cannot report them."""
         known = self._known()
         return () if known is None else tuple(child_of(self, index) for index in range(known.count))
 

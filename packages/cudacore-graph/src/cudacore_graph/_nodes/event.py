@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes of events have in common."""
+"""The common part of event nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cudacore_handles._sdk import adopt
 
 
 class EventNode(GraphNode):
-    """A node of an event."""
+    """A node with an event."""
 
     __slots__ = ()
     _COLOUR = "#ead1dc"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of nodes of executable graphs: what all of them have."""
+"""The common part of nodes of executable graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _View = TypeVar("_View", bound="ExecutableGraphNode")
 class ExecutableGraphNode:
     """A node of an executable graph; ``graph[node]`` returns it.
 
-    What changes here is of the executable graph alone, from its next launch on.
+    Changes affect only the executable graph, from its next launch on.
     """
 
     __slots__ = ("_graph", "_node")
@@ -49,7 +49,7 @@ class SwitchableNode(ExecutableGraphNode):
         return _native.exec_enabled(self._graph, self._node, None)
 
     def enable(self) -> None:
-        """Have the node run (cuGraphNodeSetEnabled)."""
+        """Enable the node (cuGraphNodeSetEnabled)."""
         _native.exec_enabled(self._graph, self._node, True)
 
     def disable(self) -> None:

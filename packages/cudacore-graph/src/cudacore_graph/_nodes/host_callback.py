@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that call a function of the host."""
+"""Nodes that call host functions."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class HostCallbackNode(GraphNode):
 
     @property
     def function(self) -> Callable[[], Any] | None:
-        """callable or None: The Python function; None where it is one of ctypes.
+        """callable or None: The Python function; None for a ctypes function.
 
-        ``cuda.core`` calls it `callback`, which hides the method of that name; here that adds a node.
+        ``cuda.core`` calls this `callback`. Here :meth:`callback` is the method that adds a node.
         """
         return _native.host_function_of(self)
 
@@ -59,7 +59,7 @@ class HostCallbackNode(GraphNode):
 
 
 def _function_name(function: object) -> str:
-    """Return the name of a callable, which can be an object that makes up its attributes."""
+    """Return the name of a callable. The callable may generate its attributes dynamically."""
     try:
         name = getattr(function, "__qualname__", None)
     except Exception:

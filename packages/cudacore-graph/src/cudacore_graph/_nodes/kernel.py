@@ -14,7 +14,7 @@ from cudacore_handles import CUDAError, Kernel, LaunchConfig
 from cudacore_handles._sdk import ffi, lib, shorten
 from cudacore_handles._sdk import graph_native as _native
 
-_NAME_VERSION = 12030  # of cuKernelGetName
+_NAME_VERSION = 12030  # the version that added cuKernelGetName
 
 
 class ExecutableKernelNode(SwitchableNode):
@@ -23,14 +23,14 @@ class ExecutableKernelNode(SwitchableNode):
     __slots__ = ()
 
     def update(self, *, config: LaunchConfig, kernel: Kernel, args: Any) -> None:
-        """Change what is launched from the next launch on (cuGraphExecKernelNodeSetParams).
+        """Change the kernel, its configuration and arguments from the next launch on (cuGraphExecKernelNodeSetParams).
 
         Parameters
         ----------
         config : LaunchConfig
-            With how many threads, and how.
+            The launch configuration.
         kernel : Kernel
-            What to launch.
+            The kernel.
         args : tuple
             All its arguments; ``()`` for a kernel that takes none.
         """
@@ -52,14 +52,14 @@ class KernelNode(GraphNode):
     def update(self, *, config: LaunchConfig | None = None, kernel: Kernel | None = None, args: Any = None) -> None:
         """Change what is launched from the next instantiation on (cuGraphKernelNodeSetParams).
 
-        What is not given stays as it is. Graphs that were instantiated before keep what they have.
+        Values that are not given do not change. Graphs that were instantiated before are not affected.
 
         Parameters
         ----------
         config : LaunchConfig, optional
-            With how many threads, and how.
+            The launch configuration.
         kernel : Kernel, optional
-            What to launch; with `args`.
+            The kernel; needs `args` too.
         args : tuple, optional
             All its arguments; ``()`` for a kernel that takes none.
         """
@@ -83,7 +83,7 @@ class KernelNode(GraphNode):
 
     @property
     def config(self) -> LaunchConfig:
-        """LaunchConfig: With how many threads it is launched, and how, clusters and all else included."""
+        """LaunchConfig: The complete launch configuration, including clusters."""
         config = ffi.new("cch_launch_config *", {"size": ffi.sizeof("cch_launch_config")})
         params = self._read("kernel", config=config)
         lib.cch_kernel_unref(params.kernel)
@@ -91,7 +91,7 @@ class KernelNode(GraphNode):
 
     @property
     def kernel(self) -> Kernel:
-        """Kernel: What is launched."""
+        """Kernel: The kernel."""
         return Kernel._init(self._read("kernel").kernel)
 
     @property
@@ -101,12 +101,12 @@ class KernelNode(GraphNode):
 
     @property
     def block(self) -> tuple[int, ...]:
-        """tuple of int: Threads a block in x, y and z."""
+        """tuple of int: Threads per block in x, y and z."""
         return self.config.block
 
     @property
     def shmem_size(self) -> int:
-        """int: Dynamic shared memory a block, in bytes."""
+        """int: Dynamic shared memory per block, in bytes."""
         return self.config.shmem_size
 
     def _show(self) -> Shown:
@@ -123,7 +123,7 @@ class KernelNode(GraphNode):
 
 
 def name_of(kernel: Kernel) -> str:
-    """Return the kernel's name (cuKernelGetName), or its handle where the driver has no name for it."""
+    """Return the kernel's name (cuKernelGetName), or its handle if the driver has no name for it."""
     raw = kernel._raw
     symbol, name = ffi.new("void **"), ffi.new("const char **")
     if lib.cch_driver_symbol(symbol, b"cuKernelGetName", _NAME_VERSION) == 0:

@@ -32,7 +32,7 @@ class ExecutableMemcpyNode(SwitchableNode):
         dst_owner: object = None,
         src_owner: object = None,
     ) -> None:
-        """Copy something else from the next launch on (cuGraphExecMemcpyNodeSetParams).
+        """Change the copy from the next launch on (cuGraphExecMemcpyNodeSetParams).
 
         See :meth:`GraphDefinition.memcpy`.
         """
@@ -76,7 +76,7 @@ class MemcpyNode(GraphNode):
     ) -> None:
         """Change the copy from the next instantiation on (cuGraphMemcpyNodeSetParams).
 
-        What is not given stays as it is, rows and slices included; see :meth:`GraphDefinition.memcpy`.
+        Values that are not given do not change, including rows and slices; see :meth:`GraphDefinition.memcpy`.
         """
         check_owner("dst", dst, dst_owner)
         check_owner("src", src, src_owner)
@@ -94,7 +94,7 @@ class MemcpyNode(GraphNode):
             int(known.width) if size is None else size,
             max(int(known.height), 1),
             max(int(known.depth), 1),
-            # Of one row there is nothing to keep.
+            # A copy of one row has no pitch to preserve.
             int(known.dst_pitch) if rows else 0,
             int(known.src_pitch) if rows else 0,
             int(known.dst_height) if rows else 0,
@@ -105,27 +105,27 @@ class MemcpyNode(GraphNode):
 
     @property
     def dst(self) -> int:
-        """int: The address that is copied to."""
+        """int: The destination address."""
         return int(self._read("memcpy").dst)
 
     @property
     def src(self) -> int:
-        """int: The address that is copied from."""
+        """int: The source address."""
         return int(self._read("memcpy").src)
 
     @property
     def size(self) -> int:
-        """int: Bytes a row."""
+        """int: Bytes per row."""
         return int(self._read("memcpy").width)
 
     @property
     def height(self) -> int:
-        """int: Rows a slice."""
+        """int: Rows per slice."""
         return max(int(self._read("memcpy").height), 1)
 
     @property
     def depth(self) -> int:
-        """int: Slices."""
+        """int: Number of slices."""
         return max(int(self._read("memcpy").depth), 1)
 
     def _show(self) -> Shown:

@@ -22,7 +22,7 @@ class ExecutableMemsetNode(SwitchableNode):
     def update(
         self, *, dst: Buffer | int, value: Any, width: int, height: int = 1, pitch: int = 0, dst_owner: object = None
     ) -> None:
-        """Fill something else from the next launch on (cuGraphExecMemsetNodeSetParams).
+        """Change the fill from the next launch on (cuGraphExecMemsetNodeSetParams).
 
         See :meth:`GraphDefinition.memset`.
         """
@@ -52,7 +52,7 @@ class MemsetNode(GraphNode):
     ) -> None:
         """Change the fill from the next instantiation on (cuGraphMemsetNodeSetParams).
 
-        What is not given stays as it is; see :meth:`GraphDefinition.memset`.
+        Values that are not given do not change; see :meth:`GraphDefinition.memset`.
         """
         check_owner("dst", dst, dst_owner)
         known, (owner, _) = self._read_owned("memset")
@@ -78,7 +78,7 @@ class MemsetNode(GraphNode):
 
     @property
     def value(self) -> int:
-        """int: The value, as a number of :attr:`element_size` bytes."""
+        """int: The value, as an integer of :attr:`element_size` bytes."""
         return int(self._read("memset").value)
 
     @property
@@ -88,7 +88,7 @@ class MemsetNode(GraphNode):
 
     @property
     def width(self) -> int:
-        """int: Values a row."""
+        """int: Values per row."""
         return int(self._read("memset").width)
 
     @property
@@ -98,7 +98,7 @@ class MemsetNode(GraphNode):
 
     @property
     def pitch(self) -> int:
-        """int: Bytes from row to row; not used for one row."""
+        """int: Bytes from row to row; unused if there is only one row."""
         return int(self._read("memset").pitch)
 
     def _show(self) -> Shown:

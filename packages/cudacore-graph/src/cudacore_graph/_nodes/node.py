@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of graphs: what all of them have."""
+"""The common part of all nodes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 class GraphNode(_native.NodeHandle):
     """A node of a graph. Its methods add nodes that depend on it.
 
-    Nodes are made by the methods of :class:`GraphDefinition` and of nodes, and come back from
-    :meth:`GraphDefinition.nodes`, :attr:`pred` and others: as long as somebody has it, a node is the same Python
-    object everywhere. What a node uses is kept alive by its graph, and by everything that was made from the graph:
-    clones, executable graphs and their launches. A node whose :attr:`is_valid` is False is in no graph any more, and
-    using it is a :class:`~cudacore_handles.ClosedError`.
+    Nodes are made by the methods of :class:`GraphDefinition` and of nodes, and returned by
+    :meth:`GraphDefinition.nodes`, :attr:`pred` and others. While it is referenced, a node keeps its identity. The graph
+    keeps alive what a node uses, and so does everything that was made from the graph: clones, executable graphs and
+    their launches. If :attr:`is_valid` is False, the node was destroyed, and using it raises
+    :class:`~cudacore_handles.ClosedError`.
     """
 
     __slots__ = ()
-    _TITLE: ClassVar[str] = "node"  # what it does
+    _TITLE: ClassVar[str] = "node"  # what the node does
     _COLOUR: ClassVar[str] = "#eeeeee"  # in pictures
-    _METHOD: ClassVar[str] = ""  # that adds it
-    _HINT: ClassVar[str] = ""  # for a refusal to add or change it
-    _EXEC_HINT: ClassVar[str] = ""  # likewise in an executable graph
-    _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode  # its view there
+    _METHOD: ClassVar[str] = ""  # the method that adds such a node
+    _HINT: ClassVar[str] = ""  # the usual reason for a refusal to add or change it
+    _EXEC_HINT: ClassVar[str] = ""  # the same for nodes of executable graphs
+    # the class of its views in executable graphs
+    _EXECUTABLE: ClassVar[type[ExecutableGraphNode]] = ExecutableGraphNode
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -47,7 +48,7 @@ class GraphNode(_native.NodeHandle):
 
     @property
     def type(self) -> driver.CUgraphNodeType:
-        """cuda.bindings.driver.CUgraphNodeType: The node's type, as CUDA has it."""
+        """cuda.bindings.driver.CUgraphNodeType: The CUDA type of the node."""
         from cuda.bindings import driver
 
         return driver.CUgraphNodeType(lib.cch_graph_node_type(hold(self)))
@@ -64,7 +65,7 @@ class GraphNode(_native.NodeHandle):
         return driver.CUgraphNode(self._raw)
 
     def _read(self, kind: str, **fields: Any) -> Any:
-        """Return the parameters, as the driver has them, in the library's structure; fields can ask for more."""
+        """Return the parameters in the library's structure, as the driver reports them."""
         if not self.is_valid:
             raise gone(self)
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node"), **fields})
@@ -73,7 +74,7 @@ class GraphNode(_native.NodeHandle):
         return params
 
     def _read_owned(self, kind: str) -> tuple[Any, tuple[Any, Any]]:
-        """Return the parameters of a copy or a fill, and what keeps its operands alive; both as of one moment."""
+        """Return the parameters of a copy or a fill, and the owners of its operands, both read at the same moment."""
         params = ffi.new(f"cch_{kind}_node *", {"size": ffi.sizeof(f"cch_{kind}_node")})
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
 

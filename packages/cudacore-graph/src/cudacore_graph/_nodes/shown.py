@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pictures show of a node."""
+"""Descriptions of nodes for pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Shown(NamedTuple):
-    """A node, as it is shown: what it is, what more is known, and the graphs in it with their names."""
+    """The description of a node: its type, details, and the graphs in it with their names."""
 
     title: str
     details: tuple[str, ...]
@@ -18,7 +18,7 @@ class Shown(NamedTuple):
 
 
 def bytes_text(count: int) -> str:
-    """Return a number of bytes in its largest unit."""
+    """Format a number of bytes in its largest unit."""
     count = int(count)
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size and count % (size // 16) == 0:
@@ -27,16 +27,16 @@ def bytes_text(count: int) -> str:
 
 
 def short(address: int) -> str:
-    """Return the digits of an address that tell it from others nearby."""
+    """Return the digits of an address that distinguish it from others nearby."""
     address = int(address)
     return f"0x{address:x}" if address < 2**24 else f"..{address & 0xFFFFFF:06x}"
 
 
 def times(sizes: tuple[int, ...]) -> str:
-    """Return extents as text."""
+    """Format extents as text."""
     return "x".join(map(str, sizes))
 
 
 def printable(name: str) -> str:
-    """Return a name as one line that every format can have: control characters and surrogates are escaped."""
+    """Return a name as one line that every format can contain: control characters and surrogates are escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
