@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA C++, PTX and NVVM IR to PTX, cubin, LTO-IR and OptiX IR, and linking: no GPU, no driver and no toolkit needed.
+"""Compiles CUDA C++, PTX and NVVM IR to PTX, cubin, LTO-IR and OptiX IR, and links. Needs no GPU, driver or toolkit.
 
 Importing this package loads neither a compiler nor ``cuda.bindings``: the compilers are loaded when they are needed.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from cudacore_compile._version import __version__ as __version__  # before all else: it sees that what is installed fits
+from cudacore_compile._version import __version__ as __version__  # first: checks the other installed packages
 
 # isort: split
 from cudacore_compile import typing
@@ -60,7 +60,7 @@ __all__ = [
     "versions",
 ]
 
-# What is imported when it is asked for: a program that compiles one kernel starts sooner.
+# Imported at first use, so that a program that compiles one kernel starts faster.
 _LATER = {
     "BatchError": "_batch_error",
     "CacheStatistics": "_cache.resource",
@@ -81,7 +81,7 @@ _LATER = {
 }
 
 
-if not TYPE_CHECKING:  # to which any name would be one that there is
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:

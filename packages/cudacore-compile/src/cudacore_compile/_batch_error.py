@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exception of batches: all that failed, beside all that did not."""
+"""The exception of batches, with the failures and the successful results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if sys.version_info >= (3, 11):
 else:
 
     class _Base(Exception):
-        """What ``ExceptionGroup`` is on Python 3.11 and later, as far as a batch needs it."""
+        """The part of ``ExceptionGroup`` of Python 3.11 that batches need."""
 
         message: str
         exceptions: tuple[Exception, ...]
@@ -39,22 +39,22 @@ else:
 
 @public
 class BatchError(_Base):
-    """Report the jobs of a batch that failed, with what the others gave.
+    """Some jobs of a batch failed. The exception also has the results of the others.
 
-    On Python 3.11 and later it is an ``ExceptionGroup``, which ``except*`` splits and tracebacks show whole; on 3.10 it
-    has `exceptions` and `message` too, and says all of them in its text.
+    On Python 3.11 and later, it is an ``ExceptionGroup``: ``except*`` can split it, and tracebacks show all exceptions.
+    On 3.10 it also has `exceptions` and `message`, and its text contains all of them.
 
     Attributes
     ----------
     exceptions : tuple of Exception
-        What was raised, in the order of the jobs.
+        The exceptions, in the order of the jobs.
     errors : dict of int to Exception
-        The same, by the jobs' positions in the batch. Jobs that are the same have the same exception.
+        The same, by the jobs' positions in the batch. Equal jobs share an exception.
     results : list of ObjectCode or None
         The code of all jobs, None for those that failed.
     """
 
-    __module__ = "cudacore_compile"  # as tracebacks are to show it
+    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
     errors: Mapping[int, Exception]
     results: Sequence[ObjectCode | None]
@@ -75,7 +75,7 @@ class BatchError(_Base):
         return make_batch_error(*arguments)
 
     def derive(self, exceptions: Sequence[Exception]) -> BatchError:
-        """Make the group of some of the exceptions, as ``except*`` does."""
+        """Make a group of some of the exceptions, for ``except*``."""
         chosen = {id(error) for error in exceptions}
         errors = {job: error for job, error in self.errors.items() if id(error) in chosen}
         return make_batch_error(self.message, exceptions, errors, self.results)
@@ -84,7 +84,7 @@ class BatchError(_Base):
 def make_batch_error(
     message: str, exceptions: Sequence[Exception], errors: Mapping[int, Exception], results: Sequence[ObjectCode | None]
 ) -> BatchError:
-    """Make the exception with all that it has."""
+    """Make the exception with its attributes."""
     error = BatchError(message, exceptions)
     error.errors, error.results = dict(sorted(errors.items())), results
     return error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles that come from extension modules."""
+"""Handles from extension modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cudacore_handles._memory.pool import Pool
 from cudacore_handles._stream.event import Event
 from cudacore_handles._stream.stream import Stream
 
-# By kind: what makes an object that takes over one reference to a box.
+# For each kind, the function that makes an object and takes over one reference to a box.
 _MAKERS: dict[str, Callable[[Any], Any]] = {
     "context": lambda box: adopt(Context, box),
     "stream": lambda box: adopt(Stream, box),
@@ -33,22 +33,22 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
 
 
 def from_capsule(capsule: object) -> Any:
-    """Make an object of a handle that an extension module gives.
+    """Make an object from a handle of an extension module.
 
-    The object has a reference of its own: it does not need the capsule. Handles of graphs, nodes and executable graphs
+    The object has its own reference, so the capsule can be released. Handles of graphs, nodes and executable graphs
     need the package ``cudacore-graph``.
 
     Parameters
     ----------
     capsule : capsule
-        A handle as ``__cudacore_handle__()`` gives it: a capsule that is named for its kind, such as
+        A handle as returned by ``__cudacore_handle__()``: a capsule that is named for its kind, such as
         ``"cudacore_handles.stream"``, and holds a ``cch_stream *``.
 
     Raises
     ------
     TypeError
-        When it is something else, or a handle of a kind that no class here is made of: an :class:`ObjectCode` is made
-        of code, not of a library that is loaded.
+        If it is something else, or a handle of a kind without a class. For example, an :class:`ObjectCode` is made from
+        code, not from a loaded library.
     """
     kind, box = _native.open_handle_capsule(capsule)
     if kind not in _MAKERS:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program caches: what a compilation reads, the key that follows from it, and where entries are stored."""
+"""Program caches: the inputs of a compilation, keys, and storage of entries."""

@@ -12,13 +12,13 @@ from cudacore_compile._cache.inputs import inputs_of
 from cudacore_compile._cache.settings import check_options
 from cudacore_compile._compilers.options import ProgramOptions
 
-_ANY_ARCH = "sm_90"  # which does not matter: all branches count
+_ANY_ARCH = "sm_90"  # any architecture works, because all branches count
 
 
 def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> dict[str, bytes]:
     """Return the files that a program may include, with hashes; see :meth:`Program.dependencies`."""
     precompiled = [] if options.use_pch is None else [os.fspath(options.use_pch)]
-    # A cache does not keep what is made with precompiled headers, but what they are made of is known.
+    # Results with precompiled headers are not cached, but their inputs are known.
     options = dataclasses.replace(options, arch=options.arch or _ANY_ARCH, pch=None, use_pch=None)
     check_options(options)
     inputs = inputs_of(code, options.as_bytes("nvrtc"), options, names=(), headers=headers)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program cache keeps of a compilation."""
+"""The entry of a program cache for one compilation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any
 
 from cudacore_handles import ObjectCode
 
-# An entry is the code, what is known of it, and this. The code comes first: tools that look at cubins take it as it is.
-_FOOTER = struct.Struct("<QQ32s16s")  # lengths of the code and of what is known, the SHA-256 of both, the magic
+# An entry is the code, the information about it, and this footer. The code is first, so that tools for cubins can read
+# the file.
+_FOOTER = struct.Struct("<QQ32s16s")  # lengths of the code and of the information, the SHA-256 of both, a magic number
 _MAGIC = b"cudacore-entry-1"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Compiled code with what its bytes alone do not say."""
+    """Compiled code, with information that its bytes do not contain."""
 
     code: bytes
     facts: dict[str, Any]
@@ -26,7 +27,7 @@ class Entry:
 
     @classmethod
     def of(cls, value: object, log: str = "") -> Entry:
-        """Make an entry of what a user stores: an ObjectCode, whose file is read if it has one, or bytes."""
+        """Make an entry from a value that a user stores: an ObjectCode (its file is read if it has one) or bytes."""
         if isinstance(value, ObjectCode):
             facts: dict[str, Any] = {
                 "code_type": value.code_type,
@@ -42,7 +43,7 @@ class Entry:
         raise TypeError(f"value must be bytes, a bytearray, a memoryview or an ObjectCode, not {type(value).__name__}")
 
     def pack(self) -> bytes:
-        """Return it as bytes."""
+        """Return the entry as bytes."""
         facts = json.dumps(self.facts).encode() if self.facts else b""
         digest = hashlib.sha256(self.code)
         digest.update(facts)
@@ -50,7 +51,7 @@ class Entry:
 
     @classmethod
     def unpack(cls, data: bytes) -> Entry | None:
-        """Return what was packed; None for anything else, and for what has changed since."""
+        """Return the entry that was packed; None for other bytes, and for an entry that was changed."""
         at = len(data) - _FOOTER.size
         if at < 0:
             return None
@@ -66,7 +67,7 @@ class Entry:
         return cls(data[:code_size], facts) if _are_facts(facts) else None
 
     def object_code(self, code_type: str, name: str) -> ObjectCode | None:
-        """Return the code as a compiler's user gets it; None when it is of another kind."""
+        """Return the code as an ObjectCode; None if it has another type."""
         if self.facts.get("code_type") != code_type:
             return None
         return ObjectCode._init(
@@ -79,12 +80,12 @@ class Entry:
 
     @property
     def log(self) -> str:
-        """str: What the compiler said."""
+        """str: The log of the compiler."""
         return self.facts.get("log", "")
 
 
 def _are_facts(facts: object) -> bool:
-    """Return whether this is what :meth:`Entry.of` makes: others can write entries with a good checksum."""
+    """Return whether :meth:`Entry.of` could have made this: other code can write entries with a valid checksum."""
     if not isinstance(facts, dict):
         return False
     if not facts:

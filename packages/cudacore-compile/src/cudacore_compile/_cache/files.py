@@ -22,11 +22,13 @@ from cudacore_compile._cache.resource import ProgramCacheResource, check_limit, 
 if TYPE_CHECKING:
     from cudacore_handles import ObjectCode
 
-_LAYOUT = "v1"  # a later layout has its own directory: releases that share a cache do not see each other's files
-_LOCK_SECONDS = 5.0  # a store waits no longer for the others, and is left out: somebody may have stopped a process
-_BACK_OFF_SECONDS = 60.0  # after that, stores do not wait
-_CLOSURE = ".closure"  # the suffix of what is kept for other processes beside the entries
-_MANY = 512  # entries; where there are more, room is made for several, because each time all are looked at
+# a later layout gets its own directory, so that releases that share a cache do not see each other's files
+_LAYOUT = "v1"
+# A store waits at most this long for the lock, and is then skipped: its holder may be a stopped process.
+_LOCK_SECONDS = 5.0
+_BACK_OFF_SECONDS = 60.0  # after that, stores do not wait for this long
+_CLOSURE = ".closure"  # the suffix of files beside the entries, with data for other processes
+_MANY = 512  # with more entries than this, room is made for several at once, because each time all are examined
 
 
 class _File(NamedTuple):
@@ -36,30 +38,30 @@ class _File(NamedTuple):
 
 
 class FileStreamProgramCache(ProgramCacheResource):
-    """Keep compiled code in files, for all processes that use the directory, at the same time or later.
+    """A cache of compiled code in files, shared by all processes that use the directory.
 
-    An entry is written aside and renamed, so that nobody sees half of it; it has a checksum, and what does not match it
-    is not there. Processes can be killed at any moment: locks go with them, and what they were writing is removed by
-    the next that writes. The size of all files, those being written included, never exceeds the bound. Where another
-    process keeps the lock for seconds, there is one RuntimeWarning, and stores no longer wait until the lock is free.
-    The directory may be removed at any time; it is made again.
+    An entry is written to a temporary file and then renamed, so that no process reads an incomplete entry. Entries have
+    checksums; an entry that does not match is ignored. Processes can be killed at any moment: their locks are released,
+    and the next process that writes removes their temporary files. The size of all files, including temporary ones,
+    never exceeds the limit. If another process holds the lock for seconds, there is one RuntimeWarning, and stores do
+    not wait until the lock is free again. The directory may be removed at any time; it is created again.
 
     All methods can be called from any thread.
 
     Parameters
     ----------
     path : path, optional
-        The directory, which is made if need be. Default: ``cudacore/programs`` in the user's cache directory
+        The directory, which is created if necessary. Default: ``cudacore/programs`` in the user's cache directory
         (``$XDG_CACHE_HOME``, or ``~/.cache``).
     max_size_bytes : int, optional
-        The most bytes that the files may have: what was not used for the longest time goes. An entry that is larger
-        than this is not kept. The bound is kept by those who write: who shares a cache should give all the same.
-        Default: no bound.
+        The maximum size of all files. The least recently used entries are removed first. An entry that is larger than
+        the limit is not stored. Each writer enforces its own limit, so all users of a shared cache should set the same.
+        Default: no limit.
 
     Raises
     ------
     OSError
-        When the directory cannot be made.
+        If the directory cannot be created.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, max_size_bytes: int | None = None) -> None:
@@ -102,7 +104,7 @@ class FileStreamProgramCache(ProgramCacheResource):
         Raises
         ------
         TimeoutError
-            When another process keeps the cache locked.
+            If another process keeps the cache locked.
         """
         with self._locked() as locked:
             if not locked:
@@ -118,7 +120,7 @@ class FileStreamProgramCache(ProgramCacheResource):
     def _load_note(self, key: bytes) -> bytes | None:
         try:
             entry = self._read(self._file(key) + _CLOSURE)
-        except OSError:  # the directory may be read-only, or the file another user's
+        except OSError:  # the directory may be read-only, or the file may belong to another user
             self.count("failures")
             return None
         return None if entry is None else entry.code
@@ -127,7 +129,7 @@ class FileStreamProgramCache(ProgramCacheResource):
         try:
             self._write(self._file(key) + _CLOSURE, Entry(note, {}).pack())
         except OSError:
-            self.count("failures")  # the files are searched for again
+            self.count("failures")  # the files are listed again
 
     def _load(self, key: bytes) -> Entry | None:
         entry = self._read(self._file(key))
@@ -139,7 +141,7 @@ class FileStreamProgramCache(ProgramCacheResource):
             self.count("stores")
 
     def _read(self, path: str) -> Entry | None:
-        """Return what a file has; None for one that is not there or is damaged, which is removed."""
+        """Return the contents of a file; None if it is missing or damaged. A damaged file is removed."""
         try:
             with open(path, "rb", buffering=0) as file:
                 data = file.read()
@@ -150,14 +152,14 @@ class FileStreamProgramCache(ProgramCacheResource):
             self.count("corrupt")
             _remove(path)
             return None
-        with contextlib.suppress(OSError):  # it was evicted meanwhile, or the file system is read-only
+        with contextlib.suppress(OSError):  # it was evicted in the meantime, or the file system is read-only
             os.utime(path)
         return entry
 
     def _write(self, path: str, data: bytes) -> bool:
-        """Write a file as a whole; return whether it is kept."""
+        """Write a file atomically; return whether it was stored."""
         if self._limit is not None and len(data) > self._limit:
-            _remove(path)  # whatever it was, it is replaced
+            _remove(path)  # the existing file is replaced, whatever it is
             return False
         with self._locked() as locked:
             if not locked:
@@ -167,7 +169,7 @@ class FileStreamProgramCache(ProgramCacheResource):
             total = self._read_total() + len(data)
             if self._limit is not None and total > self._limit:
                 total = self._make_room(len(data)) + len(data)
-            # Written first: who is killed behind it leaves a total that is too large, which is looked at in time.
+            # Written first: if the process is killed after this, the total is too large, which is corrected later.
             self._write_total(total)
             temporary = os.path.join(self._temporary, os.path.basename(path))
             try:
@@ -202,7 +204,7 @@ class FileStreamProgramCache(ProgramCacheResource):
         return os.path.join(self._entries, name[:2], name[2:])
 
     def _files(self) -> Iterator[_File]:
-        """Find all entries; those that go meanwhile may be missing."""
+        """Return all entries. Entries that are removed in the meantime may be missing."""
         for directory in _scan(str(self._entries)):
             for file in _scan(directory.path):
                 with contextlib.suppress(OSError):
@@ -213,16 +215,16 @@ class FileStreamProgramCache(ProgramCacheResource):
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[bool]:
-        """Have the lock of all who write, threads included, unless it cannot be had in time.
+        """Take the lock of all writers, including threads of this process, unless that takes too long.
 
-        The kernel takes it back when its holder dies.
+        The operating system releases the lock when the process of its holder ends.
         """
         path, flags = self._path / _LAYOUT / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         try:
             file = os.open(path, flags, 0o666)
         except FileNotFoundError:
             file = -1
-        if file < 0 or not self._temporary.is_dir():  # somebody has removed the whole directory
+        if file < 0 or not self._temporary.is_dir():  # the whole directory was removed
             if file >= 0:
                 os.close(file)
             self._make_directories()
@@ -238,7 +240,7 @@ class FileStreamProgramCache(ProgramCacheResource):
             try:
                 yield locked
             finally:
-                if locked:  # by name: a forked child can have the file too, and live longer
+                if locked:  # unlocked explicitly, because a forked child can have the file too, and live longer
                     fcntl.flock(file, fcntl.LOCK_UN)
         finally:
             os.close(file)
@@ -255,12 +257,12 @@ class FileStreamProgramCache(ProgramCacheResource):
         )
 
     def _sweep(self) -> None:
-        """Remove what killed processes were writing: who writes has the lock."""
+        """Remove the temporary files of killed processes. The caller holds the lock."""
         for file in _scan(str(self._temporary)):
             _remove(file.path)
 
     def _make_room(self, wanted: int) -> int:
-        """Remove entries until there is room for so many bytes; return the size of those that stay."""
+        """Remove entries until there is room for a number of bytes; return the size of the remaining ones."""
         assert self._limit is not None
         files = sorted(self._files())
         total = sum(file.size for file in files)
@@ -279,7 +281,7 @@ class FileStreamProgramCache(ProgramCacheResource):
         return total
 
     def _read_total(self) -> int:
-        """Return what all entries have at most."""
+        """Return an upper bound of the size of all entries."""
         try:
             with open(self._path / _LAYOUT / "total", "rb", buffering=0) as file:
                 total, checksum = file.read().split()
@@ -293,7 +295,7 @@ class FileStreamProgramCache(ProgramCacheResource):
         text = b"%d" % total
         file = os.open(self._path / _LAYOUT / "total", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            # Of one length: in one call, no part of the last one remains.
+            # The length is fixed, so that one write call replaces the previous value completely.
             os.pwrite(file, b"%20b %08x\n" % (text, zlib.crc32(text)), 0)
         finally:
             os.close(file)
@@ -305,17 +307,17 @@ class FileStreamProgramCache(ProgramCacheResource):
 
     @property
     def size_bytes(self) -> int:
-        """int: Bytes of all files."""
+        """int: The size of all files in bytes."""
         return sum(file.size for file in self._files())
 
     @property
     def max_size_bytes(self) -> int | None:
-        """int or None: The most bytes that the files may have."""
+        """int or None: The maximum size of all files in bytes."""
         return self._limit
 
 
 def default_directory() -> Path:
-    """Return where the cache of this user is."""
+    """Return the user's default cache directory."""
     from platformdirs import user_cache_path
 
     return user_cache_path("cudacore", appauthor=False) / "programs"

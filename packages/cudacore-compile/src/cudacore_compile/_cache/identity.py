@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether files and directories are still what they were."""
+"""Detects changes of files and directories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cudacore_compile._cache.uncacheable import UncacheableError
 
 
 class Identity(NamedTuple):
-    """A version of a file or directory. No program can set the last time."""
+    """A version of a file or directory. It includes the change time, which programs cannot set."""
 
     device: int
     inode: int
@@ -24,19 +24,19 @@ class Identity(NamedTuple):
     ctime_ns: int
 
 
-# A file can be written twice within one step of the clock that its times come from.
+# A file can be written twice within one tick of the clock that its times come from.
 _FINE_NS = 20_000_000
 _COARSE_NS = 2_000_000_000
-_NEVER = -1  # in place of a time: such an identity equals none that is looked up
+_NEVER = -1  # instead of a time: such an identity is not equal to any that is looked up
 
 
 def identity_of(path: str) -> Identity | None:
-    """Return the identity of a file or directory; None if nothing is there.
+    """Return the identity of a file or directory; None if it does not exist.
 
     Raises
     ------
     UncacheableError
-        When that cannot be found out.
+        If it cannot be determined.
     """
     try:
         return _identity(os.stat(path))
@@ -46,7 +46,7 @@ def identity_of(path: str) -> Identity | None:
         raise UncacheableError(f"{path} cannot be looked up: {error}") from None
 
 
-# A cache hit can look up a thousand headers: Identity._make() would take a quarter as long as os.stat().
+# A cache hit can look up a thousand headers, and Identity._make() would add a quarter to the time of os.stat().
 _fields = attrgetter("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns")
 _new = tuple.__new__
 
@@ -56,31 +56,31 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def settled(identity: Identity | None) -> Identity | None:
-    """Return an identity that shows every later change: one that equals no other, where the last change is too new."""
+    """Return an identity that detects every later change. If the last change is too recent, it equals no other one."""
     if identity is None or settles_in(identity) < 0:
         return identity
     return identity._replace(ctime_ns=_NEVER)
 
 
 def is_settled(identity: Identity | None) -> bool:
-    """Return whether an identity shows every later change."""
+    """Return whether an identity detects every later change."""
     return identity is None or identity.ctime_ns != _NEVER
 
 
 def settles_in(identity: Identity) -> int:
-    """Return in how many nanoseconds a change will show; a negative number where it already does."""
+    """Return after how many nanoseconds a change is detectable; a negative number if it already is."""
     changed = identity.ctime_ns
     step = _FINE_NS if changed % 1_000_000 else _COARSE_NS
     return changed + step - time.time_ns()
 
 
 def read(path: str) -> tuple[bytes, Identity]:
-    """Return what a file contains, and its identity then.
+    """Return the contents of a file, and its identity at that time.
 
     Raises
     ------
     UncacheableError
-        When it cannot be read, or is not a file.
+        If it cannot be read, or is not a file.
     """
     try:
         with open(path, "rb", opener=_open, buffering=0) as file:
@@ -99,18 +99,18 @@ def read(path: str) -> tuple[bytes, Identity]:
 
 
 def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would block
+    return os.open(path, flags | os.O_NONBLOCK)  # opening a pipe without a writer would block
 
 
 class Look(dict[str, "Identity | None"]):
-    """Identities by path, each looked up once: for work that happens at one time, such as a batch."""
+    """Identities by path, each looked up once. For work at one time, such as a batch."""
 
     def __missing__(self, path: str) -> Identity | None:
         found = self[path] = identity_of(path)
         return found
 
     def are(self, identities: Iterable[tuple[str, Identity | None]]) -> bool:
-        """Return whether all paths have these identities, at little cost for each."""
+        """Return whether all paths have these identities. Optimized for many paths."""
         stat = os.stat
         for path, identity in identities:
             if path not in self:
@@ -119,7 +119,7 @@ class Look(dict[str, "Identity | None"]):
                         self[path] = identity
                         continue
                 except (OSError, ValueError):
-                    pass  # looked up again, which tells what is wrong
+                    pass  # looked up again below, which raises the right error
             if self[path] != identity:
                 return False
         return True
@@ -129,7 +129,7 @@ Way = dict[str, tuple[int, int, int]]
 
 
 def way_to(paths: Iterable[str]) -> Way:
-    """Return what the directories and links on the way to files are, to compare with :func:`is_same_way`."""
+    """Return the state of the directories and links on the paths of files, for :func:`is_same_way`."""
     found: Way = {}
     todo = list(paths)
     while todo:
@@ -148,9 +148,9 @@ def way_to(paths: Iterable[str]) -> Way:
 
 
 def is_same_way(before: Way, after: Way) -> bool:
-    """Return whether no directory and no link was exchanged in between, not even to be put back.
+    """Return whether no directory or link was replaced in between, even if it was put back.
 
-    Renaming a directory changes its `ctime` and not its `mtime`. A link that is made again is another inode.
+    Renaming a directory changes its `ctime`, but not its `mtime`. A link that is created again has another inode.
     """
     if before.keys() != after.keys():
         return False

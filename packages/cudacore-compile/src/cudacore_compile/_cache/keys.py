@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of program caches, for those who look things up themselves."""
+"""Keys of program caches, for users who look entries up themselves."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def make_program_cache_key(
 ) -> bytes:
     """Return the key of a compilation for a program cache.
 
-    :meth:`Program.compile` makes it by itself when it is given a cache. All that decides on the code is in the key: the
-    program and all files that it may include, wherever these are found, as they are now; options, with the architecture
-    of the current device where none is set; the format, the name expressions, and the compiler's build.
+    :meth:`Program.compile` computes the key itself if it is given a cache. The key depends on everything that
+    determines the code: the program, the current contents of all files that it may include, the options (with the
+    architecture of the current device if none is set), the format, the name expressions, and the compiler's build.
 
     Parameters
     ----------
@@ -36,16 +36,17 @@ def make_program_cache_key(
     code_type : SourceCodeType or str
         Its language.
     options : ProgramOptions
-        The options that it is compiled with.
+        The options of the compilation.
     target_type : ObjectCodeFormatType or str
         The format to compile to.
     name_expressions : sequence of str or bytes, optional
-        The names that are asked for, in any order. Default none.
+        The name expressions, in any order. Default none.
     extra_digest : bytes, optional
-        More bytes for the key, for what it cannot know of. With it, programs have keys of which it cannot be found out
-        what they include: it must tell then whether that has changed. Default none.
+        Additional bytes for the key, for inputs that are not visible here. With these bytes, there is a key even for a
+        program whose included files cannot be determined; then the bytes must change whenever those files do. Default
+        none.
     headers : mapping, optional
-        Header files in memory, as :class:`Program` takes them. Default none.
+        Header files in memory, as in :class:`Program`. Default none.
 
     Returns
     -------
@@ -55,9 +56,9 @@ def make_program_cache_key(
     Raises
     ------
     ValueError
-        When the options have the compiler write files (`create_pch`, `time`, `fdevice_time_trace`), which would not
-        happen when the code comes from a cache; when it cannot be found out what the program reads, and
-        `extra_digest` is not given.
+        If the options make the compiler write files (`create_pch`, `time`, `fdevice_time_trace`), which would not
+        happen if the code came from a cache; or if the inputs of the program cannot be determined, and `extra_digest`
+        is not given.
     """
     if extra_digest is not None and not isinstance(extra_digest, (bytes, bytearray)):
         raise TypeError(f"extra_digest must be bytes, not {type(extra_digest).__name__}")

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 
 
 class InMemoryProgramCache(ProgramCacheResource):
-    """Keep compiled code in memory, for this process.
+    """A cache of compiled code in the memory of this process.
 
     All methods can be called from any thread.
 
     Parameters
     ----------
     max_size_bytes : int, optional
-        The most bytes of code to keep: what was not used for the longest time goes. Code that is larger than this is
-        not kept. Default: no bound.
+        The maximum size of all code in bytes. The least recently used code is removed first. Code that is larger than
+        the limit is not stored. Default: no limit.
     """
 
     def __init__(self, *, max_size_bytes: int | None = None) -> None:
         self._limit = check_limit(max_size_bytes)
         self._lock = threading.Lock()
-        self._entries: OrderedDict[bytes, Entry] = OrderedDict()  # that used last is last
+        self._entries: OrderedDict[bytes, Entry] = OrderedDict()  # the most recently used entry is last
         self._size = 0
 
     def __repr__(self) -> str:
@@ -86,10 +86,10 @@ class InMemoryProgramCache(ProgramCacheResource):
 
     @property
     def size_bytes(self) -> int:
-        """int: Bytes of code that are kept."""
+        """int: The size of the stored code in bytes."""
         return self._size
 
     @property
     def max_size_bytes(self) -> int | None:
-        """int or None: The most bytes to keep."""
+        """int or None: The maximum size in bytes."""
         return self._limit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names that a macro in ``#include`` can stand for."""
+"""The names that a macro in an ``#include`` directive can expand to."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Macros = Mapping[bytes, Set["Definition | None"]]
 
 _MAX_NAMES = 64
 _TOKEN = re.compile(rb"\.?[0-9](?:[eEpP][+-]|[\w.])*|[A-Za-z_]\w*")
-# What NVRTC 12.0 to 13.5 predefine, and what a C++ compiler may predefine. Thrust's names are its own.
+# Macros that NVRTC 12.0 to 13.5 predefine, and those that a C++ compiler may predefine. Thrust's own are included.
 _RESERVED = re.compile(
     rb"_[A-Z]\w*|__(?!THRUST_)\w*|linux|unix|i386|NULL|assert|va_\w+|NV_\w+|CU_\w+|CUDA\w+|cuda[A-Z]\w*|M_\w+|[A-Z]+_(?:MAX|MIN|BIT)"
 )
 
 
 def expand(computed: Computed, macros: Macros) -> list[Reference]:
-    """Return all names that a computed ``#include`` can stand for.
+    """Return all names that a computed ``#include`` can refer to.
 
-    Every definition of a macro counts, and so does the case that the macro is not defined.
+    All definitions of a macro are considered, and also the case that it is not defined.
 
     Raises
     ------
     UncacheableError
-        When a name is made in a way that is not followed.
+        If a name is formed in a way that is not supported here.
     """
     names: set[tuple[bytes, bool]] = set()
     _expand(computed.macro, computed.argument, macros, names, ())
@@ -62,7 +62,7 @@ def _expand(
 
 
 def _paths(path: bytes, macros: Macros, local: Macros, seen: tuple[bytes, ...]) -> set[bytes]:
-    """Return what part of a name can be, once macros are expanded or not."""
+    """Return the possible values of a part of a name, with and without expansion of macros."""
     found = {b""}
     at = 0
     for match in _TOKEN.finditer(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program caches: what all of them are."""
+"""The interface of program caches."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ _C = TypeVar("_C", bound="ProgramCacheResource")
 @public
 @dataclass
 class CacheStatistics:
-    """Count what a cache object did in this process.
+    """Counts of the operations of a cache object in this process.
 
     Parameters
     ----------
     hits, misses : int
-        Lookups that found something, and that did not.
+        Lookups that found an entry, and lookups that did not.
     stores : int
         Entries that were written.
     evictions : int
         Entries that were removed to make room.
     corrupt : int
-        Entries that were found damaged, each of which is also a miss.
+        Damaged entries that were found; each is also a miss.
     uncacheable : int
-        Compilations of programs of which it cannot be known what they read.
+        Compilations of programs whose inputs cannot be determined.
     failures : int
-        Entries that could not be read or written, say because the disk is full, and that a compilation did without.
+        Entries that could not be read or written, for example because the disk is full. The compilations succeeded
+        without them.
     """
 
     hits: int = 0
@@ -60,28 +61,28 @@ class CacheStatistics:
 
 
 class ProgramCacheResource(abc.ABC):
-    """Keep compiled code by key; the interface of all program caches.
+    """A mapping from keys to compiled code; the interface of all program caches.
 
-    A cache is given to :meth:`Program.compile`, and is also a mapping of keys to the bytes of the code. Keys are bytes,
-    or str, which stand for their UTF-8 bytes; :func:`make_program_cache_key` makes them. There is no ``in``: between
-    the question and the lookup another process can remove the entry. Use :meth:`get`.
+    A cache is passed to :meth:`Program.compile`, and is also a mapping of keys to the bytes of the code. Keys are bytes
+    or str (encoded as UTF-8); :func:`make_program_cache_key` returns them. ``in`` is not supported, because another
+    process can remove the entry before it is looked up. Use :meth:`get`.
 
-    A subclass for another kind of storage has the five abstract methods, and keeps bytes as they are. What it is given
-    by :meth:`Program.compile` are the bytes of the code and of what is known of it, with a checksum: what such a cache
-    returns damaged is compiled again.
+    A subclass for another kind of storage implements the five abstract methods, and stores bytes unchanged.
+    :meth:`Program.compile` stores the code together with information about it and a checksum. If the storage returns
+    damaged bytes, the program is compiled again.
     """
 
     @abc.abstractmethod
     def __getitem__(self, key: bytes | str) -> bytes:
-        """Return the bytes kept by a key, or raise KeyError."""
+        """Return the bytes stored under a key, or raise KeyError."""
 
     @abc.abstractmethod
     def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
-        """Keep bytes, or the code of an ObjectCode, by a key."""
+        """Store bytes, or the code of an ObjectCode, under a key."""
 
     @abc.abstractmethod
     def __delitem__(self, key: bytes | str) -> None:
-        """Remove what is kept by a key, or raise KeyError."""
+        """Remove the entry of a key, or raise KeyError."""
 
     @abc.abstractmethod
     def __len__(self) -> int:
@@ -100,14 +101,14 @@ class ProgramCacheResource(abc.ABC):
         self.close()
 
     def get(self, key: bytes | str, default: bytes | None = None) -> bytes | None:
-        """Return the bytes kept by a key, or `default`.
+        """Return the bytes stored under a key, or `default`.
 
         Parameters
         ----------
         key : bytes or str
             The key.
         default : bytes, optional
-            What to return when there is no such entry. Default None.
+            The result if there is no such entry. Default None.
         """
         try:
             return self[key]
@@ -115,22 +116,22 @@ class ProgramCacheResource(abc.ABC):
             return default
 
     def update(self, items: Mapping[Key, Value] | Iterable[tuple[Key, Value]], /) -> None:
-        """Keep several entries, one after the other.
+        """Store several entries one by one.
 
         Parameters
         ----------
         items : mapping or iterable of pairs
-            Keys and values, as for single ones. When one cannot be kept, those before it are.
+            Keys and values, as for single entries. If one cannot be stored, those before it remain.
         """
         for key, value in items.items() if isinstance(items, Mapping) else items:
             self[key] = value
 
     def close(self) -> None:  # noqa: B027 - most caches have nothing to give up
-        """Give up what the cache holds; the caches of this package hold nothing. Calling it again does nothing."""
+        """Release resources; the caches of this package have none. Closing twice does nothing."""
 
     @property
     def statistics(self) -> CacheStatistics:
-        """CacheStatistics: What this object did so far, in this process."""
+        """CacheStatistics: The counts of this object in this process."""
         found: CacheStatistics = self.__dict__.setdefault("_statistics", CacheStatistics())
         return found
 
@@ -149,11 +150,11 @@ class ProgramCacheResource(abc.ABC):
             setattr(statistics, what, getattr(statistics, what) + by)
 
     def _notes(self) -> Notes | None:
-        """Return where closures are kept for other processes; None if they are not."""
+        """Return where the lists of included files are stored for other processes; None if they are not."""
         return None
 
     def _load(self, key: bytes) -> Entry | None:
-        """Return what :meth:`_save` kept; None when there is nothing, or it is damaged."""
+        """Return the value that :meth:`_save` stored; None if there is none, or it is damaged."""
         data = self.get(key)
         entry = None if data is None else Entry.unpack(data)
         if data is not None and entry is None:
@@ -162,7 +163,7 @@ class ProgramCacheResource(abc.ABC):
         return entry
 
     def _save(self, key: bytes, entry: Entry) -> None:
-        """Keep an entry with all that is known of it."""
+        """Store an entry with all its information."""
         self[key] = entry.pack()
         self.count("stores")
 
@@ -180,7 +181,7 @@ def key_bytes(key: object) -> bytes:
 
 
 def check_limit(max_size_bytes: object) -> int | None:
-    """Return the most bytes that a cache may have, or raise for what is no such number."""
+    """Return the maximum size of a cache; raise an error if it is invalid."""
     if max_size_bytes is None:
         return None
     if not isinstance(max_size_bytes, int) or isinstance(max_size_bytes, bool):

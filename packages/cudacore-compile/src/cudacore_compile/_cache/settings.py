@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and environment variables by which a compiler reads files that no source names."""
+"""Options and environment variables by which a compiler reads files that no source code names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
 
-# None of this is documented. The names are those that NVRTC 12.0 to 13.5 look up.
+# None of this is documented. NVRTC 12.0 to 13.5 look up these names.
 _PREFIXES = (
     "AS_",
     "CAN_FINALIZE",
@@ -50,7 +50,7 @@ _KNOWN_TO_LINKERS = frozenset(
     split_compile_extended no_cache numba_debug
     """.split()
 )
-# The options of ptxas 12.9 and 13.5 that name no file. Any other may: "--apply-controls=all" reads a file.
+# Options of ptxas 12.9 and 13.5 that do not name files. Others may: "--apply-controls=all" reads a file.
 _PTXAS_NAMES = "|".join(
     """
     Ofast-compile Ofc allow-expensive-optimizations annotate astoolspatch c compile-as-tools-patch compile-only
@@ -75,19 +75,19 @@ def environment() -> list[tuple[str, str]]:
 
 
 def processors(flags: Sequence[bytes]) -> bytes:
-    """Return what code depends on that is compiled by as many threads as there are processors; empty for other code."""
+    """Return a key for code that is compiled by as many threads as there are processors; empty for other code."""
     if not any(b"split-compile" in flag for flag in flags):
         return b""
     return f"{os.cpu_count()} {len(os.sched_getaffinity(0))}".encode()
 
 
 def check_options(options: ProgramOptions) -> None:
-    """Raise if an option or an environment variable has the compiler read files that are not followed.
+    """Raise if an option or an environment variable makes the compiler read files that the cache does not follow.
 
     Raises
     ------
     UncacheableError
-        When there is such an option.
+        If there is such an option or variable.
     """
     check_environment()
     for field in fields(options):
@@ -104,12 +104,12 @@ def check_options(options: ProgramOptions) -> None:
 
 
 def check_link_options(options: LinkerOptions) -> None:
-    """Raise if an option or an environment variable has the linker read files, or say what another link would not.
+    """Raise if an option or environment variable makes the linker read files, or write varying logs.
 
     Raises
     ------
     UncacheableError
-        When there is such an option.
+        If there is such an option or variable.
     """
     check_environment()
     for field in fields(options):
@@ -124,7 +124,7 @@ def check_link_options(options: LinkerOptions) -> None:
 
 
 def check_environment() -> None:
-    """Raise UncacheableError if an environment variable has a compiler read files that are not followed."""
+    """Raise UncacheableError if an environment variable makes a compiler read files that the cache does not follow."""
     for name in _READS_FILES:
         if os.environ.get(name):
             raise UncacheableError(f"the environment variable {name} can have the compiler read other files")

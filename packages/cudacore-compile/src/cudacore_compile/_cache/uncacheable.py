@@ -7,4 +7,4 @@ from __future__ import annotations
 class UncacheableError(ValueError):
     """A compilation whose inputs cannot be determined before it runs; the message says why."""
 
-    __module__ = "cudacore_compile"  # as tracebacks are to show it
+    __module__ = "cudacore_compile"  # the name shown in tracebacks

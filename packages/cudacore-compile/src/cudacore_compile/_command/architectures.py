@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The architectures to compile for."""
+"""The target architectures."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from cudacore_handles import CUDAError, Device
 
 
 def resolve(given: Sequence[str], *, combines: bool, needed: bool) -> list[str | None]:
-    """Return the architectures that the arguments name.
+    """Return the architectures for the arguments.
 
     Parameters
     ----------
     given : sequence of str
-        Lists with commas.
+        Comma-separated lists.
     combines : bool
-        Whether the output is a fat binary, which gets PTX for later devices where all architectures are asked for.
+        Whether the output is a fat binary. If all architectures are requested, it also gets PTX for later devices.
     needed : bool
-        Whether anything is compiled: then there is at least one.
+        Whether anything is compiled, so that at least one architecture is necessary.
 
     Returns
     -------
     list of str or None
-        The architectures; None stands for no particular one.
+        The architectures; None means no particular one.
     """
     words = [word for word in ",".join(given).split(",") if word]
     if given and not words:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: its options, also as nvcc spells them, and what they mean for a program."""
+"""The command line: its options, including nvcc's spellings, and the program options for them."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ examples:
 
 exit status: 0 when all is compiled, 1 when something is not, 2 when the command is wrong, 130 when it is interrupted
 """
-# The values of these can begin with a minus sign.
+# The values of these options can begin with a minus sign.
 _TAKES_ANY = ("-Xptxas", "--ptxas-options", "--raw", "-Xnvrtc")
-# nvcc's switches that turn a field of ProgramOptions on or off.
+# nvcc's switches that set or clear a field of ProgramOptions.
 _TRUE_OR_FALSE = {
     "ftz": ("-ftz", "--ftz"),
     "prec_div": ("-prec-div", "--prec-div"),
@@ -257,7 +257,7 @@ def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
 
 
 def _as_argparse_takes_it(words: Sequence[str]) -> list[str]:
-    """Join options with values that look like options, and rewrite what nvcc spells in two ways."""
+    """Join options with values that look like options, and rewrite options that nvcc spells in two ways."""
     found: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -276,7 +276,7 @@ def _as_argparse_takes_it(words: Sequence[str]) -> list[str]:
 
 
 def _generated(spec: str) -> list[str]:
-    """Return the architectures that nvcc's ``-gencode arch=compute_90,code=[sm_90,compute_90]`` stands for."""
+    """Return the architectures for nvcc's ``-gencode arch=compute_90,code=[sm_90,compute_90]``."""
     match = re.fullmatch(r"arch=\w+,code=(?:\[([\w,]+)\]|(\w+))", spec.replace('"', "").replace(" ", ""))
     if match is None:
         raise UsageError(f"-gencode {spec}: write arch=compute_90,code=sm_90")
@@ -284,7 +284,7 @@ def _generated(spec: str) -> list[str]:
 
 
 def wants_json(words: Iterable[str]) -> bool:
-    """Return whether messages are to be JSON, also where the arguments are wrong."""
+    """Return whether messages are to be JSON, even if the arguments are invalid."""
     previous = ""
     for word in words:
         if word == "--format=json" or (previous, word) == ("--format", "json"):
@@ -327,7 +327,7 @@ def program_options(arguments: argparse.Namespace) -> ProgramOptions:
         number = _value(value, known[field])
         if fields.get(field) is None or not {"list", "Sequence", "_Paths"} & set(re.findall(r"\w+", known[field])):
             fields[field] = number
-        else:  # given again
+        else:  # given repeatedly
             before = fields[field]
             fields[field] = [*(before if isinstance(before, list) else [before]), number]
     return ProgramOptions(**fields)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``cudacore-compile cache``: the compiled code that is kept, and how often it was found."""
+"""``cudacore-compile cache``: the contents and statistics of the cache."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def run_cache(words: Sequence[str]) -> int:
         _say(f"{directory}\n")
         return SUCCESS
     try:
-        if not directory.exists() and arguments.action == "clear":  # there is nothing to remove, and nothing to make
+        # there is nothing to remove, so the directory is not created
+        if not directory.exists() and arguments.action == "clear":
             entries = size = 0
         else:
             cache = FileStreamProgramCache(directory)
@@ -77,7 +78,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
 
 
 def note_statistics(cache: FileStreamProgramCache | None) -> None:
-    """Add what a command found in its cache to the statistics of all commands; failures do not matter."""
+    """Add the cache statistics of this command to those of all commands. Failures are ignored."""
     if cache is None:
         return
     with contextlib.suppress(OSError, ValueError), _locked(cache.directory) as file:
@@ -92,7 +93,7 @@ def note_statistics(cache: FileStreamProgramCache | None) -> None:
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[Any]:
     with open(directory / _STATISTICS, "a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # of several at once, one counts
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # if several commands end at once, only one is counted
         file.seek(0)
         yield file
 
@@ -105,7 +106,7 @@ def _read(directory: Path) -> CacheStatistics:
 
 
 def _parse_statistics(text: str) -> CacheStatistics:
-    """Return the statistics in a file; none where it is empty or damaged."""
+    """Return the statistics in a file; zeros if it is empty or damaged."""
     try:
         found = json.loads(text or "{}")
         return CacheStatistics(**{field.name: int(found.get(field.name, 0)) for field in fields(CacheStatistics)})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``cudacore-compile compilers``: what is found on this machine."""
+"""``cudacore-compile compilers``: the compilers of this machine."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Completion in shells, by the package shtab."""
+"""Shell completion, by the package shtab."""
 
 from __future__ import annotations
 

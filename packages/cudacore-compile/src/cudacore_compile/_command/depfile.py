@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for Make and Ninja, which say which files an output is made of."""
+"""Rules for Make and Ninja, which list the files that an output depends on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-# Has no rule and is no file, so that Make and Ninja build again what depends on it, each time.
+# There is no such file and no rule for it, so that Make and Ninja rebuild its dependents each time.
 _ALWAYS = "cudacore-compile-always"
 
 
@@ -15,13 +15,13 @@ def make_rule(targets: Sequence[str], dependencies: Iterable[str], *, phony: boo
     Parameters
     ----------
     targets : sequence of str
-        The targets, quoted where that is wanted.
+        The targets, already quoted if necessary.
     dependencies : iterable of str
         The files; the first one is the source.
     phony : bool
         Whether each header gets an empty rule, so that Make does not fail when a header was removed.
     is_complete : bool
-        Whether these are all files. Otherwise the rule has the targets made each time.
+        Whether the list of files is complete. Otherwise the rule makes the targets each time.
     """
     names = [quote(name) for name in dict.fromkeys(dependencies)]
     extra = [] if is_complete else [_ALWAYS]
@@ -32,10 +32,10 @@ def make_rule(targets: Sequence[str], dependencies: Iterable[str], *, phony: boo
 
 
 def quote(name: str) -> str:
-    """Return the name of a file as Make reads it: spaces, ``#`` and ``$`` are quoted as gcc does."""
+    """Quote the name of a file for Make: spaces, ``#`` and ``$`` as gcc does."""
     quoted: list[str] = []
     for letter in name:
-        if letter in " \t":  # the backslashes before a space are doubled
+        if letter in " \t":  # backslashes before a space are doubled
             count = 0
             while count < len(quoted) and quoted[-1 - count] == "\\":
                 count += 1

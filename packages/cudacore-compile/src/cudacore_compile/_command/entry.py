@@ -26,8 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        The arguments. Default: the process's. Then an interrupt ends the process at once, because compilers that cannot
-        be interrupted would keep it until they are done.
+        The arguments. Default: those of the process; then Ctrl-C ends the process at once, even while a compiler runs
+        that cannot be interrupted.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit status.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # Python has None for a standard stream that was closed when it began.
+    # Python sets a standard stream to None if it was closed at the start.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     try:
@@ -83,7 +83,7 @@ def _run(words: Sequence[str]) -> int:
         note_records(plan)
         if arguments.list_kernels:
             _say(list_kernels(plan.listed(results), as_json=arguments.format == "json"))
-    except BrokenPipeError:  # nobody reads the standard output any more
+    except BrokenPipeError:  # nothing reads the standard output any more
         raise
     except (OSError, CUDAError, ValueError) as error:
         report.add_error(str(error))
@@ -93,13 +93,13 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _say(text: str) -> None:
-    """Write to the standard output at once, because an error at the exit of Python could not be handled."""
+    """Write to the standard output and flush, because errors at the exit of Python could not be handled."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def _exit_now() -> NoReturn:
-    """End the process without waiting for compilers: outputs are written when all of them are done."""
+    """End the process without waiting for compilers. Outputs are written only after all of them are done."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

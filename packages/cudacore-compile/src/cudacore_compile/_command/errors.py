@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exit statuses, and the exception for command lines that make no sense."""
+"""Exit statuses, and the exception for invalid command lines."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ SUCCESS, FAILURE, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 class UsageError(Exception):
-    """Say what is wrong with the arguments.
+    """The arguments are invalid.
 
     Parameters
     ----------
     message : str
-        What is wrong.
+        The problem.
     usage : str, optional
-        The usage of the command, which is shown before it.
+        The usage of the command, which is shown before the message.
     """
 
     def __init__(self, message: str, usage: str = "") -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``cudacore-compile cache explain``: why a compilation or link is found in the cache, or not."""
+"""``cudacore-compile cache explain``: why a compilation or link is or is not in the cache."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from cudacore_compile._program import Program
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import CUDAError, ObjectCode
 
-_MAX_FILES = 1000  # with CUB there are more than 10,000
+_MAX_FILES = 1000  # programs with CUB have more than 10,000
 _VERSIONS = {
     CompilerBackendType.NVRTC: lambda: nvrtc.load().version_text,
     CompilerBackendType.NVVM: lambda: nvvm.load().version_text,
@@ -39,7 +39,7 @@ _VERSIONS = {
 
 
 class _Answer(NamedTuple):
-    """What would become of one compilation or link."""
+    """The explanation of one compilation or link."""
 
     file: str
     arch: str
@@ -92,7 +92,7 @@ def _explain_all(plan: Plan) -> list[_Answer]:
 
 
 def _explain(cache: FileStreamProgramCache | None, file: str, job: CompileJob) -> tuple[_Answer, ObjectCode | None]:
-    """Return what would become of a compilation, and the code if it is in the cache."""
+    """Return the explanation of a compilation, and the code if it is in the cache."""
     program = Program(job.code, job.code_type, job.options)
     request = program._request(job.target_type, job.name_expressions)
     options, target = request.options, request.target.value
@@ -126,11 +126,11 @@ def _explain_link(cache: FileStreamProgramCache | None, plan: Plan, arch: str | 
 
 
 _NO_CACHE = "the options have the compiler write files, or there is no cache"
-_LINKED = "linked "  # in records, because a compilation can have the same name and format
+_LINKED = "linked "  # prefix in records, because a compilation can have the same name and format
 
 
 def _reasons(record: Path, now: dict[str, Any], done: str) -> list[str]:
-    """Return why something that was compiled or linked before, perhaps, is not in the cache."""
+    """Return why something that may have been compiled or linked before is not in the cache."""
     before = _read_record(record)
     if before is None:
         return [f"this command has not {done} it for this architecture and format yet"]
@@ -139,7 +139,7 @@ def _reasons(record: Path, now: dict[str, Any], done: str) -> list[str]:
 
 
 def note_records(plan: Plan) -> None:
-    """Keep what the compilations of a command depended on, for explanations; failures do not matter."""
+    """Store the inputs of the compilations of a command, for later explanations. Failures are ignored."""
     cache = plan.cache
     if cache is None or not cache.statistics.misses:
         return
@@ -176,7 +176,7 @@ def _write_record(path: Path, facts: dict[str, Any]) -> None:
 
 
 def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
-    """Return what decides on a compilation, as far as people can change it."""
+    """Return the inputs of a compilation that users can change."""
     request = program._request(job.target_type, job.name_expressions)
     backend = BACKENDS[SourceCodeType(request.code_type)]
     return {
@@ -190,7 +190,7 @@ def _facts(program: Program, job: CompileJob) -> dict[str, Any]:
 
 
 def _link_facts(facts: LinkFacts) -> dict[str, Any]:
-    """Return the same of a link. Its files are its parts."""
+    """Return the inputs of a link; the files are its parts."""
     return {
         "compiler": f"{CompilerBackendType.NVJITLINK} {facts.linker.version_text}",
         "options": [flag.decode("utf-8", "replace") for flag in facts.flags],
@@ -200,7 +200,7 @@ def _link_facts(facts: LinkFacts) -> dict[str, Any]:
 
 
 def _files(program: Program, request: Request) -> dict[str, str]:
-    """Return hashes of the files that a program may include; by directory if there are many."""
+    """Return hashes of the files that a program may include; grouped by directory if there are many."""
     if program.backend is not CompilerBackendType.NVRTC:
         return {}
     files = included_files(request.code, request.options, request.headers)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing of outputs."""
+"""Writes outputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def write(file: str, content: bytes) -> None:
-    """Write a file whole, or not at all; into devices, pipes and links, as they are."""
+    """Write a file atomically; devices, pipes and links are written in place."""
     path = Path(file)
     if file == "-":
         sys.stdout.flush()

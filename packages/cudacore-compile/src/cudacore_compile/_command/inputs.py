@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that the command reads: what is in them follows from their suffix and their content."""
+"""Input files of the command: the type is determined from the suffix and the content."""
 
 from __future__ import annotations
 
@@ -64,36 +64,36 @@ class Input(NamedTuple):
 
     @property
     def is_source(self) -> bool:
-        """bool: Whether a compiler takes it."""
+        """bool: Whether it is input for a compiler."""
         return self.kind in SOURCES
 
     @property
     def stem(self) -> str:
-        """str: The name for outputs."""
+        """str: The base name of its outputs."""
         return "stdin" if self.file == "-" else Path(self.file).stem
 
     @property
     def program_name(self) -> str:
-        """str: The name for diagnostics."""
+        """str: The name in diagnostics."""
         return "stdin.cu" if self.file == "-" else self.file
 
 
 def read(file: str, language: str | None) -> Input:
-    """Read a file, and recognise what is in it.
+    """Read a file and determine its type.
 
     Raises
     ------
     UsageError
-        When its suffix contradicts its content.
+        If its suffix contradicts its content.
     OSError
-        When it cannot be read.
+        If it cannot be read.
     """
     content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    content = content.removeprefix(codecs.BOM_UTF8)  # which no compiler takes for none
+    content = content.removeprefix(codecs.BOM_UTF8)  # no compiler accepts the byte order mark
     if language is not None:
         return Input(file, language, content)
     by_suffix, by_content = _SUFFIXES.get(Path(file).suffix.lower()), _kind_of(content)
-    if by_content is None:  # text of another kind, or what is damaged, which its reader says
+    if by_content is None:  # text of another kind, or a damaged file, which its reader reports
         return Input(file, by_suffix or "c++", content)
     if by_suffix not in (None, by_content):
         raise UsageError(
@@ -103,7 +103,7 @@ def read(file: str, language: str | None) -> Input:
 
 
 def _kind_of(content: bytes) -> str | None:
-    """Return what a file contains; None for what is not certain, such as C++."""
+    """Return the type of a file's content; None if that is not certain, as for C++."""
     if content.startswith(_ELF):
         return "cubin" if content[18:20] == _ELF_CUDA else "object"
     for magic, kind in _MAGIC.items():

@@ -11,19 +11,19 @@ from cudacore_handles import KernelInfo, ObjectCode
 
 
 def list_kernels(codes: Sequence[tuple[str, ObjectCode]], *, as_json: bool) -> str:
-    """Return a listing of the kernels in cubins and PTX.
+    """Return a list of the kernels in cubins and PTX.
 
     Parameters
     ----------
     codes : sequence of (str, ObjectCode)
-        The code, with the names of the files that it is of.
+        The names of the files, and their code.
     as_json : bool
-        Whether it is JSON, or text.
+        Whether the list is JSON instead of text.
 
     Raises
     ------
     ValueError
-        For what is neither, and for code that is damaged.
+        If code has another type, or is damaged.
     """
     listing: list[dict[str, Any]] = []
     lines: list[str] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command says about the compilations, and the status that it ends with."""
+"""The messages of the command and its exit status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cudacore_compile._compilers.diagnostics import Diagnostic, parse_log, rende
 
 
 class Report:
-    """Collect messages, and write them at the end, as text or as JSON.
+    """Collects messages, and writes them at the end as text or as JSON.
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ class Report:
         self._lines: list[str] = []
 
     def add_log(self, log: str) -> None:
-        """Add what compilers have written."""
+        """Add the log of a compiler."""
         found, lines = split_log(log)
         for one in found:
             self._add(one)
-        if any(one.severity == "error" for one in found):  # the rest counts them, or speaks of phases
+        if any(one.severity == "error" for one in found):  # the remaining lines count the errors, or name phases
             return
         resources, others = parse_resources(lines)
         self._resources.update(dict.fromkeys(resources))
@@ -51,11 +51,11 @@ class Report:
         self._add(Diagnostic("error", message))
 
     def add_warning(self, message: str) -> None:
-        """Add a warning of the command itself, which is no error where those of compilers are."""
+        """Add a warning of the command itself. It never counts as an error, unlike compilers' warnings."""
         self._found[Diagnostic("warning", message)] = None
 
     def add_failure(self, failure: Exception, file: str) -> None:
-        """Add why a compilation failed, in the compiler's own words if it had any."""
+        """Add the reason of a failed compilation, in the compiler's words if there are any."""
         known = parse_log(getattr(failure, "log", ""))
         for one in known:
             self._add(one)
@@ -100,7 +100,7 @@ class Report:
 
 
 def say_usage_error(message: str, usage: str, *, as_json: bool) -> None:
-    """Write what is wrong with the arguments."""
+    """Write an error about the arguments."""
     if as_json:
         sys.stderr.write(json.dumps([dataclasses.asdict(Diagnostic("error", message))]) + "\n")
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the assembler says about each kernel: registers, memory and spills."""
+"""The assembler's information about each kernel: registers, memory and spills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FRAME = re.compile(
 )
 _USED = re.compile(r"ptxas info\s*: Used (?P<registers>\d+) registers(?P<rest>.*)")
 _SHARED, _CONSTANT = re.compile(r"(\d+)(?:\+\d+)? bytes smem"), re.compile(r"(\d+) bytes cmem\[\d+\]")
-# Said for each function or module, and of no use in a table of kernels.
+# Reported for each function or module, and not useful in a table of kernels.
 _NOISE = re.compile(
     r"ptxas info\s*: (?:\d+ bytes gmem|Compile time = |Function properties for )"
     r"|Remark: The warnings can be suppressed|INFO: \w+ LTOIR Container created"
@@ -26,18 +26,18 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Resources:
-    """Hold what a kernel uses.
+    """The resources that a kernel uses.
 
     Parameters
     ----------
     kernel, symbol : str
-        The name as C++ has it, and the lowered one.
+        The C++ name and the lowered name.
     arch : str
         The architecture, such as ``"sm_90"``.
     registers : int
-        Registers of a thread.
+        Registers per thread.
     stack_bytes, spill_store_bytes, spill_load_bytes : int
-        The stack of a thread, and what the registers spill into it and load again.
+        Bytes per thread: the stack, and registers that are spilled to it and loaded again.
     shared_bytes, constant_bytes : int
         Static shared memory of a block, and constant memory, with the parameters.
     """
@@ -54,7 +54,7 @@ class Resources:
 
 
 def parse_resources(lines: Iterable[str]) -> tuple[list[Resources], list[str]]:
-    """Return what the assembler says about kernels, and the lines that say something else."""
+    """Return the information about kernels in the assembler's log, and the remaining lines."""
     found: list[Resources] = []
     rest: list[str] = []
     frames: dict[str, tuple[int, int, int]] = {}
@@ -113,7 +113,7 @@ def table(resources: Sequence[Resources]) -> str:
 
 
 def sentence(one: Resources) -> str:
-    """Return the same as one line."""
+    """Return the same information as one line."""
     numbers = {field.name: getattr(one, field.name) for field in fields(one)}
     return (
         "{kernel} for {arch}: {registers} registers, {stack_bytes} bytes stack, "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which linker links: nvJitLink, or, where that is missing or too old, the driver's."""
+"""The choice of the linker: nvJitLink, or the driver's if nvJitLink is missing or too old."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cudacore_compile.typing import CompilerBackendType
 
 Version = tuple[int, int]
 
-# Versions of PTX that do not follow from those of CUDA.
+# Versions of PTX that cannot be derived from CUDA's.
 _PTX_OF_CUDA = {(12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
 _PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _LTOIR_FROM = (13, 2)  # the first nvJitLink that links to LTO-IR
 
 
 class Choice(NamedTuple):
-    """A linker, or None, and why."""
+    """A linker, or None, with the reason."""
 
     backend: CompilerBackendType | None
     reason: str
@@ -33,22 +33,22 @@ def choose_linker(
     target: str = "cubin",
     options: Sequence[str] = (),
 ) -> Choice:
-    """Choose a linker, by nothing but the arguments.
+    """Choose a linker. The result depends only on the arguments.
 
-    nvJitLink is taken where it can do it, because it needs no driver, and the driver's linker where that can.
+    nvJitLink is preferred, because it needs no driver. The driver's linker is used if only that one can link the code.
 
     Parameters
     ----------
     nvjitlink, driver : tuple of (int, int), optional
-        Their versions, as CUDA's; None where there is none.
+        Their CUDA versions; None if they are missing.
     inputs : sequence of str
-        Types of the code that is linked.
+        Types of the input.
     ptx : tuple of (int, int), optional
-        The newest version of PTX among it.
+        The newest version of PTX in the input.
     target : str
-        What is linked to.
+        The format of the output.
     options : sequence of str
-        Fields of LinkerOptions that are set and that only nvJitLink has.
+        Fields of LinkerOptions that are set, and that only nvJitLink supports.
     """
     against_nvjitlink = _against_nvjitlink(nvjitlink, ptx, target)
     if not against_nvjitlink:
@@ -60,7 +60,7 @@ def choose_linker(
 
 
 def ptx_of(cuda: Version) -> Version:
-    """Return the newest version of PTX that a CUDA has."""
+    """Return the newest PTX version of a CUDA version."""
     major, minor = cuda
     return _PTX_OF_CUDA.get(cuda, (major - 4, minor))
 
@@ -98,6 +98,6 @@ def _text(version: Version) -> str:
 
 
 def ptx_version(ptx: bytes) -> Version | None:
-    """Return the version that PTX is of, None if it does not say that."""
+    """Return the version of PTX; None if it does not state one."""
     match = _PTX_VERSION.search(ptx)
     return (int(match[1]), int(match[2])) if match else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA's own headers: where they are, and what they have instead of the C++ standard library."""
+"""CUDA's own headers: their directories, and their replacements for the C++ standard library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cudacore_compile._compilers.libraries import pip_command
 from cudacore_compile._compilers.nvrtc import load
 
 _VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d\d)0(\d)0\b")
-# As pathfinder calls them: the runtime's with CCCL's, which are asked for; cuRAND's, and what mma.h includes.
+# The names in pathfinder: the runtime's with CCCL's, which are required; cuRAND's, and those that mma.h includes.
 _NEEDED = ("cudart", "cccl")
 _MORE = ("curand", "nvcc")
 
@@ -41,15 +41,15 @@ _NOTHING = frozenset(
 def cuda_include_path() -> list[str]:
     """Return the directories of CUDA's own headers, of wheels or of a toolkit, for :attr:`ProgramOptions.include_path`.
 
-    They have ``cuda_fp16.h``, ``cooperative_groups.h`` and all else of the CUDA runtime, ``cuda/std/...`` and
-    ``cub/...`` of CCCL, and ``curand_kernel.h`` where that is installed.
+    They contain ``cuda_fp16.h``, ``cooperative_groups.h`` and the other headers of the CUDA runtime, ``cuda/std/...``
+    and ``cub/...`` of CCCL, and ``curand_kernel.h`` if that is installed.
 
     Raises
     ------
     FileNotFoundError
-        When they are neither among Python's packages nor in a toolkit, or are of another major version than NVRTC.
+        If they are neither among the Python packages nor in a toolkit, or have another major version than NVRTC.
     NVRTCError
-        When there is no NVRTC.
+        If there is no NVRTC.
     """
     from cuda.pathfinder import locate_nvidia_header_directory as locate
 
@@ -61,13 +61,13 @@ def cuda_include_path() -> list[str]:
             f"toolkit. Install them with: {pip_command('headers')}"
         )
     _check_version(str(found[0].abs_path))
-    # Not those of a toolkit with those of wheels, which may be of another version.
+    # Headers of a toolkit and of wheels are not mixed, because their versions may differ.
     found += [place for name in _MORE if (place := locate(name)) is not None and place.found_via == found[0].found_via]
     return list(dict.fromkeys(os.path.abspath(str(place.abs_path)) for place in found))
 
 
 def _check_version(folder: str) -> None:
-    """Raise for headers that are not for the NVRTC that there is."""
+    """Raise an error if the headers are not for the loaded NVRTC."""
     with open(os.path.join(folder, "cuda_runtime_api.h"), encoding="utf-8", errors="replace") as file:
         found = _VERSION.search(file.read())
     nvrtc = load().version_text
@@ -79,7 +79,7 @@ def _check_version(folder: str) -> None:
 
 
 def instead_of(header: str) -> str:
-    """Return what device code has instead of a header of the C++ standard library; empty for any other header."""
+    """Return the replacement for a header of the C++ standard library in device code; empty for other headers."""
     stem = header.removesuffix(".h")
     name = header if header == stem else f"c{stem}"
     if name in _COUNTERPARTS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler says in its log, as data and as people read it."""
+"""Messages in the compiler's log: as data, and formatted for users."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ _HEAD = re.compile(
     r"(?P<severity>catastrophic error|internal error|error|warning|remark|info)"
     r"(?: #(?P<number>[\w-]+))?: (?P<message>.*)"
 )
-# "ptxas warning : ...", and of PTX "ptxas application ptx input, line 7; error   : ..."; ptxas info is no message.
+# For example "ptxas warning : ...", and for PTX "ptxas application ptx input, line 7; error   : ...". Lines with
+# "ptxas info" are not messages.
 _PTXAS = re.compile(r"ptxas (?:.*?, line (?P<line>\d+); )?(?P<severity>fatal|error|warning)\s*: (?P<message>.*)")
 _CARET = re.compile(r"  ([ \t]*)\^\s*")
-_CONTEXT = 2  # lines before the one that is meant
+_CONTEXT = 2  # lines shown before the line of the message
 _COLOURS = {"error": "31;1", "warning": "35;1", "remark": "36;1", "place": "1", "caret": "32;1"}
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Hold one message of the compiler.
+    """One message of the compiler.
 
     Parameters
     ----------
     severity : str
         ``"error"``, ``"warning"`` or ``"remark"``.
     message : str
-        What it says.
+        The text.
     file : str
-        The file, as the compiler names it; empty for what is about none.
+        The file, as the compiler names it; empty if there is none.
     line, column : int
-        The place, from 1 on; 0 when it is not said.
+        The position, starting at 1; 0 if not given.
     number : str
         The diagnostic's number, such as ``"177-D"``; empty if it has none.
     source : str
         The line of source.
     notes : tuple of str
-        What follows, such as where a template was instantiated.
+        Notes, such as where a template was instantiated.
     """
 
     severity: str
@@ -51,12 +52,12 @@ class Diagnostic:
 
 
 def parse_log(log: str) -> list[Diagnostic]:
-    """Return the messages in a compiler's log, each once; what is no message is left out."""
+    """Return the messages in a compiler's log, without duplicates and other lines."""
     return split_log(log)[0]
 
 
 def split_log(log: str) -> tuple[list[Diagnostic], list[str]]:
-    """Return the messages in a compiler's log, each once, and the lines that belong to no message."""
+    """Return the messages in a compiler's log without duplicates, and the lines that are not messages."""
     found: dict[Diagnostic, None] = {}
     others: list[str] = []
     lines = log.splitlines()
@@ -88,7 +89,7 @@ def _diagnostic(head: re.Match[str], rest: list[str]) -> Diagnostic:
     source, column, notes = "", 0, rest
     if len(rest) > 1 and (caret := _CARET.fullmatch(rest[1])):
         source, column, notes = rest[0][2:], len(caret[1]) + 1, rest[2:]
-    severity = head["severity"].rpartition(" ")[2]  # a catastrophic error is one
+    severity = head["severity"].rpartition(" ")[2]  # "catastrophic error" counts as an error
     return Diagnostic(
         {"info": "remark"}.get(severity, severity),
         head["message"],
@@ -102,16 +103,16 @@ def _diagnostic(head: re.Match[str], rest: list[str]) -> Diagnostic:
 
 
 def render(diagnostic: Diagnostic, *, colour: bool, text: str | None = None) -> str:
-    """Return a message with the lines of source that it is about.
+    """Format a message with the lines of source that it is about.
 
     Parameters
     ----------
     diagnostic : Diagnostic
         The message.
     colour : bool
-        Whether a terminal shows it that has colours.
+        Whether to use terminal colours.
     text : str, optional
-        The whole file, for the lines before. Default: only the line that the compiler shows.
+        The whole file, for the preceding lines. Default: only the line that the compiler shows.
     """
 
     def paint(what: str, words: str) -> str:
@@ -139,4 +140,4 @@ def _excerpt(diagnostic: Diagnostic, text: str | None) -> list[tuple[int, str]]:
     if at < len(lines) and lines[at].expandtabs().rstrip() == diagnostic.source.expandtabs().rstrip():
         first = max(0, at - _CONTEXT)
         return [(i + 1, lines[i]) for i in range(first, at + 1)]
-    return [(diagnostic.line, diagnostic.source)]  # the file has changed, or it is none
+    return [(diagnostic.line, diagnostic.source)]  # the file has changed, or does not exist

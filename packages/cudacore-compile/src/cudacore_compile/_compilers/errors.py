@@ -11,15 +11,15 @@ from cudacore_handles import CUDAError
 
 
 class CompilerError(CUDAError):
-    """Report a failure of a compiler or linker: the base of :class:`NVRTCError` and the others.
+    """A compiler or linker failed. The base class of :class:`NVRTCError` and the others.
 
     Parameters
     ----------
     operation, code, code_name, meaning, hint, log
-        See :class:`~cudacore_handles.CUDAError`: here the code is the compiler's own, and the log is what it had to
-        say. A code of -1, ``"..._NOT_FOUND"``, is none: the library cannot be loaded.
+        See :class:`~cudacore_handles.CUDAError`. Here the code is the compiler's own. A code of -1 with the name
+        ``"..._NOT_FOUND"`` means that the library cannot be loaded.
     command : str, optional
-        The command line: the options that were given and what they were for, quoted as for a shell.
+        The command line: the options and the input, quoted for a shell.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class CompilerError(CUDAError):
         As given.
     """
 
-    __module__ = "cudacore_compile"  # as tracebacks are to show it
+    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
     def __init__(
         self,
@@ -49,33 +49,33 @@ class CompilerError(CUDAError):
 
 
 class NVRTCError(CompilerError):
-    """Report a failure of NVRTC, the CUDA C++ compiler: an ``nvrtcResult`` such as ``"NVRTC_ERROR_COMPILATION"``.
+    """NVRTC, the CUDA C++ compiler, failed with an ``nvrtcResult`` such as ``"NVRTC_ERROR_COMPILATION"``.
 
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
-    __module__ = "cudacore_compile"  # as tracebacks are to show it
+    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
 
 class NVVMError(CompilerError):
-    """Report a failure of libNVVM, the NVVM IR compiler: an ``nvvmResult`` such as ``"NVVM_ERROR_INVALID_IR"``.
+    """libNVVM, the NVVM IR compiler, failed with an ``nvvmResult`` such as ``"NVVM_ERROR_INVALID_IR"``.
 
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
-    __module__ = "cudacore_compile"  # as tracebacks are to show it
+    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
 
 class NVJitLinkError(CompilerError):
-    """Report a failure of nvJitLink, the linker: an ``nvJitLinkResult`` such as ``"NVJITLINK_ERROR_PTX_COMPILE"``.
+    """nvJitLink, the linker, failed with an ``nvJitLinkResult`` such as ``"NVJITLINK_ERROR_PTX_COMPILE"``.
 
-    Code that is refused before nvJitLink links it has the code -1 and one of the names ``"LINK_DUPLICATE_SYMBOL"``,
-    ``"LINK_SYMBOL_MISMATCH"`` and ``"LINK_OTHER_ARCHITECTURE"``.
+    Code that is refused before nvJitLink is called has the result code -1 and one of the names
+    ``"LINK_DUPLICATE_SYMBOL"``, ``"LINK_SYMBOL_MISMATCH"`` and ``"LINK_OTHER_ARCHITECTURE"``.
 
     Parameters and attributes are those of :class:`CompilerError`.
     """
 
-    __module__ = "cudacore_compile"  # as tracebacks are to show it
+    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
 
 E = TypeVar("E", bound=CompilerError)
@@ -84,14 +84,14 @@ E = TypeVar("E", bound=CompilerError)
 def as_compiler_error(
     cls: type[E], error: CUDAError, *, log: str = "", words: Sequence[bytes] = (), hint: str = ""
 ) -> E:
-    """Return what a compiler's box has raised as an error of that compiler.
+    """Convert an error that a compiler's box raised to the error class of that compiler.
 
     Parameters
     ----------
     cls : type
         The error's class.
     error : CUDAError
-        What was raised.
+        The error that was raised.
     log : str, optional
         The compiler's log.
     words : sequence of bytes, optional
@@ -115,16 +115,16 @@ def cancelled(backend: CompilerBackendType) -> CompilerError:
 
 
 def without_frames(error: E) -> E:
-    """Return an error that does not know where it was raised: those frames would keep a program alive."""
+    """Return an error without its traceback, whose frames would keep a program alive."""
     error.__context__ = None
     return error.with_traceback(None)
 
 
 def log_text(log: bytes) -> str:
-    """Return a compiler's log as text: its phases can each end in a NUL, and what is in it need not be UTF-8."""
+    """Return a compiler's log as text. Each phase can end its part with a NUL, and the log need not be UTF-8."""
     return log.replace(b"\0", b"").decode("utf-8", "replace")
 
 
 def too_new(option: str, compiler: str, since: str) -> str:
-    """Return what to do about an option that a compiler is too old for."""
+    """Return a hint for an option that a compiler is too old for."""
     return f"{compiler} does not know {option}, which came with {since}: leave it out, or install a newer one"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user can do about failures of the compiler, from what its log says."""
+"""Hints for failures of the compiler, derived from its log."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def explain(
     log : str
         The compiler's log.
     names : sequence of str
-        The name expressions that were asked for.
+        The requested name expressions.
     version : str
         The compiler's version, such as ``"13.0"``.
     architectures : callable
-        Returns the architectures that the compiler knows.
+        Returns the architectures that the compiler supports.
     """
     if code_name == "NVRTC_ERROR_INVALID_OPTION":
         return _invalid_option(log, version, architectures)
@@ -56,7 +56,7 @@ def _invalid_option(log: str, version: str, architectures: Callable[[], Sequence
 
 
 def _compilation(log: str, names: Sequence[str], version: str) -> str:
-    # NVRTC writes an expression as the tokens that it has read, with spaces between them.
+    # NVRTC writes an expression as a list of tokens, separated by spaces.
     rejected = {_squeeze(text) for text in _NAME_EXPRESSION.findall(log)}
     wrong = [name for name in names if _squeeze(name) in rejected]
     if wrong:

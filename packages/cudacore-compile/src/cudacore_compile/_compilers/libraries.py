@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler libraries, wherever they are installed, and what pip is told where one is not."""
+"""Finds the compiler libraries, and the pip commands that install missing ones."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class Library(NamedTuple):
-    """A compiler library: what it is called, what is raised where it is missing, and the extra that brings it."""
+    """A compiler library: its name, the error if it is missing, and the extra that installs it."""
 
     title: str
-    name: str  # pathfinder's
+    name: str  # in pathfinder
     error: type[CUDAError]
     extra: str
 
 
 def open_library(library: Library) -> LoadedDL:
-    """Load a library, where it is not loaded yet.
+    """Load a library, unless it is loaded already.
 
     Raises
     ------
     CUDAError
-        Of the library's class, when it is not there or cannot be loaded. The next call looks again.
+        Of the library's class, if it is missing or cannot be loaded. The next call tries again.
     """
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
@@ -44,7 +44,7 @@ def open_library(library: Library) -> LoadedDL:
 
 
 def pip_command(extra: str = "", *, upgrade: bool = False) -> str:
-    """Return the command that installs what an extra brings, for the CUDA in use."""
+    """Return the command that installs an extra for the CUDA version in use."""
     major = cuda_major()
     if extra == "nvvm" and major == 12:
         extra = "nvvm-cu12"  # see pyproject.toml
@@ -53,10 +53,10 @@ def pip_command(extra: str = "", *, upgrade: bool = False) -> str:
 
 
 def cuda_major() -> int:
-    """Return the major version of the CUDA in use: that of the NVRTC that is loaded, or else of cuda-bindings."""
+    """Return the major version of the CUDA in use: that of the loaded NVRTC, or else of cuda-bindings."""
     if _of_nvrtc is not None:
         return _of_nvrtc
-    import importlib.metadata  # which is half as much as all of this package
+    import importlib.metadata  # imported late, because it takes half as long to import as this whole package
 
     try:
         return int(importlib.metadata.version("cuda-bindings").partition(".")[0])

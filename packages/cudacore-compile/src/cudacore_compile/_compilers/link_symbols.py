@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the symbols of code that is linked fit together.
+"""Checks that the symbols of linked code are compatible.
 
-If they do not, nvJitLink (12.9, 13.5) prints so to stderr, and links the code nevertheless. On a thread that has linked
-LTO-IR before, it ends the process instead.
+If they are not, nvJitLink (12.9, 13.5) only prints a message to stderr, and links the code. On a thread that has linked
+LTO-IR before, it ends the process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LETTERS = {"b": "b8", "h": "b16", "i": "b32", "l": "b64", "x": "b128", "f": "f3
 
 
 class Conflict(NamedTuple):
-    """Two symbols of one name that do not fit together."""
+    """Two incompatible symbols of one name."""
 
     name: str
     code_name: str
@@ -27,7 +27,7 @@ class Conflict(NamedTuple):
 
 
 def conflicts(parts: Iterable[tuple[str, Mapping[str, Symbol]]]) -> Iterator[Conflict]:
-    """Yield the symbols that do not fit together, each name once.
+    """Yield the incompatible symbols, each name once.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def conflicts(parts: Iterable[tuple[str, Mapping[str, Symbol]]]) -> Iterator[Con
 
 
 def check_symbols(parts: Iterable[tuple[str, Mapping[str, Symbol]]]) -> None:
-    """Raise NVJitLinkError if the symbols of some parts do not fit together."""
+    """Raise NVJitLinkError if the symbols of some parts are incompatible."""
     found = list(conflicts(parts))
     if found:
         first, log = found[0], "\n".join(conflict.text for conflict in found[1:])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of linking."""
+"""Options of the linker."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from cudacore_handles._sdk import public
 @public
 @dataclass(repr=False)
 class LinkerOptions:
-    """Say how device code is linked.
+    """Options of the linker.
 
-    Options left at None are not given to the linker, which has its own defaults. All values are checked when the object
-    is made, and again when it is used. The flags below are those of nvJitLink. The driver's linker has `arch`,
-    `max_register_count`, `time`, `verbose`, `optimization_level`, `debug`, `lineinfo` and `no_cache`; where it is what
-    there is, any other option is an error that says why nvJitLink was not taken.
+    Options that are None are not passed to the linker, which has its own defaults. All values are checked when the
+    object is created, and again when it is used. The flags below are those of nvJitLink. The driver's linker supports
+    `arch`, `max_register_count`, `time`, `verbose`, `optimization_level`, `debug`, `lineinfo` and `no_cache`. If it is
+    used, any other option is an error that explains why nvJitLink was not used.
 
     Parameters
     ----------
     name : str, optional
-        The name of what is linked. Default ``"<default linker>"``.
+        The name of the linked code. Default ``"<default linker>"``.
     arch : str or int, optional
         The GPU architecture, as :attr:`ProgramOptions.arch`. Default: that of the current device. ``-arch=``.
     max_register_count : int, optional
-        The most registers that a thread may use. ``-maxrregcount=``.
+        Maximum number of registers per thread. ``-maxrregcount=``.
     time : bool, optional
         Write the times of the phases to the info log. ``-time``.
     verbose : bool, optional
-        Write to the info log what the linker does. ``-verbose``.
+        Write the linker's steps to the info log. ``-verbose``.
     link_time_optimization : bool, optional
-        Optimize LTO-IR as a whole. Default: where there is any. ``-lto``.
+        Optimize LTO-IR as a whole. Default: if there is any. ``-lto``.
     ptx : bool, optional
-        Link to PTX, which only LTO-IR can be. The target ``"ptx"`` says so itself. ``-ptx``.
+        Link to PTX, which is possible only for LTO-IR. The target ``"ptx"`` implies it. ``-ptx``.
     optimization_level : int, optional
         0 or 3. ``-O``.
     debug : bool, optional
@@ -47,22 +47,22 @@ class LinkerOptions:
     lineinfo : bool, optional
         Generate line numbers. ``-lineinfo``.
     ftz, prec_div, prec_sqrt, fma : bool, optional
-        How LTO-IR calculates, as in :class:`ProgramOptions`. Other code has been compiled already: without LTO-IR they
-        are without effect, and a RuntimeWarning. ``-ftz={1|0}`` and so on.
+        Arithmetic of LTO-IR, as in :class:`ProgramOptions`. Other code is compiled already: without LTO-IR, these have
+        no effect, and a RuntimeWarning is given. ``-ftz={1|0}`` and so on.
     kernels_used, variables_used : str or list of str, optional
         Lowered names of the kernels and variables that are used: with link-time optimization, others can be removed.
         ``-kernels-used=``, ``-variables-used=``.
     optimize_unused_variables : bool, optional
         Remove variables that no device code refers to. ``-optimize-unused-variables``.
     ptxas_options : str or list of str, optional
-        Options of the assembler, one an item. ``-Xptxas=``.
+        Options of the assembler, one per item. ``-Xptxas=``.
     split_compile, split_compile_extended : int or bool, optional
-        The most threads to optimize with, 0 or True for as many as there are processors. ``-split-compile=``,
+        Maximum number of threads to optimize with; 0 or True for the number of processors. ``-split-compile=``,
         ``-split-compile-extended=``.
     no_cache : bool, optional
         Do not use the linker's own cache. ``-no-cache``.
     numba_debug : bool, optional
-        For programs that set it: no linker has it, so that it is a DeprecationWarning and nothing else.
+        Ignored with a DeprecationWarning, because no linker has it.
 
     Raises
     ------
@@ -109,14 +109,14 @@ class LinkerOptions:
         return f"LinkerOptions({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
 
     def as_bytes(self, backend: CompilerBackendType | str = "nvjitlink") -> list[bytes]:
-        """Return the options as nvJitLink takes them, one an item.
+        """Return the options for nvJitLink, one per item.
 
         Raises
         ------
         ValueError
-            For another linker than nvJitLink: the driver's takes numbers, and no flags.
+            For another linker than nvJitLink, because the driver's takes numbers and no flags.
         CUDAError
-            When `arch` is not set and there is no device.
+            If `arch` is not set and there is no device.
         """
         if not isinstance(backend, str):
             raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
@@ -130,7 +130,7 @@ class LinkerOptions:
         return "_".join(values.architecture("LinkerOptions.arch", self.arch))
 
     def _flags(self) -> list[str]:
-        """Return what depends on nothing but the values, or raise for the first that its option cannot have."""
+        """Return the flags that depend only on the values; raise an error for the first invalid value."""
         values.string("LinkerOptions.name", self.name)
         if self.arch is not None:
             values.architecture("LinkerOptions.arch", self.arch)
@@ -144,7 +144,7 @@ class LinkerOptions:
         return flags
 
     def _of_nvjitlink_only(self) -> list[str]:
-        """Return the fields that are set and that the driver's linker does not have."""
+        """Return the fields that are set, and that the driver's linker does not support."""
         return [
             field
             for field in _FLAGS
@@ -152,7 +152,7 @@ class LinkerOptions:
         ]
 
     def _without_effect(self) -> list[str]:
-        """Return the fields that are set and say nothing where no LTO-IR is linked."""
+        """Return the fields that are set, and that have no effect without LTO-IR."""
         return [field for field in ("ftz", "prec_div", "prec_sqrt", "fma") if getattr(self, field) is not None]
 
 
@@ -163,7 +163,7 @@ def _level(field: str, value: object) -> list[str]:
     return [str(level)]
 
 
-# All options whose flag depends on nothing but the value, in the order in which they are passed.
+# All options whose flags depend only on their values, in the order in which they are passed.
 _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "max_register_count": ("-maxrregcount", values.register_count),
     "time": ("-time", values.switch),
@@ -187,7 +187,7 @@ _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
 }
 _OF_DRIVER = {"max_register_count", "time", "verbose", "optimization_level", "debug", "lineinfo", "no_cache"}
 
-# What nvJitLink 12.0 did not have, with the first version that took it.
+# Options that nvJitLink 12.0 lacks, with the first version that has them.
 _SINCE = {"split_compile": (12, 3), "split_compile_extended": (12, 3), "no_cache": (12, 5)}
 
 

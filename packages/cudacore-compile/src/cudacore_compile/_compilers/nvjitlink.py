@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nvJitLink, loaded when it is first needed: its calls with their errors raised."""
+"""nvJitLink, loaded at first use: calls of its functions, and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNDEFINED = re.compile(r"(?:Undefined reference to|Unresolved extern \w+) '([^'
 
 
 class Input(NamedTuple):
-    """Code that is linked."""
+    """Code to be linked."""
 
     code_type: str
     code: bytes
@@ -29,7 +29,7 @@ class Input(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """What came out of a linker."""
+    """The output of a linker."""
 
     code: bytes
     error_log: str
@@ -56,10 +56,10 @@ class NVJitLink:
         self.version_text = ".".join(map(str, self.version))
 
     def create(self, flags: Sequence[bytes], inputs: Sequence[Input]) -> Any:
-        """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData), for any thread.
+        """Return the box of a new linker with its inputs (nvJitLinkCreate, nvJitLinkAddData). Any thread may use it.
 
-        A linker that another thread destroys than the one that made it leaves the latter with memory that was freed:
-        so that thread ends.
+        The linker is created on a thread that then ends. If another thread destroyed it, the creating thread would keep
+        pointers to freed memory.
         """
         if self.version < _USES_THREADS:
             return self._create(flags, inputs)
@@ -71,7 +71,7 @@ class NVJitLink:
         return [] if flag in flags or newer_fields([flag], self.version) else [flag]
 
     def link(self, box: Any, target: str, flags: Sequence[bytes], inputs: Sequence[Input]) -> Linked:
-        """Link, and return what came out (nvJitLinkComplete). If `box` is None, a linker is made for it."""
+        """Link, and return the output (nvJitLinkComplete). If `box` is None, a linker is created."""
 
         def link() -> Linked:
             return self._link(box or self._create(flags, inputs), target, flags, inputs)
@@ -105,7 +105,7 @@ class NVJitLink:
             raise self._explained(error, box, flags, inputs) from None
 
     def raw(self, box: Any) -> int:
-        """Return the ``nvJitLinkHandle``, which ``cuda.bindings`` has as a number."""
+        """Return the ``nvJitLinkHandle``, which is an int in ``cuda.bindings``."""
         return self._library.raw(box)
 
     def _explained(self, error: CUDAError, box: Any, flags: Sequence[bytes], inputs: Sequence[Input]) -> NVJitLinkError:
@@ -114,22 +114,22 @@ class NVJitLink:
             try:
                 log = log_text(self._library.error_log(box))
             except CUDAError:
-                pass  # what failed first is what is told
+                pass  # the first failure is reported
         names = [part.name.encode("utf-8", "surrogateescape") for part in inputs]
         hint = explain(error.code_name, log, self.version_text, flags)
         return as_compiler_error(NVJitLinkError, error, log=log, words=(b"nvJitLink", *flags, *names), hint=hint)
 
 
 _T = TypeVar("_T")
-# Older ones (12.4) keep a lock when they report some errors: once that thread has ended, all others wait for ever.
+# Older versions (12.4) keep a lock when they report some errors: when that thread ends, all others wait forever.
 _USES_THREADS = (12, 9)
 
 
 def on_new_thread(function: Callable[[], _T]) -> _T:
-    """Call a function on a thread of its own, and return what it returns or raise what it raises.
+    """Call a function on a new thread, and return its result or raise its exception.
 
-    nvJitLink (12.9, 13.5) keeps state on each thread that uses it. On a thread that has linked LTO-IR, whatever it has
-    to say later about symbols, also to other libraries, is a segmentation fault.
+    nvJitLink (12.9, 13.5) keeps state on each thread that uses it. On a thread that has linked LTO-IR, any later
+    message about symbols is a segmentation fault, even if another library calls nvJitLink.
     """
     outcome: list[tuple[bool, Any]] = []
 
@@ -142,12 +142,12 @@ def on_new_thread(function: Callable[[], _T]) -> _T:
     thread = threading.Thread(target=run, name="nvJitLink", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # the interpreter ends, or there are no more threads
+    except RuntimeError:  # the interpreter ends, or no more threads can start
         run()
     else:
         thread.join()
     if not outcome[0][0]:
-        raise outcome.pop()[1]  # no variable: an exception and a frame that refers to it would be a cycle
+        raise outcome.pop()[1]  # no variable, because an exception and its frame would form a reference cycle
     result: _T = outcome[0][1]
     return result
 
@@ -157,8 +157,8 @@ _NAMED = re.compile(r" in '[^']*', first (?:defined|specified) in '[^']*'$")
 
 
 def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
-    """Return the error for what nvJitLink has found wrong between LTO-IR and other code, and linked nevertheless."""
-    found = _NAMED.sub("", _ERROR.findall(log)[0])  # the names in it are those of the last input, whatever it is about
+    """Return the error for a mismatch between LTO-IR and other code, which nvJitLink reports but links anyway."""
+    found = _NAMED.sub("", _ERROR.findall(log)[0])  # its names are those of the last input, which need not be the cause
     optimized = ", ".join(part.name for part in inputs if part.has_ltoir)
     others = ", ".join(part.name for part in inputs if not part.has_ltoir)
     return NVJitLinkError(
@@ -172,9 +172,9 @@ def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
 
 
 def _check_arch(flags: Sequence[bytes]) -> None:
-    """Raise for an architecture that CUDA 12 does not have.
+    """Raise an error for an architecture that CUDA 12 does not have.
 
-    Once it has linked LTO-IR, its nvJitLink ends the process instead.
+    After it has linked LTO-IR, its nvJitLink would end the process.
     """
     for flag in flags:
         match = re.match(rb"-arch=\w+_(\d+)", flag)
@@ -184,7 +184,7 @@ def _check_arch(flags: Sequence[bytes]) -> None:
 
 
 def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> str:
-    """Return what to do about a failure of an nvJitLink, or an empty string."""
+    """Return a hint for a failure of an nvJitLink, or an empty string."""
     undefined = dict.fromkeys(_UNDEFINED.findall(log))
     if undefined:
         return (
@@ -217,12 +217,12 @@ _load_lock = threading.Lock()
 
 
 def load() -> NVJitLink:
-    """Return nvJitLink, loading it first if need be.
+    """Return nvJitLink, which is loaded if necessary.
 
     Raises
     ------
     NVJitLinkError
-        When there is none. The next call looks again.
+        If it is missing. The next call tries again.
     """
     global _loaded
     if _loaded is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libNVVM, loaded when it is first needed: its calls with their errors raised."""
+"""libNVVM, loaded at first use: calls of its functions, and their errors."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import compilers
 
 LIBRARY = Library("libNVVM", "nvvm", NVVMError, "nvvm")
-# libNVVM cannot list its architectures, but says of each whether it has it. Variants come with their numbers.
+# libNVVM cannot list its architectures, but reports for each one whether it is supported. A variant is supported
+# together with its number.
 _ARCHITECTURES = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 88, 89, 90, 100, 101, 103, 107, 110, 120, 121)
-# The layout that NVVM takes in all its versions, for all architectures.
+# The data layout that all versions of NVVM accept, for all architectures.
 _LAYOUT = (
     "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-"
     "v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64"
@@ -63,7 +64,7 @@ class NVVM:
         return box
 
     def handle(self, box: Any) -> int:
-        """Return a program as ``cuda.bindings`` has it: a number."""
+        """Return a program in the form of ``cuda.bindings``: an int."""
         return self._library.raw(box)
 
     def compile(
@@ -81,11 +82,11 @@ class NVVM:
         return (code.rstrip(b"\0") if target is ObjectCodeFormatType.PTX else code), log
 
     def architectures(self) -> list[int]:
-        """Return the numbers of the architectures that this libNVVM compiles for, of those that are known."""
+        """Return the numbers of the architectures that this libNVVM supports, among those known to this package."""
         return [number for number in _ARCHITECTURES if self._has(number)]
 
     def ir_version(self) -> tuple[int, int, int, int]:
-        """Return the versions of NVVM IR, and of its debug information, that it takes (nvvmIRVersion)."""
+        """Return the supported versions of NVVM IR and of its debug information (nvvmIRVersion)."""
         return self._library.ir_version()
 
     def _has(self, number: int) -> bool:
@@ -104,7 +105,7 @@ class NVVM:
             try:
                 log = log_text(self._library.log(box))
             except CUDAError:
-                pass  # what failed first is what is told
+                pass  # the first failure is reported
         raise as_compiler_error(NVVMError, error, log=log, words=words, hint=self._hint(error, log)) from None
 
     def _hint(self, error: CUDAError, log: str) -> str:
@@ -129,12 +130,12 @@ _load_lock = threading.Lock()
 
 
 def load() -> NVVM:
-    """Return libNVVM, loading it first if need be.
+    """Return libNVVM, which is loaded if necessary.
 
     Raises
     ------
     NVVMError
-        When there is none. The next call looks again.
+        If it is missing. The next call tries again.
     """
     global _loaded
     if _loaded is None:
@@ -145,9 +146,9 @@ def load() -> NVVM:
 
 
 def _libdevice(nvvm: str) -> bytes:
-    """Return the libdevice that came with a libNVVM, or else any that is installed."""
+    """Return the libdevice that belongs to a libNVVM, or else any that is installed."""
     folder = os.path.dirname(nvvm)
-    for beside in ("../nvvm", ".."):  # of wheels since CUDA 13; of older ones and of toolkits
+    for beside in ("../nvvm", ".."):  # the layout of wheels since CUDA 13; that of older wheels and of toolkits
         try:
             with open(os.path.join(folder, beside, "libdevice", "libdevice.10.bc"), "rb") as file:
                 return file.read()

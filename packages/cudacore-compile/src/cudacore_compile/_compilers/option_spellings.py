@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other spellings of the compiler's options that have a field in ProgramOptions."""
+"""Alternative spellings of compiler options that have a field in ProgramOptions."""
 
 from __future__ import annotations
 

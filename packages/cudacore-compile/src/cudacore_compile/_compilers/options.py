@@ -342,7 +342,7 @@ class ProgramOptions:
         return replace(self, **dict.fromkeys(ignored))
 
     def _check_language(self, code_type: SourceCodeType) -> None:
-        """Raise for options that programs of this type cannot have."""
+        """Raise an error for options that programs of this type do not support."""
         if code_type is SourceCodeType.CXX:
             if self.name is not None and self.name.startswith("-"):
                 raise ValueError(f'ProgramOptions.name={self.name!r} is an option to NVRTC: write "./{self.name}"')

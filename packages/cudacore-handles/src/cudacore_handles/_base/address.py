@@ -10,13 +10,13 @@ from typing import Any
 def is_bool(value: Any) -> bool:
     """Return whether a value is a bool of any library, or an array of bools.
 
-    Some versions of NumPy, and PyTorch, make ints of their bools.
+    Some versions of NumPy, and PyTorch, convert their bools to ints.
     """
     return isinstance(value, bool) or str(getattr(value, "dtype", "")).rpartition(".")[2] in ("bool", "bool_")
 
 
 def as_integer(value: Any) -> int | None:
-    """Return the int that a value is, of Python or of another library; None where it is not one, as a bool."""
+    """Return the int that a value of Python or another library represents; None if it is not an int, such as a bool."""
     if type(value) is int:
         return value
     try:
@@ -26,7 +26,7 @@ def as_integer(value: Any) -> int | None:
 
 
 def as_address(value: Any, what: str) -> int:
-    """Return the address that an int, or an object of ``cuda.bindings``, is.
+    """Return the address that an int, or an object of ``cuda.bindings``, represents.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ def as_address(value: Any, what: str) -> int:
     """
     address = as_integer(value)
     if address is None:
-        # Handles of cuda.bindings and pointers of CuPy have __int__ alone. So do floats, bools and text, in a way.
+        # Handles of cuda.bindings and pointers of CuPy have only __int__. Floats, bools and strings can be converted
+        # by int() too.
         if is_bool(value) or isinstance(value, str) or hasattr(value, "__float__") or not hasattr(value, "__int__"):
             raise TypeError(f"{what}, not {type(value).__name__}")
         address = int(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The descriptor by which attributes that the driver numbers become properties."""
+"""The descriptor that turns numbered attributes of the driver into properties."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ T = TypeVar("T", bound=int)
 
 
 class HasAttributes(Protocol):
-    """Something whose attributes the driver knows by number."""
+    """An object whose attributes have numbers in the driver."""
 
     def _read(self, attribute: Attribute[Any], /) -> int: ...
 
 
 class Attribute(Generic[T]):
-    """Describe a read-only property whose value the driver has under a number.
+    """A read-only property whose value is a numbered attribute of the driver.
 
     Parameters
     ----------
     number : int
         The number, of the CUDA enumeration that belongs to the class.
     kind : type
-        What the value is to users: int or bool.
+        The type of the property: int or bool.
     doc : str
         What it means, with its unit.
     constant : bool, optional

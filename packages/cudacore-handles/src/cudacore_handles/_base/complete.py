@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cffi's types, completed when this package is imported.
+"""Completes cffi's types when this package is imported.
 
-cffi completes a C type at its first use. A garbage collection in that moment, whose finalizers use the same type, ends
-the process: cffi asserts that nobody else has completed it meanwhile.
+cffi completes a C type at its first use. If a garbage collection at that moment runs a finalizer that uses the same
+type, an assertion in cffi fails and ends the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _complete_types() -> None:
             try:
                 ffi.sizeof(made)
             except ffi.error:
-                continue  # an opaque one, whose fields cffi must not be asked for
+                continue  # an opaque type, which has no fields
             made.fields  # noqa: B018
     for name in dir(lib):  # functions, with the types of their arguments
         getattr(lib, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version of CUDA that the driver is for, and the error for one that is too old."""
+"""The version of CUDA that the driver supports, and the error for a driver that is too old."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cudacore_handles._cffi import ffi, lib
 
 
 def driver_version() -> int:
-    """Return the version of CUDA that the driver is for, such as 12040 (cuDriverGetVersion)."""
+    """Return the version of CUDA that the driver supports, such as 12040 (cuDriverGetVersion)."""
     out = ffi.new("int *")
     check(lib.cch_driver_version(out))
     return int(out[0])
@@ -20,16 +20,16 @@ def version_text(version: int) -> str:
 
 
 def need_driver(version: int, operation: str, what: str) -> None:
-    """Raise where the driver is older than a version: it would only call an argument invalid.
+    """Raise an error if the driver is older than a version: its own error would only be "invalid value".
 
     Parameters
     ----------
     version : int
-        The oldest version that will do, such as 12040.
+        The oldest version that works, such as 12040.
     operation : str
         The function of the driver that would fail.
     what : str
-        What that version has and older ones lack, with an alternative if there is one: a sentence of the hint.
+        What that version added, with an alternative if there is one: a sentence of the hint.
     """
     have = driver_version()
     if have < version:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions, and the two functions that turn return codes into them."""
+"""Exceptions, and the functions that convert result codes to exceptions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cudacore_handles._base.simulated import why_refused
 from cudacore_handles._base.status import Status
 from cudacore_handles._cffi import ffi, lib
 
-# What call_driver() calls that a driver for CUDA 12 can lack, and the version that first had it.
+# Functions called by call_driver() that a driver for CUDA 12 can lack, with the version that added them.
 _SINCE = {"cuLibraryGetKernelCount": 12040, "cuLibraryEnumerateKernels": 12040, "cuKernelGetName": 12030}
 
 
 class CUDAError(RuntimeError):
-    """Report a failed CUDA operation.
+    """A CUDA operation failed.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class CUDAError(RuntimeError):
     hint : str, optional
         What to do about it.
     log : str, optional
-        What the compiler or linker had to say.
+        The log of the compiler or linker.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class CUDAError(RuntimeError):
         exception.
     """
 
-    __module__ = "cudacore_handles"  # as tracebacks are to show it
+    __module__ = "cudacore_handles"  # the name shown in tracebacks
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class CUDAError(RuntimeError):
 
     @property
     def args(self) -> tuple[Any, ...]:
-        # The hint and the log can be added after the error was made, so that the message is not kept.
+        # The hint and the log can be set later, so the message is not stored.
         return self.__dict__["_args"] if "_args" in self.__dict__ else (self._message(),)
 
     @args.setter
@@ -87,7 +87,7 @@ class CUDAError(RuntimeError):
         self._args = tuple(value)
 
     def _message(self) -> str:
-        """Return the message; subclasses add to it."""
+        """Return the message; subclasses extend it."""
         text = f"{self.operation}: {self.code_name} ({self.code}): {self.meaning}" if self.code_name else self.operation
         if self.hint:
             text += f". {self.hint}"
@@ -97,32 +97,32 @@ class CUDAError(RuntimeError):
 
 
 class ClosedError(RuntimeError, ValueError):
-    """Report the use of a closed object."""
+    """A closed object was used."""
 
-    __module__ = "cudacore_handles"  # as tracebacks are to show it
+    __module__ = "cudacore_handles"  # the name shown in tracebacks
 
 
 class GoneError(CUDAError, ClosedError):
-    """Report the use of an object whose resource another library, or another object, has destroyed."""
+    """An object was used whose resource another library, or another object, has destroyed."""
 
-    __module__ = "cudacore_handles"  # as tracebacks are to show it
+    __module__ = "cudacore_handles"  # the name shown in tracebacks
 
 
 class UnsupportedCodeError(RuntimeError, ValueError):
-    """Report code of a type that the driver does not load, or that the compilers do not take or make."""
+    """Code has a type that the driver cannot load, or that the compilers do not accept or produce."""
 
-    __module__ = "cudacore_handles"  # as tracebacks are to show it
+    __module__ = "cudacore_handles"  # the name shown in tracebacks
 
 
 @restorer
 def _restore_error(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
-    """Make an error again without its constructor, whose parameters a subclass can have changed."""
+    """Make an error again without calling its constructor, because a subclass can have other parameters."""
     error = cls.__new__(cls, attributes.get("operation", ""))
     error.__dict__.update(attributes)
     return error
 
 
-# What a user can do about the codes that say too little.
+# Hints for codes whose names and meanings are not helpful.
 _HINTS = {
     "CCH_ENODRIVER": (
         "Running on a GPU needs the NVIDIA driver (libcuda.so.1) on this machine; compiling does not. Without a GPU, "
@@ -156,7 +156,7 @@ _HINTS = {
 }
 
 
-# What a capture allows in no mode (driver 580, CUDA 13.0).
+# Operations that no capture mode allows (driver 580, CUDA 13.0).
 _NO_WAIT = "Captured work does not run before its graph is launched, and cannot be waited for: end the capture first"
 _NO_LAUNCH = "No graph is launched into a capture: GraphBuilder.embed() adds one"
 _NO_QUESTION = "The driver does not say this of a stream that is captured: ask before the capture begins"
@@ -172,37 +172,37 @@ _NOT_CAPTURED = {
 
 
 def _hint_for(name: str, operation: str) -> str:
-    """Return what to do about a code of an operation."""
+    """Return a hint for a result code of an operation."""
     if name == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" and operation in _NOT_CAPTURED:
         return _NOT_CAPTURED[operation]
     return _HINTS.get(name, "")
 
 
 def check(status: int, *, hint: str = "") -> None:
-    """Raise :class:`CUDAError` for a failed call of the handle library; do nothing for 0."""
+    """Raise :class:`CUDAError` for a failed call of the C library; do nothing for 0."""
     if status:
-        raise last_error(status, hint)  # no variable: an exception and the frame that raises it would be a cycle
+        raise last_error(status, hint)  # no variable, because an exception and its frame would form a reference cycle
 
 
 def raise_status(status: int) -> NoReturn:
-    """Raise :class:`CUDAError` for a failed call of the handle library."""
+    """Raise :class:`CUDAError` for a failed call of the C library."""
     raise last_error(status)
 
 
 def last_error(status: int, hint: str = "") -> CUDAError:
-    """Make the exception for a call of the library that failed.
+    """Make the exception for a failed call of the C library.
 
     Parameters
     ----------
     status : int
-        What the call returned: a :class:`Status`, which has the record of the failure.
+        The result of the call: a :class:`Status`, which has the record of the failure.
     hint : str, optional
         What to do about it. Default: the usual hint for this code.
     """
-    if status == lib.CCH_NOT_READY:  # an answer, which the library does not record
+    if status == lib.CCH_NOT_READY:  # this is an answer, and is not recorded
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     code = int(status)
-    if code == lib.CCH_ECOMPILER and isinstance(status, Status):  # the code is the compiler's own
+    if code == lib.CCH_ECOMPILER and isinstance(status, Status):  # the code is one of the compiler's
         name, meaning = (
             _text(text(status.domain, status.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
         )
@@ -217,7 +217,7 @@ def last_error(status: int, hint: str = "") -> CUDAError:
 
 
 def call_driver(function: str, *args: object) -> Any:
-    """Call a function of the driver that is not hot, through ``cuda.bindings``, and raise its error.
+    """Call a function of the driver through ``cuda.bindings``, and raise its error. Not for frequent calls.
 
     Parameters
     ----------
@@ -229,16 +229,16 @@ def call_driver(function: str, *args: object) -> Any:
     Returns
     -------
     object
-        None, the one value, or the tuple of values.
+        None, one value, or a tuple of values.
 
     Raises
     ------
     CUDAError
-        When it fails, or when the loaded driver is too old to have it.
+        If it fails, or the loaded driver is too old to have it.
     """
     from cuda.bindings import driver
 
-    check(lib.cch_driver_init())  # the library chooses which driver this process has
+    check(lib.cch_driver_init())  # the library selects the driver of this process
     try:
         code, *values = getattr(driver, function)(*args)
     except RuntimeError as error:
@@ -253,7 +253,7 @@ def call_driver(function: str, *args: object) -> Any:
 
 
 def driver_error(function: str, code: int) -> CUDAError:
-    """Make the exception for a function of the driver that was called past the library."""
+    """Make the exception for a function of the driver that was called without the library."""
     why = why_refused() if code > 0 else ""
     name = _text(lib.cch_error_name(code))
     return _noted(
@@ -262,7 +262,7 @@ def driver_error(function: str, code: int) -> CUDAError:
 
 
 def _noted(error: CUDAError, why: str) -> CUDAError:
-    """Note what the simulated driver says of an error; Python 3.10 has no notes: there it is in the text."""
+    """Add the simulated driver's explanation to an error: as a note, or on Python 3.10 in the text."""
     if why and hasattr(error, "add_note"):
         error.add_note(f"The simulated driver says: {why}")
     elif why:
@@ -280,7 +280,7 @@ def _missing(function: str) -> CUDAError:
 
 
 def no_buffer(resource: object, made: object) -> TypeError:
-    """Make the exception for a user's memory resource that allocated something else than a buffer."""
+    """Make the exception for a user's memory resource that returned something other than a buffer."""
     return TypeError(
         f"{type(resource).__name__}.allocate() returned {type(made).__name__}, and must return a Buffer: end it with "
         "return Buffer.from_handle(ptr, size, mr=self, stream=stream)"

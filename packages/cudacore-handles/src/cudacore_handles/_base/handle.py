@@ -16,14 +16,14 @@ _unref = lib.cch_unref
 
 
 def hold(face: _native.Handle) -> Any:
-    """Return a pointer to a face's box, for the functions of ``lib``, with a reference of its own.
+    """Return a pointer to a face's box with its own reference, for the functions of ``lib``.
 
-    Whoever closes the face meanwhile, the box lives as long as the pointer.
+    The box lives as long as the pointer, even if the face is closed in the meantime.
 
     Raises
     ------
     ClosedError
-        When the face is closed.
+        If the face is closed.
     """
     return _gc(_cast("void *", face._reference()), _unref)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What notebooks show of objects that are looked at for their numbers: a table of attributes."""
+"""HTML tables of attributes, which notebooks show for objects such as device properties."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MARKUP = re.compile(r"(?::\w+:)?`+([^`]+)`+")
 
 
 def attributes_table(title: str, instance: Any) -> str:
-    """Return an HTML table of what an object tells by instances of :class:`Attribute`, in their order."""
+    """Return an HTML table of the :class:`Attribute` properties of an object, in their order."""
     found = (value for value in vars(type(instance)).values() if isinstance(value, Attribute))
     rows = "".join(_row(attribute, instance) for attribute in found)
-    # On a narrow screen it scrolls by itself.
+    # On a narrow screen, the table scrolls.
     return (
         f'<div style="overflow-x: auto"><table><caption style="text-align: left">{html.escape(title)}</caption>'
         f"<thead><tr><th>attribute</th><th>value</th><th>meaning</th></tr></thead><tbody>{rows}</tbody></table></div>"
@@ -30,7 +30,7 @@ def _row(attribute: Attribute[Any], instance: Any) -> str:
     kind, _, meaning = str(attribute.__doc__).partition(": ")
     try:
         value = getattr(instance, attribute.name)
-    except CUDAError as error:  # of one attribute, such as one that the driver is too old for
+    except CUDAError as error:  # of one attribute, for example if the driver is too old for it
         shown = html.escape(error.code_name)
     else:
         shown = str(value) if kind == "bool" else f"{value:,}"
@@ -42,7 +42,7 @@ def _row(attribute: Attribute[Any], instance: Any) -> str:
 
 
 def _in_larger_units(nbytes: int) -> str:
-    """Return how many of the largest unit that fits, in parentheses; nothing where that is bytes."""
+    """Return a size in the largest unit that fits, in parentheses; an empty string if that unit is bytes."""
     if nbytes == _NO_LIMIT:
         return " (no limit)"
     power = min((nbytes.bit_length() - 1) // 10, len(_UNITS)) if nbytes > 0 else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sharing memory and sharing events between processes have in common."""
+"""The common part of sharing memory and events between processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from cudacore_handles._base.handle import hold
 
 HANDLE_SIZE = 64
 
-# An RLock, because a garbage collection can come while it is held, and run what asks again.
+# An RLock, because a garbage collection can run code that takes it again.
 lock = threading.RLock()
-# Held during a driver's call, by which something is opened only once. Weak references do not wait for it.
+# Held during the driver call that opens a resource, so that it is opened only once. Weak references do not wait for
+# it.
 opening_lock = threading.RLock()
 
 
 def _renew_locks() -> None:
-    """Replace the locks in a forked child: the threads that held them may not be there."""
+    """Replace the locks in a forked child, because their holders may not exist there."""
     global lock, opening_lock
     lock, opening_lock = threading.RLock(), threading.RLock()
 
@@ -33,16 +34,16 @@ if hasattr(os, "register_at_fork"):
 
 
 class Shared:
-    """Objects of what processes share, by what names it between them.
+    """The objects of shared resources, by the names that these have between processes.
 
-    A resource can have several objects, of which each can be closed. Any that is open leads to the resource.
+    A resource can have several objects, and each can be closed separately. Any open one gives access to the resource.
     """
 
     def __init__(self) -> None:
         self._references: dict[object, list[weakref.ref[_native.Handle]]] = {}
 
     def add(self, name: object, face: _native.Handle) -> None:
-        """Remember an object of what has a name."""
+        """Add an object of a resource with a name."""
 
         def forget(reference: weakref.ref[_native.Handle]) -> None:
             with lock:
@@ -56,7 +57,7 @@ class Shared:
             self._references.setdefault(name, []).append(reference)
 
     def hold(self, name: object) -> Any:
-        """Return a pointer to the box of a resource that is open, as :func:`hold` does; or None."""
+        """Return a pointer to the box of an open resource, like :func:`hold`; or None."""
         with lock:
             faces = [reference() for reference in self._references.get(name, ())]
         for face in faces:
@@ -67,18 +68,18 @@ class Shared:
 
 
 def check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
-    """Refuse what was changed on the way: the driver would take it for what it says."""
+    """Raise an error for data that was changed in transit, because the driver would trust it."""
     if not isinstance(fields[0], bytes) or len(fields[0]) != HANDLE_SIZE or checksum_of(*fields) != checksum:
         raise ValueError(f"the {name} was damaged on its way, or is of another release: it is not what was pickled")
 
 
 def checksum_of(*fields: Any) -> int:
-    """Return a checksum of what a pickle says."""
+    """Return a checksum of the contents of a pickle."""
     return zlib.crc32(repr(fields).encode())
 
 
 def check_type(name: str, value: Any, cls: type) -> Any:
-    """Return an argument that must be of a class."""
+    """Return an argument after checking that it is of a class."""
     if not isinstance(value, cls):
         raise TypeError(f"{name} must be of type {cls.__name__}, not {type(value).__name__}")
     return value

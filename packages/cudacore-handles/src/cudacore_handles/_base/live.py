@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many handles are alive."""
+"""Counts live handles."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _KINDS = {
 
 
 def live_counts() -> dict[str, int]:
-    """Return the number of live handles by kind, in this process: what a leak check compares."""
+    """Return the number of live handles of this process by kind, for leak checks."""
     return {kind: int(lib.cch_live_count(number)) for kind, number in _KINDS.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that callers give, and names in messages."""
+"""Names given by callers, and names in messages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ _MOST_CHARACTERS = 80
 
 
 def symbol_name(what: str, name: object) -> str:
-    """Return the name of a symbol as a str, or raise for what cannot be one.
+    """Return the name of a symbol as a str; raise an error if it cannot be one.
 
     Parameters
     ----------
     what : str
         What the name is for, for the error.
     name : str or bytes
-        What a caller gave.
+        The argument.
     """
     if isinstance(name, bytes):
         try:
@@ -29,5 +29,5 @@ def symbol_name(what: str, name: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Leave out the middle of long text."""
+    """Shorten long text in the middle."""
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:60]}...{text[-17:]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What classes of ``cuda.core`` 1.2 have and this release does not have yet."""
+"""Attributes of ``cuda.core`` 1.2 classes that this release does not have yet."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import NoReturn
 
 
 class NotYet:
-    """Stand for an attribute that will come: asking for it is an AttributeError that says so.
+    """An attribute of a later release. Reading it raises an AttributeError that says so.
 
-    ``hasattr`` is False, of the class and of its objects, so that programs can ask whether the attribute is there.
+    ``hasattr`` is False for the class and its objects, so that programs can test for the attribute.
     """
 
     __slots__ = ("_name",)
@@ -25,7 +25,7 @@ class NotYet:
 
 
 def dir_of_what_is_there(instance: object) -> list[str]:
-    """Return the names that an object has, for completion at a prompt, without those that will come."""
+    """Return the attribute names of an object, for completion, without those of later releases."""
     mine = (item for cls in type(instance).__mro__ for item in vars(cls).items())
     later = {name for name, value in mine if isinstance(value, NotYet)}
     return [name for name in object.__dir__(instance) if name not in later]

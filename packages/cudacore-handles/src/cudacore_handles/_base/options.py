@@ -12,19 +12,20 @@ from cudacore_handles._base.address import is_bool
 from cudacore_handles._base.names import shorten
 
 T = TypeVar("T")
-# Deep copies of these are the values themselves. Most options have no others, and copy.deepcopy() takes long to see it.
+# Deep copies of these are the values themselves. Most options have only such values, which copy.deepcopy() is slow to
+# detect.
 _IMMUTABLE = {type(None), bool, int, str, bytes}
 
 
 def as_flag(name: str, value: object) -> bool:
-    """Return an option that is on or off: a bool, of Python or NumPy, 0 or 1; None means off.
+    """Return a boolean option. It can be a bool of Python or NumPy, 0 or 1; None means False.
 
     Parameters
     ----------
     name : str
         The option, for the error: ``"EventOptions.timing_enabled"``.
     value : object
-        What a caller gave.
+        The argument.
     """
     if value is True or value is False or value is None:
         return bool(value)
@@ -34,7 +35,7 @@ def as_flag(name: str, value: object) -> bool:
 
 
 def check_flags(options: object) -> None:
-    """Raise for what is no bool in a field of a dataclass that is one: whose default is a bool."""
+    """Raise an error for a value that is not a bool in a field whose default is a bool."""
     cls = type(options)
     for name, value in vars(options).items():
         if not (value is True or value is False or value is None) and isinstance(getattr(cls, name, None), bool):
@@ -49,19 +50,19 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     cls : type
         The dataclass.
     value : object of it, mapping of str or None
-        What a caller gave; None stands for the defaults.
+        The argument; None means the defaults.
     name : str, optional
         The argument that it was given for. Default ``"options"``.
 
     Raises
     ------
     TypeError
-        When it is neither, or when the mapping has what is no field of the class.
+        If it is neither, or the mapping has a key that is not a field of the class.
     """
     if value is None:
         return cls()
     if isinstance(value, cls):
-        check_flags(value)  # again: its fields can be assigned
+        check_flags(value)  # check again, because fields can be assigned
         return value
     if not isinstance(value, Mapping):
         raise TypeError(
@@ -78,7 +79,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
 
 
 def copy_options(options: T) -> T:
-    """Return a deep copy of options, which their owner can change."""
+    """Return a deep copy of options, because the caller can change the original."""
     made = copy.copy(options)
     for name, value in list(vars(made).items()):
         if type(value) not in _IMMUTABLE:

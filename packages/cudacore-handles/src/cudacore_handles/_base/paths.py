@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a C program finds the headers, the library and the pkg-config file."""
+"""The paths of the headers, the library and the pkg-config file, for C programs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cudacore_handles._cffi import ffi, lib
 
 
 def get_include() -> str:
-    """Return the folder to give to a C compiler with ``-I``: it holds ``cudacore/cudacore.h``."""
+    """Return the folder for ``-I`` of a C compiler. It contains ``cudacore/cudacore.h``."""
     package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
     installed = os.path.join(package, "include")
     if os.path.isdir(installed):
         return installed
-    # An editable install runs from the source tree, where the headers stand beside the sources.
+    # An editable install runs from the source tree, which contains the headers.
     return os.path.join(os.path.dirname(os.path.dirname(package)), "include")
 
 
@@ -24,8 +24,8 @@ def get_library() -> str:
 
 
 def get_pkgconfig_dir() -> str:
-    """Return the folder to add to ``PKG_CONFIG_PATH``: it holds ``cudacore-handles.pc``."""
+    """Return the folder for ``PKG_CONFIG_PATH``. It contains ``cudacore-handles.pc``."""
     folder = os.path.dirname(get_library())
     installed = os.path.join(os.path.dirname(folder), "pkgconfig")
-    # In an editable install the library lies in the build folder, and a pkg-config file for that place beside it.
+    # In an editable install, the build folder contains the library and a pkg-config file for it.
     return installed if os.path.isdir(installed) else folder

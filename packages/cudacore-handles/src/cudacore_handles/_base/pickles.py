@@ -14,7 +14,7 @@ __all__ = ["public", "publish", "restore", "restorer"]
 _C = TypeVar("_C", bound=type[Any])
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: What pickles name, by its name, and the other way round.
+#: The objects that pickles name, by name, and the reverse.
 _known: dict[str, Any] = {}
 _names: dict[Any, str] = {}
 
@@ -27,7 +27,7 @@ def restore(name: str, method: str, *arguments: Any) -> Any:
     package, _, attribute = name.partition(".")
     try:
         if name not in _known:
-            getattr(importlib.import_module(package), attribute)  # which loads it
+            getattr(importlib.import_module(package), attribute)  # loads the function
         found = _known[name]
         if method == "__new__":
             return found.__new__(found, *arguments)
@@ -53,14 +53,14 @@ def restorer(function: _F) -> _F:
 
 
 def public(cls: _C) -> _C:
-    """Have objects of a public class pickled by its public name, as a decorator."""
+    """Pickle objects of a public class by its public name, as a decorator."""
     _register(f"{cls.__module__.partition('.')[0]}.{cls.__name__}", cls)
     _wrap(cls)
     return cls
 
 
 def publish(package: str, names: Iterable[str], namespace: dict[str, Any]) -> None:
-    """Have the objects of a package's public classes pickled by the public names of these.
+    """Pickle objects of a package's public classes by the public names of the classes.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def publish(package: str, names: Iterable[str], namespace: dict[str, Any]) -> No
     names : iterable of str
         Its public names.
     namespace : dict
-        What they name.
+        The objects by name.
     """
     for name in names:
         cls = namespace[name]
@@ -83,10 +83,10 @@ def _register(name: str, call: Callable[..., Any]) -> None:
 
 
 def _wrap(cls: type) -> None:
-    """Have the ``__reduce_ex__`` of a class return public names."""
+    """Make the ``__reduce_ex__`` of a class return public names."""
     original: Any = cls.__reduce_ex__
     if getattr(original, "__module__", None) == __name__:
-        return  # of its base
+        return  # the base class's name is used
 
     def reduce(self: Any, protocol: Any) -> Any:
         return _by_public_name(original(self, max(int(protocol), 2)))
@@ -95,7 +95,7 @@ def _wrap(cls: type) -> None:
 
 
 def _by_public_name(reduced: Any) -> Any:
-    """Return what ``__reduce_ex__`` returned, with public names where there are any."""
+    """Return the result of ``__reduce_ex__`` with public names, as far as there are any."""
     if not isinstance(reduced, tuple):
         return reduced
     call, arguments, *others = reduced

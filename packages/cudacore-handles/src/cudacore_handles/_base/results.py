@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of the driver that Python code tells apart: ``CUDA_ERROR_*`` without the prefix."""
+"""The driver's results that Python code handles: ``CUDA_ERROR_*`` without the prefix."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packages of one release do when they are imported: see that they are of one release."""
+"""The check at import that the installed packages are of one release."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def check_handles(package: str, version: str) -> None:
-    """Refuse to run below a package of another minor version: they are released, and tested, together.
+    """Raise an error if a package has another minor version than this one.
 
-    All packages stand on this one: two that fit it fit each other.
+    The packages are released and tested together. Each one checks only this package, which is enough for all to match.
     """
     ours = sys.modules["cudacore_handles"]
     series = _series(version)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated driver of cudacore-sim: where it is, for the C library, and what it has to say of calls that failed."""
+"""The simulated driver of cudacore-sim: its path, and its explanations of failed calls."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ _loaded: Any = None  # a ctypes.CDLL
 
 
 def find_simulated_driver() -> None:
-    """With ``CUDACORE_DRIVER=sim``, in any case, set ``$CUDACORE_SIM_LIBRARY`` where it is needed.
+    """Set ``$CUDACORE_SIM_LIBRARY`` if ``CUDACORE_DRIVER`` is ``sim`` in any case, and the variable is missing.
 
-    That is, if it is not set, and the simulator is installed.
+    Nothing is set if the simulator is not installed.
 
-    Child processes inherit it. Where the simulator is not installed, the first call that needs a driver says so.
+    Child processes inherit the variable. If the simulator is not installed, the first call that needs a driver raises
+    an error.
     """
     if os.environ.get("CUDACORE_DRIVER", "").lower() != "sim" or os.environ.get("CUDACORE_SIM_LIBRARY"):
         return
@@ -27,12 +28,12 @@ def find_simulated_driver() -> None:
 
 
 def carries_ptx() -> bool:
-    """Tell whether cubins of this process carry their PTX, as the simulated driver has it: other cubins cannot run."""
+    """Return whether cubins of this process contain their PTX, as the simulated driver needs to run them."""
     return os.environ.get("CUDACORE_DRIVER", "").lower() == "sim" or hasattr(_driver(), "cudasim_symbol")
 
 
 def _driver() -> Any:
-    """Return the driver of this process as a ctypes.CDLL; None: none is loaded yet, and none is for our sake."""
+    """Return the driver of this process as a ctypes.CDLL; None if none is loaded. This does not load one."""
     global _loaded
     try:
         import ctypes
@@ -47,7 +48,7 @@ def _driver() -> Any:
 
 
 def why_refused() -> str:
-    """Return what the simulated driver says of the last call of this thread that failed; empty on a GPU's driver."""
+    """Return the simulated driver's explanation of this thread's last failed call; empty on a real driver."""
     why = getattr(_driver(), "cudasim_why", None)
     if why is None:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C structures that Python code packs, by the fields that the headers give them."""
+"""Packing of C structures, with the fields declared by the headers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LETTERS = {"size_t": "N", "int": "i", "unsigned int": "I", "int32_t": "i", "uin
 
 
 def struct_of(name: str) -> struct.Struct:
-    """Return what packs the fields of a structure of the library, in their order."""
+    """Return a packer for a structure of the library, which takes the fields in their order."""
     fields = ffi.typeof(name).fields
     made = struct.Struct("".join(_LETTERS[field.type.cname] for _, field in fields))
     assert made.size == ffi.sizeof(name), f"{name} has a field that is not where struct puts it"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that is loaded, its kernels, and what can be read in it."""
+"""Loaded code, its kernels, and the information in compiled code."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in compiled code: its kernels and variables, read from the code itself."""
+"""The contents of compiled code: kernels and variables, read from the code itself."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) ->
     code : bytes
         The code.
     code_type : str
-        ``"cubin"`` or ``"ptx"``; others hide what they have.
+        ``"cubin"`` or ``"ptx"``; other types cannot be read.
     signatures : mapping
-        What the compiler knows of the kernels' parameters, by symbol.
+        The kernels' parameters as the compiler reported them, by symbol.
     """
     if code_type == "ptx":
         return _read_ptx(code.decode("utf-8", "replace"))
@@ -73,7 +73,7 @@ def _read_ptx(ptx: str) -> CodeContents:
         parameters, offset = [], 0
         for size, kind, parameter in zip(sizes, kinds, declared, strict=False):
             align = _ALIGN.search(parameter)
-            alignment = max(1, int(align[1]) if align else size)  # 0 is not valid, and this need not be
+            alignment = max(1, int(align[1]) if align else size)  # 0 is not valid, but the code may be damaged
             offset = (offset + alignment - 1) // alignment * alignment
             parameters.append(ParamInfo(offset, size, kind))
             offset += size

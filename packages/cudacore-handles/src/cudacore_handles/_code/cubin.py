@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cubin says of itself: an ELF file with sections of NVIDIA's.
+"""Reads cubins, which are ELF files with sections of NVIDIA's.
 
-Only what is needed is read, and only of what is well formed: everything else is a ValueError.
+Only the necessary parts are read. Malformed data raises a ValueError.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ _ET_REL = 1
 _STT_OBJECT, _STT_FUNC = 1, 2
 _STO_CUDA_ENTRY = 0x10
 _SHT_NOBITS = 8
-# Attributes in .nv.info sections, which are not documented but have been the same from sm_50 to sm_121.
+# Attributes in .nv.info sections. They are not documented, but have been the same from sm_50 to sm_121.
 _EIATTR_MAX_THREADS = 0x05
 _EIATTR_FRAME_SIZE = 0x11
 _EIATTR_KPARAM_INFO = 0x17
 _EIATTR_REGCOUNT = 0x2F
 _EIFMT_BVAL, _EIFMT_HVAL, _EIFMT_SVAL = 0x02, 0x03, 0x04
-# What tells a cubin for one architecture alone, such as sm_90a, from one for its generation: before version 8 of the
-# ABI, and in CUDA 12, a bit of the ELF header's flags; from CUDA 13 on an attribute in the section .nv.compat. A cubin
-# for a family, such as sm_100f, is the same as one for its first architecture.
+# How a cubin for one architecture only, such as sm_90a, differs from one for its generation. Before version 8 of the
+# ABI, and in CUDA 12, it is a bit of the ELF header's flags. From CUDA 13 on, it is an attribute in the section
+# .nv.compat. A cubin for a family, such as sm_100f, looks like one for the family's first architecture.
 _EF_ACCELERATED, _EF_ACCELERATED_8 = 0x800, 0x8
 _EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET = 0x09
-# From sm_90 on the system has the first KiB of a block's shared memory; then there is this section.
+# From sm_90 on, the system reserves the first KiB of a block's shared memory, and the cubin has this section.
 _RESERVED_SHARED = ".nv.shared.reserved.0"
 _RESERVED_SHARED_BYTES = 1024
 _GLOBALS = {".nv.global": "global", ".nv.global.init": "global", ".nv.constant3": "constant"}
@@ -71,7 +71,7 @@ class CubinSymbol(NamedTuple):
 
 
 class Cubin:
-    """A cubin that is read; offsets and sizes that lie are a ValueError."""
+    """A cubin that was read. Offsets and sizes that are out of range raise a ValueError."""
 
     def __init__(self, image: bytes) -> None:
         if image[:6] != b"\x7fELF\x02\x01" or len(image) < 64 or _u16(image, 18) != _EM_CUDA:
@@ -135,7 +135,7 @@ class Cubin:
             raise ValueError(f"the cubin is damaged: {error}") from None
 
     def globals(self) -> list[CubinGlobal]:
-        """Return the variables that can be asked for."""
+        """Return the variables that programs can look up."""
         found = []
         for symbol in self._symbols:
             if symbol.kind == _STT_OBJECT and 0 < symbol.section < len(self._sections):
@@ -188,7 +188,7 @@ class Cubin:
         return bool(flags & _EF_ACCELERATED_8 or any(values.get(_EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, b"")))
 
     def _attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
-        """Read the attributes that have a value, and their values."""
+        """Read those attributes that have values."""
         if section is None:
             return
         data = self._bytes(section)
@@ -235,14 +235,15 @@ class Cubin:
 
 
 def arch_of(image: bytes) -> int:
-    """Return the number of a cubin's architecture, of which no more than the ELF header needs to be there."""
-    # In the low byte of the flags; since CUDA 13, when the version of the ABI is 8 or more, in the second.
+    """Return the number of a cubin's architecture. The ELF header suffices for this."""
+    # The number is in the low byte of the flags, or in the second byte if the version of the ABI is 8 or more (since
+    # CUDA 13).
     flags = _u32(image, 48)
     return (flags >> 8) & 0xFF if image[8] >= 8 else flags & 0xFF
 
 
 def target_of(image: bytes) -> str:
-    """Return the architecture of a cubin, such as ``"sm_90a"``, without its letter if the cubin is damaged."""
+    """Return the architecture of a cubin, such as ``"sm_90a"``. If the cubin is damaged, the letter is missing."""
     try:
         return Cubin(image).target
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ names as people write them."""
+"""Readable C++ names."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import re
 from typing import Any
 
 _MANGLED = re.compile(r"_Z[\w$.]+", re.ASCII)
-_MOST = 4096  # letters: what is longer, a machine has made up
+_MOST = 4096  # characters; only generated names are longer
 
 
 def demangle(symbol: str) -> str:
-    """Return a symbol's C++ name, with its parameters; the symbol where it has none, or no C++ library is here."""
+    """Return a symbol's C++ name with its parameters; the symbol itself if it has none, or there is no C++ library."""
     if not _MANGLED.fullmatch(symbol) or len(symbol) > _MOST:
         return symbol
-    import ctypes  # not before it is needed: it takes longer to import than the package
+    import ctypes  # imported late, because it takes longer to import than this package
 
     functions = _runtime()
     if functions is None:
@@ -33,7 +33,7 @@ def demangle(symbol: str) -> str:
 
 @functools.cache
 def _runtime() -> tuple[Any, Any] | None:
-    """Return ``abi::__cxa_demangle`` of the C++ library of this machine, and what frees its results."""
+    """Return ``abi::__cxa_demangle`` of the system's C++ library, and the function that frees its results."""
     import ctypes
 
     for name in ("libstdc++.so.6", "libc++abi.so.1"):
@@ -51,7 +51,7 @@ def _runtime() -> tuple[Any, Any] | None:
 
 
 def bare_name(demangled: str) -> str:
-    """Return a function's name without its parameters and return type: as a name expression has it."""
+    """Return a function's name without parameters and return type, as in a name expression."""
     end = _end_of_name(demangled)
     depth = 0
     for at in range(end - 1, -1, -1):
@@ -66,7 +66,7 @@ def bare_name(demangled: str) -> str:
 
 
 def _end_of_name(demangled: str) -> int:
-    """Return where the parameters begin."""
+    """Return the index at which the parameters begin."""
     text = demangled.replace("(anonymous namespace)", "\0" * len("(anonymous namespace)"))
     depth = 0
     for at, letter in enumerate(text):
@@ -83,5 +83,5 @@ _BLANK = re.compile(r"(?<![\w$]) | (?![\w$])")
 
 
 def squeeze(name: str) -> str:
-    """Return a C++ name with blanks only where they separate words, and none but single ones."""
+    """Return a C++ name with single blanks, and only where they separate words."""
     return _BLANK.sub("", " ".join(name.split()))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The images in a fat binary: cubins, PTX and LTO-IR for several architectures.
 
-The format is not documented, but has been the same since CUDA 5: a header, then each image behind a header of its own.
+The format is not documented, but has been the same since CUDA 5: a header, followed by images that each have a header.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Image(NamedTuple):
     code_type: str  # "cubin", "ptx" or "ltoir"
     arch: int  # such as 90
     code: bytes
-    variant: str = ""  # "a" if it is for that architecture alone, "f" if for its family
+    variant: str = ""  # "a" for code for only this architecture, "f" for its family
 
 
 class Entry(NamedTuple):
-    """An image as it stands in a fat binary: packed or not."""
+    """An image as stored in a fat binary, compressed or not."""
 
     code_type: str  # "cubin", "ptx", "ltoir", or "other"
     arch: int  # such as 90
-    variant: str  # "a" if it is for that architecture alone, "f" if for its family
+    variant: str  # "a" for code for only this architecture, "f" for its family
     flags: int
     packed: bytes
-    size: int  # unpacked
+    size: int  # without compression
 
     def unpack(self) -> bytes | None:
-        """Return the code; None if it cannot be unpacked."""
+        """Return the code; None if it cannot be decompressed."""
         code: bytes | None = self.packed
         if self.flags & (_LZ4 | _ZSTANDARD):
             code = _unpack(self.packed, self.size, self.flags)
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 
 
 def images(fatbin: bytes) -> Iterator[Image]:
-    """Read the images that can be unpacked: Zstandard needs the system's library. What is damaged ends them."""
+    """Read the images that can be decompressed (Zstandard needs the system's library). Stop at damaged data."""
     for entry in entries(fatbin):
         code = entry.unpack() if entry.code_type != "other" else None
         if code is not None:
@@ -54,7 +54,7 @@ def images(fatbin: bytes) -> Iterator[Image]:
 
 
 def entries(fatbin: bytes) -> Iterator[Entry]:
-    """Read what images there are, without unpacking them."""
+    """List the images without decompressing them."""
     if len(fatbin) < 16:
         return
     magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbin)
@@ -71,7 +71,7 @@ def entries(fatbin: bytes) -> Iterator[Entry]:
 
 
 def parts(fatbins: bytes) -> Iterator[bytes]:
-    """Split fat binaries that follow each other, as in a section of a host object, one for each source file."""
+    """Split concatenated fat binaries: a section of a host object has one for each source file."""
     at = 0
     while at + 16 <= len(fatbins):
         magic, _, header_size, size = struct.unpack_from("<IHHQ", fatbins, at)
@@ -90,7 +90,7 @@ def _unpack(packed: bytes, size: int, flags: int) -> bytes | None:
 
 
 def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
-    """Unpack an LZ4 block of exactly so many bytes."""
+    """Decompress an LZ4 block to exactly `size` bytes."""
     out, at = bytearray(), 0
 
     def length(start: int) -> int:
@@ -117,7 +117,7 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
             start = len(out) - distance
             if distance == 0 or start < 0:
                 return None
-            while match > 0:  # a match can overlap what it makes
+            while match > 0:  # a match can overlap its own output
                 part = out[start : start + match]
                 out += part
                 start += len(part)
@@ -128,8 +128,8 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
 
 
 def _unpack_by(name: str, function: str, packed: bytes, size: int) -> bytes | None:
-    """Unpack code by a library of the system, which nearly every system has."""
-    import ctypes  # not before it is needed: it takes longer to import than the package
+    """Decompress Zstandard data with the system's library, which nearly every system has."""
+    import ctypes  # imported late, because it takes longer to import than this package
 
     try:
         library = ctypes.CDLL(name)

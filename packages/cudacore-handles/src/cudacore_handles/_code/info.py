@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled code can say of its kernels and variables; see _code_contents.py, which is imported to read it."""
+"""Information about kernels and variables in compiled code; contents.py reads it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from cudacore_handles._code.kernel import ParamInfo
 
 
 class KernelInfo(NamedTuple):
-    """Describe a kernel of compiled code.
+    """A kernel of compiled code.
 
     Parameters
     ----------
     symbol : str
         Its (mangled) name in the code.
     name : str
-        Its C++ name, with its parameters; the symbol where that is not mangled.
+        Its C++ name with its parameters; the symbol if that is not mangled.
     parameters : tuple of ParamInfo
         Offset, size and kind of each parameter.
     registers : int or None
-        Registers that a thread uses; None for PTX, which the driver is still to compile, as for all below.
+        Registers per thread. None for PTX, because the driver compiles it later; the same holds for the fields below.
     shared_bytes : int or None
-        Static shared memory of a block, without what the system reserves.
+        Static shared memory of a block, without the part that the system reserves.
     local_bytes : int or None
         Local memory of a thread, its stack.
     max_threads : int or None
-        The most threads of a block that ``__launch_bounds__`` allows; None too where it says nothing.
+        The maximum threads of a block from ``__launch_bounds__``; None also if it has none.
     """
 
     symbol: str
@@ -39,7 +39,7 @@ class KernelInfo(NamedTuple):
 
 
 class GlobalInfo(NamedTuple):
-    """Describe a variable of compiled code.
+    """A variable of compiled code.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class GlobalInfo(NamedTuple):
 
 
 class CodeContents(NamedTuple):
-    """What is in code."""
+    """The kernels and variables of some code."""
 
     kernels: tuple[KernelInfo, ...]
     globals: tuple[GlobalInfo, ...]

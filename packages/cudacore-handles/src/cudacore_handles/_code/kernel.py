@@ -33,14 +33,14 @@ class _Place(NamedTuple):
 
 
 class ParamInfo(_Place):
-    """Describe one parameter of a kernel: a tuple of its offset and its size, with its kind.
+    """One parameter of a kernel: a tuple of its offset and size, with its kind.
 
     Parameters
     ----------
     offset, size : int
-        Where it lies in the kernel's argument block: bytes.
+        Its position in the kernel's argument block, in bytes.
     kind : ParamKind, optional
-        What it takes, as far as that is known. Default unknown.
+        What it accepts, as far as that is known. Default unknown.
     """
 
     kind: ParamKind = ParamKind.UNKNOWN
@@ -59,16 +59,16 @@ _RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
 
 class Kernel(_native.KernelHandle):
-    """Hold a kernel; it keeps the code that it is of loaded.
+    """A kernel, which keeps its code loaded.
 
-    Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal when they
-    are the same CUDA kernel.
+    Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal if they are
+    the same CUDA kernel.
     """
 
     __slots__ = ("__weakref__", "_known", "_warned")
-    # Its lowered name, and its signature (see ptx_signatures.py); not there when it was not made from an ObjectCode.
+    # The lowered name and the signature (see ptx_signatures.py); not set unless made from an ObjectCode.
     _known: tuple[str | None, str | None]
-    _warned: bool  # that its parameters are not known; not there when there was no need to
+    _warned: bool  # whether it has warned about unknown parameters; not set if that was not necessary
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -101,14 +101,14 @@ class Kernel(_native.KernelHandle):
         handle : int
             Address of a ``CUkernel``.
         mod : ObjectCode, optional
-            The code that it is of, kept loaded. Default: the code that the driver says it is of, if it was loaded
-            here; otherwise the caller sees to it that the kernel outlives the object. A driver before CUDA 12.5 does
-            not say it. Before 12.4, the parameters of a kernel are only known if `mod` is given.
+            The code of the kernel, which is kept loaded. Default: the code that the driver reports, if this library
+            loaded it. Otherwise the caller must make sure that the kernel outlives the object. Drivers before CUDA 12.5
+            do not report the code. Before 12.4, the parameters of a kernel are known only if `mod` is given.
 
         Raises
         ------
         TypeError, ValueError
-            When an argument is of a wrong type, the address is NULL, or the kernel is of other code than `mod`.
+            If an argument has a wrong type, the address is NULL, or the kernel is not from `mod`.
         """
         from cudacore_handles._code.object_code import ObjectCode
 
@@ -138,7 +138,7 @@ class Kernel(_native.KernelHandle):
         Parameters
         ----------
         stream : Stream
-            Where to launch.
+            The stream of the launches.
         config : LaunchConfig
             The configuration; later changes to it have no effect.
         *kernel_args
@@ -149,7 +149,7 @@ class Kernel(_native.KernelHandle):
         return prepare(stream, config, self, kernel_args)
 
     def _ask_layout(self, context: Context) -> bytes:
-        """Ask the driver, in a context."""
+        """Query the driver in a given context."""
         out, count = ffi.new("const cch_param **"), ffi.new("size_t *")
         kernel = hold(self)
         status = lib.cch_kernel_params(out, count, kernel, hold(context))
@@ -163,7 +163,7 @@ class Kernel(_native.KernelHandle):
         return layout
 
     def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
-        """Return the kernel with its layout; where that is not known, one in its place, with that of the arguments.
+        """Return the kernel with its layout; if that is unknown, a substitute with the layout of the arguments.
 
         `stacklevel` is that of the caller's warnings.
         """
@@ -177,7 +177,7 @@ class Kernel(_native.KernelHandle):
         return self
 
     def _packed_by(self, args: Sequence[object], *, stacklevel: int) -> Kernel:
-        """Borrow the kernel anew, with parameters as the arguments suggest: nobody knows what it really has."""
+        """Make another object for the kernel, with parameters derived from the arguments: the real ones are unknown."""
         from cudacore_handles._code.parameters import by_values, state, warn_unknown
 
         if not getattr(self, "_warned", False):
@@ -198,9 +198,9 @@ class Kernel(_native.KernelHandle):
         return made
 
     def _allow_shared(self, nbytes: int, device: Device) -> None:
-        """See to it that launches on a device may have so much dynamic shared memory.
+        """Make sure that launches on a device may use a given amount of dynamic shared memory.
 
-        By default a kernel may have 48 KiB less what it has statically; more must be asked for.
+        By default, a kernel may use 48 KiB minus its static shared memory. More must be requested from the driver.
         """
         attributes = self.attributes[device]
         if nbytes > attributes.max_dynamic_shared_size_bytes:
@@ -211,22 +211,22 @@ class Kernel(_native.KernelHandle):
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)
-        # In this order: another thread that launches at this moment comes here too, rather than to take one device's
-        # leave for another's.
+        # The order matters: another thread that launches now must come here too, and not take the permission for one
+        # device for that of another.
         self._shared_allowed = 0
         self._shared_device = device.device_id
         self._shared_allowed = nbytes
 
     @property
     def attributes(self) -> KernelAttributes:
-        """KernelAttributes: Its attributes on the current device; ``attributes[device]`` for another."""
+        """KernelAttributes: The attributes on the current device; ``attributes[device]`` for another one."""
         from cudacore_handles._code.kernel_attributes import KernelAttributes
 
         return KernelAttributes._init(self)
 
     @property
     def occupancy(self) -> KernelOccupancy:
-        """KernelOccupancy: How many blocks of it fit on the current device."""
+        """KernelOccupancy: How many blocks of the kernel fit on the current device."""
         from cudacore_handles._code.kernel_attributes import KernelOccupancy
 
         return KernelOccupancy._init(self)
@@ -240,11 +240,11 @@ class Kernel(_native.KernelHandle):
     def arguments_info(self) -> list[ParamInfo]:
         """list of ParamInfo: Offset, size and kind of each parameter (cuKernelGetParamInfo).
 
-        A driver before CUDA 12.4 cannot be asked. There this is known of kernels from an :class:`ObjectCode` that can
-        be read, and a :class:`CUDAError` for others, such as those from :meth:`from_handle`.
+        Drivers before CUDA 12.4 do not report this. Then it is known for kernels from an :class:`ObjectCode` that can
+        be read; for others, such as those from :meth:`from_handle`, a :class:`CUDAError` is raised.
 
-        Offsets and sizes are in bytes. Kinds are known of PTX, of what :class:`~cudacore_compile.Program` made, and of
-        kernels whose C++ name says them; of other ``extern "C"`` kernels they are unknown.
+        Offsets and sizes are in bytes. Kinds are known for PTX, for code that :class:`~cudacore_compile.Program`
+        compiled, and for kernels with C++ names. For other ``extern "C"`` kernels they are unknown.
         """
         layout = self._ask_layout(Device().context) if self._layout is None else self._layout
         return [ParamInfo(offset, size, KINDS[kind]) for offset, size, kind in struct.iter_unpack("=3I", layout)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel needs, and how much of it fits on a device."""
+"""The resources that a kernel needs, and how many of its blocks fit on a device."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cudacore_handles._launch.launch_config import LaunchConfig
     from cudacore_handles._stream.stream import Stream
 
-# Between the look at what launches may have and its change another thread must not change it. A garbage collection in
-# between may come here again.
+# Held while the limit is read and changed, so that no other thread changes it in between. Recursive, because a garbage
+# collection can call this again.
 _allowing = threading.RLock()
 
 _INT_MAX = 2**31 - 1
@@ -31,15 +31,16 @@ _SIZE_MAX = 2**63 - 1
 
 
 class KernelAttributes:
-    """Tell what a kernel needs and may have on a device (cuKernelGetAttribute).
+    """The attributes of a kernel on a device (cuKernelGetAttribute).
 
-    :attr:`Kernel.attributes` gives it. It speaks of the device that is current when a property is read; index it
-    with a device, as in ``kernel.attributes[device].num_regs``, to have it speak of that one.
+    :attr:`Kernel.attributes` returns it. Properties are those on the current device. To choose a device, index the
+    object: ``kernel.attributes[device].num_regs``.
 
     Raises
     ------
     CUDAError
-        By a property, when no device was given and none is current, or when the kernel has no code for the device.
+        When a property is read while no device was given and none is current, or if the kernel has no code for the
+        device.
     """
 
     __slots__ = ("_device_id", "_kernel", "_known")
@@ -98,13 +99,13 @@ class KernelAttributes:
         return value
 
     def _most_dynamic_shared(self) -> int:
-        """Return how much dynamic shared memory the device, which was given, has for a block."""
+        """Return the maximum dynamic shared memory of a block on the given device."""
         from cudacore_handles._driver.device import Device
 
         return Device(self._device_id).properties.max_shared_memory_per_block_optin - self.shared_size_bytes
 
     def _allow_dynamic_shared(self, nbytes: int) -> bool:
-        """Let launches on the device, which was given, have so much; return whether that changed anything."""
+        """Allow launches on the given device to use a size of shared memory; return whether that changed anything."""
         setting = KernelAttributes.max_dynamic_shared_size_bytes
         with _allowing:
             if nbytes <= self.max_dynamic_shared_size_bytes:
@@ -122,7 +123,7 @@ class KernelAttributes:
     )
     binary_version: Attribute[int] = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
     cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
-    # These can be set, here or by anybody who has the kernel.
+    # Everybody who has the kernel can change these, so they are not cached.
     max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
         8, int, "Maximum dynamic shared memory per block that a launch may ask for, in bytes.", constant=False
     )
@@ -150,7 +151,7 @@ class KernelAttributes:
 
 
 class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
-    """Hold what :meth:`KernelOccupancy.max_potential_block_size` found."""
+    """The result of :meth:`KernelOccupancy.max_potential_block_size`."""
 
     #: Blocks that fill the device.
     min_grid_size: int
@@ -159,14 +160,14 @@ class MaxPotentialBlockSizeOccupancyResult(NamedTuple):
 
 
 class KernelOccupancy:
-    """Tell how many blocks of a kernel fit on a device.
+    """The occupancy of a kernel on a device.
 
-    :attr:`Kernel.occupancy` gives it. The device is the stream's where a method takes a stream, and the current one
-    otherwise: without a current context :class:`CUDAError` is raised.
+    :attr:`Kernel.occupancy` returns it. If a method takes a stream, its device is used; otherwise the current one.
+    Without a current context, :class:`CUDAError` is raised.
 
-    A method that is told how much dynamic shared memory a launch would have says what :func:`launch` can do with it:
-    as that does, it raises the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` where that is less and
-    the device has the memory (cuKernelSetAttribute).
+    Methods that take a size of dynamic shared memory answer for a :func:`launch` with that size. Like a launch, they
+    raise the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` if it is smaller and the device has
+    enough memory (cuKernelSetAttribute).
     """
 
     __slots__ = ("_kernel",)
@@ -197,7 +198,7 @@ class KernelOccupancy:
         Returns
         -------
         int
-            Number of blocks; 0 when not even one fits.
+            Number of blocks; 0 if not even one fits.
         """
         threads = _whole("block_size", block_size, 1, _INT_MAX)
         shared = _whole("dynamic_shared_memory_size", dynamic_shared_memory_size, 0, _SIZE_MAX)
@@ -216,16 +217,16 @@ class KernelOccupancy:
         Parameters
         ----------
         dynamic_shared_memory_needed : int or callable or cuda.bindings.driver.CUoccupancyB2DSize
-            Dynamic shared memory per block, in bytes; or how it follows from the number of threads per block: a Python
-            function, or the address of a C function ``size_t needed(int block_size)``, as
-            ``CUoccupancyB2DSize(address)`` or, as ``cuda.core`` has it, ``CUoccupancyB2DSize(_ptr=address)``.
+            Dynamic shared memory per block, in bytes; or a function that computes it from the number of threads per
+            block. This can be a Python function, or the address of a C function ``size_t needed(int block_size)``,
+            given as ``CUoccupancyB2DSize(address)`` or, as in ``cuda.core``, ``CUoccupancyB2DSize(_ptr=address)``.
         block_size_limit : int
-            Maximum number of threads per block; 0 for what the kernel and the device allow.
+            Maximum number of threads per block; 0 for the maximum of the kernel and the device.
 
         Returns
         -------
         MaxPotentialBlockSizeOccupancyResult
-            The block size, and how many blocks of it fill the device; zeros when not even one block fits.
+            The block size, and the number of blocks that fill the device; zeros if not even one block fits.
         """
         limit = _whole("block_size_limit", block_size_limit, 0, _INT_MAX)
         out = ffi.new("int[2]")
@@ -251,8 +252,8 @@ class KernelOccupancy:
     def available_dynamic_shared_memory_per_block(self, num_blocks_per_multiprocessor: int, block_size: int) -> int:
         """Return how much dynamic shared memory a block can have (cuOccupancyAvailableDynamicSMemPerBlock).
 
-        It is never more than the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` at the moment. What
-        CUDA reserves in each block (:attr:`DeviceProperties.reserved_shared_memory_per_block`) is not taken off.
+        The result is at most the kernel's current :attr:`~KernelAttributes.max_dynamic_shared_size_bytes`. The memory
+        that CUDA reserves in each block (:attr:`DeviceProperties.reserved_shared_memory_per_block`) is not subtracted.
 
         Parameters
         ----------
@@ -269,7 +270,7 @@ class KernelOccupancy:
         Raises
         ------
         ValueError
-            When so many blocks do not fit even without dynamic shared memory.
+            If that many blocks do not fit even without dynamic shared memory.
         """
         blocks = _whole("num_blocks_per_multiprocessor", num_blocks_per_multiprocessor, 1, _INT_MAX)
         threads = _whole("block_size", block_size, 1, _INT_MAX)
@@ -289,14 +290,14 @@ class KernelOccupancy:
         Parameters
         ----------
         config : LaunchConfig
-            The launch; its `cluster` does not count.
+            The launch; its `cluster` is ignored.
         stream : Stream
-            The stream that it is for.
+            The stream of the launch.
 
         Returns
         -------
         int
-            Blocks per cluster; 0 when not even one block fits.
+            Blocks per cluster; 0 if not even one block fits.
         """
         return self._ask_about_launch(lib.cch_occupancy_max_potential_cluster_size, config, stream)
 
@@ -308,17 +309,17 @@ class KernelOccupancy:
         config : LaunchConfig
             The launch, with its `cluster`.
         stream : Stream
-            The stream that it is for.
+            The stream of the launch.
 
         Returns
         -------
         int
-            Number of clusters; 0 when not even one fits, or neither `config` nor the kernel has a cluster size.
+            Number of clusters; 0 if not even one fits, or if neither `config` nor the kernel has a cluster size.
 
         Raises
         ------
         CUDAError
-            When the kernel cannot be launched with such clusters.
+            If the kernel cannot be launched with such clusters.
         """
         return self._ask_about_launch(lib.cch_occupancy_max_active_clusters, config, stream)
 
@@ -333,14 +334,14 @@ class KernelOccupancy:
         return int(out[0])
 
     def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
-        """Let launches have those sizes of dynamic shared memory that fit; return whether that changed anything."""
+        """Allow those of the given sizes of dynamic shared memory that fit; return whether that changed anything."""
         attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
         most = attributes._most_dynamic_shared()
         return attributes._allow_dynamic_shared(max((size for size in sizes if size <= most), default=0))
 
 
 class _SharedMemoryNeeded:
-    """A Python function from threads per block to bytes, as a C function for the duration of one call."""
+    """A C function for the duration of one call, which calls a Python function from threads per block to bytes."""
 
     def __init__(self, function: Callable[[int], int]) -> None:
         self._function = function
@@ -349,7 +350,8 @@ class _SharedMemoryNeeded:
         self.callback = ffi.callback("cch_shared_bytes_fn", self._call)
 
     def _call(self, block_size: int) -> int:
-        # The driver cannot be told of a failure: it gets an answer for every block size, and the caller the exception.
+        # The driver does not support failures of this function: it gets some answer, and the caller gets the
+        # exception.
         if self._failure is not None:
             return 0
         try:
@@ -366,11 +368,11 @@ class _SharedMemoryNeeded:
 
 
 def _c_function(needed: object) -> object:
-    """Return the C function that a ``CUoccupancyB2DSize`` of ``cuda.bindings`` stands for; anything else as it is."""
-    module = sys.modules.get("cuda.bindings.driver")  # which whoever has such an object has imported
+    """Return the C function of a ``CUoccupancyB2DSize`` of ``cuda.bindings``; return other values unchanged."""
+    module = sys.modules.get("cuda.bindings.driver")  # whoever has such an object has imported this module
     if module is None or not isinstance(needed, module.CUoccupancyB2DSize):
         return needed
-    # It has the function's address inside, or, made with `_ptr`, is said to lie there.
+    # The object contains the function's address; if it was made with `_ptr`, that is the address of the object.
     address, begin = needed.getPtr(), id(needed)
     if begin <= address < begin + type(needed).__basicsize__:
         address = int(needed)
@@ -394,14 +396,14 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
 
 
 def _launch_config(config: LaunchConfig) -> Any:
-    """Say a launch as the library takes it."""
+    """Convert a launch configuration to the library's form."""
     from cudacore_handles._launch.launch_config import LaunchConfig
 
     if not isinstance(config, LaunchConfig):
         raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
     native = ffi.new("cch_launch_config *")
     native.size = ffi.sizeof("cch_launch_config")
-    # The library counts blocks, and LaunchConfig clusters where there are any.
+    # The library counts blocks. LaunchConfig counts clusters if there are any.
     native.grid = [n * m for n, m in zip(config.grid, config.cluster or (1, 1, 1), strict=True)]
     native.block = config.block
     native.cluster = config.cluster or (0, 0, 0)

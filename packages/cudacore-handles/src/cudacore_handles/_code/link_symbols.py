@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The symbols that a linker compares: what code defines for other code, and what it expects of other code."""
+"""Symbols for linking: those that code defines for other code, and those that it expects from other code."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Symbol(NamedTuple):
 
     kind: str  # "kernel", "function" or "variable"
     binding: str  # "strong", "weak", "common" or "undefined"
-    prototype: str = ""  # of a function, as cubins have it: "#if" is int(float); empty if it is not known
+    prototype: str = ""  # of a function, in the form of cubins: "#if" is int(float); empty if unknown
     space: str = ""  # of a variable: "global", "constant" or "shared"
     is_managed: bool = False
-    size: int = 0  # of a variable; 0 if it is not known
+    size: int = 0  # of a variable; 0 if unknown
 
 
 class Part(NamedTuple):
     """Code that is linked as a whole."""
 
-    name: str  # of a member of a library, or empty
+    name: str  # of a library's member, or empty
     symbols: dict[str, Symbol]
-    is_relocatable: bool = True  # False of a cubin that linkers leave out
+    is_relocatable: bool = True  # False for a cubin that linkers ignore
     target: str = ""  # of a cubin, such as "sm_90a"
 
 
@@ -42,12 +42,12 @@ def parts_of(code: bytes, code_type: str, arch: str) -> list[Part] | None:
     code_type : str
         ``"ptx"``, ``"cubin"``, ``"fatbin"``, ``"object"`` or ``"library"``.
     arch : str
-        The architecture that is linked for, such as ``"90a"``: it decides which image of a fat binary is taken.
+        The target architecture, such as ``"90a"``. It determines which image of a fat binary is used.
 
     Returns
     -------
     list of Part or None
-        None if the code, or some of it, cannot be read: LTO-IR, which is encrypted, and what is damaged.
+        None if the code, or a part of it, cannot be read: LTO-IR is encrypted, and code can be damaged.
     """
     try:
         if code_type == "ptx":
@@ -72,7 +72,7 @@ def parts_of(code: bytes, code_type: str, arch: str) -> list[Part] | None:
 
 
 def has_only_ltoir(fatbin: bytes) -> bool:
-    """Return whether a fat binary has LTO-IR and nothing else, so that it is linked by link-time optimization."""
+    """Return whether a fat binary has only LTO-IR, so that it needs link-time optimization."""
     return {entry.code_type for entry in entries(fatbin)} == {"ltoir"}
 
 
@@ -103,7 +103,7 @@ _LETTERS = {"8": "b", "16": "h", "32": "i", "64": "l", "128": "x"}
 
 
 def ptx_symbols(ptx: str) -> dict[str, Symbol]:
-    """Read the symbols of PTX. Declarations that are not understood are left out."""
+    """Read the symbols of PTX. Declarations that are not understood are skipped."""
     text = _SKIPPED.sub(" ", ptx)
     outside = _without_bodies(text)
     found: dict[str, Symbol] = {}
@@ -128,7 +128,7 @@ def ptx_symbols(ptx: str) -> dict[str, Symbol]:
             continue
         name = function["name"]
         if end == ";" and binding != "undefined":
-            if name not in aliases:  # declared here, and defined in another statement
+            if name not in aliases:  # otherwise declared here, and defined by another statement
                 continue
             binding = "strong"
         if what == "entry":
@@ -138,20 +138,20 @@ def ptx_symbols(ptx: str) -> dict[str, Symbol]:
         if binding == "undefined":
             if called is None:
                 called = set(_CALLED.findall(text))
-            if name not in called:  # linkers do not compare the prototypes of functions whose address alone is taken
+            if name not in called:  # linkers compare prototypes only of functions that are called
                 prototype = ""
         _add(found, name, Symbol("function", binding, prototype))
     return found
 
 
 def _add(found: dict[str, Symbol], name: str, symbol: Symbol) -> None:
-    """Add a symbol, unless it is declared where the same code defines it."""
+    """Add a symbol, unless it is a declaration of a symbol that the same code defines."""
     if name not in found or found[name].binding == "undefined":
         found[name] = symbol
 
 
 def _without_bodies(text: str) -> str:
-    """Return PTX with ``{}`` for the bodies of functions and for the values of variables."""
+    """Return PTX with ``{}`` in place of the bodies of functions and the values of variables."""
     kept, depth, start = [], 0, 0
     for match in re.finditer(r"[{}]", text):
         if match[0] == "{":
@@ -162,7 +162,7 @@ def _without_bodies(text: str) -> str:
             depth -= 1
             start = match.end()
             if depth == 0:
-                # Values are followed by a semicolon, which ends the statement.
+                # A value ends with a semicolon, which ends the statement.
                 kept.append("" if kept[-1].rstrip().endswith("=") else "{}")
     kept.append(text[start:] if depth == 0 else "")
     return "".join(kept)
@@ -176,7 +176,7 @@ def _variable(binding: str, space: str, match: re.Match[str]) -> Symbol:
 
 
 def _prototype(results: str | None, parameters: str | None) -> str:
-    """Return the prototype as cubins have it; empty if it is not understood."""
+    """Return the prototype in the form of cubins; empty if it is not understood."""
     letters = []
     for index, text in enumerate((results, parameters)):
         declared = [] if text is None or text.isspace() or not text else text.split(",")
@@ -223,7 +223,7 @@ def _cubin_part(image: bytes) -> Part:
         elif symbol.other & _STO_CUDA_ENTRY:
             found[symbol.name] = Symbol("kernel", binding)
         else:
-            # CUDA 13 writes more behind a bar, which says how the arguments are passed.
+            # CUDA 13 appends, after a bar, how the arguments are passed.
             prototype, _, _ = prototypes.get(index, "").partition("|")
             found[symbol.name] = Symbol("function", binding, prototype)
     return Part("", found, target=cubin.target)
@@ -247,7 +247,7 @@ def _fatbin_parts(fatbins: list[bytes], arch: str) -> list[Part] | None:
 
 
 def _choose(found: list[Entry], arch: str) -> Entry | None:
-    """Return the image that a linker takes for an architecture; None if that is not certain."""
+    """Return the image that a linker uses for an architecture; None if that is uncertain."""
     number = int(arch.rstrip("af"))
     same = [entry for entry in found if f"{entry.arch}{entry.variant}" == arch]
     older = [entry for entry in found if entry.arch <= number and not entry.variant]

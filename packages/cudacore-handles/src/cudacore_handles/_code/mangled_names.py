@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of kernels, as their C++ names have them: mangled by the Itanium C++ ABI."""
+"""Reads the parameters of kernels from their C++ names, which are mangled by the Itanium C++ ABI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class _NotUnderstoodError(Exception):
 
 
 class _Type:
-    """A type in a name. `kind` and `size` are those of a parameter of it."""
+    """A type in a name, with the `kind` and `size` of a parameter of this type."""
 
     __slots__ = ("inner", "kind", "number", "size")
 
@@ -23,12 +23,12 @@ class _Type:
     ) -> None:
         self.kind = kind
         self.size = size
-        self.inner = inner  # of a type that is made of another, and stands for it as a parameter
+        self.inner = inner  # of a type that is derived from another one, which replaces it in parameters
         self.number = number  # of a template parameter
 
 
 class _Pack(_Type):
-    """A template argument that stands for several."""
+    """A template argument that represents several (a pack)."""
 
     __slots__ = ("types",)
 
@@ -48,7 +48,7 @@ _Arguments = list[_Type]
 _VOID = _Type(ParamKind.UNKNOWN)
 _BUILTINS = {
     "b": _Type(ParamKind.BOOL, 1),
-    "c": _Type(ParamKind.BITS, 1),  # the compiler's choice; numbers of either sign are taken
+    "c": _Type(ParamKind.BITS, 1),  # the sign is the compiler's choice, so numbers of either sign are accepted
     "a": _Type(ParamKind.INT, 1),
     "h": _Type(ParamKind.UINT, 1),
     "s": _Type(ParamKind.INT, 2),
@@ -63,7 +63,7 @@ _BUILTINS = {
     "f": _Type(ParamKind.FLOAT, 4),
     "d": _Type(ParamKind.FLOAT, 8),
     "v": _VOID,
-    # 128 bits, long double, ...: a parameter of them has no kind here.
+    # Parameters of 128-bit integers, long double and so on have no kind.
     **{letter: _Type(ParamKind.UNKNOWN) for letter in "noegz"},
 }
 _BUILTINS_D = {
@@ -73,9 +73,9 @@ _BUILTINS_D = {
     "i": _Type(ParamKind.UINT, 4),
     **{letter: _Type(ParamKind.UNKNOWN) for letter in "defacn"},
 }
-# Types of CUDA's headers that are numbers.
+# Numeric types of CUDA's headers.
 _CLASSES = {"__half": _Type(ParamKind.FLOAT, 2), "__nv_bfloat16": _Type(ParamKind.BFLOAT, 2)}
-_MOST_DEPTH = 100  # of types in types
+_MOST_DEPTH = 100  # nested types
 
 _LENGTH = re.compile(r"[1-9]\d{0,5}")
 _SUBSTITUTION = re.compile(r"S(?:([0-9A-Z]*)_|[absiod])")
@@ -86,7 +86,7 @@ _TEMPLATE_PARAMETER = re.compile(r"T(\d*)_")
 
 
 def name_parameters(symbol: str) -> list[Parameter] | None:
-    """Return what a mangled C++ name says of a function's parameters; None when it says nothing."""
+    """Return the parameters that a mangled C++ name describes; None if it does not describe any."""
     if not symbol.startswith("_Z"):
         return None
     try:
@@ -96,19 +96,19 @@ def name_parameters(symbol: str) -> list[Parameter] | None:
 
 
 class _Name:
-    """A mangled name that is being read (Itanium C++ ABI, 5.1: Mangling)."""
+    """A parser of one mangled name (Itanium C++ ABI, 5.1: Mangling)."""
 
     def __init__(self, symbol: str) -> None:
         self._text = symbol
-        self._at = 2  # behind _Z
-        self._known: list[_Type] = []  # what S_, S0_, ... refer to
+        self._at = 2  # after _Z
+        self._known: list[_Type] = []  # the types that S_, S0_, ... refer to
         self._depth = 0
 
     def function(self) -> list[Parameter]:
-        """Read all."""
+        """Read the whole name."""
         arguments = self._function_name()
         if arguments is not None and self._type() is not _VOID:
-            self._fail()  # templates have their return type in their name, and kernels return nothing
+            self._fail()  # template functions have their return type in the name, and kernels return nothing
         if self._rest() == "v":
             return []
         parameters: list[Parameter] = []
@@ -132,7 +132,7 @@ class _Name:
         return [self._parameter(type_.inner, arguments, one) for one in packs[0].types]
 
     def _parameter(self, type_: _Type, arguments: _Arguments, one: _Type | None = None) -> Parameter:
-        """Follow references to template arguments; `one` is what a pack stands for this time."""
+        """Resolve references to template arguments; `one` is the current element of a pack."""
         while True:
             if type_.number is not None:
                 if type_.number >= len(arguments):
@@ -151,7 +151,7 @@ class _Name:
         return Parameter(type_.kind, type_.size)
 
     def _packs(self, type_: _Type | None, arguments: _Arguments) -> list[_Pack]:
-        """Return the packs that a type is made of."""
+        """Return the packs that a type uses."""
         packs = []
         while type_ is not None:
             if type_.number is not None:
@@ -166,7 +166,7 @@ class _Name:
     # -- names
 
     def _function_name(self) -> _Arguments | None:
-        """Read the function's own name; return its template arguments, None when it is no template."""
+        """Read the function's own name; return its template arguments, or None if it is not a template."""
         if self._take("N"):
             return self._nested(of_function=True)[1]
         if self._take("Z"):
@@ -183,7 +183,7 @@ class _Name:
         return self._template_arguments()
 
     def _nested(self, *, of_function: bool) -> tuple[_Type, _Arguments | None]:
-        """Read ``N...E`` behind its N; return the type, and the last template arguments if they are at its end."""
+        """Read ``N...E`` after the N. Return the type, and the last template arguments if they are at its end."""
         while self._peek() in "rVKRO" and self._peek():
             self._at += 1  # of a member function
         type_ = _Type(ParamKind.UNKNOWN)
@@ -199,7 +199,7 @@ class _Name:
                 if count:
                     self._fail()
                 self._at_source_name()
-                known, arguments = True, None  # "std" itself is no candidate
+                known, arguments = True, None  # "std" itself is not a substitution candidate
             elif self._peek() == "S":
                 if count:
                     self._fail()
@@ -217,7 +217,7 @@ class _Name:
         if not count:
             self._fail()
         if of_function and self._known:
-            self._known.pop()  # the function itself is no candidate
+            self._known.pop()  # the function itself is not a substitution candidate
         return type_, arguments
 
     def _at_source_name(self) -> None:
@@ -225,7 +225,7 @@ class _Name:
             self._fail()
 
     def _unqualified(self) -> str:
-        """Read an unqualified name: ``4axpy``, ``L4axpy``, with ABI tags; no operators, and no unnamed types."""
+        """Read an unqualified name: ``4axpy`` or ``L4axpy``, with ABI tags, but neither operators nor unnamed types."""
         self._take("L")
         name = self._source_name()
         while self._take("B"):
@@ -233,7 +233,7 @@ class _Name:
         return name
 
     def _source_name(self) -> str:
-        """Read a name with its length before it."""
+        """Read a name that is preceded by its length."""
         length = int(self._match(_LENGTH)[0])
         name = self._text[self._at : self._at + length]
         if len(name) < length:
@@ -265,16 +265,17 @@ class _Name:
             while not self._take("E"):
                 pack.append(self._template_argument())
             return _Pack(pack)
-        if self._take("X"):  # an expression: only the value of a template parameter, which is no candidate
+        # an expression: only the value of a template parameter, which is not a substitution candidate
+        if self._take("X"):
             self._match(_TEMPLATE_PARAMETER)
             self._expect("E")
             return _VOID
         if self._take("L"):
             if self._peek() == "_":
-                self._fail()  # another function, or a variable
+                self._fail()  # a different function, or a variable
             self._type()
             self._match(_LITERAL)
-            return _VOID  # no type, and never that of a parameter
+            return _VOID  # not a type, and never the type of a parameter
         return self._type()
 
     # -- types
@@ -313,7 +314,7 @@ class _Name:
         if self._take("A"):
             self._match(_EXTENT)
             self._type()
-            return self._remember(_Type(ParamKind.UNKNOWN))  # as a template's argument it is passed as a pointer
+            return self._remember(_Type(ParamKind.UNKNOWN))  # a template argument of this type is passed as a pointer
         if self._take("M"):
             self._type()
             self._type()
@@ -337,7 +338,7 @@ class _Name:
         if match["letter"] == "p":
             return self._remember(_Expansion(ParamKind.UNKNOWN, inner=self._type()))
         if match["letter"] == "o" and self._peek() == "F":
-            return self._type()  # a function that throws nothing
+            return self._type()  # a function type with noexcept
         return _BUILTINS_D.get(match["letter"]) or self._fail()
 
     def _type_with_s(self) -> _Type:
@@ -347,7 +348,7 @@ class _Name:
         return self._specialized(self._substitution())
 
     def _specialized(self, template: _Type) -> _Type:
-        """Read the template arguments that may follow a template's name."""
+        """Read the template arguments that can follow a template's name."""
         if self._peek() != "I":
             return template
         self._template_arguments()
@@ -359,7 +360,7 @@ class _Name:
         type_ = self._remember(_Type(ParamKind.UNKNOWN, number=number))
         if self._peek() != "I":
             return type_
-        self._template_arguments()  # of a template that is a parameter
+        self._template_arguments()  # of a template template parameter
         return self._remember(_Type(ParamKind.UNKNOWN))
 
     # -- letters

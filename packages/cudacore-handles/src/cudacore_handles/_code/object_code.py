@@ -30,21 +30,21 @@ _LOG_BYTES = 16 * 1024
 _JIT_ERROR_LOG_BUFFER = 5  # CU_JIT_ERROR_LOG_BUFFER
 _JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6  # CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES
 _CXX_NAME = re.compile(r"[<:&(]")
-_MOST_NAMES = 20  # symbols that an error message lists
+_MOST_NAMES = 20  # symbols listed in an error message
 
 SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
 
-# Of two threads that load the same code at once, one wins, and the other's copy goes. Never held around a CUDA call. An
-# RLock, because a garbage collection can come while it is held, and load code.
+# If two threads load the same code, one wins, and the other's copy is unloaded. The lock is never held during a CUDA
+# call. It is an RLock, because a garbage collection can come while it is held, and load code.
 _load_lock = threading.RLock()
 
 
 class ObjectCode:
-    """Hold compiled code: a cubin, PTX, LTO-IR, a fat binary, an object or a library.
+    """Compiled code: a cubin, PTX, LTO-IR, a fat binary, an object or a library.
 
-    Compilers make them (``Program.compile``), and the ``from_*`` methods take code or a path to it. The code is loaded
-    into the driver when its first kernel is asked for, so that an ObjectCode can be made and pickled on a machine
-    without a GPU.
+    Compilers return it (``Program.compile``), and the ``from_*`` methods make it from code or from the path of a file.
+    The code is loaded into the driver when its first kernel is requested, so that an ObjectCode can be made and pickled
+    on a machine without a GPU.
     """
 
     __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_places", "_signatures", "_symbol_mapping")
@@ -52,9 +52,9 @@ class ObjectCode:
     _code: bytes | str
     _code_type: str
     _name: str
-    # Where the parameters of its kernels lie, by lowered names; None: not looked for. Only used with older drivers.
+    # The layouts of kernels' parameters by lowered names, for older drivers; None: not determined yet.
     _places: dict[str, tuple[tuple[int, int], ...]] | None
-    _signatures: dict[str, str] | None  # of kernels, by lowered names; None: not looked for yet
+    _signatures: dict[str, str] | None  # of kernels, by lowered names; None: not determined yet
     _symbol_mapping: dict[str, str]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -72,7 +72,7 @@ class ObjectCode:
         return f"<ObjectCode handle={handle:#x} code_type={self._code_type!r}{name} {code}>"
 
     def __cudacore_handle__(self) -> object:
-        """Return the library for extension modules, loaded: a capsule with a reference of its own."""
+        """Return a capsule of the loaded library with its own reference, for extension modules."""
         return adopt(_native.Handle, lib.cch_library_ref(self._box or self._load())).__cudacore_handle__()
 
     @classmethod
@@ -85,7 +85,7 @@ class ObjectCode:
         symbol_mapping: SymbolMapping | None = None,
         signatures: dict[str, str] | None = None,
     ) -> ObjectCode:
-        """Make an ObjectCode of code in memory, or in a file when `code` is a path.
+        """Make an ObjectCode from code in memory, or from a file if `code` is a path.
 
         `signatures` are those of its kernels where the compiler knows them (:func:`._ptx_signatures.ptx_signatures`).
         """
@@ -120,16 +120,17 @@ class ObjectCode:
     def from_cubin(
         module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
-        """Make an ObjectCode of a cubin: machine code for one architecture.
+        """Make an ObjectCode from a cubin: machine code for one architecture.
 
         Parameters
         ----------
         module : bytes or path
-            The code, or the file that has it.
+            The code, or the path of its file.
         name : str, optional
-            What to call it. Default none.
+            A name for it. Default none.
         symbol_mapping : dict, optional
-            Lowered (mangled) names by the names to ask for kernels with, each a str or its UTF-8 bytes.
+            Lowered (mangled) names of kernels, by the names that :meth:`get_kernel` accepts. Each is a str or its UTF-8
+            bytes.
         """
         return ObjectCode._init(module, "cubin", name=name, symbol_mapping=symbol_mapping)
 
@@ -137,48 +138,47 @@ class ObjectCode:
     def from_ptx(
         module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
-        """Make an ObjectCode of PTX, which the driver compiles when it is loaded; see :meth:`from_cubin`."""
+        """Make an ObjectCode from PTX, which the driver compiles when loading; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "ptx", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_ltoir(
         module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
-        """Make an ObjectCode of LTO-IR, which must be linked before it is loaded; see :meth:`from_cubin`."""
+        """Make an ObjectCode from LTO-IR, which must be linked before loading; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "ltoir", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_fatbin(
         module: bytes | str | os.PathLike[str], *, name: str = "", symbol_mapping: SymbolMapping | None = None
     ) -> ObjectCode:
-        """Make an ObjectCode of a fat binary: code for several architectures; see :meth:`from_cubin`."""
+        """Make an ObjectCode from a fat binary: code for several architectures; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "fatbin", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_object(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
-        """Make an ObjectCode of a host object with device code, which must be linked; see :meth:`from_cubin`."""
+        """Make an ObjectCode from a host object with device code, which must be linked; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "object", name=name, symbol_mapping=symbol_mapping)
 
     @staticmethod
     def from_library(module: bytes | str, *, name: str = "", symbol_mapping: SymbolMapping | None = None) -> ObjectCode:
-        """Make an ObjectCode of a host library with device code, which must be linked; see :meth:`from_cubin`."""
+        """Make an ObjectCode from a host library with device code, which must be linked; see :meth:`from_cubin`."""
         return ObjectCode._init(module, "library", name=name, symbol_mapping=symbol_mapping)
 
     def get_kernel(self, name: str | bytes) -> Kernel:
-        """Return a kernel of the code, loading it first if need be (cuLibraryGetKernel).
+        """Return a kernel of the code, which is loaded if necessary (cuLibraryGetKernel).
 
         Parameters
         ----------
         name : str or bytes
-            The kernel's name: a name expression that was given to the compiler, however it is spaced, an
-            ``extern "C"`` name, or a lowered name; of a cubin or PTX also the C++ name of a kernel, if it has only one
-            of that name.
+            The kernel's name: a name expression that was given to the compiler (blanks do not matter), an ``extern
+            "C"`` name, or a lowered name. For a cubin or PTX, it can also be the C++ name of a kernel, if that name is
+            unique.
 
         Raises
         ------
         CUDAError
-            When the code has no such kernel (the error names those that are alike, and lists those that it has), or
-            cannot be loaded.
+            If the code has no such kernel (the error lists its kernels, similar names first), or cannot be loaded.
         """
         name = symbol_name("name", name)
         symbol = self._symbol_mapping.get(name) or self._symbol(name)
@@ -192,7 +192,7 @@ class ObjectCode:
         return kernel
 
     def get_global(self, name: str | bytes) -> Buffer:
-        """Return a variable of the code on the current device, loading the code first if need be (cuLibraryGetGlobal).
+        """Return a variable of the code on the current device (cuLibraryGetGlobal). The code is loaded if necessary.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class ObjectCode:
         Raises
         ------
         CUDAError
-            When the code has no such variable, or cannot be loaded.
+            If the code has no such variable, or cannot be loaded.
         """
         from cudacore_handles._memory.buffer import Buffer
 
@@ -229,8 +229,8 @@ class ObjectCode:
     def get_module(self) -> driver.CUmodule:
         """Return the code as a module of the current context, for ``cuda.bindings`` (cuLibraryGetModule).
 
-        A module has nothing that keeps the code loaded. So from the first call on, the code is only unloaded by others,
-        or with the process, as with :attr:`handle`.
+        A module does not keep the code loaded. So after the first call, this library never unloads the code, as with
+        :attr:`handle`.
         """
         module = call_driver("cuLibraryGetModule", self._library())
         check(lib.cch_library_disown(self._box))
@@ -242,7 +242,7 @@ class ObjectCode:
         return read_contents(self._read(), self._code_type, self._signatures or {})
 
     def _symbol(self, name: str, *, variable: bool = False) -> str:
-        """Return the symbol that a C++ name means, which is spaced another way or was not given to the compiler."""
+        """Return the symbol for a C++ name that has other blanks, or was not given to the compiler."""
         if not _CXX_NAME.search(name):
             return name
         from cudacore_handles._code.demangle import bare_name, squeeze
@@ -277,7 +277,7 @@ class ObjectCode:
             return self._box
 
     def _signature(self, symbol: str) -> str | None:
-        """Return what is known of a kernel's parameters, from the code itself where that is PTX."""
+        """Return what is known about a kernel's parameters; for PTX, this is read from the code."""
         if self._signatures is None:
             signatures: dict[str, str] = {}
             if self._code_type == "ptx":
@@ -288,8 +288,8 @@ class ObjectCode:
         return self._signatures.get(symbol)
 
     def _state_parameters(self, kernel: Kernel, symbol: str | None = None) -> None:
-        """Have the library know a kernel's parameters, from the code, where the driver cannot be asked."""
-        if driver_version() >= 12040:  # which has cuKernelGetParamInfo
+        """Set a kernel's parameters in the library, read from the code, if the driver cannot report them."""
+        if driver_version() >= 12040:  # has cuKernelGetParamInfo
             return
         from cudacore_handles._code.parameters import places_in, state
         from cudacore_handles._driver.device import Device
@@ -301,7 +301,7 @@ class ObjectCode:
             state(hold(kernel), places)
 
     def _symbol_of(self, kernel: Kernel) -> str:
-        """Return the name of a loaded kernel, which older drivers do not tell: whichever gives the same handle."""
+        """Return the name of a loaded kernel for older drivers, which do not report it, by comparing handles."""
         out = ffi.new("cch_kernel **")
         for symbol in self._places or ():
             if lib.cch_kernel_get(out, self._box, symbol.encode()) == 0 and Kernel._init(out[0]) == kernel:
@@ -318,10 +318,10 @@ class ObjectCode:
             return file.read()
 
     def _not_loaded(self, status: int, name: str = "") -> CUDAError:
-        """Make the exception for code that was not loaded, with what the driver's code does not say.
+        """Make the exception for code that could not be loaded, with details that the driver's code does not give.
 
-        The driver puts off most of the work until the first kernel is asked for, so that errors about the code can
-        come at either step.
+        The driver defers most of the work until the first kernel is requested, so that errors about the code can come
+        at either step.
         """
         error = last_error(status)
         if status == results.NOT_FOUND:
@@ -335,7 +335,7 @@ class ObjectCode:
         return error
 
     def _what_there_is(self, name: str) -> str:
-        """Say which kernels the code has, for somebody who asked for one that it has not."""
+        """List the kernels of the code, for the error about a kernel that it does not have."""
         try:
             symbols = [kernel.symbol for kernel in self._contents().kernels]
         except (UnsupportedCodeError, ValueError):
@@ -352,7 +352,7 @@ class ObjectCode:
         return error
 
     def _which_globals(self, name: str) -> str:
-        """Say which variables the code has, for somebody who asked for one that it has not."""
+        """List the variables of the code, for the error about a variable that it does not have."""
         try:
             symbols = [variable.symbol for variable in self._contents().globals]
         except (UnsupportedCodeError, ValueError):
@@ -381,7 +381,7 @@ class ObjectCode:
 
     @property
     def code(self) -> bytes | str:
-        """bytes or str: The code, or the path of the file that has it."""
+        """bytes or str: The code, or the path of its file."""
         return self._code
 
     @property
@@ -396,26 +396,26 @@ class ObjectCode:
 
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:
-        """tuple of KernelInfo: The kernels of a cubin or PTX, as the code itself has them: no driver is needed."""
+        """tuple of KernelInfo: The kernels of a cubin or PTX, read from the code itself without a driver."""
         return self._contents().kernels
 
     @property
     def globals(self) -> tuple[GlobalInfo, ...]:
-        """tuple of GlobalInfo: The variables of a cubin or PTX, as the code itself has them: no driver is needed."""
+        """tuple of GlobalInfo: The variables of a cubin or PTX, read from the code itself without a driver."""
         return self._contents().globals
 
     @property
     def symbol_mapping(self) -> dict[str, str]:
-        """dict: Lowered names by the names to ask for kernels with."""
+        """dict: Lowered names, by the names that :meth:`get_kernel` accepts."""
         return dict(self._symbol_mapping)
 
     @property
     def handle(self) -> driver.CUlibrary:
         """cuda.bindings.driver.CUlibrary: The loaded library for ``cuda.bindings``.
 
-        Whoever has the handle may unload the library (cuLibraryUnload), as numba-cuda does. So from the first use of
-        this attribute on, the library is not unloaded with its last kernel and object. It stays loaded until somebody
-        unloads it, or the process ends. Its kernels must not be used once it was unloaded.
+        Code that has the handle may unload the library (cuLibraryUnload), as numba-cuda does. So after this attribute
+        was read, the library is no longer unloaded with its last kernel and object. It stays loaded until other code
+        unloads it, or the process ends. After that, its kernels must not be used.
         """
         library = self._library()
         check(lib.cch_library_disown(self._box))
@@ -469,7 +469,7 @@ def _newer_ptx(image: bytes) -> str:
 
 
 def _driver_log(ptx: bytes) -> str:
-    """Compile PTX once more for the log that loading a library does not give (cuModuleLoadDataEx)."""
+    """Compile PTX again for its log, which loading a library does not provide (cuModuleLoadDataEx)."""
     load, unload = ffi.new("void **"), ffi.new("void **")
     if lib.cch_driver_symbol(load, b"cuModuleLoadDataEx", 2010) or lib.cch_driver_symbol(
         unload, b"cuModuleUnload", 2000

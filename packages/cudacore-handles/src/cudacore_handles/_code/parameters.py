@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the parameters of kernels lie, for drivers before CUDA 12.4, which cannot be asked (cuKernelGetParamInfo).
+"""Layouts of kernel parameters for drivers before CUDA 12.4, which lack cuKernelGetParamInfo.
 
-Code says it itself, as far as it can be read. Where it cannot, the values of each launch must do.
+The layout is read from the code. If the code cannot be read, it is derived from the values of each launch.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cudacore_handles._code.param_kinds import ParamKind
 
 Places = tuple[tuple[int, int], ...]  # the offset and the size of each parameter
 
-_SLOT = 16  # values are aligned to so many bytes, which are enough for every type
+_SLOT = 16  # values are aligned to this many bytes, which is enough for every type
 
 
 def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Places]:
-    """Read where the parameters of each kernel of some code lie.
+    """Read the layout of the parameters of each kernel of some code.
 
     Parameters
     ----------
@@ -31,18 +31,18 @@ def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Places]:
     code_type : str
         ``"cubin"``, ``"ptx"`` or ``"fatbin"``.
     arch : int
-        The device's architecture, such as 90: of several images, the one for it says most.
+        The device's architecture, such as 90. If there are several images, the one for this architecture is preferred.
 
     Returns
     -------
     dict
-        Offsets and sizes by symbols. Kernels of which the code does not tell all are left out.
+        Offsets and sizes by symbols, without kernels for which the code does not give all parameters.
     """
     places: dict[str, Places] = {}
     for kind, image in _images(code, code_type, arch):
         try:
             kernels = read_contents(image, kind, {}).kernels
-        except ValueError:  # damaged: the driver says so
+        except ValueError:  # damaged code: the driver reports that
             continue
         for kernel in kernels:
             places.setdefault(kernel.symbol, tuple((offset, size) for offset, size in kernel.parameters))
@@ -53,7 +53,8 @@ def _images(code: bytes, code_type: str, arch: int) -> Iterator[tuple[str, bytes
     if code_type != "fatbin":
         yield code_type, code
         return
-    # First what the driver would load: a cubin of this generation, for the newest device that is not too new; or PTX.
+    # The image that the driver would load comes first: a cubin of this generation, for the newest device that is not
+    # too new; or else PTX.
     found = sorted(
         images(code),
         key=lambda i: (i.arch <= arch, i.code_type == "cubin" and i.arch // 10 == arch // 10, i.arch),
@@ -64,15 +65,15 @@ def _images(code: bytes, code_type: str, arch: int) -> Iterator[tuple[str, bytes
 
 
 def state(box: object, places: Sequence[tuple[int, int]]) -> None:
-    """Give a ``cch_kernel`` its parameters."""
+    """Set the parameters of a ``cch_kernel``."""
     params = ffi.new("cch_param[]", [{"offset": offset, "size": size} for offset, size in places])
     check(lib.cch_kernel_set_params(box, params, len(places)))
 
 
 def by_values(args: Sequence[object]) -> list[tuple[int, int, ParamKind]]:
-    """Make up offsets, sizes and kinds from the arguments of one launch.
+    """Derive offsets, sizes and kinds from the arguments of one launch.
 
-    Each value is given in its own size: numbers of Python as 8 bytes. The driver reads as much of it as the parameter
+    Each value is passed in its own size: Python numbers as 8 bytes. The driver reads as many bytes as the parameter
     has.
     """
     made = []
@@ -97,7 +98,7 @@ def _size(value: object) -> int:
 
 
 def warn_unknown(kernel: object, *, stacklevel: int) -> None:
-    """Warn, once a kernel, that its arguments are packed by their values."""
+    """Warn, once per kernel, that its arguments are packed according to their values."""
     warnings.warn(
         f"the parameters of {kernel!r} are not known: the driver is older than CUDA 12.4, and the code does not tell "
         "them. Arguments are passed in the sizes that their values have, unchecked: give NumPy or ctypes scalars of "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of kernels, as PTX has them."""
+"""The parameters of kernels, read from PTX."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ptx_signatures(ptx: str) -> dict[str, str]:
     """
     signatures: dict[str, str] = {}
     contradicting = set()
-    if "/*" in ptx:  # compilers write none, and texts of megabytes
+    if "/*" in ptx:  # compilers write no comments, and texts can have megabytes
         ptx = re.sub(_PTX_SKIPPED, " ", ptx, flags=re.DOTALL)
     for match in _PTX_ENTRY.finditer(ptx):
         if "//" in ptx[ptx.rfind("\n", 0, match.start()) + 1 : match.start()]:
@@ -40,7 +40,7 @@ def ptx_signatures(ptx: str) -> dict[str, str]:
 
 
 def _ptx_entry(ptx: str, at: int) -> tuple[str, str] | None:
-    """Read a kernel's name and parameters, which begin behind ``.entry``."""
+    """Read a kernel's name and parameters, which follow ``.entry``."""
     tokens = (match["token"] for match in _PTX_TOKEN.finditer(ptx, at))
     name = next(tokens, "")
     if not _PTX_NAME.fullmatch(name):
@@ -65,7 +65,7 @@ def _ptx_entry(ptx: str, at: int) -> tuple[str, str] | None:
 
 
 def _ptx_parameter(words: list[str]) -> str | None:
-    """Read ``.param .align 8 .b8 name[24]`` and the like as a kind's letter and a size."""
+    """Read ``.param .align 8 .b8 name[24]`` and similar declarations as the letter of a kind and a size."""
     match = _PTX_PARAMETER.fullmatch(" ".join(words))
     if match is None:
         return None
@@ -81,4 +81,4 @@ def _ptx_parameter(words: list[str]) -> str | None:
         return f"f{size}"
     if kind in ("u", "s"):
         return f"a{size}" if size == 8 else f"n{size}"
-    return f"?{size}"  # .b32 and the like are untyped: some compilers declare numbers of every kind so
+    return f"?{size}"  # .b32 and similar types are untyped: some compilers use them for all numbers

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers and their programs: what nvrtc.h, nvvm.h and nvjitlink.h have, for the package that finds the libraries.
+"""Functions of the compilers, as in nvrtc.h, nvvm.h and nvjitlink.h. Another package finds the libraries.
 
-Functions take and return boxes, which live until nobody refers to them, and raise :class:`CUDAError` with the
+The functions take and return boxes, which live as long as they are referenced, and raise :class:`CUDAError` with the
 compiler's own code. Calls run without the GIL.
 """
 
@@ -17,7 +17,7 @@ Box = Any
 
 
 class NVRTC:
-    """The NVRTC behind a dlopen() handle, which must stay open."""
+    """An NVRTC library, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
 
@@ -27,11 +27,11 @@ class NVRTC:
         self._library = out[0]
 
     def version(self) -> tuple[int, int]:
-        """Return the version (nvrtcVersion)."""
+        """Return the version of NVRTC (nvrtcVersion)."""
         return _version(lib.cch_nvrtc_version, self._library)
 
     def architectures(self) -> list[int]:
-        """Return the numbers of the architectures that it compiles for (nvrtcGetSupportedArchs)."""
+        """Return the numbers of the supported architectures (nvrtcGetSupportedArchs)."""
         count = ffi.new("size_t *")
         check(lib.cch_nvrtc_architectures(ffi.NULL, count, self._library))
         out = ffi.new("int[]", count[0])
@@ -45,7 +45,7 @@ class NVRTC:
         return int(out[0])
 
     def set_pch_heap(self, size: int) -> None:
-        """Set it, for all programs (nvrtcSetPCHHeapSize)."""
+        """Set the size of the heap for precompiled headers, for all programs (nvrtcSetPCHHeapSize)."""
         check(lib.cch_nvrtc_set_pch_heap(self._library, size))
 
     def create(self, source: bytes, name: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Box:
@@ -73,7 +73,7 @@ class NVRTC:
         return _get(lib.cch_nvrtc_program_get, program, lib.CCH_NVRTC_LOG)
 
     def output(self, program: Box, kind: str) -> bytes:
-        """Return ``"ptx"``, ``"cubin"``, ``"ltoir"`` or ``"optixir"`` (nvrtcGetPTX and others)."""
+        """Return the output of a type, such as ``"ptx"``, ``"cubin"`` or ``"ltoir"`` (nvrtcGetPTX and others)."""
         return _get(lib.cch_nvrtc_program_get, program, getattr(lib, f"CCH_NVRTC_{kind.upper()}"))
 
     def lowered_name(self, program: Box, expression: bytes) -> bytes:
@@ -83,7 +83,7 @@ class NVRTC:
         return bytes(ffi.string(out[0]))
 
     def pch_status(self, program: Box) -> str:
-        """Return the name of what became of the precompiled header (nvrtcGetPCHCreateStatus)."""
+        """Return the name of the status of the precompiled header (nvrtcGetPCHCreateStatus)."""
         out = ffi.new("int *")
         check(lib.cch_nvrtc_program_pch_status(out, program))
         return bytes(ffi.string(lib.cch_error_name_in(lib.CCH_DOMAIN_NVRTC, out[0]))).decode()
@@ -100,7 +100,7 @@ class NVRTC:
 
 
 class NVVM:
-    """The libNVVM behind a dlopen() handle, which must stay open."""
+    """A libNVVM library, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
 
@@ -120,7 +120,7 @@ class NVVM:
         return out[0], out[1], out[2], out[3]
 
     def llvm_version(self, arch: bytes) -> int:
-        """Return the version of LLVM IR that is taken for an architecture (nvvmLLVMVersion)."""
+        """Return the LLVM IR version for an architecture (nvvmLLVMVersion)."""
         out = ffi.new("int *")
         check(lib.cch_nvvm_llvm_version(out, self._library, arch))
         return int(out[0])
@@ -150,7 +150,7 @@ class NVVM:
         return _get(lib.cch_nvvm_program_get, program, lib.CCH_NVVM_LOG)
 
     def output(self, program: Box) -> bytes:
-        """Return what was compiled to (nvvmGetCompiledResult)."""
+        """Return the output of a program (nvvmGetCompiledResult)."""
         return _get(lib.cch_nvvm_program_get, program, lib.CCH_NVVM_CODE)
 
     def raw(self, program: Box) -> int:
@@ -159,7 +159,7 @@ class NVVM:
 
 
 class NVJitLink:
-    """The nvJitLink behind a dlopen() handle, which must stay open."""
+    """An nvJitLink library, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
 
@@ -194,11 +194,11 @@ class NVJitLink:
         return _get(lib.cch_nvjitlink_linker_get, linker, lib.CCH_NVJITLINK_ERROR_LOG)
 
     def info_log(self, linker: Box) -> bytes:
-        """Return the log of what is no error (nvJitLinkGetInfoLog)."""
+        """Return the log of messages that are not errors (nvJitLinkGetInfoLog)."""
         return _get(lib.cch_nvjitlink_linker_get, linker, lib.CCH_NVJITLINK_INFO_LOG)
 
     def output(self, linker: Box, kind: str) -> bytes:
-        """Return ``"cubin"``, ``"ptx"`` or ``"ltoir"`` (nvJitLinkGetLinkedCubin and others)."""
+        """Return the output of a type: ``"cubin"``, ``"ptx"`` or ``"ltoir"`` (nvJitLinkGetLinkedCubin and others)."""
         return _get(lib.cch_nvjitlink_linker_get, linker, getattr(lib, f"CCH_NVJITLINK_LINKED_{kind.upper()}"))
 
     def raw(self, linker: Box) -> int:
@@ -213,7 +213,7 @@ def _version(function: Callable[..., int], library: Any) -> tuple[int, int]:
 
 
 def _strings(texts: Sequence[bytes]) -> tuple[Any, list[Any]]:
-    """Return a C array of strings, and what keeps them."""
+    """Return a C array of strings, and the object that keeps them alive."""
     kept = [ffi.from_buffer("char[]", text + b"\0") for text in texts]
     return ffi.new("char const *[]", kept) if kept else ffi.NULL, kept
 

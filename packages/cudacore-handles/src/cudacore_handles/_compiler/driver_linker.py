@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's linker, for where nvJitLink is not: cuLinkCreate and what belongs to it."""
+"""The driver's linker (cuLinkCreate), which is used if there is no nvJitLink."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS = {
 _WALL_TIME = 2
 # CUjitInputType.
 _INPUTS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "library": 4}
-# The functions, with the versions of their ABI that are called.
+# The functions, with the versions of the ABI that are called.
 _FUNCTIONS = {
     "cuLinkCreate": (6050, "int (*)(unsigned, int *, void **, void **)"),
     "cuLinkAddData": (6050, "int (*)(void *, int, void *, size_t, char const *, unsigned, int *, void **)"),
@@ -37,7 +37,7 @@ _FUNCTIONS = {
 def link_with_driver(
     inputs: Sequence[tuple[str, bytes, bytes]], options: Mapping[str, int], *, time: bool
 ) -> tuple[bytes, bytes, bytes]:
-    """Link code to a cubin; in the current context, or that of device 0 where there is none.
+    """Link code to a cubin, in the current context or, if there is none, in that of device 0.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def link_with_driver(
     options : mapping of str to int
         Values for :data:`OPTIONS`.
     time : bool
-        Add to the info log how long it took.
+        Whether the info log contains the time that linking took.
 
     Returns
     -------
@@ -92,7 +92,8 @@ def _link(
     if time:
         given[_WALL_TIME] = 0
     keys = ffi.new("int[]", list(given))
-    values = ffi.new("void *[]", [ffi.cast("void *", value) for value in given.values()])  # written to: outputs
+    # the driver writes outputs here
+    values = ffi.new("void *[]", [ffi.cast("void *", value) for value in given.values()])
     state, cubin, size = ffi.new("void **"), ffi.new("void **"), ffi.new("size_t *")
     status, function = create(len(keys), keys, values, state), "cuLinkCreate"
     try:
@@ -105,7 +106,7 @@ def _link(
             status, function = complete(state[0], cubin, size), "cuLinkComplete"
         if status:
             raise _failure(function, status, _text(errors))
-        linked = bytes(ffi.buffer(cubin[0], size[0]))  # the linker's own, which goes with it
+        linked = bytes(ffi.buffer(cubin[0], size[0]))  # the linker owns this memory, and frees it when destroyed
     finally:
         if state[0] != ffi.NULL:
             destroy(state[0])

@@ -24,26 +24,27 @@ if TYPE_CHECKING:
 
 @dataclass
 class ContextOptions:
-    """Say what a green context has.
+    """Options of a green context.
 
     Attributes
     ----------
     resources : sequence of SMResource or WorkqueueResource
-        What work in the context runs on: multiprocessors, as :attr:`DeviceResources.sm` has them or as groups of one
-        :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors it has all.
+        The resources for work in the context: multiprocessors, from :attr:`DeviceResources.sm` or groups of one
+        :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors, the context has
+        all of the device's.
     """
 
     resources: DeviceResourcesType
 
 
 class Context(_native.Handle):
-    """Hold a CUDA context.
+    """A CUDA context.
 
-    :attr:`Device.context` gives a device's context, :attr:`Stream.context` a stream's; each caller gets an object of
-    its own, which it may close. :meth:`Device.create_context` makes a green context, whose work runs on a part of the
-    device. A primary context is retained, and a green one is there, as long as any object of it is alive, or a stream,
-    an event or memory that was made in it, and while :meth:`Device.set_current` has it current. Two contexts are equal
-    when they are the same CUDA context.
+    :attr:`Device.context` returns a device's context, and :attr:`Stream.context` a stream's. Each caller gets a
+    separate object, and may close it. :meth:`Device.create_context` creates a green context, whose work runs on a part
+    of the device. A primary context is retained, and a green one exists, as long as there is any object of it, or a
+    stream, an event or memory that was created in it, and while :meth:`Device.set_current` has made it current. Two
+    contexts are equal if they are the same CUDA context.
     """
 
     __slots__ = ("__weakref__",)
@@ -99,7 +100,7 @@ class Context(_native.Handle):
 
     @property
     def handle(self) -> driver.CUcontext | None:
-        """cuda.bindings.driver.CUcontext | None: The context for ``cuda.bindings``; None when closed."""
+        """cuda.bindings.driver.CUcontext | None: The context for ``cuda.bindings``; None if closed."""
         if self.is_closed:
             return None
         from cuda.bindings import driver
@@ -108,7 +109,7 @@ class Context(_native.Handle):
 
     @property
     def is_green(self) -> bool:
-        """bool: Whether it is a green context, one with a part of the device's resources."""
+        """bool: Whether it is a green context, which has a part of the device's resources."""
         if self.is_closed:
             return False
         out = ffi.new("int *")
@@ -117,7 +118,7 @@ class Context(_native.Handle):
 
     @property
     def resources(self) -> DeviceResources:
-        """DeviceResources: What work in the context runs on; of a green context the part that it has."""
+        """DeviceResources: The resources for work in the context; a green context has a part of the device's."""
         if self.is_closed:
             raise closed(self)
         own = Context._adopt(self._reference())
@@ -125,7 +126,7 @@ class Context(_native.Handle):
 
 
 def context_of(box: Any) -> Context:
-    """Return the face of a ``cch_context`` that another box, which the caller holds, has."""
+    """Return the face of a ``cch_context`` that belongs to another box, which the caller holds."""
     return adopt(Context, lib.cch_context_ref(box))
 
 

@@ -12,16 +12,16 @@ from cudacore_handles._cffi import ffi, lib
 
 
 class DeviceProperties:
-    """Tell what a device is and can do (cuDeviceGetAttribute).
+    """Properties and abilities of a device (cuDeviceGetAttribute).
 
-    :attr:`Device.properties` gives it. Each property is one ``CUdevice_attribute``, asked of the driver at first use
-    and then remembered, but for :attr:`compute_mode`, which an administrator can change at any time. A notebook shows
-    a table of all.
+    :attr:`Device.properties` returns it. Each property is one ``CUdevice_attribute``. It is queried at first use and
+    then cached, except :attr:`compute_mode`, which an administrator can change at any time. A notebook shows a table of
+    all properties.
 
     Raises
     ------
     CUDAError
-        By a property that the installed driver is too old to know.
+        When a property is read that the installed driver is too old for.
     """
 
     __slots__ = ("_device_id", "_known")

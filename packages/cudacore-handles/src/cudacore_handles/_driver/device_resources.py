@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of devices: multiprocessors, how they are split, and work queues. Green contexts are made with them."""
+"""Resources of devices, for green contexts: multiprocessors, how they are split, and work queues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
     from cudacore_handles._driver.device import Device
 
-_WITH_GROUPS = 13010  # CUDA 13.1: groups that differ, and work queues
+_WITH_GROUPS = 13010  # CUDA 13.1 added groups of different sizes, and work queues
 _MOST = 2**32 - 1
 _SCOPES = {
     WorkqueueSharingScopeType.DEVICE_CTX: lib.CCH_WORKQUEUE_DEVICE,
@@ -30,24 +30,24 @@ _SCOPES = {
 
 @dataclass
 class SMResourceOptions:
-    """Say how multiprocessors are to be split.
+    """How multiprocessors are split.
 
-    `count` as a sequence asks for as many groups; the others are then one value for all groups, or a sequence of as
-    many. All but `count`, and counts that differ, need CUDA 13.1.
+    If `count` is a sequence, there is one group for each item. The other options are one value for all groups, or a
+    sequence of the same length. Options other than `count`, and different counts, need CUDA 13.1.
 
     Attributes
     ----------
     count : int or sequence of int, optional
-        How many multiprocessors a group has: a multiple of what is co-scheduled, which is
-        :attr:`SMResource.coscheduled_alignment` where nothing else is said. None or 0: as many as there are. Default
-        None.
+        The number of multiprocessors of a group. It must be a multiple of the number that is co-scheduled, by default
+        :attr:`SMResource.coscheduled_alignment`. None or 0: all multiprocessors. Default None.
     coscheduled_sm_count : int or sequence of int, optional
-        How many of a group's multiprocessors are scheduled together, which clusters of thread blocks need. Default
+        The number of a group's multiprocessors that are scheduled together, as clusters of thread blocks need. Default
         None: the device's default.
     preferred_coscheduled_sm_count : int or sequence of int, optional
-        How many had better be, where that can be had: a multiple of `coscheduled_sm_count`. Default None: as many.
+        The preferred number, which is used if possible. It must be a multiple of `coscheduled_sm_count`. Default None:
+        the same number.
     backfill : bool or sequence of bool, optional
-        Whether the count matters more than what is co-scheduled: it need not be a multiple. Default False.
+        Whether the count may be other than a multiple of the co-scheduled number. Default False.
     """
 
     count: int | Sequence[int | None] | None = None
@@ -58,15 +58,15 @@ class SMResourceOptions:
 
 @dataclass
 class WorkqueueResourceOptions:
-    """Say how work is to be queued.
+    """How work is queued.
 
     Attributes
     ----------
     sharing_scope : WorkqueueSharingScopeType or str, optional
-        ``"device_ctx"``: with all contexts of the device. ``"green_ctx_balanced"``: where it can be, in queues that
-        other green contexts of this kind do not use. Default None: as it is.
+        ``"device_ctx"``: queues are shared with all contexts of the device. ``"green_ctx_balanced"``: if possible, the
+        queues are not shared with other green contexts that have this scope. Default None: unchanged.
     concurrency_limit : int, optional
-        How many streams are expected to have work at a time. Default None: as it is.
+        The expected number of streams that have work at the same time. Default None: unchanged.
     """
 
     sharing_scope: WorkqueueSharingScopeType | str | None = None
@@ -86,21 +86,21 @@ class WorkqueueResourceOptions:
 
 
 class _Group(NamedTuple):
-    size: int  # 0: as many as there are
+    size: int  # 0: all multiprocessors
     together: int  # 0: the device's default
     preferred: int
     backfill: bool
 
 
 class SMResource:
-    """Stand for a set of a device's multiprocessors.
+    """A set of a device's multiprocessors.
 
-    Made by :attr:`DeviceResources.sm` and :meth:`split`. It reserves nothing: only a green context that is made with it
-    (:meth:`Device.create_context`) does, and several can have the same.
+    Made by :attr:`DeviceResources.sm` and :meth:`split`. The object itself reserves nothing. A green context that is
+    created with it (:meth:`Device.create_context`) does, and several contexts can have the same multiprocessors.
     """
 
     __slots__ = ("__weakref__", "_alignment", "_count", "_device_id", "_flags", "_least", "_raw")
-    _raw: Any  # cch_resource *; None: of a dry run, or of no multiprocessors
+    _raw: Any  # cch_resource *; None for a dry run, or without multiprocessors
     _device_id: int
     _count: int
     _least: int
@@ -121,7 +121,7 @@ class SMResource:
         fields = ffi.new("uint32_t[4]")
         check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
         count, least, alignment, flags = fields
-        if not alignment:  # drivers before CUDA 13.1 leave it to the manual
+        if not alignment:  # drivers before CUDA 13.1 do not report it; it is in the manual
             least, alignment = _rules(device_id)
         return cls._make(raw, device_id, count, least, alignment, flags)
 
@@ -139,22 +139,22 @@ class SMResource:
 
     @property
     def device(self) -> Device:
-        """Device: The device whose multiprocessors they are."""
+        """Device: The device of the multiprocessors."""
         return _device(self._device_id)
 
     @property
     def sm_count(self) -> int:
-        """int: How many multiprocessors it has."""
+        """int: The number of multiprocessors."""
         return self._count
 
     @property
     def min_partition_size(self) -> int:
-        """int: How many multiprocessors a part has at least."""
+        """int: The minimum number of multiprocessors in a group."""
         return self._least
 
     @property
     def coscheduled_alignment(self) -> int:
-        """int: How many multiprocessors are scheduled together: what counts of parts are multiples of."""
+        """int: The number of multiprocessors that are scheduled together. Sizes of groups are multiples of it."""
         return self._alignment
 
     @property
@@ -167,28 +167,29 @@ class SMResource:
     ) -> tuple[list[SMResource], SMResource]:
         """Split the multiprocessors into groups (cuDevSmResourceSplit, before CUDA 13.1 cuDevSmResourceSplitByCount).
 
-        A group that came of a split is not split again by the driver: make a context with it, and split its
+        The driver cannot split a group again. Instead, create a context with the group, and split its
         ``context.resources.sm``.
 
         Parameters
         ----------
         options : SMResourceOptions or mapping
-            How many groups, and of what size.
+            The number of groups and their sizes.
         dry_run : bool, optional
-            Whether only to find out what each group would get; no context can be made with such groups, and a group may
-            get none. Default False.
+            Whether only to compute the size of each group. Such groups cannot be used for contexts, and can be empty.
+            Default False.
 
         Returns
         -------
         tuple
-            The list of groups, and what is left, which may be none: its :attr:`sm_count` is 0 then.
+            The list of groups, and the remaining multiprocessors. If none remain, their :attr:`sm_count` is 0.
 
         Raises
         ------
         ValueError
-            When a group cannot be had: more than there are, or no multiple of what is co-scheduled.
+            If a group is not possible: it has more multiprocessors than there are, or not a multiple of the
+            co-scheduled number.
         CUDAError
-            When the driver has no such split, which it says with the version that has, or refuses it.
+            If the driver does not support such a split (the error names the version that does), or refuses it.
         """
         if options is None:
             raise TypeError("options is required: SMResourceOptions(count=...) says how to split")
@@ -251,7 +252,7 @@ class SMResource:
         return self._raw
 
     def _groups(self, options: SMResourceOptions) -> list[_Group]:
-        """Read and check what is asked for."""
+        """Read and check the requested groups."""
         several = _is_sequence(options.count)
         counts: list[Any] = list(cast("Sequence[object]", options.count)) if several else [options.count]
         if not counts:
@@ -287,7 +288,7 @@ class SMResource:
                 f"got {group.preferred}"
             )
         unit = 2 if group.backfill else unit
-        if group.size % unit and group.size != self._count:  # all there are
+        if group.size % unit and group.size != self._count:  # the count of all multiprocessors need not be a multiple
             low = group.size // unit * unit
             near = " or ".join(str(n) for n in (low, low + unit) if 0 < n <= self._count)
             raise ValueError(
@@ -298,10 +299,10 @@ class SMResource:
 
 
 class WorkqueueResource:
-    """Stand for the work queues of a device or context: how many there are expected to be, and who shares them.
+    """The work queues of a device or context: their expected number, and how they are shared.
 
-    Made by :attr:`DeviceResources.workqueue`, each time anew: :meth:`configure` changes this object, and a context that
-    is made with it then gets what it says (:meth:`Device.create_context`). Needs CUDA 13.1.
+    :attr:`DeviceResources.workqueue` returns a new object each time. :meth:`configure` changes the object; a context
+    that is then created with it has these settings (:meth:`Device.create_context`). Needs CUDA 13.1.
     """
 
     __slots__ = ("__weakref__", "_device_id", "_raw")
@@ -327,31 +328,31 @@ class WorkqueueResource:
 
     @property
     def sharing_scope(self) -> WorkqueueSharingScopeType:
-        """WorkqueueSharingScopeType: With whom queues are shared."""
+        """WorkqueueSharingScopeType: How queues are shared."""
         return self._fields()[1]
 
     @property
     def concurrency_limit(self) -> int:
-        """int: How many streams are expected to have work at a time."""
+        """int: The expected number of streams that have work at the same time."""
         return self._fields()[0]
 
     @property
     def device(self) -> Device:
-        """Device: The device that the queues are of."""
+        """Device: The device of the queues."""
         return _device(self._device_id)
 
     def configure(self, options: WorkqueueResourceOptions | Mapping[str, Any]) -> None:
-        """Say how the queues shall be; what the options leave out stays.
+        """Change the settings; options that are not given do not change.
 
         Parameters
         ----------
         options : WorkqueueResourceOptions or mapping
-            How they shall be.
+            The new settings.
         """
         if options is None:
             raise TypeError("options is required: WorkqueueResourceOptions(...) says how the queues shall be")
         options = as_options(WorkqueueResourceOptions, options)
-        options._check()  # again: its fields can be assigned
+        options._check()  # check again, because fields can be assigned
         limit, scope = self._fields()
         if options.concurrency_limit is not None:
             limit = int(options.concurrency_limit)
@@ -361,15 +362,15 @@ class WorkqueueResource:
 
 
 class DeviceResources:
-    """Give what a device, a context or a stream can run on.
+    """The resources that a device, a context or a stream can use.
 
-    :attr:`Device.resources` has all of the device, :attr:`Context.resources` and :attr:`Stream.resources` what the
-    context has: of a green context a part of it.
+    :attr:`Device.resources` has all resources of the device. :attr:`Context.resources` and :attr:`Stream.resources`
+    have those of the context; a green context has a part of the device's.
     """
 
     __slots__ = ("__weakref__", "_context", "_device_id")
     _device_id: int
-    _context: Context | None  # kept; None: all of the device
+    _context: Context | None  # keeps the context alive; None for a whole device
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -402,7 +403,7 @@ class DeviceResources:
 
     @property
     def workqueue(self) -> WorkqueueResource:
-        """WorkqueueResource: How work is queued, to be configured. Needs CUDA 13.1."""
+        """WorkqueueResource: Settings of work queues, which can be configured. Needs CUDA 13.1."""
         need_driver(_WITH_GROUPS, "cuDeviceGetDevResource", "That version has a WorkqueueResource")
         made = WorkqueueResource.__new__(WorkqueueResource)
         made._raw, made._device_id = self._get(lib.CCH_RESOURCE_WORKQUEUE), self._device_id
@@ -413,7 +414,7 @@ DeviceResourcesType = Sequence[SMResource | WorkqueueResource]
 
 
 def gather(resources: object, device_id: int) -> Any:
-    """Return resources that a context is to have as an array for the library, or raise for what it cannot have."""
+    """Return resources for a new context as an array for the library; raise an error for invalid ones."""
     if isinstance(resources, (str, bytes)) or not hasattr(resources, "__iter__"):
         raise TypeError(
             "ContextOptions.resources must be a sequence of SMResource and WorkqueueResource, not "
@@ -441,7 +442,7 @@ def gather(resources: object, device_id: int) -> Any:
 
 
 def hint_for_context(status: int) -> str:
-    """Say what to do where the driver refuses resources together."""
+    """Return a hint for resources that the driver refuses to combine."""
     if status != results.INVALID_RESOURCE_CONFIGURATION:
         return ""
     return "Several SMResources of one context must be different groups, or the rest, of one call of split()"
@@ -457,7 +458,7 @@ def _hint(status: int) -> str:
 
 
 def _rules(device_id: int) -> tuple[int, int]:
-    """The smallest part, and what is co-scheduled, by the manual of cuDevSmResourceSplitByCount."""
+    """The smallest group and the co-scheduled number, from the manual of cuDevSmResourceSplitByCount."""
     major = _device(device_id).compute_capability.major
     if major >= 9:
         return 8, 8
@@ -471,7 +472,7 @@ def _device(device_id: int) -> Device:
 
 
 def _are_even(groups: list[_Group]) -> bool:
-    """Whether any driver can split so."""
+    """Whether every driver supports this split."""
     return all(group == groups[0] for group in groups) and groups[0][1:] == (0, 0, False)
 
 

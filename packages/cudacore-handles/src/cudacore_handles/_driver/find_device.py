@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices by what names them in other processes."""
+"""Finds devices by their names in other processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def find_device(uuid: str | None) -> Device:
-    """Find a device by its UUID: ordinals are each process's own."""
+    """Find a device by its UUID, because each process has its own ordinals."""
     from cudacore_handles._driver.device import Device
 
     if uuid is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launching kernels: what the compiled launcher leaves to Python."""
+"""Launching kernels: the parts that the extension module leaves to Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["PreparedLaunch", "launch", "prepare"]
 def prepare(
     stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]
 ) -> PreparedLaunch:
-    """Check a launch once, for many; see :meth:`Kernel.prepare`."""
+    """Check a launch once, for many launches; see :meth:`Kernel.prepare`."""
     accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
     gate = stream._gate if isinstance(stream, _native.Builder) else None
     return PreparedLaunch(accepted, config, ready, kernel_args, gate)
@@ -30,7 +30,7 @@ def prepare(
 def _check(
     stream: object, config: object, kernel: object, kernel_args: tuple[object, ...], *, stacklevel: int
 ) -> tuple[Stream, Kernel]:
-    """Check a launch's own arguments, and see to what the kernel needs: its layout, and leave for shared memory.
+    """Check a launch's arguments, and prepare the kernel: find its layout, and allow the shared memory.
 
     Return the stream, and the kernel with its layout.
     """
@@ -42,7 +42,7 @@ def _check(
 
 
 def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
-    """Return a launch's configuration and kernel, or say what is wrong with their types."""
+    """Return a launch's configuration and kernel; raise an error if their types are wrong."""
     if not isinstance(config, LaunchConfig):
         raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
     if not isinstance(kernel, Kernel):
@@ -51,13 +51,13 @@ def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
 
 
 def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
-    """Launch what the launcher could not, or say what is wrong with it."""
+    """Launch if the extension module could not; raise an error if an argument is wrong."""
     accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=3)
     _native.launch_now(accepted, config, ready, kernel_args)
 
 
 def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
-    """Raise for a launch that the driver refused, with what it does not say: which limit was broken."""
+    """Raise the error of a launch that the driver refused, and explain which limit was exceeded."""
     raise _refused(status, config, kernel)
 
 
@@ -72,7 +72,7 @@ def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
     x, y, z = config.block
     try:
         most = kernel.attributes[Device()].max_threads_per_block
-    except CUDAError:  # after a fault the driver answers nothing any more; the launch's own error says so
+    except CUDAError:  # after a fault, every call of the driver fails; the launch's own error describes that
         return ""
     if x * y * z > most:
         return f"The block has {x * y * z} threads, and {kernel!r} can have at most {most} on this device"

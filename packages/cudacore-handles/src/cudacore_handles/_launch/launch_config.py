@@ -10,38 +10,39 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
 
-# That a block has too many threads is said when it is launched, as with cuda.core: programs that try sizes expect it.
+# The number of threads of a block is checked at launch, as in cuda.core, because programs that try sizes expect that.
 _BLOCK_LIMITS = (2**31 - 1,) * 3
-# Limits of every CUDA device there is.
+# Limits that all CUDA devices share.
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
 
 class LaunchConfig(_native.Config):
-    """Say with how many threads a kernel is launched, and how.
+    """The number of threads of a launch, and how it runs.
 
     Parameters
     ----------
     grid : int or tuple of int
         Blocks in x, y and z; with `cluster`, clusters. Missing dimensions are 1.
     cluster : int or tuple of int, optional
-        Blocks a cluster in x, y and z (compute capability 9.0 and later). Default None: no clusters.
+        Blocks per cluster in x, y and z (compute capability 9.0 and later). Default None: no clusters.
     block : int or tuple of int
-        Threads a block in x, y and z. Devices take up to 1024 in all, 64 in z, and kernels that need many registers
-        fewer: otherwise the launch fails.
+        Threads per block in x, y and z. Devices allow at most 1024 in total, and 64 in z. Kernels that need many
+        registers allow fewer. Launches with more threads fail.
     shmem_size : int, optional
-        Dynamic shared memory a block, in bytes. Default 0. More than 48 KiB is allowed for by itself.
+        Dynamic shared memory per block, in bytes. Default 0. For more than 48 KiB, the kernel's limit is raised
+        automatically.
     is_cooperative : bool, optional
         Whether all blocks are resident at once, so that the grid can synchronize. Default False.
     programmatic_stream_serialization : bool, optional
-        Whether the kernel may begin before the one ahead of it on the stream has ended. Default False. In a node of a
-        graph it needs a driver for CUDA 12.3.
+        Whether the kernel may begin before the previous kernel on the stream has ended. Default False. In a graph node,
+        this needs a driver for CUDA 12.3.
     priority : int, optional
-        Its priority, whatever the stream's is; lower numbers run first. Default None: the stream's.
+        The priority of the kernel; lower numbers run first. Default None: the stream's priority.
 
     Raises
     ------
     TypeError, ValueError
-        When an argument is of a wrong type, or outside what any CUDA device takes.
+        If an argument has a wrong type, or exceeds the limits of all CUDA devices.
     """
 
     __slots__ = ("__weakref__", "_block", "_cluster", "_grid", "_priority")
@@ -121,13 +122,13 @@ class LaunchConfig(_native.Config):
 
     @classmethod
     def _read(cls, c: Any) -> LaunchConfig:
-        """Make one of a ``cch_launch_config``, as the driver gave it."""
+        """Make a configuration from a ``cch_launch_config`` of the driver."""
         self = cls.__new__(cls)
         cluster = tuple(c.cluster)
         self._cluster = cluster if any(cluster) else None
         self._grid = tuple(g // n for g, n in zip(c.grid, self._cluster or (1, 1, 1), strict=True))
         self._block = tuple(c.block)
-        # The driver has one for every node, 0 where none was asked for.
+        # The driver reports one for every node, 0 if none was set.
         self._priority = int(c.priority) or None
         if self._priority is None:
             c.flags &= ~lib.CCH_LAUNCH_PRIORITY
@@ -142,17 +143,17 @@ class LaunchConfig(_native.Config):
 
     @property
     def cluster(self) -> tuple[int, ...] | None:
-        """tuple of int or None: Blocks a cluster in x, y and z."""
+        """tuple of int or None: Blocks per cluster in x, y and z."""
         return self._cluster
 
     @property
     def block(self) -> tuple[int, ...]:
-        """tuple of int: Threads a block in x, y and z."""
+        """tuple of int: Threads per block in x, y and z."""
         return self._block
 
     @property
     def shmem_size(self) -> int:
-        """int: Dynamic shared memory a block, in bytes."""
+        """int: Dynamic shared memory per block, in bytes."""
         return self._shared_bytes
 
     @property
@@ -162,17 +163,17 @@ class LaunchConfig(_native.Config):
 
     @property
     def programmatic_stream_serialization(self) -> bool:
-        """bool: Whether the kernel may begin before the one ahead of it has ended."""
+        """bool: Whether the kernel may begin before the previous one has ended."""
         return bool(self._flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
 
     @property
     def priority(self) -> int | None:
-        """int or None: Its priority; None: the stream's."""
+        """int or None: The priority; None: the stream's."""
         return self._priority
 
 
 def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Return three positive integers, the missing ones 1."""
+    """Return three positive integers; missing ones are 1."""
     expected = f"LaunchConfig.{name} must be an int, or a tuple with up to 3 ints"
     if value is None:
         raise TypeError(f"{expected}, and is missing")

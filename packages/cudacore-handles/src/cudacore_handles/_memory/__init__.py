@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers, the resources that they come from, and what is done with memory."""
+"""Buffers, memory resources, and operations on memory."""

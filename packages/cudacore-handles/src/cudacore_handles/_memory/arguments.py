@@ -11,7 +11,7 @@ from cudacore_handles._base.names import shorten
 
 
 def check_size(size: Any, name: str = "size") -> int:
-    """Return a number of bytes as an int, or say what is wrong with it."""
+    """Return a number of bytes as an int; raise an error if it is invalid."""
     value = as_integer(size)
     if value is None:
         raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
@@ -23,7 +23,7 @@ def check_size(size: Any, name: str = "size") -> int:
 def check_dlpack_arguments(
     device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
 ) -> bool:
-    """Check what a consumer gave to ``__dlpack__``, and return whether the tensor is to be versioned."""
+    """Check the consumer's arguments of ``__dlpack__``; return whether the tensor must be versioned."""
     if copy:
         raise BufferError("copy=True: the export is the memory itself, and does not copy it; use copy_to() first")
     if dl_device is not None and _pair("dl_device", dl_device, "(type, ordinal)") != device:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries as plain memory, to copy from and to."""
+"""Arrays of other libraries as plain memory for copies."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from cudacore_handles._stream.stream import Stream
 
 
 class Memory(NamedTuple):
-    """Contiguous memory of an array."""
+    """The contiguous memory of an array."""
 
     address: int
     nbytes: int
     on_host: bool
-    keeper: object  #: what must live as long as the address is used
+    keeper: object  #: kept alive as long as the address is used
 
 
 def has_protocol(obj: Any, name: str) -> bool:
-    """Return whether an object has the attribute of a protocol. A class has it for its instances alone."""
+    """Return whether an object supports a protocol. The attribute of a class is meant for its instances."""
     return not isinstance(obj, type) and hasattr(obj, name)
 
 
 def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
-    """Return what to add to the message that an object is not an array, and the cause.
+    """Return text for the message that an object is not an array, and the cause.
 
-    That is the error that a protocol of its class raised: a property that fails looks as if it were not there.
+    The cause is the error that a protocol of its class raised: a property that fails looks like a missing one.
     """
     if isinstance(obj, type):
         return f": it is the class {obj.__name__} itself; give an instance", None
@@ -45,13 +45,13 @@ def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
 
 
 def is_numpy_scalar(obj: Any) -> bool:
-    """Return whether an object is a scalar of NumPy. Its ``__array_interface__`` names memory that is freed already."""
+    """Return whether an object is a NumPy scalar: its ``__array_interface__`` refers to memory that is already free."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(obj, numpy.generic)
 
 
 def check_unmasked(array: Any, name: str) -> None:
-    """Refuse a masked array of NumPy that has masked elements: the values behind the mask would be used."""
+    """Raise an error for a NumPy array with masked elements, because the values behind the mask would be used."""
     masked = sys.modules.get("numpy.ma")
     if masked is None or not isinstance(array, masked.MaskedArray):
         return
@@ -65,30 +65,30 @@ def check_unmasked(array: Any, name: str) -> None:
 
 @contextmanager
 def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) -> Iterator[Memory]:
-    """Give the memory of an array's elements, for the time of a ``with`` block.
+    """Provide the memory of an array's elements within a ``with`` block.
 
-    The stream waits for the producer's work, if the producer of device memory names its own stream or takes the
+    For device memory, the stream waits for the producer's work if the producer reports its own stream or accepts the
     consumer's.
 
     Parameters
     ----------
     array : object
-        What has ``__cuda_array_interface__``, the buffer protocol, ``__array_interface__`` or DLPack.
+        An object with ``__cuda_array_interface__``, the buffer protocol, ``__array_interface__`` or DLPack.
     name : str
         The argument, for errors.
     stream : Stream
-        Where the memory will be used.
+        The stream on which the memory will be used.
     writable : bool, optional
         Whether it will be written. Default False.
 
     Raises
     ------
     TypeError
-        When it is not an array, or has masked elements.
+        If it is not an array, or has masked elements.
     ValueError
-        When its elements do not lie one behind the other, or it is read-only and would be written.
+        If its elements are not contiguous, or it is read-only and would be written.
     BufferError
-        When what it says of itself cannot be, or is not supported.
+        If its description is invalid or not supported.
     """
     check_unmasked(array, name)
     on_device = has_protocol(array, "__cuda_array_interface__")
@@ -96,14 +96,15 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
         try:
             data = memoryview(array.tobytes() if is_numpy_scalar(array) else array)
         except (TypeError, ValueError, BufferError):
-            pass  # no buffer, or elements of a type that buffers do not have, such as dates
+            pass  # not a buffer, or elements of a type that the protocol does not support, such as dates
         else:
             with data:
                 yield _of_buffer(data, name, writable=writable)
             return
     from cudacore_handles._views.view import StridedMemoryView
 
-    if not on_device and has_protocol(array, "__array_interface__"):  # first: dates and structures are not DLPack's
+    # first, because DLPack does not support dates and structures
+    if not on_device and has_protocol(array, "__array_interface__"):
         view = StridedMemoryView.from_array_interface(array)
     elif on_device or has_protocol(array, "__dlpack__"):
         view = StridedMemoryView.from_any_interface(array, stream)
@@ -114,14 +115,15 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
             f"__cuda_array_interface__), not {type(array).__name__}{text}"
         ) from cause
     _check(name, contiguous=view._layout.is_contiguous_c, read_only=writable and view.readonly)
-    # An array that says of itself no more than that kernels can use it is ordered on the stream, pinned memory too.
+    # If the producer reports only that kernels can use the memory, the copy is ordered on the stream; also for pinned
+    # memory.
     pinned_waits = hasattr(array, "__dlpack__")
     on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)
     yield Memory(view.ptr, view.size * view._itemsize, on_host, view)
 
 
 def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:
-    if "O" in re.sub(":[^:]*:", "", view.format):  # the format without the names of a struct's fields
+    if "O" in re.sub(":[^:]*:", "", view.format):  # the format without the names of fields
         raise TypeError(
             f"{name} is an array of Python objects, which are no data that could be copied; convert it to numbers first"
         )
@@ -133,7 +135,7 @@ def _address_of(view: memoryview) -> int:
     """Return the address of a contiguous memoryview, which must be kept as long as the address is used."""
     if not view.nbytes:
         return 0
-    # The export ends here: CPython before 3.13 crashes when it collects a memoryview that still has one.
+    # The export ends here, because CPython before 3.13 crashes when it collects a memoryview with an export.
     with view.cast("B") as octets, ffi.from_buffer(octets) as data:
         return int(ffi.cast("uintptr_t", data))
 

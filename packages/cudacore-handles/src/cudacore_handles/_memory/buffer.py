@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers: memory with an owner, a size, and a stream that it will be freed on."""
+"""Buffers: memory with an owner, a size, and a stream on which it will be freed."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ _FREE = ffi.cast("cch_free_fn", _native.FREE)
 
 
 class Buffer(_native.BufferHandle):
-    """Hold a piece of memory that a device can use.
+    """A piece of memory that a device can use.
 
-    Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. The memory is
-    freed, in the order of the stream that it was allocated on, when the buffer is closed or nobody holds it any more.
-    A buffer can be given to kernels, exported by DLPack, and read by the host through the buffer protocol where the
-    host can reach it (Python 3.12 and later; :meth:`__buffer__` works everywhere). ``buffer[a:b]`` is a buffer of a
+    Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. When the
+    buffer is closed or no longer referenced, the memory is freed, in the order of the stream that it was allocated on.
+    A buffer can be passed to kernels and exported by DLPack. If the host can access the memory, the buffer supports the
+    buffer protocol (Python 3.12 and later; :meth:`__buffer__` works in all versions). ``buffer[a:b]`` is a buffer of a
     part of the memory.
     """
 
     __slots__ = ("__weakref__", "_descriptor")
-    _descriptor: IPCBufferDescriptor  # of a buffer that is shared
+    _descriptor: IPCBufferDescriptor  # of a shared buffer
 
     __dlpack_c_exchange_api__: object = _native.exchange_api
 
@@ -72,7 +72,7 @@ class Buffer(_native.BufferHandle):
         return f"<Buffer ptr={self._raw:#x} size={self.size}{' is_mapped=True' if self.is_mapped else ''}>"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return a NumPy array of bytes, where the host can reach the memory."""
+        """Return a NumPy array of bytes, if the host can access the memory."""
         import numpy as np
 
         if not self.is_host_accessible:
@@ -82,21 +82,21 @@ class Buffer(_native.BufferHandle):
         array = np.frombuffer(self.__buffer__(), np.uint8)
         return np.array(array, dtype=dtype, copy=copy)
 
-    __iter__ = None  # else Python takes an object with __getitem__ for a sequence
+    __iter__ = None  # otherwise Python would treat an object with __getitem__ as a sequence
 
     def __getitem__(self, part: slice) -> Buffer:
         """Return a buffer of a part of the memory: ``buffer[a:b]`` has the bytes from `a` to `b`.
 
-        Bounds are those of Python's slices: negative ones count from the end, and what lies beyond the buffer is left
-        out. A part has the memory resource and the owner of the buffer. The memory is freed when the buffer and all of
-        its parts are closed or collected, on the stream of the buffer. If a part is given a stream of its own, by
-        :meth:`close` or :meth:`set_deallocation_stream`, the memory is freed behind the work of that one, too. An empty
-        part has no memory.
+        Bounds are like those of Python's slices: negative ones count from the end, and the slice is clipped to the
+        buffer. A part has the same memory resource and owner as the buffer. The memory is freed on the stream of the
+        buffer when the buffer and all of its parts are closed or collected. If a part was given another stream, by
+        :meth:`close` or :meth:`set_deallocation_stream`, the memory is freed after the work of that stream too. An
+        empty part has no memory.
 
         Parameters
         ----------
         part : slice
-            The bytes; its step is 1.
+            The bytes; the step must be 1.
         """
         if not isinstance(part, slice):
             raise TypeError(
@@ -143,25 +143,25 @@ class Buffer(_native.BufferHandle):
     ) -> Any:
         """Export the memory as a one-dimensional DLPack tensor of bytes.
 
-        The tensor keeps the memory alive, whatever becomes of this object.
+        The tensor keeps the memory alive, even if this object is closed.
 
         Parameters
         ----------
         stream : int, optional
             The consumer's stream. It waits for the stream that the buffer was allocated on, or that of
-            :meth:`set_deallocation_stream`; what else writes to the buffer is the caller's to order. -1: no order.
-            None, for device memory: the legacy default stream. Host memory knows no streams.
+            :meth:`set_deallocation_stream`. The caller must order other work that writes to the buffer. -1: no order.
+            None means the legacy default stream for device memory. Host memory has no streams.
         max_version : tuple of int, optional
-            The newest DLPack version that the consumer takes; from (1, 0) on the tensor is versioned.
+            The newest DLPack version that the consumer supports; from (1, 0) on, the tensor is versioned.
         dl_device : tuple of int, optional
-            The device to export to; only the memory's own will do.
+            The device to export to; it must be the memory's own.
         copy : bool, optional
             True is an error: the memory is never copied.
         """
         box = hold(self)
         device = self.__dlpack_device__()
         versioned = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
-        size = lib.cch_deviceptr_size(box)  # self.size is 0 as soon as another thread closes this object
+        size = lib.cch_deviceptr_size(box)  # self.size is 0 after another thread has closed this object
         capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned)
         if stream != -1:
             from cudacore_handles._stream.order import order_behind, stream_of
@@ -173,7 +173,7 @@ class Buffer(_native.BufferHandle):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """dict: The memory as an array of bytes, for CuPy, Numba and others (CUDA Array Interface, version 3).
 
-        AttributeError where no kernel can use the memory.
+        Raises AttributeError if kernels cannot use the memory.
         """
         from cudacore_handles._stream.order import stream_for_interface, stream_of
 
@@ -203,9 +203,9 @@ class Buffer(_native.BufferHandle):
         raise BufferError("neither the host nor a device can reach this memory, says its memory resource")
 
     def __buffer__(self, flags: int = 0, /) -> memoryview:
-        """Return the memory as a writable view of bytes, where the host can reach it.
+        """Return the memory as a writable view of bytes, if the host can access it.
 
-        The view keeps the memory alive, whatever becomes of this object. It does not wait for work on any stream.
+        The view keeps the memory alive, even if this object is closed. It does not wait for work on any stream.
         """
         if not self.is_host_accessible:
             raise BufferError(
@@ -226,7 +226,7 @@ class Buffer(_native.BufferHandle):
         *,
         stream: Stream | IsStreamType | None = None,
     ) -> Buffer:
-        """Make a buffer of memory that exists.
+        """Make a buffer from existing memory.
 
         Parameters
         ----------
@@ -235,13 +235,13 @@ class Buffer(_native.BufferHandle):
         size : int
             Bytes.
         mr : MemoryResource, optional
-            Who frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
+            The resource that frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
         owner : object, optional
-            Who keeps it alive, instead of `mr`: the object is held as long as the memory is in use. Of a buffer, or of
-            another object of CUDA, the resource is held, too: it can be closed. An `owner` or `mr` that refers to the
-            buffer is never collected as garbage: close the buffer, or have it refer by a weak reference.
+            An object that keeps the memory alive, instead of `mr`. It is referenced as long as the memory is in use. If
+            it is a buffer or another CUDA object, it can be closed, because its resource is kept too. An `owner` or
+            `mr` that refers to the buffer is never garbage collected: close the buffer, or use a weak reference.
         stream : Stream, optional
-            The stream that `mr` is given. Default: the one given to :meth:`close`, or the default stream.
+            The stream that is passed to `mr`. Default: the one given to :meth:`close`, or the default stream.
         """
         where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
         nbytes = check_size(size)
@@ -258,7 +258,7 @@ class Buffer(_native.BufferHandle):
         out = ffi.new("cch_deviceptr **")
         keeper = mr if mr is not None else owner
         if isinstance(owner, _native.Handle):
-            keeper = (owner, hold(owner))  # whoever closes it
+            keeper = (owner, hold(owner))  # keeps the resource even if the object is closed
         kept = _native.own(keeper, mr is not None) if keeper is not None else 0
         free = _FREE if kept else ffi.NULL
         status = lib.cch_deviceptr_wrap(out, where, nbytes, ffi.NULL, ffi.cast("void *", kept), free)
@@ -281,17 +281,17 @@ class Buffer(_native.BufferHandle):
     ) -> Buffer:
         """Map memory of another process (cuMemPoolImportPointer).
 
-        All buffers of one descriptor are one mapping, which ends when the last of them is closed. The process that
-        allocated the memory keeps it until then: CUDA does not see to that.
+        All buffers of one descriptor share one mapping, which ends when the last of them is closed. The process that
+        allocated the memory must keep it until then; CUDA does not check this.
 
         Parameters
         ----------
         mr : DeviceMemoryResource or PinnedMemoryResource
-            The pool that it is of, which was imported.
+            The imported pool of the memory.
         ipc_descriptor : IPCBufferDescriptor
             The :attr:`ipc_descriptor` of the buffer in the other process.
         stream : Stream
-            The stream that the end of the mapping is ordered on.
+            The stream on which the end of the mapping is ordered.
         """
         if not isinstance(mr, SharedPool):
             raise TypeError(f"mr must be a memory resource that processes share, not {type(mr).__name__}")
@@ -302,24 +302,24 @@ class Buffer(_native.BufferHandle):
     def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
 
-        Between buffers the copy is ordered on the stream, and the host goes on. The buffers and the stream can be of
-        different devices, which need no access to each other's memory (cuMemcpyPeerAsync). Where the stream is
-        captured, its device does need it.
+        A copy between buffers is ordered on the stream, and the host does not wait. The buffers and the stream can be
+        on different devices, which need no access to each other's memory (cuMemcpyPeerAsync). If the stream is
+        captured, its device needs access.
 
-        A copy to an array in host memory
-        (NumPy's, or what has the buffer protocol, ``__array_interface__`` or DLPack) is done when this returns: the
-        host waits for the stream. A copy to an array of another library in device memory is ordered on the stream,
-        behind the producer's own work where DLPack or ``__cuda_array_interface__`` tells of it; the array must live
-        until it is done.
+        For an array in host memory (NumPy's, or an object with the buffer protocol, ``__array_interface__`` or DLPack),
+        the host waits for the stream, so that the copy is complete when this returns. A copy to another library's array
+        in device memory is ordered on the stream. It comes after the producer's own work if DLPack or
+        ``__cuda_array_interface__`` reports the producer's stream. The array must live until the copy is done.
 
         Parameters
         ----------
         dst : Buffer or array, optional
-            Where to copy to: as many bytes, one behind the other. Default: a new buffer from the same memory resource.
+            The destination: contiguous, with the same number of bytes. Default: a new buffer from the same memory
+            resource.
         stream : Stream
             The stream that the copy is ordered on.
         options : CopyOptions, optional
-            How the copy is made. Default: it reads its source in the order of the stream.
+            Options of the copy. Default: it reads its source in the order of the stream.
 
         Returns
         -------
@@ -345,17 +345,17 @@ class Buffer(_native.BufferHandle):
     def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> None:
         """Copy bytes to this buffer (cuMemcpyAsync).
 
-        Between buffers the copy is ordered on the stream, and the host goes on. An array in host memory (see
-        :meth:`copy_to`) may be used again when this returns: the host waits for the stream.
+        A copy between buffers is ordered on the stream, and the host does not wait. For an array in host memory (see
+        :meth:`copy_to`), the host waits for the stream, so that the array can be used again when this returns.
 
         Parameters
         ----------
         src : Buffer or array
-            Where to copy from: as many bytes, one behind the other.
+            The source: contiguous, with the same number of bytes.
         stream : Stream
             The stream that the copy is ordered on.
         options : CopyOptions, optional
-            How the copy is made. Default: it reads its source in the order of the stream.
+            Options of the copy. Default: it reads its source in the order of the stream.
         """
         attributes = None if options is None else _attributes("copy_from", options, stream)
         if isinstance(src, Buffer):
@@ -385,13 +385,13 @@ class Buffer(_native.BufferHandle):
         Parameters
         ----------
         src : Buffer
-            Where to copy from; it may be this buffer, if the parts do not overlap.
+            The source; it can be this buffer if the parts do not overlap.
         width : int
-            Bytes of a row.
+            Bytes per row.
         height, depth : int, optional
-            Rows of a slice, and slices. Default 1.
+            Rows per slice, and number of slices. Default 1.
         src_offset, dst_offset : int, optional
-            Where the part begins in each buffer, in bytes. Default 0.
+            The offset of the part in each buffer, in bytes. Default 0.
         src_pitch, dst_pitch : int, optional
             Bytes from row to row, in each buffer. Default: the width.
         src_height, dst_height : int, optional
@@ -411,7 +411,7 @@ class Buffer(_native.BufferHandle):
         _native.copy_part(self, src, _SHAPE.pack(_SHAPE.size, *part, *sides[0], *sides[1]), stream)
 
     def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
-        """Fill the buffer with a repeated value (cuMemsetD8Async and its kin).
+        """Fill the buffer with a repeated value (cuMemsetD8Async and similar functions).
 
         Parameters
         ----------
@@ -435,16 +435,17 @@ class Buffer(_native.BufferHandle):
         Parameters
         ----------
         dtype : numpy.dtype
-            Type of the elements: a dtype, what ``np.dtype()`` takes, or a name such as "float32" or "bfloat16".
+            Type of the elements: a dtype, anything that ``np.dtype()`` accepts, or a name such as "float32" or
+            "bfloat16".
         shape : tuple of int, optional
-            Extents. Default: one, of as many elements as there are; the buffer's size must be a multiple of an element.
+            Extents. Default: one dimension with all elements; the buffer's size must be a multiple of the element size.
         strides : tuple of int, optional
             Strides in elements. Default: those of C order.
 
         Returns
         -------
         StridedMemoryView
-            See :meth:`StridedMemoryView.from_buffer`, which can do more.
+            See :meth:`StridedMemoryView.from_buffer`, which has more options.
         """
         from cudacore_handles._views.dtypes import type_given
         from cudacore_handles._views.view import StridedMemoryView
@@ -460,7 +461,7 @@ class Buffer(_native.BufferHandle):
         return StridedMemoryView.from_buffer(self, shape, strides, dtype=dtype)
 
     def _driver_attributes(self) -> Attributes:
-        """What the driver says of memory that has no memory resource (cuPointerGetAttributes)."""
+        """Attributes of memory without a memory resource, from the driver (cuPointerGetAttributes)."""
         if self.is_closed:
             raise closed(self)
         if self._known is None:
@@ -469,7 +470,7 @@ class Buffer(_native.BufferHandle):
 
     @property
     def device_id(self) -> int:
-        """int: Ordinal of the device whose memory it is; -1 for host memory."""
+        """int: Ordinal of the memory's device; -1 for host memory."""
         mr = self._mr
         return mr.device_id if mr is not None else self._driver_attributes().device_id
 
@@ -487,15 +488,16 @@ class Buffer(_native.BufferHandle):
 
     @property
     def is_managed(self) -> bool:
-        """bool: Whether it is managed memory, which moves between host and devices by itself."""
+        """bool: Whether it is managed memory, which the driver moves between host and devices."""
         mr = self._mr
         return mr.is_managed if mr is not None else self._driver_attributes().is_managed
 
     @property
     def ipc_descriptor(self) -> IPCBufferDescriptor:
-        """IPCBufferDescriptor: Name of the memory for other processes (cuMemPoolExportPointer).
+        """IPCBufferDescriptor: The name of the memory for other processes (cuMemPoolExportPointer).
 
-        For memory of a pool that was made with ``ipc_enabled=True``, of this process or another; and parts of it.
+        Available for memory of a pool that was created with ``ipc_enabled=True``, in this process or another one, and
+        for parts of such memory.
         """
         if self.is_closed:
             raise closed(self)
@@ -505,17 +507,17 @@ class Buffer(_native.BufferHandle):
 
     @property
     def memory_resource(self) -> MemoryResource | None:
-        """MemoryResource or None: Who allocated the memory, and frees it; None when closed."""
+        """MemoryResource or None: The resource that allocated the memory, and frees it; None if closed."""
         return self._mr
 
     @property
     def owner(self) -> object:
-        """object: Who keeps foreign memory alive, as given to :meth:`from_handle`; None when closed."""
+        """object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."""
         return self._owner
 
 
 def size_of(buffer: Buffer) -> int:
-    """Return the size of a buffer that is open; :attr:`Buffer.size` is 0 as soon as another thread closes it."""
+    """Return the size of an open buffer. :attr:`Buffer.size` becomes 0 when another thread closes it."""
     return int(lib.cch_deviceptr_size(hold(buffer)))
 
 
@@ -527,7 +529,7 @@ def empty_buffer(cls: type[Buffer], mr: MemoryResource | None, owner: object = N
 
 
 def _attributes(function: str, options: object, stream: Stream | IsStreamType) -> tuple[bytes, ...]:
-    """Return options as ``_native`` takes them, or say what is wrong with them."""
+    """Return options in the form for ``_native``; raise an error if they are invalid."""
     from cudacore_handles._memory.copy import check_options, check_order
 
     packed = (check_options(function, options)._packed(),)
@@ -564,7 +566,7 @@ def _copy_array(
                 f"{name} is in host memory, whose copy is waited for, and the stream is being captured: copy a Buffer "
                 "of LegacyPinnedMemoryResource, which the graph can keep"
             )
-        # A graph keeps what it copies; the host has been waited for when this returns.
+        # A graph keeps the operands of its copies. Otherwise the host has waited when this returns.
         other = Buffer.from_handle(memory.address, memory.nbytes, owner=None if memory.on_host else memory.keeper)
         _copy(*((other, buffer) if to_array else (buffer, other)), attributes, accepted)
         if memory.on_host:
@@ -572,7 +574,7 @@ def _copy_array(
 
 
 def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
-    """Have a memory resource free memory that is no longer used; `stream` is the address of a box, or 0."""
+    """Have a memory resource free unused memory; `stream` is the address of a box, or 0."""
     ordered_on = adopt(Stream, lib.cch_stream_ref(ffi.cast("cch_stream *", stream))) if stream else default_stream()
     mr.deallocate(ptr, size, stream=ordered_on)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How copies are made, and many of them at once."""
+"""Options of copies, and copies of many buffers in one call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.host import Host
 
-_MAX_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
+_MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
 _ATTRIBUTES = struct_of("cch_copy_attributes")
 _ORDERS = {
     MemcpySrcAccessOrder.STREAM: lib.CCH_COPY_IN_STREAM_ORDER,
@@ -31,21 +31,21 @@ _ORDERS = {
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """Say how a copy is made.
+    """Options of a copy.
 
     Attributes
     ----------
     src_access_order : MemcpySrcAccessOrder or str, optional
-        When the source is read: ``"stream"``, behind the stream's earlier work; ``"during_api_call"``, before the call
-        returns, so that the source can change then; ``"any"``, at any time until the copy is done: the source does not
-        change before that. The last two say that no earlier work of the stream writes to the source. Default
-        ``"stream"``.
+        When the source is read. ``"stream"``: after the earlier work of the stream. ``"during_api_call"``: before the
+        call returns, so that the source can be changed afterwards. ``"any"``: at any time until the copy is done, so
+        the source must not change before that. With the last two, no earlier work of the stream may write to the
+        source. Default ``"stream"``.
     src_location_hint : Device or Host, optional
-        Where the source is now, if it is managed memory or ordinary memory of the host. Default None: not known.
+        The current location of the source, if it is managed memory or ordinary host memory. Default None: not known.
     dst_location_hint : Device or Host, optional
-        Likewise of the destination.
+        The same for the destination.
     overlap_mode : MemcpyOverlapMode or str, optional
-        ``"prefer_overlap_with_compute"`` for a copy that had better run beside kernels. Default ``"default"``.
+        ``"prefer_overlap_with_compute"`` for a copy that should run concurrently with kernels. Default ``"default"``.
     """
 
     src_access_order: MemcpySrcAccessOrder | str = MemcpySrcAccessOrder.STREAM
@@ -62,7 +62,7 @@ class CopyOptions:
         self._packed()
 
     def _packed(self) -> bytes:
-        """Return it as a cch_copy_attributes."""
+        """Return the options as a cch_copy_attributes."""
         flags = lib.CCH_COPY_OVERLAP if self.overlap_mode is MemcpyOverlapMode.PREFER_OVERLAP_WITH_COMPUTE else 0
         places = (*_hint("src", self.src_location_hint), *_hint("dst", self.dst_location_hint))
         order = _ORDERS[MemcpySrcAccessOrder(self.src_access_order)]
@@ -76,27 +76,27 @@ def copy_batch(
     *,
     options: CopyOptions | Sequence[CopyOptions] | None = None,
 ) -> None:
-    """Copy many buffers at once, ordered on a stream (cuMemcpyBatchAsync).
+    """Copy many buffers in one call, ordered on a stream (cuMemcpyBatchAsync).
 
-    One call of the driver, from CUDA 12.8 on. Where the driver is older, on the legacy default stream and where the
-    stream is captured, it is one copy after the other; the host then waits for what is to be read
-    ``"during_api_call"``. The copies come in no order among themselves: none may read what another one writes.
+    From CUDA 12.8 on, this is one call of the driver. With an older driver, on the legacy default stream, and in a
+    captured stream, the copies are made one by one; the host then waits for sources that are read
+    ``"during_api_call"``. The order of the copies is undefined, so no copy may read what another one writes.
 
     Parameters
     ----------
     stream : Stream
         The stream that the copies are ordered on.
     srcs : sequence of Buffer
-        What to copy.
+        The sources.
     dsts : sequence of Buffer
-        Where to, as many, each of its source's size.
+        The destinations: the same number, each of the size of its source.
     options : CopyOptions or sequence of CopyOptions, optional
-        How the copies are made: all, or each.
+        Options for all copies, or for each.
 
     Raises
     ------
     TypeError, ValueError
-        Before anything is copied.
+        If an argument is invalid. Nothing is copied then.
     """
     sources, targets = check_buffers("copy_batch", srcs, _SINGLE), check_buffers("copy_batch", dsts, _SINGLE)
     if len(sources) != len(targets):
@@ -115,7 +115,7 @@ _SINGLE = "Buffer.copy_to / Buffer.copy_from"
 
 
 def check_buffers(function: str, buffers: object, single: str) -> tuple[Any, ...]:
-    """Return a sequence of buffers as a tuple that is not empty, or say what is wrong with it."""
+    """Return a sequence of buffers as a non-empty tuple; raise an error if it is invalid."""
     from cudacore_handles._memory.buffer import Buffer
 
     if isinstance(buffers, Buffer):
@@ -129,14 +129,14 @@ def check_buffers(function: str, buffers: object, single: str) -> tuple[Any, ...
 
 
 def check_options(function: str, options: object) -> CopyOptions:
-    """Return options that are some, or say what is wrong with them."""
+    """Return copy options; raise an error if they are invalid."""
     if not isinstance(options, CopyOptions):
         raise TypeError(f"{function}: options must be CopyOptions, got {type(options).__name__}")
     return options
 
 
 def check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
-    """Say that a graph reads the source when it runs, where the options want it read now."""
+    """Warn that a graph reads the source when it runs, if the options ask for reading it now."""
     now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
     if now and is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
         raise ValueError(
@@ -174,13 +174,13 @@ def _hint(side: str, location: Device | Host | None) -> tuple[int, int]:
 def side_of(
     name: str, buffer: Buffer, part: tuple[int, ...], offset: object, pitch: object, height: object
 ) -> tuple[int, int, int]:
-    """Return where a part of a buffer begins, its pitch and its height; or say what is wrong with them."""
+    """Return the offset, pitch and height of a part of a buffer; raise an error if they are invalid."""
     size = int(lib.cch_deviceptr_size(hold(buffer)))
     width, rows, slices = part
     begin = check_size(offset, f"{name}_offset")
     row = width if pitch is None else check_size(pitch, f"{name}_pitch")
     slice_rows = rows if height is None else check_size(height, f"{name}_height")
-    # What leads to no other row, or slice, can be anything; the driver wants it right all the same.
+    # A pitch or height that is never used can have any value, but the driver checks it anyway.
     if rows * slices == 1:
         row = width
     elif row > _MAX_PITCH:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of a device's memory."""
+"""Pools of device memory."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from cudacore_handles._memory.pool import Pool, PooledMemoryResource
 
 @dataclass
 class DeviceMemoryResourceOptions:
-    """Say how a new pool behaves.
+    """Options of a new pool.
 
     Attributes
     ----------
     ipc_enabled : bool, optional
         Whether the memory can be shared with other processes. Default False.
     max_size : int, optional
-        Most bytes that the pool may hold; 0 for the system's limit. Default 0.
+        Maximum size of the pool in bytes; 0 for the system's limit. Default 0.
     """
 
     ipc_enabled: bool = False
@@ -45,20 +45,20 @@ class DeviceMemoryResourceOptions:
 
 
 class DeviceMemoryResource(SharedPool, PooledMemoryResource):
-    """Allocate a device's memory from a pool, in the order of streams.
+    """A memory resource that allocates device memory from a pool, in the order of streams.
 
     Parameters
     ----------
     device_id : int or Device
         The device.
     options : DeviceMemoryResourceOptions, optional
-        Options of a new pool. Default: no new pool, but the one that the device uses now; it is told to keep freed
-        memory for reuse, unless somebody set its release threshold already.
+        Options of a new pool. Default: the device's current pool is used. It is set to keep freed memory for reuse,
+        unless its release threshold was set before.
 
     Notes
     -----
-    Keep a pool of your own as long as other threads work with CUDA: driver 580 (CUDA 13.0) can hang or crash where a
-    pool is destroyed (``cuMemPoolDestroy``) while another thread waits for a stream.
+    Keep a new pool as long as other threads use CUDA. Driver 580 (CUDA 13.0) can hang or crash if a pool is destroyed
+    (``cuMemPoolDestroy``) while another thread waits for a stream.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
 
     @classmethod
     def _init(cls, pool: Pool) -> DeviceMemoryResource:
-        """Make one of a pool that somebody else made."""
+        """Make a memory resource from an existing pool of other code."""
         self = cls.__new__(cls)
         self._pool = pool
         self._device_id = lib.cch_pool_device(hold(pool))
@@ -100,19 +100,20 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
         Parameters
         ----------
         device_id : int or Device
-            The device whose memory it is; ordinals are each process's own.
+            The device of the memory. Each process has its own ordinals.
         alloc_handle : IPCAllocationHandle or int
-            The other process's :attr:`allocation_handle`, or a file descriptor, which stays the caller's.
+            The other process's :attr:`allocation_handle`, or a file descriptor, which the caller must close.
 
         Returns
         -------
         DeviceMemoryResource
-            The resource of the pool; the one that there is already, in a process that made or imported it.
+            The resource of the pool. If this process created or imported the pool before, the existing resource is
+            returned.
 
         Raises
         ------
         ValueError
-            When the pool is of the memory of another device, or of the host.
+            If the pool has memory of another device, or of the host.
         """
         return import_pool(cls, Device(device_id), alloc_handle)
 
@@ -121,7 +122,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
 
     @property
     def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
-        """Set of the other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
+        """Set of other devices whose kernels can use the memory; it can be assigned (cuMemPoolSetAccess)."""
         from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 
         if self.is_closed:

@@ -10,12 +10,13 @@ from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 
 def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
-    """Return the pattern of a fill as an integer, and its bytes."""
+    """Return the pattern of a fill as an integer, and its size in bytes."""
     check_unmasked(value, "value")
     try:
-        # First, because NumPy's integers are numbers too, of a definite size.
+        # First, because NumPy's integers are numbers too, but have a definite size.
         pattern = bytes(memoryview(value))  # type: ignore[arg-type]
-    except (TypeError, ValueError, BufferError):  # no buffer, or elements that buffers do not have, such as bfloat16
+    # not a buffer, or elements that buffers do not support, such as bfloat16
+    except (TypeError, ValueError, BufferError):
         if is_numpy_scalar(value):
             pattern = value.tobytes()  # type: ignore[attr-defined]
         elif has_protocol(value, "__dlpack__"):

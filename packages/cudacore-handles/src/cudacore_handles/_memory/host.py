@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host as a place for memory."""
+"""The host as a location of memory."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _hosts: dict[tuple[int | None, bool], Host] = {}
 
 
 class Host:
-    """Stand for the memory of the host, where a place for memory is asked for: as :class:`Device` does for a device.
+    """The host as a location of memory, in the place of a :class:`Device`.
 
-    There is one object for each place, and it needs no driver.
+    There is one object for each location, and it needs no driver.
 
     Parameters
     ----------
     numa_id : int, optional
-        NUMA node of the host. Default: wherever the host has memory.
+        NUMA node of the host. Default: any memory of the host.
     is_numa_current : bool, optional
-        Whether the NUMA node of the calling thread is meant; see :meth:`numa_current`. Default False.
+        Whether it is the NUMA node of the calling thread; see :meth:`numa_current`. Default False.
     """
 
     __slots__ = ("_is_numa_current", "_numa_id")
@@ -47,12 +47,12 @@ class Host:
             numa_id = number
         self = object.__new__(cls)
         self._numa_id, self._is_numa_current = numa_id, current
-        # One for all, without a lock: a garbage collection that came while it is held could ask for the host, too.
+        # One object is shared, without a lock: a garbage collection during a lock could need the object too.
         return _hosts.setdefault((numa_id, current), self)
 
     @classmethod
     def numa_current(cls) -> Host:
-        """Return the place that is the calling thread's NUMA node, whenever it is used."""
+        """Return the location for the NUMA node of the calling thread, determined at each use."""
         return cls(is_numa_current=True)
 
     def __eq__(self, other: object) -> bool:
@@ -86,12 +86,12 @@ def _restore_host(numa_id: int | None, is_numa_current: bool) -> Host:
 
 
 def place_of(location: object, name: str) -> tuple[int, int]:
-    """Return the ``CCH_LOCATION_*`` of a device or the host, and its id; or say what is wrong with it.
+    """Return the ``CCH_LOCATION_*`` and the id of a device or the host; raise an error if it is invalid.
 
     Parameters
     ----------
     location : Device or Host
-        The place.
+        The location.
     name : str
         The argument, for the error.
     """
@@ -107,7 +107,7 @@ def place_of(location: object, name: str) -> tuple[int, int]:
 
 
 def check_node(numa_id: int, name: str) -> int:
-    """Return the number of a NUMA node, or say that this machine has no such node."""
+    """Return the number of a NUMA node; raise an error if this machine has no such node."""
     if os.path.isdir(_NODES) and not os.path.isdir(f"{_NODES}/node{numa_id}"):
         nodes = sorted(int(entry[4:]) for entry in os.listdir(_NODES) if entry[:4] == "node" and entry[4:].isdigit())
         if nodes:
@@ -116,7 +116,7 @@ def check_node(numa_id: int, name: str) -> int:
 
 
 def location_of(place: int, number: int) -> Device | Host | None:
-    """Return the device or the host that a ``CCH_LOCATION_*`` and an id are of; None for no place."""
+    """Return the device or host for a ``CCH_LOCATION_*`` and an id; None for no location."""
     if place == lib.CCH_LOCATION_DEVICE:
         return Device(number)
     if place == lib.CCH_LOCATION_HOST:

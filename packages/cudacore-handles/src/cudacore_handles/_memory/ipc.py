@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that processes share: pools by file descriptors, their buffers by descriptors, all by pickle."""
+"""Sharing memory between processes: pools by file descriptors, buffers by descriptors, both by pickle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.pool import PooledMemoryResource
 else:
-    PooledMemoryResource = object  # it is the other base of each SharedPool; its module needs this one
+    PooledMemoryResource = object  # the other base of each SharedPool; its module imports this one
 
 Resource = TypeVar("Resource", bound="SharedPool")
 
@@ -34,21 +34,21 @@ _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
 _NOT_SO_LARGE = "ipc_descriptor says other bytes than those of a buffer: it is not as the other process made it"
 
-# What this process has, by what it is called between processes: pools, and its own buffers.
+# The pools and the own buffers of this process, by their names between processes.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
 _own_buffers = Shared()
 
 
 class IPCAllocationHandle:
-    """Hold the file descriptor by which another process imports a memory pool.
+    """The file descriptor by which another process imports a memory pool.
 
-    :attr:`DeviceMemoryResource.allocation_handle` gives it. ``multiprocessing`` sends it to other processes; so does
-    ``socket.send_fds``, as ``int(handle)``. The descriptor is closed with the object.
+    :attr:`DeviceMemoryResource.allocation_handle` returns it. It is sent to other processes by ``multiprocessing``, or
+    as ``int(handle)`` by ``socket.send_fds``. The descriptor is closed with the object.
     """
 
     __slots__ = ("__weakref__", "_descriptors", "_location", "_uuid")
-    _descriptors: list[int]  # the one, or none when closed: two threads cannot both take it
-    _location: tuple[int, int] | None  # a CCH_LOCATION_* and its id, of memory of the host
+    _descriptors: list[int]  # one descriptor, or none if closed, so that two threads cannot both take it
+    _location: tuple[int, int] | None  # a CCH_LOCATION_* and its id, for host memory
     _uuid: UUID | None
 
     def __init__(self, *arg: object, **kwargs: object) -> None:
@@ -77,7 +77,7 @@ class IPCAllocationHandle:
             self.close()
 
     def close(self) -> None:
-        """Close the descriptor. Calling it again does nothing; pools that were imported by it stay."""
+        """Close the descriptor. Closing it twice does nothing. Pools that were imported by it remain."""
         try:
             descriptor = self._descriptors.pop()
         except IndexError:
@@ -108,20 +108,20 @@ class IPCAllocationHandle:
 
     @property
     def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity of the pool between processes; None of one that was imported by number."""
+        """uuid.UUID or None: Identity of the pool between processes; None if it was imported by number."""
         return self._uuid
 
 
 class IPCBufferDescriptor:
-    """Name a buffer of a shared pool for other processes: :attr:`Buffer.ipc_descriptor` gives it.
+    """The name of a buffer of a shared pool for other processes; see :attr:`Buffer.ipc_descriptor`.
 
-    It can be pickled, and sent in any way; the process that takes it needs the pool. Two are equal when they name the
-    same memory.
+    It can be pickled and sent by any means. The receiving process must have the pool. Two descriptors are equal if they
+    name the same memory.
     """
 
     __slots__ = ("_data", "_offset", "_size", "_uuid")
     _data: bytes
-    _offset: int  # where it begins in the memory that `_data` names
+    _offset: int  # offset in the memory that `_data` names
     _size: int
     _uuid: UUID | None
 
@@ -156,12 +156,12 @@ class IPCBufferDescriptor:
 
     @property
     def size(self) -> int:
-        """int: Bytes of the buffer."""
+        """int: Size of the buffer in bytes."""
         return self._size
 
 
 class IPCDataForMR:
-    """Hold what a pool that processes share has beside the pool."""
+    """Data of a shared pool in addition to the pool itself."""
 
     __slots__ = ("_alloc_handle", "_is_mapped")
 
@@ -171,12 +171,12 @@ class IPCDataForMR:
 
     @property
     def alloc_handle(self) -> IPCAllocationHandle:
-        """IPCAllocationHandle: The descriptor by which others import the pool."""
+        """IPCAllocationHandle: The descriptor by which other processes import the pool."""
         return self._alloc_handle
 
     @property
     def is_mapped(self) -> bool:
-        """bool: Whether the pool is another process's."""
+        """bool: Whether the pool belongs to another process."""
         return self._is_mapped
 
     @property
@@ -186,10 +186,10 @@ class IPCDataForMR:
 
 
 class SharedPool(PooledMemoryResource):
-    """Have what memory resources have in common whose pools processes can share.
+    """The common part of memory resources whose pools can be shared between processes.
 
-    A class of it is a ``PooledMemoryResource``, too, and has class methods ``from_allocation_handle`` and ``_init``,
-    and what ``_shared_devices`` says.
+    A subclass is also a ``PooledMemoryResource``, has class methods ``from_allocation_handle`` and ``_init``, and
+    implements ``_shared_devices``.
     """
 
     _ipc_data: IPCDataForMR | None = None
@@ -205,17 +205,17 @@ class SharedPool(PooledMemoryResource):
 
     @staticmethod
     def from_registry(uuid: UUID) -> Any:
-        """Return the memory resource of this process that has an identity.
+        """Return the memory resource of this process that has a given identity.
 
         Parameters
         ----------
         uuid : uuid.UUID
-            The :attr:`uuid` of the resource, in the process that made it or in one that imported it.
+            The :attr:`uuid` of the resource, in the process that created it or in one that imported it.
 
         Raises
         ------
         RuntimeError
-            When this process neither made nor imported such a resource.
+            If this process neither created nor imported such a resource.
         """
         found = _find(uuid)
         if found is None:
@@ -226,9 +226,9 @@ class SharedPool(PooledMemoryResource):
         return found
 
     def register(self, uuid: UUID) -> Any:
-        """Give a resource that was imported the identity that it has in the process that made it.
+        """Register an imported resource under the identity that it has in the process that created it.
 
-        What is sent to this process by plain ``pickle`` then finds it.
+        Buffers that are sent to this process by plain ``pickle`` then use this resource.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class SharedPool(PooledMemoryResource):
         Returns
         -------
         DeviceMemoryResource
-            This object; or the one that is registered already.
+            This object, or the one that was registered before.
         """
         from uuid import UUID
 
@@ -255,7 +255,7 @@ class SharedPool(PooledMemoryResource):
         return self
 
     def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
-        """What is shared, of a resource that is open and can be."""
+        """The shared data of a resource that is open and can be shared."""
         if self.is_closed:
             raise closed(self)
         if self._ipc_data is None:
@@ -277,15 +277,15 @@ class SharedPool(PooledMemoryResource):
         raise NotImplementedError
 
     def _shared_devices(self) -> tuple[str, ...]:
-        """UUIDs of the devices that come before the handle in the arguments of ``from_allocation_handle``."""
+        """UUIDs of the devices that precede the handle in the arguments of ``from_allocation_handle``."""
         raise NotImplementedError
 
     @property
     def allocation_handle(self) -> IPCAllocationHandle:
         """IPCAllocationHandle: The file descriptor by which another process imports the pool.
 
-        The object stays the resource's own. When it was closed, there is a new one in the process that made the pool,
-        and none in others.
+        The object belongs to the resource. If it was closed, the process that created the pool gets a new one; other
+        processes get none.
         """
         data = self._open_ipc_data()
         if data.alloc_handle.is_closed and not data.is_mapped:
@@ -299,7 +299,7 @@ class SharedPool(PooledMemoryResource):
 
     @property
     def is_mapped(self) -> bool:
-        """bool: Whether the pool is another process's. Nothing can be allocated from it."""
+        """bool: Whether the pool belongs to another process. Nothing can be allocated from it."""
         data = self._ipc_data
         return data is not None and data.is_mapped and not self.is_closed
 
@@ -311,7 +311,7 @@ class SharedPool(PooledMemoryResource):
 
 
 def not_enabled(resource: object, done: str) -> Exception:
-    """Return the error for what cannot be shared."""
+    """Return the error for a resource that cannot be shared."""
     if isinstance(resource, SharedPool):
         made = f"make it with {type(resource).__name__}Options(ipc_enabled=True)"
     else:
@@ -321,7 +321,7 @@ def not_enabled(resource: object, done: str) -> Exception:
 
 
 def check_pools(device: Device) -> None:
-    """Raise where the memory of a device cannot be shared between processes, and say why."""
+    """Raise an error with the reason if the memory of a device cannot be shared between processes."""
     if sys.platform != "linux":
         raise RuntimeError(
             f"ipc_enabled: processes share memory pools by file descriptors, which {sys.platform} does not have"
@@ -345,7 +345,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         if known is not None:
             _check_known(known, cls, device)
             if known.is_closed:
-                raise closed(known)  # the driver would make it another process's
+                raise closed(known)  # the driver would treat the pool as another process's
             return known
     else:
         number = as_integer(alloc_handle)
@@ -385,7 +385,7 @@ def _export(pool: _native.Handle, uuid: UUID | None) -> IPCAllocationHandle:
     box = hold(pool)
     lib.cch_pool_location(place, place + 1, box)
     check(lib.cch_pool_export(out, box))
-    # Devices have other numbers in other processes; nodes of the host do not.
+    # Device ordinals differ between processes; numbers of the host's NUMA nodes do not.
     return IPCAllocationHandle._init(out[0], uuid, None if place[0] == lib.CCH_LOCATION_DEVICE else tuple(place))
 
 
@@ -396,7 +396,7 @@ def _find(uuid: UUID | None) -> Any:
 
 
 def _find_own(uuid: UUID | None) -> Any:
-    """Find a resource that this process made, also when it was closed: its buffers can come back."""
+    """Find a resource that this process created, even if it was closed: its buffers can be sent back."""
     with base.lock:
         found = _resources.get(uuid) if uuid is not None else None
     data = found._ipc_data if found is not None else None
@@ -414,7 +414,7 @@ def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None
 
 
 def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
-    """Export a buffer of this process, or tell the name of one that is another's."""
+    """Export a buffer of this process, or return the descriptor of an imported one."""
     resource = buffer._mr
     data = resource._ipc_data if isinstance(resource, SharedPool) else None
     if data is None:
@@ -432,10 +432,10 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
 
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
-    """Return a buffer of another process's memory; or another of this one's own, where the descriptor came back."""
+    """Return a buffer of another process's memory; or of this process's own, if the descriptor came back."""
     data = resource._ipc_data
     if data is None or (data._is_mapped and resource._pool.is_closed):
-        data = resource._open_ipc_data()  # which says what is wrong
+        data = resource._open_ipc_data()  # raises an error that explains the problem
     own, given = data._alloc_handle._uuid, descriptor._uuid
     if own is not given and own != given and own is not None and given is not None:
         raise ValueError(f"ipc_descriptor is of memory resource {given}, and mr is {own}: import that one first")
@@ -478,7 +478,7 @@ restorer(SharedPool.from_registry)
 
 @restorer
 def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buffer:
-    """Return the buffer that was pickled in another process; it is freed on the default stream."""
+    """Return the buffer that another process pickled. It is freed on the default stream."""
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._stream.stream import default_stream
 
@@ -489,7 +489,7 @@ def receive_buffer(resource: SharedPool, descriptor: IPCBufferDescriptor) -> Buf
 
 
 def _teach_multiprocessing(cls: type, reduce: Any) -> None:
-    """Have multiprocessing send objects of a class with their file descriptors, which plain pickle cannot."""
+    """Let multiprocessing send objects of a class with their file descriptors, which plain pickle cannot."""
     from multiprocessing.reduction import ForkingPickler
 
     ForkingPickler.register(cls, reduce)
@@ -522,7 +522,7 @@ def _receive_resource(cls: Any, devices: tuple[str, ...], handle: IPCAllocationH
         own = _find_own(handle.uuid)
         return cls.from_allocation_handle(*map(find_device, devices), handle) if own is None else own
     finally:
-        handle.close()  # the resource has its own
+        handle.close()  # the resource has its own handle
 
 
 @restorer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers of managed memory: where they had better be, and moving them there."""
+"""Buffers of managed memory: advice about their location, and moving them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from cudacore_handles._stream.stream import LEGACY_DEFAULT_STREAM, IsStreamType,
 if TYPE_CHECKING:
     from cudacore_handles._memory.resource import MemoryResource
 
-# Of CUmem_advise; what undoes it is the next number.
+# Values of CUmem_advise; the next number undoes the advice.
 _READ_MOSTLY, _PREFERRED_LOCATION, _ACCESSED_BY = 1, 3, 5
-# Of CUmem_range_attribute: a place is its type and, at the next number, its id.
+# Values of CUmem_range_attribute: a location is a type and, at the next number, an id.
 _HAS_READ_MOSTLY, _HAS_ACCESSED_BY, _HAS_PREFERRED, _HAS_PREFETCHED = 1, 3, 5, 7
 _CPU, _NO_DEVICE = -1, -2  # CU_DEVICE_CPU, CU_DEVICE_INVALID
 
@@ -32,10 +32,10 @@ _warned = False
 
 
 class AccessedBySetProxy(MutableSet["Device | Host"]):
-    """Hold the devices, and the host, that have managed memory mapped wherever it is (cuMemAdvise).
+    """The devices, and the host, that have managed memory mapped permanently (cuMemAdvise).
 
-    :attr:`ManagedBuffer.accessed_by` gives it. It is always what the driver says at the moment. Of the host there is
-    ``Host()`` alone: the driver does not tell nodes apart here.
+    :attr:`ManagedBuffer.accessed_by` returns it. The contents are read from the driver each time. The host appears only
+    as ``Host()``, because the driver does not distinguish NUMA nodes here.
     """
 
     __slots__ = ("_buffer",)
@@ -58,15 +58,15 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
-        # What the binary operators of Set make: an ordinary set.
+        # The results of the binary operators are ordinary sets.
         return set(it)
 
     def add(self, location: Device | Host) -> None:
-        """Have the memory mapped for a device, or the host, so that it reaches it without page faults."""
+        """Map the memory for a device or the host, so that it can access it without page faults."""
         _advise(self._buffer, _ACCESSED_BY, _accessor(location))
 
     def discard(self, location: Device | Host) -> None:
-        """Have it mapped no more, if it is."""
+        """End the mapping, if there is one."""
         if location in self:
             _advise(self._buffer, _ACCESSED_BY + 1, _accessor(location))
 
@@ -74,7 +74,7 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
         if not isinstance(locations, Iterable):
             raise TypeError(f"accessed_by must be a set of Device or Host, not {type(locations).__name__}")
         wanted = list(locations)
-        accessors = [_accessor(location) for location in wanted]  # all are good, or nothing is changed
+        accessors = [_accessor(location) for location in wanted]  # checks all of them before anything is changed
         current = self._locations()
         lost = [(_ACCESSED_BY + 1, _accessor(location)) for location in current if location not in wanted]
         gained = [(_ACCESSED_BY, at) for at, location in zip(accessors, wanted, strict=True) if location not in current]
@@ -98,22 +98,22 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
 
 
 class ManagedBuffer(Buffer):
-    """Hold a piece of managed memory, which goes where it is used.
+    """A piece of managed memory, which moves to where it is used.
 
-    :meth:`ManagedMemoryResource.allocate` makes them, and :meth:`from_handle` of what else is managed memory, such as
-    that of ``cuMemAllocManaged``. What is said of a place is advice: it changes how fast something is, never what it
-    does. All of the buffer's pages are meant; others that share a page with it are, too.
+    :meth:`ManagedMemoryResource.allocate` makes buffers, and :meth:`from_handle` makes them from other managed memory,
+    such as that of ``cuMemAllocManaged``. The properties about locations are advice: they change the speed, never the
+    result. Advice applies to all pages of the buffer, including pages that are shared with other buffers.
 
-    CUDA takes advice for the memory of ``cuMemAllocManaged``, by :meth:`from_handle`, and not for that of pools, which
-    have their own preferred location (:attr:`ManagedMemoryResourceOptions.preferred_location`): :meth:`prefetch` and
-    :meth:`discard` are for both.
+    CUDA accepts advice for memory of ``cuMemAllocManaged`` (see :meth:`from_handle`), but not for memory of pools,
+    which have a preferred location of their own (:attr:`ManagedMemoryResourceOptions.preferred_location`).
+    :meth:`prefetch` and :meth:`discard` work for both.
     """
 
     __slots__ = ()
 
     @property
     def read_mostly(self) -> bool:
-        """bool: Whether the memory is mostly read, so that each reader has a copy; can be set (cuMemAdvise)."""
+        """bool: Whether the memory is mostly read, so that each reader gets a copy; can be set (cuMemAdvise)."""
         return bool(_attribute(self, _HAS_READ_MOSTLY, 1)[0])
 
     @read_mostly.setter
@@ -123,7 +123,7 @@ class ManagedBuffer(Buffer):
 
     @property
     def preferred_location(self) -> Device | Host | None:
-        """Device, Host or None: Where the memory had better be, None for no place; can be set (cuMemAdvise).
+        """Device, Host or None: The preferred location of the memory; None for none. Can be set (cuMemAdvise).
 
         A NUMA node of the host needs a driver for CUDA 12.2.
         """
@@ -138,12 +138,12 @@ class ManagedBuffer(Buffer):
 
     @property
     def last_prefetch_location(self) -> Device | Host | None:
-        """Device, Host or None: Where all of the memory was last prefetched to; None for no such place."""
+        """Device, Host or None: The location to which all of the memory was last prefetched; None if there is none."""
         return _place(self, _HAS_PREFETCHED)
 
     @property
     def accessed_by(self) -> AccessedBySetProxy:
-        """AccessedBySetProxy: Set of those that have the memory mapped wherever it is; can be assigned."""
+        """AccessedBySetProxy: Set of those that have the memory mapped permanently; can be assigned."""
         if self.is_closed:
             raise closed(self)
         return AccessedBySetProxy(self)
@@ -158,9 +158,9 @@ class ManagedBuffer(Buffer):
         Parameters
         ----------
         location : Device or Host
-            Where to. A NUMA node of the host needs a driver for CUDA 12.2.
+            The destination. A NUMA node of the host needs a driver for CUDA 12.2.
         stream : Stream
-            The stream that it is ordered on.
+            The stream on which the move is ordered.
         """
         _move("prefetch", lib.cch_managed_prefetch, (self,), location, stream)
 
@@ -168,13 +168,13 @@ class ManagedBuffer(Buffer):
         """Discard the contents, ordered on a stream, so that they need not be moved (cuMemDiscardBatchAsync).
 
         Until it is written again, the memory has undefined contents: zeros, the old bytes or others, which can differ
-        between two reads. That holds after a prefetch too, and for a later buffer of the same pool that gets the
-        memory. Needs a driver for CUDA 13.
+        between two reads. This is also the case after a prefetch, and for a later buffer of the same pool that reuses
+        the memory. Needs a driver for CUDA 13.
 
         Parameters
         ----------
         stream : Stream
-            The stream that it is ordered on.
+            The stream on which this is ordered.
         """
         _discard("discard", (self,), stream)
 
@@ -186,9 +186,9 @@ class ManagedBuffer(Buffer):
         Parameters
         ----------
         location : Device or Host
-            Where to.
+            The destination.
         stream : Stream
-            The stream that it is ordered on.
+            The stream on which this is ordered.
         """
         _move("discard_prefetch", lib.cch_managed_discard_prefetch, (self,), location, stream)
 
@@ -202,7 +202,7 @@ class ManagedBuffer(Buffer):
         *,
         stream: Stream | IsStreamType | None = None,
     ) -> ManagedBuffer:
-        """Make a buffer of managed memory that exists; see :meth:`Buffer.from_handle`."""
+        """Make a buffer from existing managed memory; see :meth:`Buffer.from_handle`."""
         return super().from_handle(ptr, size, mr, owner, stream=stream)  # type: ignore[return-value]
 
     @property
@@ -218,16 +218,16 @@ def prefetch_batch(
 ) -> None:
     """Move buffers of managed memory ahead of their use, ordered on a stream (cuMemPrefetchBatchAsync).
 
-    One call of the driver, from CUDA 13 on, else one for each.
+    From CUDA 13 on, this is one call of the driver; before that, one for each buffer.
 
     Parameters
     ----------
     stream : Stream
-        The stream that it is ordered on.
+        The stream on which this is ordered.
     buffers : sequence of Buffer
-        What to move; those of 0 bytes are left out.
+        The buffers to move; empty ones are ignored.
     locations : Device, Host, or sequence of them
-        Where to: all, or each.
+        One destination for all, or one for each.
     """
     found = check_buffers("prefetch_batch", buffers, _METHOD)
     _move("prefetch_batch", lib.cch_managed_prefetch, found, locations, stream)
@@ -242,9 +242,9 @@ def discard_batch(stream: Stream | IsStreamType, buffers: Sequence[Buffer]) -> N
     Parameters
     ----------
     stream : Stream
-        The stream that it is ordered on.
+        The stream on which this is ordered.
     buffers : sequence of Buffer
-        Whose contents; those of 0 bytes are left out.
+        The buffers; empty ones are ignored.
     """
     _discard("discard_batch", check_buffers("discard_batch", buffers, _METHOD), stream)
 
@@ -262,11 +262,11 @@ def discard_prefetch_batch(
     Parameters
     ----------
     stream : Stream
-        The stream that it is ordered on.
+        The stream on which this is ordered.
     buffers : sequence of Buffer
-        What to move; those of 0 bytes are left out.
+        The buffers to move; empty ones are ignored.
     locations : Device, Host, or sequence of them
-        Where to: all, or each.
+        One destination for all, or one for each.
     """
     found = check_buffers("discard_prefetch_batch", buffers, _METHOD)
     _move("discard_prefetch_batch", lib.cch_managed_discard_prefetch, found, locations, stream)
@@ -276,7 +276,7 @@ _METHOD = "the ManagedBuffer instance method"
 
 
 def warn_of_no_concurrent_access(*, stacklevel: int) -> None:
-    """Warn, once, where the host must keep away from managed memory while a device works."""
+    """Warn, once, if the host must not use managed memory while a device works."""
     global _warned
     if _warned:
         return
@@ -293,7 +293,7 @@ def warn_of_no_concurrent_access(*, stacklevel: int) -> None:
 
 
 def reset_concurrent_access_warning() -> None:
-    """Have the next :class:`ManagedMemoryResource` warn again."""
+    """Let the next :class:`ManagedMemoryResource` warn again."""
     global _warned
     _warned = False
 
@@ -328,7 +328,7 @@ def _accessor(location: object) -> tuple[int, int]:
 
 
 def _managed(function: str, buffer: Buffer) -> Any:
-    """Return the box of a buffer of managed memory, or say that it is none."""
+    """Return the box of a buffer of managed memory; raise an error for other buffers."""
     box = hold(buffer)
     if not buffer.is_managed:
         raise ValueError(
@@ -339,7 +339,7 @@ def _managed(function: str, buffer: Buffer) -> Any:
 
 
 def _advised(buffer: ManagedBuffer) -> Any:
-    """Return the box of a buffer that has memory to give advice about."""
+    """Return the box of a buffer that has memory, for advice."""
     box = _managed("advice", buffer)
     if not lib.cch_deviceptr_size(box):
         raise ValueError("advice: the buffer has 0 bytes; there is no memory to advise")

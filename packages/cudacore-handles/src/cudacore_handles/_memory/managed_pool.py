@@ -23,16 +23,16 @@ from cudacore_handles._memory.pool import PooledMemoryResource, check_int
 
 @dataclass
 class ManagedMemoryResourceOptions:
-    """Say where the memory of a new pool of managed memory had better be.
+    """Options of a new pool of managed memory.
 
     Attributes
     ----------
     preferred_location : int, optional
         Ordinal of the device, or the NUMA node of the host. Default None.
     preferred_location_type : ManagedMemoryLocationType or str, optional
-        ``"device"``, ``"host"``, or ``"host_numa"``, where `preferred_location` is a node, or None for that which is
-        closest to the current device. Default None: `preferred_location` is a device, or -1 for the host, or None for
-        no place.
+        ``"device"``, ``"host"`` or ``"host_numa"``. With ``"host_numa"``, `preferred_location` is a node, or None for
+        the node closest to the current device. Default None: then `preferred_location` is a device, -1 for the host, or
+        None for no preference.
     """
 
     preferred_location: int | None = None
@@ -40,7 +40,7 @@ class ManagedMemoryResourceOptions:
 
 
 class ManagedMemoryResource(PooledMemoryResource):
-    """Allocate managed memory, which goes where it is used, from a pool, in the order of streams.
+    """A memory resource that allocates managed memory from a pool, in the order of streams.
 
     Its buffers are :class:`ManagedBuffer` objects. Needs a driver for CUDA 13. The host must wait for the stream before
     it uses memory that was allocated on it; and for all work of a device that cannot share the memory, about which a
@@ -81,14 +81,14 @@ class ManagedMemoryResource(PooledMemoryResource):
 
     @property
     def device_id(self) -> int:
-        """int: Ordinal of the device that the memory had better be on; -1 for the host, or no place."""
+        """int: Ordinal of the device that the memory prefers; -1 for the host, or no preference."""
         if self._preferred is not None and self._preferred[0] is ManagedMemoryLocationType.DEVICE:
             return self._preferred[1]  # type: ignore[return-value]
         return -1
 
     @property
     def preferred_location(self) -> tuple[ManagedMemoryLocationType, int | None] | None:
-        """tuple or None: Where the memory had better be: what sort of place, and its number; None for no place."""
+        """tuple or None: The preferred location of the memory: its type and number; None for no preference."""
         return self._preferred
 
     @property
@@ -110,7 +110,7 @@ class ManagedMemoryResource(PooledMemoryResource):
 def _preferred_location(
     options: ManagedMemoryResourceOptions,
 ) -> tuple[tuple[ManagedMemoryLocationType, int | None] | None, tuple[int, int]]:
-    """Return a preferred location as it is told, and as a ``CCH_LOCATION_*`` with its id."""
+    """Return a preferred location as it is reported, and as a ``CCH_LOCATION_*`` with its id."""
     number, given = options.preferred_location, options.preferred_location_type
     if number is not None:
         number = check_int("preferred_location", number, "an int or None")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which devices can use a memory pool."""
+"""Access of devices to memory pools."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ _NO_ACCESS, _READ_WRITE = 0, 3
 
 
 class PeerAccessibleBySetProxy(MutableSet["Device"]):
-    """Hold the other devices whose kernels can use the memory of a pool (cuMemPoolGetAccess, cuMemPoolSetAccess).
+    """The other devices whose kernels can use the memory of a pool (cuMemPoolGetAccess, cuMemPoolSetAccess).
 
-    :attr:`DeviceMemoryResource.peer_accessible_by` gives it. It is a set of :class:`Device` that takes ordinals too,
-    and always what the driver says at the moment. A change has effect at once, also for memory that is allocated
-    already; each method makes its change in one call of the driver, for all devices or for none. The pool's own
+    :attr:`DeviceMemoryResource.peer_accessible_by` returns it. It is a set of :class:`Device` that accepts ordinals
+    too. Its contents are read from the driver each time. Changes take effect at once, also for memory that is already
+    allocated. Each method makes its change in one call of the driver, for all devices or for none. The pool's own
     device always has access: it is not in the set, and adding or discarding it does nothing.
 
     Raises
     ------
     TypeError, ValueError
-        When something else than a device is added, or a device that cannot reach the pool's memory
-        (cuDeviceCanAccessPeer).
+        If an added object is not a device, or is a device that cannot access the pool's memory (cuDeviceCanAccessPeer).
     """
 
     __slots__ = ("_resource",)
@@ -83,7 +82,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
 
     @classmethod
     def _from_iterable(cls, it: Iterable[Any]) -> set[Any]:
-        # What the binary operators of Set make: an ordinary set.
+        # The results of the binary operators are ordinary sets.
         return set(it)
 
     def add(self, value: Device | int) -> None:
@@ -91,12 +90,12 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         self._change(gained={_ordinal(value)} - self._ordinals(), lost=set())
 
     def discard(self, value: Device | int) -> None:
-        """Take a device's access away, if it has access; what is no device has none."""
+        """Remove a device's access, if it has access. Objects that are not devices are ignored."""
         if value in self:
             self._change(gained=set(), lost={_ordinal(value)})
 
     def clear(self) -> None:
-        """Take the access of all other devices away."""
+        """Remove the access of all other devices."""
         self._replace(())
 
     def update(self, *others: Iterable[Device | int]) -> None:
@@ -104,21 +103,21 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         self._change(gained=_union(others) - self._ordinals(), lost=set())
 
     def difference_update(self, *others: Iterable[Device | int]) -> None:
-        """Take access away from the devices in `others`."""
+        """Remove the access of the devices in `others`."""
         self._change(gained=set(), lost=_union(others) & self._ordinals())
 
     def intersection_update(self, *others: Iterable[Device | int]) -> None:
-        """Take access away from the devices that are not in all of `others`."""
+        """Remove the access of the devices that are not in all of `others`."""
         current = self._ordinals()
         self._change(gained=set(), lost=current - current.intersection(*map(_ordinals, others)))
 
     def symmetric_difference_update(self, other: Iterable[Device | int]) -> None:
-        """Take access away from the devices in `other` that have it, and give it to the others in it."""
+        """Remove the access of those devices in `other` that have it, and give access to the others."""
         given, current = _ordinals(other), self._ordinals()
         self._change(gained=given - current, lost=given & current)
 
     def _replace(self, devices: Iterable[Device | int]) -> None:
-        """Give access to these devices and to no others."""
+        """Give access to these devices only."""
         wanted, current = _ordinals(devices), self._ordinals()
         self._change(gained=wanted - current, lost=current - wanted)
 
@@ -154,7 +153,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
 
 
 def device_given(device: object) -> Device:
-    """Return the device that is meant by itself, or by its ordinal; None, which would be the current one, by nobody."""
+    """Return the device for a Device or an ordinal. None is an error here, and not the current device."""
     from cudacore_handles._driver.device import Device
 
     if device is None:

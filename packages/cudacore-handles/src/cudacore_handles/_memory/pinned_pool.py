@@ -32,17 +32,16 @@ _NO_ACCESS, _READ_WRITE = 0, 3  # of CUmemAccess_flags
 
 @dataclass
 class PinnedMemoryResourceOptions:
-    """Say how a new pool of host memory behaves.
+    """Options of a new pool of host memory.
 
     Attributes
     ----------
     ipc_enabled : bool, optional
         Whether the memory can be shared with other processes. Default False.
     max_size : int, optional
-        Most bytes that the pool may hold; 0 for the system's limit. Default 0.
+        Maximum size of the pool in bytes; 0 for the system's limit. Default 0.
     numa_id : int, optional
-        NUMA node of the host that the memory is on. Default None: any; of memory that is shared, the one that is
-        closest to the current device.
+        NUMA node of the memory. Default None: any node; for shared memory, the node closest to the current device.
     """
 
     ipc_enabled: bool = False
@@ -54,15 +53,16 @@ class PinnedMemoryResourceOptions:
 
 
 class PinnedMemoryResource(SharedPool, PooledMemoryResource):
-    """Allocate page-locked host memory, which devices can reach too, from a pool, in the order of streams.
+    """A memory resource that allocates page-locked host memory from a pool, in the order of streams.
 
-    The host must wait for the stream before it uses memory that was allocated on it. Needs a driver for CUDA 12.6.
+    Devices can access the memory too. The host must wait for the stream before it uses memory that was allocated on it.
+    Needs a driver for CUDA 12.6.
 
     Parameters
     ----------
     options : PinnedMemoryResourceOptions, optional
-        Options of a new pool, which all devices can use. Default: no new pool, but the host's own (CUDA 13); with an
-        older driver a new one.
+        Options of a new pool, which all devices can use. Default: the host's shared pool (CUDA 13), or a new one with
+        an older driver.
     """
 
     _numa_id = -1
@@ -79,7 +79,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
             numa_id = given.numa_id
             if shared:
                 check_pools(Device())
-                if numa_id is None:  # processes share memory of a node only
+                if numa_id is None:  # only memory of a single node can be shared between processes
                     numa_id = max(Device().properties.host_numa_id, 0)
             if numa_id is not None:
                 self._numa_id = _check_numa_id(numa_id)
@@ -97,13 +97,13 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
         Raises
         ------
         ValueError
-            When the pool is of a device's memory.
+            If the pool has device memory.
         """
         return import_pool(cls, None, alloc_handle)
 
     @classmethod
     def _init(cls, pool: Pool) -> PinnedMemoryResource:
-        """Make one of a pool that somebody else made."""
+        """Make a memory resource from an existing pool of other code."""
         self = cls.__new__(cls)
         self._pool = pool
         place = ffi.new("int[2]")
@@ -117,7 +117,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
         return ()
 
     def _open_to_devices(self) -> None:
-        """Give all devices access: of itself, a pool of the host gives it to none."""
+        """Give access to all devices: a new pool of host memory gives it to none."""
         out = ffi.new("int *")
         check(lib.cch_device_count(out))
         closed_to = []
@@ -135,12 +135,12 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
 
     @property
     def device_id(self) -> int:
-        """int: -1: it is host memory."""
+        """int: -1, because it is host memory."""
         return -1
 
     @property
     def numa_id(self) -> int:
-        """int: NUMA node of the host; -1 for any, or of a pool that was imported by the number of a file descriptor."""
+        """int: NUMA node of the host; -1 for any, or if the pool was imported by the number of a file descriptor."""
         return self._numa_id
 
     @property

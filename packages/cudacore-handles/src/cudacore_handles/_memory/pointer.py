@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver knows of an address."""
+"""The driver's information about an address."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MEMORY_TYPE_HOST = 1  # CU_MEMORYTYPE_HOST
 
 
 class Attributes(NamedTuple):
-    """Where memory is and who can reach it."""
+    """The location of memory, and who can access it."""
 
     device_id: int
     is_device_accessible: bool
@@ -21,11 +21,11 @@ class Attributes(NamedTuple):
 
 
 def pointer_attributes(ptr: int) -> Attributes:
-    """Return what memory an address is of (cuPointerGetAttributes)."""
+    """Return the location of the memory at an address (cuPointerGetAttributes)."""
     out = ffi.new("int[3]")
     check(lib.cch_pointer_attributes(out, out + 1, out + 2, ptr))
     memory_type, ordinal, managed = out
-    if memory_type == 0:  # CUDA does not know it: ordinary host memory
+    if memory_type == 0:  # CUDA does not manage it: ordinary host memory
         return Attributes(-1, False, True, False)
     if managed:
         return Attributes(ordinal, True, True, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What memory resources that take memory from the driver's pools have in common. Each of them has a file of its own."""
+"""The common part of memory resources that use the driver's pools. Each has a file of its own."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _MOST_BYTES = 2**63
 
 
 class Pool(_native.Handle):
-    """Hold a memory pool. A class of Python, which tells the collector of itself; nobody would ever collect it else."""
+    """Holds a memory pool. It is a Python class, because garbage collection does not see objects of the base class."""
 
     __slots__ = ("__weakref__",)
 
 
 class PooledMemoryResource(MemoryResource):
-    """Allocate memory from a pool, in the order of streams.
+    """A memory resource that allocates from a pool, in the order of streams.
 
     Notes
     -----
-    Keep a pool of your own as long as other threads work with CUDA: driver 580 (CUDA 13.0) can hang or crash where a
-    pool is destroyed (``cuMemPoolDestroy``) while another thread waits for a stream.
+    Keep a new pool as long as other threads use CUDA. Driver 580 (CUDA 13.0) can hang or crash if a pool is destroyed
+    (``cuMemPoolDestroy``) while another thread waits for a stream.
     """
 
-    _pool = Pool()  # closed: until there is one, and where a subclass makes none
+    _pool = Pool()  # a closed pool, until a pool is set, and for subclasses that have none
     _is_handle_owned = False
     _buffer_class: type[Buffer] = Buffer
 
@@ -51,7 +51,7 @@ class PooledMemoryResource(MemoryResource):
         raise TypeError("PooledMemoryResource is what memory resources of pools have in common; make one of these")
 
     def __cudacore_handle__(self) -> object:
-        """Return the pool for extension modules: a capsule with a reference of its own."""
+        """Return a capsule of the pool with its own reference, for extension modules."""
         if self.is_closed:
             raise closed(self)
         return self._pool.__cudacore_handle__()
@@ -76,12 +76,12 @@ class PooledMemoryResource(MemoryResource):
         size : int
             Bytes; a buffer of 0 bytes has no memory.
         stream : Stream
-            The stream that the allocation, and later the free, is ordered on.
+            The stream on which the allocation, and later the free, is ordered.
 
         Raises
         ------
         CUDAError
-            When the device, or the pool, has no such memory left.
+            If the device or the pool does not have enough memory left.
         """
         if type(size) is not int or not 0 < size < _MOST_BYTES:
             size = check_size(size)
@@ -109,15 +109,15 @@ class PooledMemoryResource(MemoryResource):
         call_driver("cuMemFreeAsync", as_address(ptr, "ptr must be an int, the memory's address"), accepted.handle)
 
     def trim(self, min_bytes_to_keep: int = 0) -> None:
-        """Give memory that no buffer has back to the system (cuMemPoolTrimTo).
+        """Return unused memory to the system (cuMemPoolTrimTo).
 
-        Memory whose free still waits for its stream stays. It is the program's only way to have a pool give back less,
-        or more, than its :attr:`attributes` say it keeps.
+        Memory whose free is still waiting for its stream remains in the pool. A pool otherwise keeps as much memory as
+        its :attr:`attributes` specify; only this method overrides that.
 
         Parameters
         ----------
         min_bytes_to_keep : int, optional
-            Bytes that the pool keeps at least, used ones included. Default 0.
+            Minimum number of bytes that the pool keeps, including used ones. Default 0.
         """
         keep = check_size(min_bytes_to_keep, "min_bytes_to_keep")
         if self.is_closed:
@@ -125,11 +125,11 @@ class PooledMemoryResource(MemoryResource):
         check(lib.cch_pool_trim(hold(self._pool), keep))
 
     def close(self) -> None:
-        """Give up the pool. Calling it again does nothing; it goes when its last buffer does (cuMemPoolDestroy)."""
+        """Release the pool. It is destroyed after its last buffer (cuMemPoolDestroy). Closing twice does nothing."""
         self._pool.close()
 
     def _take(self, box: Any, *, owned: bool) -> None:
-        """Take over a pool. It keeps what is freed, unless somebody has set how much it keeps."""
+        """Take over a pool. It is set to keep freed memory, unless its release threshold was set before."""
         self._pool = adopt(Pool, box)
         self._is_handle_owned = owned
         attributes = self.attributes
@@ -150,7 +150,7 @@ class PooledMemoryResource(MemoryResource):
 
     @property
     def _where(self) -> str:
-        """Whose memory it is, for messages."""
+        """Describe the owner of the memory for messages."""
         return f"device {self.device_id}"
 
     @property
@@ -178,7 +178,7 @@ class PooledMemoryResource(MemoryResource):
 
     @property
     def is_handle_owned(self) -> bool:
-        """bool: Whether the pool is this object's own, not everybody's."""
+        """bool: Whether the pool belongs to this object, and is not a shared one."""
         return self._is_handle_owned
 
     @property
@@ -188,7 +188,7 @@ class PooledMemoryResource(MemoryResource):
 
     @property
     def is_mapped(self) -> bool:
-        """bool: Whether the pool is another process's."""
+        """bool: Whether the pool belongs to another process."""
         return False
 
     @property

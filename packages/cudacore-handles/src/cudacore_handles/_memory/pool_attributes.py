@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a memory pool does and holds."""
+"""Attributes of memory pools."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class MemPoolAttributes:
-    """Tell what a memory pool does and holds (cuMemPoolGetAttribute).
+    """Settings and usage of a memory pool (cuMemPoolGetAttribute).
 
-    :attr:`DeviceMemoryResource.attributes` gives it. Every property is asked of the driver when it is read. It keeps
-    the pool, and answers also when the resource has been closed.
+    :attr:`DeviceMemoryResource.attributes` returns it. Each property is read from the driver. The object keeps the pool
+    alive, and works also after the resource was closed.
     """
 
     __slots__ = ("_box",)

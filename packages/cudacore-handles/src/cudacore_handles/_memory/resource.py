@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory resources: where buffers come from."""
+"""Memory resources, which allocate buffers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
-_MEMHOSTALLOC_PORTABLE = 1  # pinned for every context
+_MEMHOSTALLOC_PORTABLE = 1  # pinned for all contexts
 _PTR = "ptr must be an int, the memory's address"
 
 
 class MemoryResource:
-    """Allocate memory; subclass it to bring an allocator of one's own.
+    """The base class of memory resources. Subclass it to use your own allocator.
 
-    A subclass has :meth:`allocate`, which ends with ``Buffer.from_handle(ptr, size, mr=self, stream=stream)``,
-    :meth:`deallocate`, and the properties. It can be given to :attr:`Device.memory_resource`, and its buffers to all
-    that takes buffers.
+    A subclass implements :meth:`allocate`, which returns ``Buffer.from_handle(ptr, size, mr=self, stream=stream)``,
+    :meth:`deallocate`, and the properties. It can be assigned to :attr:`Device.memory_resource`, and its buffers can be
+    used like all others.
 
     Notes
     -----
-    What is promised to a memory resource:
+    A memory resource can rely on this:
 
     - It is kept as long as any of its buffers, and what was exported of them.
     - :meth:`deallocate` is called once for each buffer, with the address and the size that
@@ -38,7 +38,7 @@ class MemoryResource:
       behind it.
     - What it raises goes to ``sys.unraisablehook``. It is not called when the interpreter has begun to end.
 
-    What a memory resource promises:
+    A memory resource must ensure this:
 
     - :meth:`allocate` returns a :class:`Buffer`.
     - The memory is usable on the stream that :meth:`allocate` was given, and stays where it is.
@@ -70,12 +70,12 @@ class MemoryResource:
 
     @property
     def device_id(self) -> int:
-        """int: Ordinal of the device whose memory it is; -1 for host memory."""
+        """int: Ordinal of the memory's device; -1 for host memory."""
         raise TypeError(f"{type(self).__name__} does not implement device_id")
 
 
 class LegacyPinnedMemoryResource(MemoryResource):
-    """Allocate page-locked host memory, which devices can reach too, at once (cuMemHostAlloc)."""
+    """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc)."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -104,7 +104,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         return buffer
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free host memory that was allocated by other means, when the stream is done (cuMemFreeHost)."""
+        """Free host memory that was allocated by other means, after the stream's work is done (cuMemFreeHost)."""
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()
         call_driver("cuMemFreeHost", as_address(ptr, _PTR))
@@ -121,12 +121,12 @@ class LegacyPinnedMemoryResource(MemoryResource):
 
     @property
     def device_id(self) -> int:
-        """int: -1: it is host memory."""
+        """int: -1, because it is host memory."""
         return -1
 
 
 class _SynchronousMemoryResource(MemoryResource):
-    """Allocate a device's memory at once (cuMemAlloc), for devices that have no pools."""
+    """A memory resource that allocates device memory synchronously (cuMemAlloc), for devices without pools."""
 
     def __init__(self, device_id: int) -> None:
         self._device_id = Device(device_id).device_id
@@ -146,7 +146,7 @@ class _SynchronousMemoryResource(MemoryResource):
         return buffer
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free device memory that was allocated by other means, when the stream is done (cuMemFree)."""
+        """Free device memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()
         call_driver("cuMemFree", as_address(ptr, _PTR))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that is put together from addresses and physical memory, and can grow."""
+"""Memory that is made of addresses and physical memory, and can grow."""
 
 from __future__ import annotations
 
@@ -41,31 +41,33 @@ _ACCESSES = {VirtualMemoryAccessType.READ: 1, VirtualMemoryAccessType.READ_WRITE
 
 @dataclass
 class VirtualMemoryResourceOptions:
-    """Say what memory of a :class:`VirtualMemoryResource` is made of, and who can use it.
+    """Properties of the memory of a :class:`VirtualMemoryResource`, and who can access it.
 
     Attributes
     ----------
     allocation_type : VirtualMemoryAllocationType or str, optional
-        What physical memory. CUDA has ``"pinned"`` alone; for managed memory see :class:`ManagedMemoryResource`.
+        The type of physical memory. CUDA supports only ``"pinned"``; for managed memory see
+        :class:`ManagedMemoryResource`.
     location_type : VirtualMemoryLocationType or str, optional
-        Where it is: on the ``"device"``, on the ``"host"``, or on the host's NUMA node that is closest to the device
-        (``"host_numa"``). Default ``"device"``. CUDA knows ``"host_numa_current"``, too, and makes no such memory.
+        The location: ``"device"``, ``"host"``, or the host's NUMA node that is closest to the device (``"host_numa"``).
+        Default ``"device"``. CUDA defines ``"host_numa_current"`` too, but cannot create such memory.
     handle_type : VirtualMemoryHandleType, str or None, optional
-        By what the physical memory could be shared with other processes; None: not at all. Default ``"posix_fd"``.
+        The type of handle by which the physical memory can be shared with other processes; None if it cannot be shared.
+        Default ``"posix_fd"``.
     granularity : VirtualMemoryGranularityType or str, optional
-        Of which sizes are multiples: of the ``"minimum"``, or what is ``"recommended"``. Default ``"recommended"``.
+        The granularity of sizes: ``"minimum"`` or ``"recommended"``. Default ``"recommended"``.
     gpu_direct_rdma : bool, optional
-        Whether other devices of the machine, such as network cards, can be given the memory. Default False.
+        Whether other devices of the machine, such as network cards, can access the memory. Default False.
     addr_hint : int, optional
-        Address that the memory had better have. Default 0: any.
+        Preferred address. Default 0: any.
     addr_align : int, optional
-        Power of two, of which the address is a multiple. Default None: the driver's own.
+        Alignment of the address, a power of two. Default None: the driver's default.
     peers : iterable of Device or int, optional
-        Other devices that can use the memory. Default: none.
+        Other devices that can access the memory. Default: none.
     self_access : VirtualMemoryAccessType, str or None, optional
-        What the device, and the host where the memory is there, may do: ``"rw"``, ``"r"`` or nothing. Default ``"rw"``.
+        The access of the device, and of the host if the memory is there: ``"rw"``, ``"r"`` or None. Default ``"rw"``.
     peer_access : VirtualMemoryAccessType, str or None, optional
-        Likewise what `peers` may do.
+        The access of `peers`.
     """
 
     allocation_type: VirtualMemoryAllocationType | str = VirtualMemoryAllocationType.PINNED
@@ -81,28 +83,28 @@ class VirtualMemoryResourceOptions:
 
     def __post_init__(self) -> None:
         check_flags(self)
-        if isinstance(self.peers, Iterator):  # which can be read once, and is for each allocation
+        if isinstance(self.peers, Iterator):  # an iterator can be read only once, but each allocation needs it
             self.peers = tuple(self.peers)
 
 
 class VirtualMemoryResource(MemoryResource):
-    """Allocate memory that can grow, at once: addresses, with physical memory behind them (cuMemCreate, cuMemMap).
+    """A memory resource whose buffers can grow: addresses, mapped to physical memory (cuMemCreate, cuMemMap).
 
-    Sizes are rounded up to the granularity of the memory. It is freed when the stream of
-    :meth:`Buffer.set_deallocation_stream`, or that it was allocated with, has done its work; CUDA does not wait for
-    anything by itself here.
+    Allocation is synchronous. Sizes are rounded up to the granularity of the memory. Before the memory is freed, the
+    library waits for the stream of :meth:`Buffer.set_deallocation_stream`, or the one given to :meth:`allocate`,
+    because CUDA itself does not wait.
 
     Parameters
     ----------
     device_id : int or Device
         The device.
     config : VirtualMemoryResourceOptions, optional
-        What the memory is made of, and who can use it.
+        Properties of the memory, and who can access it.
 
     Raises
     ------
     RuntimeError
-        When the device cannot have such memory.
+        If the device does not support such memory.
 
     Attributes
     ----------
@@ -128,7 +130,7 @@ class VirtualMemoryResource(MemoryResource):
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate memory.
 
-        What has been done is undone when the driver refuses one of its steps.
+        If the driver refuses a step, the earlier steps are undone.
 
         Parameters
         ----------
@@ -157,9 +159,9 @@ class VirtualMemoryResource(MemoryResource):
     ) -> Buffer:
         """Make a buffer larger.
 
-        Its memory stays what and where it is, with new memory behind it; where the addresses behind it are taken, all
-        is mapped at another address too. Nothing is copied, and nothing waited for. When the driver refuses a step,
-        all is as it was.
+        The memory keeps its contents and address, and new memory is added at its end. If the addresses there are not
+        free, all of the memory is also mapped at another address. Nothing is copied, and there is no wait. If the
+        driver refuses a step, nothing changes.
 
         Parameters
         ----------
@@ -168,13 +170,13 @@ class VirtualMemoryResource(MemoryResource):
         new_size : int
             Bytes, which are rounded up.
         config : VirtualMemoryResourceOptions, optional
-            What the new memory is made of, and who can use all of it from now on. Default: as the resource's.
+            Properties of the new memory, and who can access all of the memory from now on. Default: the resource's.
 
         Returns
         -------
         Buffer
-            A new buffer, or `buf` where that is large enough. `buf` stays valid: both see the same memory, which is
-            freed when the last of them is.
+            A new buffer, or `buf` if that is large enough. `buf` remains valid: both buffers share the memory, which is
+            freed after both are closed.
         """
         if not isinstance(buf, Buffer):
             raise TypeError(f"buf must be a Buffer, not {type(buf).__name__}")
@@ -205,7 +207,7 @@ class VirtualMemoryResource(MemoryResource):
         return grown
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free mapped memory that was made by other means, when the stream is done (cuMemUnmap, cuMemAddressFree)."""
+        """Free mapped memory from elsewhere, after the stream's work is done (cuMemUnmap, cuMemAddressFree)."""
         where, nbytes = as_address(ptr, "ptr must be an int, the memory's address"), check_size(size)
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()
@@ -214,7 +216,7 @@ class VirtualMemoryResource(MemoryResource):
 
     @property
     def granularity(self) -> int:
-        """int: Bytes that sizes are rounded up to a multiple of (cuMemGetAllocationGranularity)."""
+        """int: Granularity of sizes in bytes (cuMemGetAllocationGranularity)."""
         config, _keep = _read(self._device, self.config)
         out = ffi.new("size_t *")
         check(lib.cch_virtual_granularity(out, config))
@@ -227,7 +229,7 @@ class VirtualMemoryResource(MemoryResource):
 
     @property
     def is_host_accessible(self) -> bool:
-        """bool: Whether the memory is on the host, which can use it."""
+        """bool: Whether the memory is on the host, which can then use it."""
         return self.is_device_accessible and self.config.location_type != VirtualMemoryLocationType.DEVICE
 
     @property
@@ -237,7 +239,7 @@ class VirtualMemoryResource(MemoryResource):
 
 
 def _read(device: Device, options: VirtualMemoryResourceOptions) -> tuple[Any, Any]:
-    """Return options as a ``cch_virtual_config``, and what it points to; or say what is wrong with them."""
+    """Return options as a ``cch_virtual_config``, and the arrays it points to; raise an error if they are invalid."""
     given = options.allocation_type
     kind = _as_name(VirtualMemoryAllocationType, given, f"Unsupported allocation_type: {given!r}")
     if kind is not VirtualMemoryAllocationType.PINNED:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cudacore-compile uses: the tables of the compilers' functions, the driver's linker, and readers of code."""
+"""For cudacore-compile: the compilers' functions, the driver's linker, and readers of code."""
 
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._code.demangle import demangle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cudacore-graph uses: arguments of nodes, memory, and streams. Its compiled half is in ``graph_native``."""
+"""For cudacore-graph: arguments of nodes, memory, and streams. The compiled part is in ``graph_native``."""
 
 from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._memory.arguments import check_size

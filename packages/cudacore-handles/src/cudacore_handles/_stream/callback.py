@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the host that graphs and streams call."""
+"""Host functions that graphs and streams call."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address, as_integer
 
-_PYTHON_API = 4  # a flag of ctypes: the function wants Python's lock, which the driver's thread does not have
+_PYTHON_API = 4  # a flag of ctypes: the function needs the GIL, which the driver's thread does not hold
 
 
 def host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...]] | None:
-    """Return the address of a function of ctypes, its argument, and what keeps both alive; None: a Python function."""
+    """Return the address of a ctypes function, its argument, and what keeps both alive; None for a Python function."""
     ctypes = sys.modules.get("ctypes")
     if ctypes is None or not isinstance(function, ctypes._CFuncPtr):
         if not callable(function):
@@ -31,7 +31,7 @@ def host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...
         raise ValueError("fn is a NULL pointer of ctypes")
     if data is None:
         return address, 0, (function,)
-    number = as_integer(data)  # first, because NumPy's integers are bytes-like, too
+    number = as_integer(data)  # first, because NumPy's integers are bytes-like too
     if number is not None:
         return address, as_address(number, "user_data must be an address or bytes-like"), (function,)
     try:
@@ -43,7 +43,7 @@ def host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...
 
 
 def _check_prototype(ctypes: Any, function: Any) -> None:
-    """Refuse a function that would find its argument elsewhere, or need what the driver's thread does not have."""
+    """Raise an error for a function with another signature, or one that needs the GIL."""
     arguments = function.argtypes
     wanted = "fn must be a function of the type ctypes.CFUNCTYPE(None, ctypes.c_void_p), as cuLaunchHostFunc calls it"
     if type(function)._flags_ & _PYTHON_API:

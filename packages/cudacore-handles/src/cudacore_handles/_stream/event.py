@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class EventOptions:
-    """Say how an event behaves.
+    """Options of an event.
 
     Attributes
     ----------
     timing_enabled : bool, optional
-        Whether the event can measure time. Default False: such an event is cheaper.
+        Whether the event can measure time. Default False, which is cheaper.
     blocking_sync : bool, optional
-        Whether a thread that waits for the event sleeps rather than spins. Default False.
+        Whether a thread that waits for the event sleeps instead of spinning. Default False.
     ipc_enabled : bool, optional
         Whether other processes can use the event, which then cannot measure time. Default False.
     """
@@ -55,15 +55,15 @@ DEFAULT_FLAGS = EventOptions()._flags()
 
 
 class Event(_native.EventHandle):
-    """Mark a point in a stream's work, to wait for it or to measure time.
+    """A point in a stream's work, to wait for or to measure time.
 
-    Events are made by :meth:`Device.create_event` and :meth:`Stream.record`. ``end - start`` is the time between
-    two recorded events in milliseconds (cuEventElapsedTime); it is a :class:`CUDAError` when an event was made without
-    timing, was never recorded, or its work is not done yet. Two events are equal when they are the same CUDA event.
+    Events are made by :meth:`Device.create_event` and :meth:`Stream.record`. ``end - start`` is the time between two
+    recorded events in milliseconds (cuEventElapsedTime); a :class:`CUDAError` is raised if an event was created without
+    timing, was never recorded, or its work is not done yet. Two events are equal if they are the same CUDA event.
     """
 
     __slots__ = ("__weakref__", "_descriptor")
-    _descriptor: IPCEventDescriptor  # of an event that is shared
+    _descriptor: IPCEventDescriptor  # of a shared event
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -123,9 +123,9 @@ class Event(_native.EventHandle):
 
     @property
     def ipc_descriptor(self) -> IPCEventDescriptor:
-        """IPCEventDescriptor: Name of the event for other processes (cuIpcGetEventHandle).
+        """IPCEventDescriptor: The name of the event for other processes (cuIpcGetEventHandle).
 
-        For events that were made with ``ipc_enabled=True``.
+        Available for events that were created with ``ipc_enabled=True``.
         """
         if self.is_closed:
             raise closed(self)
@@ -135,14 +135,14 @@ class Event(_native.EventHandle):
 
     @property
     def context(self) -> Context | None:
-        """Context or None: The context that the event is of; None of an event whose maker did not say."""
+        """Context or None: The context of the event; None if the event is borrowed and the context was not given."""
         event = hold(self)
         box = lib.cch_event_context(event)
         return context_of(box) if box else None
 
     @property
     def device(self) -> Device | None:
-        """Device or None: The device that the event is of; None where its :attr:`context` is not known."""
+        """Device or None: The device of the event; None if its :attr:`context` is not known."""
         context = self.context
         return context.device if context is not None else None
 
@@ -160,7 +160,7 @@ def raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
 
 
 def _not_elapsed(end: Event, start: Event, status: int) -> CUDAError:
-    """Make the exception for a time that cannot be measured, with the reason that the driver does not give."""
+    """Make the exception for a time that cannot be measured, with the reason, which the driver does not give."""
     error = last_error(status)
     if status == lib.CCH_NOT_READY:
         error.operation = "cuEventElapsedTime"

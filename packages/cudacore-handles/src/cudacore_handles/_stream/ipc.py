@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that processes share, by descriptors that can be pickled."""
+"""Sharing events between processes, by descriptors that can be pickled."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
     from cudacore_handles._stream.event import Event
 
-_events = Shared()  # that this process has, its own and imported ones, by what names them between processes
+_events = Shared()  # own and imported events of this process, by their names between processes
 
 
 class IPCEventDescriptor:
-    """Name an event for other processes: :attr:`Event.ipc_descriptor` gives it.
+    """The name of an event for other processes; see :attr:`Event.ipc_descriptor`.
 
-    It can be pickled, and sent in any way. Two are equal when they name the same event.
+    It can be pickled and sent by any means. Two descriptors are equal if they name the same event.
     """
 
     __slots__ = ("_blocking", "_data", "_device")
@@ -61,7 +61,7 @@ class IPCEventDescriptor:
 
 
 def check_events(context: Context) -> None:
-    """Raise where the events of a context cannot be shared between processes."""
+    """Raise an error if the events of a context cannot be shared between processes."""
     device = context.device
     if not device.properties.ipc_event_supported:
         raise RuntimeError(
@@ -85,7 +85,7 @@ def describe_event(event: Event) -> IPCEventDescriptor:
 
 
 def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
-    """Return an event of another process; or another object of one that this process has, its own or not."""
+    """Return an event of another process; or another object of an event that this process has already."""
     with ipc.opening_lock:
         known = _events.hold(descriptor._data)
         event = _open_event(cls, descriptor) if known is None else adopt(cls, lib.cch_event_ref(known))

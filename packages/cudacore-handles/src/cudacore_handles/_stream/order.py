@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of the streams of who makes an array, and who uses it."""
+"""Orders the streams of the producer and the consumer of an array."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LEGACY, _PER_THREAD = 1, 2  # the default streams' handles
 
 
 def order_behind(reference: int, device: tuple[int, int], stream: int | None) -> None:
-    """Make a DLPack consumer's stream wait for a buffer's; `reference` is the box of that, taken over, or 0."""
+    """Make a DLPack consumer's stream wait for a buffer's. Takes over `reference`, the buffer's box, or 0."""
     producer = _adopt(reference)
     if producer is None:
         return
     if stream is None:
-        # DLPack: the consumer uses the legacy default stream. Who reads memory of the host uses none.
+        # DLPack: the consumer uses the legacy default stream. A consumer of host memory uses no stream.
         if device[0] != _native.DL_CUDA:
             return
         stream = LEGACY
@@ -29,25 +29,25 @@ def order_behind(reference: int, device: tuple[int, int], stream: int | None) ->
 
 
 def stream_of(box: object) -> int:
-    """Return the box of the stream that memory is freed on, with a reference, as an address; 0 where there is none."""
+    """Return the box of the stream that memory is freed on, with a reference, as an address; 0 if there is none."""
     return int(ffi.cast("uintptr_t", lib.cch_deviceptr_stream_ref(box)))
 
 
 def stream_for_interface(reference: int) -> int | None:
-    """Return the stream that a consumer of ``__cuda_array_interface__`` waits for; None: nothing to wait for."""
+    """Return the stream that a consumer of ``__cuda_array_interface__`` waits for; None if it need not wait."""
     producer = _adopt(reference)
     return None if producer is None else _unless_captured(producer)
 
 
 def stream_of_exporter(exporter: object, device: tuple[int, int], order: Callable[[None], None]) -> int | None:
-    """Return the stream that a consumer of another library's array waits for; None: nothing to wait for.
+    """Return the stream that a consumer of another library's array waits for; None if it need not wait.
 
     Parameters
     ----------
     exporter : object
         The array.
     device : tuple of int
-        DLPack's device of the array.
+        The DLPack device of the array.
     order : Callable
         Makes the legacy default stream wait for the exporter's stream: ``order(None)``.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams, and what else can stand in for one."""
+"""Streams, and objects that can be passed as streams."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ _RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
 @dataclass
 class StreamOptions:
-    """Say how a stream behaves.
+    """Options of a stream.
 
     Attributes
     ----------
     nonblocking : bool, optional
         Whether the stream runs without implicit ordering with the legacy default stream. Default True.
     priority : int, optional
-        Lower numbers run first. The range is the device's, often -5 to 0. Default None: the lowest priority, 0.
+        Lower numbers run first. The range depends on the device, and is often -5 to 0. Default None: the lowest
+        priority, 0.
     """
 
     nonblocking: bool = True
@@ -48,7 +49,7 @@ class StreamOptions:
 
 @runtime_checkable
 class IsStreamType(Protocol):
-    """Match any object that offers a CUDA stream by the ``__cuda_stream__`` protocol."""
+    """Matches any object that provides a CUDA stream by the ``__cuda_stream__`` protocol."""
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return the protocol's version, 0, and the stream's address."""
@@ -56,11 +57,11 @@ class IsStreamType(Protocol):
 
 
 class Stream(_native.StreamHandle):
-    """Queue work for a device; what is queued on one stream runs in order.
+    """A queue of work for a device. The work of one stream runs in order.
 
-    Streams are made by :meth:`Device.create_stream` and :meth:`Context.create_stream`; :meth:`from_handle` borrows
-    one. Everything that takes a stream takes any object with ``__cuda_stream__``. Two streams are equal when
-    they are the same CUDA stream. A closed stream's work still runs; the stream itself goes when nothing uses it any
+    Streams are made by :meth:`Device.create_stream` and :meth:`Context.create_stream`; :meth:`from_handle` borrows one.
+    Functions with a stream argument accept any object with ``__cuda_stream__``. Two streams are equal if they are the
+    same CUDA stream. After closing, the stream's work still runs. The CUDA stream is destroyed when nothing uses it any
     more, such as a buffer that will be freed on it.
     """
 
@@ -105,8 +106,8 @@ class Stream(_native.StreamHandle):
     def from_handle(handle: int) -> Stream:
         """Borrow a stream by its address.
 
-        The caller sees to it that the stream outlives the object; one that this library made comes back as what it
-        is, and stays alive.
+        The caller must make sure that the stream outlives the object. If this library created the stream, the object
+        keeps it alive.
 
         Parameters
         ----------
@@ -121,7 +122,7 @@ class Stream(_native.StreamHandle):
 
     @staticmethod
     def _from_protocol(obj: IsStreamType) -> Stream:
-        """Borrow a foreign stream and keep the object that offers it as long as the stream is in use."""
+        """Borrow a foreign stream, and keep the object that provides it as long as the stream is in use."""
         name = f"{type(obj).__name__}.__cuda_stream__"
         offered: object = obj.__cuda_stream__
         if callable(offered):
@@ -160,14 +161,14 @@ class Stream(_native.StreamHandle):
 
     @property
     def priority(self) -> int:
-        """int: Its priority; lower numbers run first (cuStreamGetPriority)."""
+        """int: The priority; lower numbers run first (cuStreamGetPriority)."""
         out = ffi.new("int *")
         check(lib.cch_stream_priority(out, hold(self)))
         return int(out[0])
 
     @property
     def context(self) -> Context:
-        """Context: The stream's context; for a default stream the current one."""
+        """Context: The stream's context; for a default stream, the current one."""
         stream = hold(self)
         box = lib.cch_stream_context(stream)
         if box:
@@ -182,12 +183,12 @@ class Stream(_native.StreamHandle):
 
     @property
     def device(self) -> Device:
-        """Device: The device that the stream's work runs on."""
+        """Device: The device that runs the stream's work."""
         return self.context.device
 
     @property
     def resources(self) -> DeviceResources:
-        """DeviceResources: What the stream's work runs on: the resources of its :attr:`context`."""
+        """DeviceResources: The resources for the stream's work, which are those of its :attr:`context`."""
         return self.context.resources
 
     @property
@@ -205,9 +206,9 @@ PER_THREAD_DEFAULT_STREAM = adopt(Stream, lib.cch_stream_per_thread())
 
 
 def default_stream() -> Stream:
-    """Return the default stream: the legacy one, or the per-thread one where the environment asks for it.
+    """Return the default stream: the legacy one, or the per-thread one if the environment selects it.
 
-    ``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM=1`` asks for it.
+    ``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM=1`` selects the per-thread one.
     """
     import os
 
@@ -216,23 +217,23 @@ def default_stream() -> Stream:
 
 
 def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
-    """Return the stream that an argument is or stands for.
+    """Return the stream that an argument is or represents.
 
     Parameters
     ----------
     arg : object
         A :class:`Stream`.
     allow_stream_protocol : bool, optional
-        Whether any object with ``__cuda_stream__`` will do. Default False.
+        Whether any object with ``__cuda_stream__`` is accepted. Default False.
 
     Raises
     ------
     TypeError
-        When `arg` is no stream.
+        If `arg` is not a stream.
     ClosedError
-        When it is closed.
+        If it is closed.
     RuntimeError
-        When it is a graph builder that does not build: the work would run at once.
+        If it is a graph builder that is not building: the work would run at once.
     """
     if isinstance(arg, Stream):
         if arg.is_closed:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of other libraries, and views of memory as arrays."""
+"""Views of memory as arrays, and arrays of other libraries."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel that copies between layouts: each thread moves a few units of 1 to 16 bytes from place to place.
+"""The kernel that copies between layouts. Each thread moves a few units of 1 to 16 bytes.
 
-It is PTX for the oldest architecture that drivers of CUDA 12 compile for, and needs no compiler but the driver's.
-Each variant is loaded when it is first needed, and kept.
+The kernel is PTX for the oldest architecture that drivers for CUDA 12 support, so that only the driver's compiler is
+needed. Each variant is loaded at its first use, and kept.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._views.copy_plan import Axis
 
 _THREADS = 256
-_EACH = 4  # units that a thread copies: enough loads under way at once
-_NARROW = 2**31  # up to so many units, indices have 32 bits
-_ROOMS = (4, 64)  # for how many axes the variants of the kernel have room
+_EACH = 4  # units per thread, so that enough loads are in flight
+_NARROW = 2**31  # up to this number of units, indices have 32 bits
+_ROOMS = (4, 64)  # numbers of axes for which there are variants of the kernel
 
-# The load and store of a unit, and the type of its registers.
+# The load and store instructions of a unit, and the type of its registers.
 _UNITS = {1: ("u8", "u16"), 2: ("u16", "u16"), 4: ("u32", "u32"), 8: ("u64", "u64"), 16: ("v2.u64", "u64")}
 
 _kernels: dict[tuple[int, bool, int], Kernel] = {}
@@ -33,13 +33,13 @@ def copy_units(dst: Any, src: Any, unit: int, axes: tuple[Axis, ...], stream: An
     Parameters
     ----------
     dst, src : Buffer
-        The memory, from the first unit on.
+        The memory, beginning at the first unit.
     unit : int
         Bytes: 1, 2, 4, 8 or 16. All addresses are multiples of it.
     axes : tuple of Axis
-        The axes, of which neighbouring threads run along the last one.
+        The axes. Neighbouring threads are along the last one.
     stream : Stream
-        The stream, of a device that reaches both.
+        The stream. Its device must be able to access both buffers.
     """
     count = 1
     for axis in axes:
@@ -61,8 +61,8 @@ def _kernel(unit: int, wide: bool, room: int) -> Kernel:
 def _ptx(unit: int, wide: bool, room: int) -> str:
     """Return the kernel for units of a size.
 
-    Thread i of a block copies units i, i + 256, ... of the block's 1024. An index is taken apart, axis by axis from the
-    last to the first: what remains of the division by the extent is multiplied by the steps.
+    Thread i of a block copies units i, i + 256, ... of the block's 1024. An index is split axis by axis, from the last
+    to the first: the remainder of the division by the extent is multiplied by the steps.
     """
     kind, register = _UNITS[unit]
     number = "u64" if wide else "u32"

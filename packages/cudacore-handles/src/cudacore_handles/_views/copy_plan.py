@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a copy between two layouts comes to: runs of bytes, and axes along which they repeat. Pure arithmetic."""
+"""Describes a copy between two layouts as runs of bytes, and axes along which they repeat. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-MAX_PITCH = 2**31 - 1  # bytes from row to row, of cuMemcpy3DAsync
-_MAX_UNIT = 16  # bytes that a thread of a kernel copies at once
+MAX_PITCH = 2**31 - 1  # limit of cuMemcpy3DAsync for the bytes from row to row
+_MAX_UNIT = 16  # largest number of bytes that a thread of a kernel copies at once
 _TILE = 32
 _MIN_TILE = 8
 
@@ -23,7 +23,7 @@ class Axis(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A copy as cuMemcpy3DAsync makes it: slices of rows."""
+    """A copy by cuMemcpy3DAsync: slices of rows."""
 
     height: int
     depth: int
@@ -41,10 +41,10 @@ class Plan(NamedTuple):
     to, origin : int
         Addresses of the first run, in the destination and in the source.
     width : int
-        Bytes of a run, which lie one behind the other on both sides.
+        Bytes of a run, which is contiguous on both sides.
     axes : tuple of Axis
-        From the longest step in the destination to the shortest. These steps are positive. Those in the source can be
-        negative, or 0 where it is broadcast. No axes: there is one run.
+        Sorted from the longest step in the destination to the shortest. These steps are positive. Steps in the source
+        can be negative, or 0 if it is broadcast. Without axes, there is one run.
     """
 
     to: int
@@ -54,12 +54,12 @@ class Plan(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """int: Bytes that are written."""
+        """int: The number of bytes written."""
         return self.width * math.prod(axis.extent for axis in self.axes)
 
     @property
     def is_dense(self) -> bool:
-        """bool: Whether the destination has no gaps, so that it is one run from its first byte to its last."""
+        """bool: Whether the destination is contiguous."""
         return self._dense_steps() == [axis.to for axis in self.axes]
 
     def _dense_steps(self) -> list[int]:
@@ -70,12 +70,12 @@ class Plan(NamedTuple):
         return steps[::-1]
 
     def to_dense(self, address: int) -> Plan:
-        """Return a copy of the same runs, in the same order, to memory without gaps."""
+        """Return a copy of the same runs, in the same order, to contiguous memory."""
         axes = map(Axis, (axis.extent for axis in self.axes), self._dense_steps(), (axis.origin for axis in self.axes))
         return self._replace(to=address, axes=tuple(axes))
 
     def from_dense(self, address: int) -> Plan:
-        """Return a copy of the runs from where :meth:`to_dense` has put them."""
+        """Return a copy from the memory that :meth:`to_dense` has written."""
         axes = map(Axis, (axis.extent for axis in self.axes), (axis.to for axis in self.axes), self._dense_steps())
         return _simplified(self.to, address, self.width, axes)
 
@@ -84,19 +84,19 @@ class Plan(NamedTuple):
         return self._replace(axes=tuple(axis for axis in self.axes if axis.origin))
 
     def repeated_from(self, address: int) -> Plan:
-        """Return a copy from where ``unrepeated().to_dense()`` has put the runs."""
+        """Return a copy from the memory that ``unrepeated().to_dense()`` has written."""
         steps = iter(self.unrepeated()._dense_steps())
         axes = [Axis(axis.extent, axis.to, next(steps) if axis.origin else 0) for axis in self.axes]
         return _simplified(self.to, address, self.width, axes)
 
     def origin_span(self) -> tuple[int, int]:
-        """Return the source's lowest address, and the one behind its highest."""
+        """Return the source's lowest address, and the address after its last byte."""
         reaches = [axis.origin * (axis.extent - 1) for axis in self.axes]
         low, high = (sum(reach for reach in reaches if (reach < 0) == below) for below in (True, False))
         return self.origin + low, self.origin + high + self.width
 
     def rows(self) -> Rows | None:
-        """Return it as one copy of rows, or None where it is not one."""
+        """Return the plan as one copy of rows, or None if it is more than one."""
         if not 1 <= len(self.axes) <= 2:
             return None
         inner = self.axes[-1]
@@ -109,7 +109,7 @@ class Plan(NamedTuple):
         return Rows(inner.extent, outer.extent, inner.to, inner.origin, *heights)
 
     def divided(self, count: int) -> list[Plan]:
-        """Return it as copies of parts along the first axis, as many as are asked for if that is long enough."""
+        """Split the plan along the first axis into a number of parts, if the axis is long enough."""
         if not self.axes:
             return [self]
         first, *rest = self.axes
@@ -137,7 +137,7 @@ class Plan(NamedTuple):
 def plan(
     to: int, origin: int, shape: Sequence[int], to_steps: Sequence[int], origin_steps: Sequence[int], itemsize: int
 ) -> Plan:
-    """Return the copy of the elements of an array, none of which is empty, to those of another one.
+    """Return the plan for copying the elements of an array, which is not empty, to those of another one.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def plan(
     shape : sequence of int
         Extents of both.
     to_steps, origin_steps : sequence of int
-        Strides in bytes. Elements of the destination have places of their own.
+        Strides in bytes. Elements of the destination must not overlap.
     itemsize : int
         Bytes of an element.
     """
@@ -163,7 +163,7 @@ def plan(
 
 
 def _simplified(to: int, origin: int, width: int, axes: Iterable[Axis]) -> Plan:
-    """Merge axes through which a single step leads on both sides, and those of neighbouring bytes into the runs."""
+    """Merge axes that a single step can traverse on both sides, and axes of adjacent bytes with the runs."""
     merged: list[Axis] = []
     for axis in axes:
         last = merged[-1] if merged else None
@@ -177,7 +177,7 @@ def _simplified(to: int, origin: int, width: int, axes: Iterable[Axis]) -> Plan:
 
 
 def _tiled(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-    """Return axes in whose order neighbouring threads read neighbouring memory, too, where the sides are transposed."""
+    """Return an order of the axes in which neighbouring threads also read neighbouring memory in transposed copies."""
     *outer, inner = axes
     steps = [abs(axis.origin) or math.inf for axis in axes]
     nearest = steps.index(min(steps))

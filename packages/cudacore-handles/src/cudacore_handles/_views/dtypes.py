@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of elements: DLPack's, NumPy's, and those of ml_dtypes; both are imported when they are needed."""
+"""Types of elements: DLPack's, NumPy's, and those of ml_dtypes. NumPy and ml_dtypes are imported when needed."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
 
-NO_CODE = 255  # DL_NO_CODE of dlpack.h: elements that DLPack has no type for
+NO_CODE = 255  # DL_NO_CODE of dlpack.h: elements without a DLPack type
 _NO_TYPE = NO_CODE | 8 << 8 | 1 << 16
 
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 
-# By name, as NumPy and ml_dtypes have them: DLPack's code, and bits.
+# DLPack's code and bits, by the names of NumPy and ml_dtypes.
 _NUMPY = {
     **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
@@ -33,7 +33,7 @@ _ML_DTYPES = {
 }
 _BY_NAME = _NUMPY | _ML_DTYPES
 _BY_TYPE = {pair: name for name, pair in _BY_NAME.items()}
-# What ml_dtypes pads to a byte each, and DLPack can pad.
+# Types that ml_dtypes pads to one byte per element, as DLPack can.
 _PADDED = {(15, 6): "float6_e2m3fn", (16, 6): "float6_e3m2fn", (17, 4): "float4_e2m1fn"}
 
 _KINDS = {"int": "i", "uint": "u", "float": "f", "complex": "c", "bool": "b"}
@@ -45,18 +45,18 @@ _TYPESTRS = {pair: typestr for typestr, pair in _BY_TYPESTR.items()}
 
 
 class ElementType(NamedTuple):
-    """What a view has to know of its elements."""
+    """The type of a view's elements."""
 
     packed: int  #: DLPack's type: code | bits << 8 | lanes << 16
     itemsize: int
-    dtype: Any  #: a NumPy dtype; ``...``: the one of the DLPack type, when somebody asks; None: not known
+    dtype: Any  #: a NumPy dtype; ``...``: derived from the DLPack type when first read; None: not known
 
 
 def pack(code: int, bits: int, lanes: int = 1) -> int:
     return code | bits << 8 | lanes << 16
 
 
-# What was given as a dtype before: NumPy takes its time to name one.
+# A cache of dtype arguments, because NumPy is slow at naming a dtype.
 ELEMENT_TYPES: dict[Any, ElementType] = {
     name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()
 }
@@ -64,15 +64,15 @@ _MAX_ELEMENT_TYPES = 1000
 
 
 def raw_type(itemsize: int) -> ElementType:
-    """Return the type of elements of which only the size is known."""
+    """Return an element type of which only the size is known."""
     return ElementType(_NO_TYPE, itemsize, None)
 
 
 def type_given(dtype: Any) -> ElementType:
-    """Return the type that an argument `dtype` means: a dtype, what NumPy makes one of, or a name."""
+    """Return the element type for an argument `dtype`: a dtype, anything that NumPy converts to one, or a name."""
     try:
         return ELEMENT_TYPES[dtype]
-    except (KeyError, TypeError):  # not seen yet, or what cannot be hashed
+    except (KeyError, TypeError):  # a new value, or one that cannot be hashed
         pass
     import numpy as np
 
@@ -93,7 +93,7 @@ def type_given(dtype: Any) -> ElementType:
 
 
 def dlpack_type_of(dtype: Any) -> int:
-    """Return DLPack's type of a NumPy dtype; that of raw data where DLPack has none."""
+    """Return the DLPack type of a NumPy dtype; that of raw data if DLPack has none."""
     lanes = 1
     itemsize = dtype.itemsize
     if dtype.subdtype is not None:
@@ -147,7 +147,7 @@ def type_of_typestr(typestr: Any, what: str) -> ElementType:
 
 
 def typestr_of(packed: int, itemsize: int, dtype: Any) -> str:
-    """Return the name by which array interfaces know a type."""
+    """Return the name of a type in array interfaces."""
     pair = (packed & 0xFF, packed >> 8 & 0xFF)
     if packed >> 16 == 1 and pair in _TYPESTRS:
         return _TYPESTRS[pair]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arithmetic of strided arrays: where the element of an index lies. Nothing here touches memory or a driver."""
+"""The arithmetic of strided arrays: the positions of elements. It uses neither memory nor a driver."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ MAX_NDIM = 64
 
 
 class _StridedLayout:
-    """Say where the elements of an array lie: its shape, strides, and bytes an element.
+    """The positions of an array's elements: its shape, strides, and bytes per element.
 
-    Strides and offsets are counted in elements, not bytes. A layout does not change; the methods return new ones. What
-    does not fit into 64 bits is an OverflowError at the call that computes it.
+    Strides and offsets are counted in elements, not bytes. A layout is immutable; the methods return new ones. A value
+    that does not fit into 64 bits raises an OverflowError in the call that computes it.
 
     Parameters
     ----------
     shape : tuple of int
-        Extents, none of them negative; 64 at most.
+        Up to 64 extents, which must not be negative.
     strides : tuple of int, optional
-        As many strides, of any sign. None: those of C order, without saying so (:attr:`strides` is None, too).
+        The same number of strides, of any sign. None: those of C order; then :attr:`strides` is None too.
     itemsize : int
         Bytes of an element.
     divide_strides : bool, optional
@@ -44,7 +44,7 @@ class _StridedLayout:
     itemsize : int
         Bytes of an element.
     slice_offset : int
-        Where the element of index ``(0, ..., 0)`` lies, in elements; only slicing makes it other than 0.
+        The position of the element of index ``(0, ..., 0)``, in elements; 0 unless the layout was sliced.
     """
 
     __slots__ = ("_shape", "_strides", "itemsize", "slice_offset")
@@ -98,7 +98,7 @@ class _StridedLayout:
 
     @classmethod
     def _make(cls, shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int, offset: int = 0) -> Any:
-        """Make a layout of what another one has computed: only the size of the numbers is checked."""
+        """Make a layout from computed values; only the range of the numbers is checked."""
         if len(shape) > MAX_NDIM:
             raise ValueError(f"shape has {len(shape)} dimensions; {MAX_NDIM} are the most")
         for numbers in (shape, strides or (), (offset,)):
@@ -138,8 +138,8 @@ class _StridedLayout:
         itemsize : int
             Bytes of an element.
         stride_order : str or tuple of int, optional
-            "C" (the default): the last axis is the innermost; "F": the first one; or the axes from the outermost to
-            the innermost.
+            "C" (the default): the last axis is the innermost. "F": the first axis is. Or the axes, from the outermost
+            to the innermost.
         """
         plain = cls(shape, None, itemsize)
         order = order_of(stride_order, plain.ndim, "'C', 'F', or a permutation tuple")
@@ -147,14 +147,14 @@ class _StridedLayout:
 
     @classmethod
     def dense_like(cls, other: _StridedLayout, stride_order: str | Sequence[int] = "K") -> _StridedLayout:
-        """Return a layout without gaps, and without an offset, of another one's shape and itemsize.
+        """Return a layout without gaps and without an offset, with the shape and itemsize of another one.
 
         Parameters
         ----------
         other : _StridedLayout
             The other layout.
         stride_order : str or tuple of int, optional
-            As :meth:`dense` takes it, or "K" (the default): the order of the axes of `other`.
+            As in :meth:`dense`, or "K" (the default): the order of the axes of `other`.
         """
         if not isinstance(other, _StridedLayout):
             raise TypeError(f"other must be a _StridedLayout, not {type(other).__name__}")
@@ -173,7 +173,7 @@ class _StridedLayout:
     # ---- what it is ----
 
     def _steps(self) -> tuple[int, ...]:
-        """Return the strides, also where they are implicit."""
+        """Return the strides, even if they are implicit."""
         if self._strides is not None:
             return self._strides
         return dense_strides(self._shape, range(len(self._shape)))
@@ -190,12 +190,12 @@ class _StridedLayout:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """tuple of int or None: Strides in elements; None when they are those of C order and were not given."""
+        """tuple of int or None: Strides in elements; None if none were given, so that they are those of C order."""
         return self._strides
 
     @property
     def strides_in_bytes(self) -> tuple[int, ...] | None:
-        """tuple of int or None: Strides in bytes; None when :attr:`strides` is."""
+        """tuple of int or None: Strides in bytes; None if :attr:`strides` is None."""
         if self._strides is None:
             return None
         return tuple(fits(step * self.itemsize, "a stride in bytes") for step in self._strides)
@@ -213,36 +213,36 @@ class _StridedLayout:
 
     @property
     def is_unique(self) -> bool:
-        """bool: Whether each element has a place of its own.
+        """bool: Whether no two elements share a position.
 
-        True of every layout that comes of a contiguous one by permuting, slicing, reshaping, and so on; False of
-        broadcast ones. Of strides that were made up it can be False although the places are different.
+        True for every layout that was made from a contiguous one by permuting, slicing, reshaping and so on; False for
+        broadcast ones. For arbitrary strides, it can be False even if no two elements share a position.
         """
         return nests(self._shape, self._steps(), exactly=False)
 
     @property
     def is_contiguous_c(self) -> bool:
-        """bool: Whether the elements lie one behind the other, the last axis being the innermost."""
+        """bool: Whether the elements are contiguous, with the last axis innermost."""
         return is_contiguous(self._shape, self._steps(), range(self.ndim - 1, -1, -1))
 
     @property
     def is_contiguous_f(self) -> bool:
-        """bool: Whether the elements lie one behind the other, the first axis being the innermost."""
+        """bool: Whether the elements are contiguous, with the first axis innermost."""
         return is_contiguous(self._shape, self._steps(), range(self.ndim))
 
     @property
     def is_contiguous_any(self) -> bool:
-        """bool: Whether the elements lie one behind the other, in some order of the axes."""
+        """bool: Whether the elements are contiguous, in some order of the axes."""
         return nests(self._shape, self._steps(), exactly=True)
 
     @property
     def is_dense(self) -> bool:
-        """bool: Whether it is contiguous in some order, and begins at the beginning."""
+        """bool: Whether it is contiguous in some order, with its lowest element at position 0."""
         return self.slice_offset == 0 and self.is_contiguous_any
 
     @property
     def offset_bounds(self) -> tuple[int, int]:
-        """tuple of int: The lowest and the highest place of an element; (0, -1) where there is none."""
+        """tuple of int: The lowest and the highest position of an element; (0, -1) if there are no elements."""
         low = high = self.slice_offset
         for extent, step in zip(self._shape, self._steps(), strict=True):
             if extent == 0:
@@ -268,12 +268,12 @@ class _StridedLayout:
         return fits(self.slice_offset * self.itemsize, "the offset in bytes")
 
     def required_size_in_bytes(self) -> int:
-        """Return the bytes of memory that an array of this layout needs, from its address on.
+        """Return the bytes of memory that an array of this layout needs, starting at its address.
 
         Raises
         ------
         ValueError
-            When elements lie before that address.
+            If elements lie before that address.
         """
         low, high = self.offset_bounds
         if low < 0:
@@ -286,7 +286,7 @@ class _StridedLayout:
     # ---- what can be made of it ----
 
     def flattened_axis_mask(self) -> int:
-        """Return which axes :meth:`flattened` can merge: bit i is set where axis i can go into axis i - 1."""
+        """Return which axes :meth:`flattened` can merge: bit i is set if axis i can be merged into axis i - 1."""
         steps, mask = self._steps(), 0
         for axis in range(1, self.ndim):
             if steps[axis - 1] == steps[axis] * self._shape[axis]:
@@ -294,14 +294,14 @@ class _StridedLayout:
         return mask
 
     def flattened(self, start_axis: int = 0, end_axis: int = -1, mask: int | None = None) -> _StridedLayout:
-        """Return a layout in which neighbouring axes are one, where a single stride can lead through them.
+        """Return a layout in which neighbouring axes are merged, if a single stride can traverse them.
 
         Parameters
         ----------
         start_axis, end_axis : int, optional
-            The first and the last axis to look at. Default: all.
+            The first and the last axis to consider. Default: all.
         mask : int, optional
-            Which axes may be merged, as :meth:`flattened_axis_mask` has it. Default: whichever can be.
+            The axes that may be merged, as returned by :meth:`flattened_axis_mask`. Default: all that can be.
         """
         if self.ndim == 0:
             return self._make((1,), (1,), self.itemsize, self.slice_offset)
@@ -324,17 +324,17 @@ class _StridedLayout:
         return self._make(tuple(shape), tuple(strides), self.itemsize, self.slice_offset)
 
     def reshaped(self, shape: Sequence[int]) -> _StridedLayout:
-        """Return a layout of another shape, whose elements, in C order, are the same.
+        """Return a layout of another shape with the same elements in C order.
 
         Parameters
         ----------
         shape : tuple of int
-            The new extents; one of them can be -1, and is computed.
+            The new extents; one of them can be -1, which is computed.
 
         Raises
         ------
         ValueError
-            When the number of elements is another one, or the strides do not allow it without a copy.
+            If the number of elements differs, or the strides do not allow the shape without a copy.
         """
         extents = list(ints("shape", shape))
         volume = self.volume
@@ -357,7 +357,7 @@ class _StridedLayout:
         return self._make(tuple(extents), strides, self.itemsize, self.slice_offset)
 
     def _split(self, extents: list[int]) -> tuple[int, ...]:
-        """Return the strides of a new shape, each of whose axes must lie within one merged axis of this layout."""
+        """Return the strides of a new shape. Each new axis must lie within one merged axis of this layout."""
         merged = self.squeezed().flattened()
         groups = list(zip(merged._shape, merged._steps(), strict=True))
         left, step = groups.pop()
@@ -373,12 +373,12 @@ class _StridedLayout:
         return tuple(reversed(strides))
 
     def permuted(self, axis_order: Sequence[int]) -> _StridedLayout:
-        """Return a layout whose axes are those of this one, in another order.
+        """Return a layout with the axes of this one in another order.
 
         Parameters
         ----------
         axis_order : tuple of int
-            Each axis once; negative ones count from the end.
+            Each axis exactly once; negative ones count from the end.
         """
         given = ints("axis_order", axis_order)
         if len(given) != self.ndim:
@@ -395,7 +395,7 @@ class _StridedLayout:
         return self._make(shape, tuple(steps[axis] for axis in order), self.itemsize, self.slice_offset)
 
     def squeezed(self) -> _StridedLayout:
-        """Return a layout without the axes of extent 1; of an empty layout, the one of shape (0,)."""
+        """Return a layout without the axes of extent 1. For an empty layout, the shape is (0,)."""
         if 0 in self._shape:
             return self._make((0,), (0,), self.itemsize, self.slice_offset)
         kept = [(extent, step) for extent, step in zip(self._shape, self._steps(), strict=True) if extent != 1]
@@ -403,12 +403,12 @@ class _StridedLayout:
         return self._make(shape, strides, self.itemsize, self.slice_offset)
 
     def unsqueezed(self, axis: int | Sequence[int]) -> _StridedLayout:
-        """Return a layout with more axes, of extent 1.
+        """Return a layout with additional axes of extent 1.
 
         Parameters
         ----------
         axis : int or tuple of int
-            Where the new axes are in the new layout; negative ones count from its end.
+            The positions of the new axes in the new layout; negative ones count from its end.
         """
         given = ints("axis", axis) if isinstance(axis, Iterable) else (operator.index(axis),)
         if not given:
@@ -433,7 +433,7 @@ class _StridedLayout:
         return self._make(shape, strides, self.itemsize, self.slice_offset)
 
     def broadcast_to(self, shape: Sequence[int]) -> _StridedLayout:
-        """Return a layout in which axes of extent 1, and new axes in front, repeat what they have.
+        """Return a layout in which axes of extent 1, and new axes in front, repeat their elements.
 
         Parameters
         ----------
@@ -465,11 +465,11 @@ class _StridedLayout:
         itemsize : int
             Bytes of a new element: a multiple, or a divisor, of :attr:`itemsize`.
         data_ptr : int, optional
-            The memory's address, which larger elements must be aligned to. Default 0: not known.
+            The memory's address, which must be aligned for larger elements. Default 0: not known.
         axis : int, optional
-            The axis along which elements are put together or taken apart; its stride is 1. Default: the last.
+            The axis along which elements are joined or split; its stride must be 1. Default: the last axis.
         keep_dim : bool, optional
-            Whether to keep that axis when only one element is left of it. Default True.
+            Whether to keep that axis if its extent becomes 1. Default True.
         """
         new = operator.index(itemsize)
         if new <= 0:
@@ -539,7 +539,7 @@ class _StridedLayout:
         Parameters
         ----------
         slices : int or slice, or a tuple of them
-            As for NumPy's basic indexing: an int takes an axis away.
+            As in NumPy's basic indexing: an int removes an axis.
         """
         parts = slices if isinstance(slices, tuple) else (slices,)
         if len(parts) > self.ndim:

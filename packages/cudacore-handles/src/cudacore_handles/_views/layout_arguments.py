@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a layout's arguments, and what follows from shapes and strides alone."""
+"""Checks of a layout's arguments, and computations on shapes and strides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX = 2**63 - 1
 
 
 def fits(value: int, what: str) -> int:
-    """Return a number that fits into 64 bits."""
+    """Return a number after checking that it fits into 64 bits."""
     if not -_MAX - 1 <= value <= _MAX:
         raise OverflowError(f"value too large: {what} is {value}, which does not fit into 64 bits")
     return value
@@ -68,7 +68,7 @@ def order_of(stride_order: Any, ndim: int, choices: str) -> tuple[int, ...]:
 
 
 def dense_strides(shape: tuple[int, ...], order: Sequence[int]) -> tuple[int, ...]:
-    """Return strides without gaps, of axes from the outermost to the innermost; zeros where there is no element."""
+    """Return strides without gaps for axes from the outermost to the innermost; zeros if there are no elements."""
     strides, step = [0] * len(shape), 1
     if 0 in shape:
         return tuple(strides)
@@ -90,10 +90,10 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], inner_to_out
 
 
 def nests(shape: tuple[int, ...], strides: tuple[int, ...], *, exactly: bool) -> bool:
-    """Whether each axis, from the shortest stride on, steps over all that is within it; `exactly`: without gaps."""
+    """Whether each axis, by increasing stride, steps over all elements of the inner ones; `exactly`: without gaps."""
     if 0 in shape:
         return True
-    reach = 0  # the highest offset of what is within
+    reach = 0  # the highest offset of the inner elements
     for step, extent in sorted((abs(step), extent) for step, extent in zip(strides, shape, strict=True) if extent != 1):
         if step != reach + 1 if exactly else step <= reach:
             return False

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies between views, whatever their layouts, in a few calls of the driver.
+"""Copies between views of any layouts, in a few calls of the driver.
 
-What a copy comes to is a :class:`Plan`. One run of bytes is one copy, and so are rows that are long enough to be copied
-fast. A kernel moves all else. It cannot reach ordinary host memory, which passes through memory of the device, or is
-rearranged by the host.
+A :class:`Plan` describes a copy. One run of bytes is one copy by the driver, and so are rows that are long enough to be
+fast. A kernel makes all other copies. Kernels cannot access ordinary host memory, so that is copied through device
+memory, or rearranged by the host.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from cudacore_handles._views.copy_plan import MAX_PITCH, Plan, plan
 from cudacore_handles._views.dtypes import NO_CODE
 from cudacore_handles._views.view import HostElements, StridedMemoryView
 
-_MAX_WORK = 100_000  # candidates that np.shares_memory looks at, in a few milliseconds
+_MAX_WORK = 100_000  # candidates that np.shares_memory examines, which takes a few milliseconds
 
 _PAGEABLE = _native.DL_CPU
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
 
-# From so many bytes a row on, a copy of rows is about as fast as a dense one. Below, a kernel or the host is faster: on
-# an H200, shorter rows take 3 to 30 times as long as a dense copy.
+# From this row size on, a copy of rows is about as fast as a dense one. For shorter rows, a kernel or the host is
+# faster: on an H200, such copies take 3 to 30 times as long as a dense copy.
 _ROW_OF_DEVICE = 256
 _ROW_OF_HOST = 64
 _ROW_TO_PAGEABLE = 4096
 
-# Of ordinary host memory with gaps, the whole span is copied to the device when it is not more than so many times its
-# elements, and these are more than so many bytes: the host would take longer to rearrange them.
+# Ordinary host memory with gaps: the whole span is copied to the device if it is at most this many times the size of
+# its elements, and these are more than this many bytes. The host would take longer to rearrange them.
 _MAX_SPAN = 4
 _MIN_SPAN = 1 << 20
 
-# Threads of the host that rearrange elements, and bytes that are worth one.
+# Maximum number of host threads that rearrange elements, and the number of bytes that justify one thread.
 _MAX_THREADS = 8
 _MIN_BYTES_OF_THREAD = 1 << 20
 
 
 def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | None) -> None:
-    """Copy the elements of a view to another one of the same shape and type, in the order of a stream."""
+    """Copy the elements of a view to another view of the same shape and type, in the order of a stream."""
     for view in (dst, src):
         if not isinstance(view, StridedMemoryView):
             raise TypeError(
@@ -68,7 +68,7 @@ def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | 
     try:
         copy.queue()
     except CUDAError:
-        if pageable:  # what is under way uses memory that ends with this call
+        if pageable:  # the copy in progress uses memory that is freed at the end of this call
             with suppress(CUDAError):
                 accepted.sync()
         raise
@@ -97,7 +97,7 @@ def _check(dst: Any, src: Any) -> None:
 
 
 def _is_raw(view: Any) -> bool:
-    """Whether nothing is known of the elements but their size: no dtype, or NumPy's for raw bytes."""
+    """Whether only the size of the elements is known: they have no dtype, or NumPy's dtype for raw bytes."""
     if view._type & 0xFF != NO_CODE:
         return False
     dtype = view._dtype_as_it_is
@@ -105,7 +105,7 @@ def _is_raw(view: Any) -> bool:
 
 
 def _same_type(dst: Any, src: Any) -> bool:
-    # Of what DLPack has no code for, the dtype alone says what it is: a date's unit, the order of bytes, fields.
+    # Without a DLPack code, only the dtype describes the elements: units of dates, byte order, fields.
     return bool(dst._type == src._type and (dst._type & 0xFF != NO_CODE or dst.dtype == src.dtype))
 
 
@@ -117,7 +117,7 @@ def _type_name(view: Any) -> str:
 
 
 def _span(view: Any) -> tuple[int, int]:
-    """Return the first address, and the one behind the last."""
+    """Return the first address, and the address after the last byte."""
     low, high = view._layout.offset_bounds
     return view.ptr + low * view._itemsize, view.ptr + (high + 1) * view._itemsize
 
@@ -130,7 +130,7 @@ def _overlap(dst: Any, src: Any) -> bool:
     try:
         import numpy as np
 
-        # Only the addresses are looked at, not the memory, which may be a device's.
+        # Only addresses are compared; the memory, which may be a device's, is not accessed.
         one, other = np.asarray(HostElements(dst)), np.asarray(HostElements(src))
         return bool(np.shares_memory(one, other, max_work=_MAX_WORK))  # type: ignore[arg-type]
     except (ImportError, RuntimeError):  # RuntimeError: NumPy's TooHardError
@@ -138,7 +138,7 @@ def _overlap(dst: Any, src: Any) -> bool:
 
 
 class _Copy:
-    """A copy between two views, on a stream; `finish` is what the host has to do once the stream has done its part."""
+    """A copy between two views on a stream. `finish` does the host's part after the stream has done its own."""
 
     def __init__(self, dst: Any, src: Any, stream: Any, allocator: Any) -> None:
         self.dst, self.src, self.stream, self.allocator = dst, src, stream, allocator
@@ -149,7 +149,7 @@ class _Copy:
         self.kinds = dst._device[0], src._device[0]
 
     def queue(self) -> None:
-        """Queue what the stream has to do."""
+        """Queue the stream's part."""
         to, origin = self.kinds
         if to in _ON_HOST and origin in _ON_HOST and _PAGEABLE in self.kinds:
             self.finish = lambda: _move(self.plan)
@@ -163,13 +163,13 @@ class _Copy:
             self._move(self.plan, self.dst, self.src)
 
     def _has_long_rows(self) -> bool:
-        """Whether it is a copy of rows, and these are long enough, or nothing is faster."""
+        """Whether to copy by rows: the plan is one of rows, and these are long enough, or nothing is faster."""
         rows = self.plan.rows()
         if rows is None:
             return False
         to, origin = self.kinds
         if to == _native.DL_CUDA_HOST and not self.plan.is_dense:
-            return True  # a kernel would write each unit by a transaction of its own
+            return True  # a kernel would write each unit in a separate transaction
         if to == _PAGEABLE and not self.plan.is_dense:
             return self.plan.width >= _ROW_TO_PAGEABLE
         return self.plan.width >= (_ROW_OF_HOST if to in _ON_HOST or origin in _ON_HOST else _ROW_OF_DEVICE)
@@ -187,7 +187,7 @@ class _Copy:
         array = _empty(distinct.nbytes)
         address = array.ctypes.data
         _move(distinct.to_dense(address))
-        self.staged = array  # until the stream is done
+        self.staged = array  # kept until the stream is done
         rest = self.plan.repeated_from(address)
         if not rest.axes:
             self._copy(rest, src=array)
@@ -213,14 +213,14 @@ class _Copy:
         staging.close(self.stream)
 
     def _allocate(self, nbytes: int) -> Buffer:
-        """Return memory of the stream's device, freed in the stream's order when it is closed."""
+        """Return memory of the stream's device. When closed, it is freed in the order of the stream."""
         if self.allocator is not None:
             made: Buffer = self.allocator.allocate(nbytes, stream=self.stream)
             return made
         return self.stream.device.allocate(nbytes, stream=self.stream)
 
     def _move(self, what: Plan, dst: Any, src: Any) -> None:
-        """Have a kernel move units of memory that the stream's device reaches, or copy rows where it does not."""
+        """Have a kernel move the units, if the stream's device can access both sides; otherwise copy rows."""
         if not what.axes:
             self._copy(what, dst, src)
             return
@@ -235,7 +235,7 @@ class _Copy:
             self._copy_pieces(what, dst, src)
 
     def _copy_pieces(self, what: Plan, dst: Any, src: Any) -> None:
-        """Copy rows, or run by run, between devices that do not reach each other's memory."""
+        """Copy rows, or run by run, between devices that cannot access each other's memory."""
         inner = 1
         while inner < len(what.axes) and what._replace(axes=what.axes[-inner - 1 :]).rows() is not None:
             inner += 1
@@ -248,7 +248,7 @@ class _Copy:
             self._copy(Plan(to, origin, what.width, what.axes[len(outer) :]), dst, src)
 
     def _copy(self, what: Plan, dst: Any = None, src: Any = None) -> None:
-        """Copy one run, or rows."""
+        """Copy one run of bytes, or rows."""
         dst = self.dst if dst is None else dst
         src = self.src if src is None else src
         if not what.axes:
@@ -268,25 +268,25 @@ class _Copy:
 
 
 def _memory(address: int, nbytes: int, owner: Any) -> Buffer:
-    """Return a buffer of memory that a view, or another owner, keeps."""
+    """Return a buffer of memory that a view, or another owner, keeps alive."""
     return Buffer.from_handle(address, nbytes, owner=owner)
 
 
 def _empty(nbytes: int) -> Any:
-    """Return host memory that the elements pass through."""
+    """Return host memory as an intermediate copy of the elements."""
     import numpy as np
 
     return np.empty(nbytes, np.uint8)
 
 
 class _Runs:
-    """Runs of bytes in host memory, as NumPy takes them."""
+    """Runs of bytes in host memory, as arrays for NumPy."""
 
     __slots__ = ("__array_interface__",)
 
     def __init__(self, address: int, width: int, axes: list[tuple[int, int]]) -> None:
         extents, steps = [extent for extent, _ in axes], [step for _, step in axes]
-        # Numbers, which NumPy moves faster than raw bytes; or bytes, of runs longer than a type can be.
+        # As numbers, which NumPy moves faster than raw bytes; or as bytes, if runs are longer than any type.
         typestr = f"<u{width}" if width in (1, 2, 4, 8) else f"|V{width}"
         if width > MAX_PITCH:
             extents, steps, typestr = [*extents, width], [*steps, 1], "|u1"
@@ -300,7 +300,7 @@ class _Runs:
 
 
 def _move(what: Plan) -> None:
-    """Move runs within the host's memory, by several threads where there are many: one is slower than the bus."""
+    """Copy runs within host memory. Large copies use several threads, because one is slower than the bus."""
     import numpy as np
 
     parts = max(1, min(_MAX_THREADS, os.cpu_count() or 1, what.nbytes // _MIN_BYTES_OF_THREAD))
@@ -309,8 +309,8 @@ def _move(what: Plan) -> None:
         to = np.asarray(_Runs(part.to, part.width, [(axis.extent, axis.to) for axis in part.axes]))
         origin = np.asarray(_Runs(part.origin, part.width, [(axis.extent, axis.origin) for axis in part.axes]))
         if parts > 1:
-            thread = threading.Thread(target=np.copyto, args=(to, origin))  # which releases the GIL
-            with suppress(RuntimeError):  # no more threads, as at the end of the interpreter
+            thread = threading.Thread(target=np.copyto, args=(to, origin))  # releases the GIL
+            with suppress(RuntimeError):  # no more threads can start, for example while the interpreter ends
                 thread.start()
                 threads.append(thread)
                 continue
