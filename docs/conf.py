@@ -9,9 +9,11 @@ from sphinx.environment import BuildEnvironment
 
 import cudacore
 import cudacore.graph
+import cudacore.system
 import cudacore.typing
 import cudacore.utils
 import cudacore_handles
+from cudacore.system import _clocks, _cooling, _events, _links, _values
 from cudacore_handles._code.kernel_attributes import KernelAttributes, KernelOccupancy
 from cudacore_handles._memory.managed import AccessedBySetProxy
 from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
@@ -19,6 +21,10 @@ from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 # Users get objects of these classes and never name them: they are documented beside those that have names.
 for returned in (AccessedBySetProxy, KernelAttributes, KernelOccupancy, PeerAccessibleBySetProxy):
     setattr(cudacore_handles, returned.__name__, returned)
+for module in (_clocks, _cooling, _events, _links, _values):
+    for name, value in vars(module).items():
+        if isinstance(value, type) and value.__module__ == module.__name__ and not name.startswith("_"):
+            setattr(cudacore.system, name, value)
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_ext"))

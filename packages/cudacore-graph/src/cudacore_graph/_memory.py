@@ -87,7 +87,7 @@ class GraphMemoryResource(MemoryResource):
 
     Parameters
     ----------
-    device_id : int or Device
+    device_id : int or cudacore_handles.Device
         The device.
     """
 

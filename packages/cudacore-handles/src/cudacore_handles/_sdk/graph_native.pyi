@@ -202,11 +202,11 @@ class _Adders:
         Parameters
         ----------
         size : int            Number of bytes.
-        device : Device or int, optional
+        device : cudacore_handles.Device or int, optional
             The device whose memory is allocated. Default: the current device.
         memory_type : GraphMemoryType or str, optional
             The type of memory: ``"device"``, ``"host"`` or ``"managed"``. Default ``"device"``.
-        peer_access : list of Device or int, optional
+        peer_access : list of cudacore_handles.Device or int, optional
             Other devices that can access the memory.
 
         Returns

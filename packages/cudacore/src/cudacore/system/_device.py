@@ -369,7 +369,7 @@ class Device:
 
     @property
     def performance_state(self) -> int | None:
-        """Int or None: from 0, the fastest, to 15; None if it is not known (nvmlDeviceGetPerformanceState)."""
+        """int or None: from 0, the fastest, to 15; None if it is not known (nvmlDeviceGetPerformanceState)."""
         state = int(call("device_get_performance_state", self._handle))
         return state if state != _UNKNOWN_PSTATE else None
 

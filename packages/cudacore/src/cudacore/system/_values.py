@@ -271,7 +271,7 @@ class FieldValue:
 
     @property
     def value(self) -> int | float:
-        """Int or float: the value; of a field that could not be read, its error is raised."""
+        """int or float: the value; of a field that could not be read, its error is raised."""
         if self._code:
             raise error_of("device_get_field_values", self._code)
         return self._value
