@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The public names of ``cuda.core``, members of classes included: each is here, or is listed below."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cudacore import CUDA_CORE_VERSION
+
+MIGRATION = Path(__file__).resolve().parents[3] / "docs" / "migration.rst"
+MODULES = (
+    *("", ".checkpoint", ".graph", ".system", ".system.exceptions", ".system.typing", ".texture", ".typing", ".utils"),
+)
+
+# What comes later. A name that is here must not be there, so that the list shrinks.
+LATER = {
+    "Device.create_mipmapped_array",
+    "Device.create_opaque_array",
+    "Device.create_surface_object",
+    "Device.create_texture_object",
+    "texture",
+    "typing.AddressModeType",
+    "typing.ArrayFormatType",
+    "typing.FilterModeType",
+    "typing.ReadModeType",
+}
+
+# What does not come: each has a line in docs/migration.rst.
+NOT_HERE: set[str] = set()
+
+# What CPython, Cython and the modules that implement a class give it.
+IMPLEMENTATION = re.compile(
+    r"__(pyx_\w+|reduce_cython|setstate_cython|reduce|reduce_ex|setstate|getstate|dict|weakref|module|doc|slots|init|new"
+    r"|annotations|dataclass_\w+|match_args|abstractmethods|parameters|orig_bases|firstlineno|static_attributes|dealloc"
+    r"|init_subclass|subclasshook|class|dir|sizeof|getattribute|setattr|delattr|repr|str|format|hash|eq|ne|lt|le|gt|ge"
+    r"|post_init|replace|class_getitem|protocol_attrs|non_callable_proto_members|annotate\w*|type_params|qualname"
+    r"|members|new_member|del|text_signature|call|index|copy|deepcopy)__|_\w*"
+)
+
+READ = """
+import importlib, inspect, json, sys
+sys.path[:] = [path for path in sys.path if path]
+import cuda.core
+found = {}
+for name in json.loads(sys.argv[1]):
+    module = importlib.import_module("cuda.core" + name)
+    names = getattr(module, "__all__", None) or [each for each in dir(module) if not each.startswith("_")]
+    if not name:
+        names = [*names, "checkpoint", "graph", "system", "texture", "typing", "utils"]
+    found[name] = {
+        each: dir(value) if inspect.isclass(value := getattr(module, each, None)) else None for each in names
+    }
+print(json.dumps([cuda.core.__version__, found]))
+"""
+
+
+@functools.cache
+def names_of_cuda_core() -> dict[str, dict[str, list[str] | None]]:
+    """Return the names of each module, and the members of those that are classes."""
+    pytest.importorskip("cuda.core")
+    command = [sys.executable, "-c", READ, json.dumps(MODULES)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    version, found = json.loads(result.stdout)
+    if version != CUDA_CORE_VERSION:
+        pytest.skip(f"cuda.core is of version {version}, and the names are those of {CUDA_CORE_VERSION}")
+    return found
+
+
+def is_public(member: str) -> bool:
+    return IMPLEMENTATION.fullmatch(member) is None
+
+
+def has(cls: type, member: str) -> bool:
+    """Return whether objects of a class have a member: one of the class, a field, what all enumerations have."""
+    if hasattr(cls, member) or (issubclass(cls, enum.Enum) and member in ("name", "value")):
+        return True
+    return member in getattr(cls, "__dataclass_fields__", ())
+
+
+def missing_names() -> set[str]:
+    """Return what ``cuda.core`` has and ``cudacore`` has not, such as ``"texture.TextureObject"``."""
+    missing = set()
+    for module, names in names_of_cuda_core().items():
+        try:
+            ours: Any = importlib.import_module(f"cudacore{module}")
+        except ImportError:
+            missing.add(module[1:])
+            continue
+        for name, members in names.items():
+            path = f"{module[1:]}.{name}".lstrip(".")
+            if not hasattr(ours, name):
+                missing.add(path)
+                continue
+            if members is None or not inspect.isclass(getattr(ours, name)):
+                continue
+            cls = getattr(ours, name)
+            missing |= {f"{path}.{member}" for member in members if is_public(member) and not has(cls, member)}
+    return missing
+
+
+def test_all_names_are_here() -> None:
+    """A program of ``cuda.core`` would use a name that is not here, and that nobody knows to be missing."""
+    assert sorted(missing_names() - LATER - NOT_HERE) == []
+
+
+def test_lists_are_true() -> None:
+    """The lists would name what is here meanwhile."""
+    assert sorted((LATER | NOT_HERE) - missing_names()) == []
+
+
+@pytest.mark.skipif(not MIGRATION.exists(), reason="the documentation is not here")
+def test_what_does_not_come_is_documented() -> None:
+    """Somebody would look for a name that we decided not to have, and find no reason."""
+    text = MIGRATION.read_text(encoding="utf-8")
+    assert [name for name in sorted(NOT_HERE) if name.rpartition(".")[2] not in text] == []
