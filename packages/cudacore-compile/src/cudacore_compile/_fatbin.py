@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fat binaries: code for several architectures as one, made by nvFatbin."""
+"""Fat binaries, which contain code for several architectures; nvFatbin makes them."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ _TARGET = re.compile(rb"^\s*\.target\s+(?:sm|compute)_(\w+)", re.MULTILINE)
 
 
 class NVFatbinError(CUDAError):
-    """Report a failure of nvFatbin; see :class:`~cudacore_handles.CUDAError`.
+    """nvFatbin failed; see :class:`~cudacore_handles.CUDAError`.
 
-    ``"NVFATBIN_NOT_FOUND"`` (-1) is no result code: the library cannot be loaded.
+    ``"NVFATBIN_NOT_FOUND"`` (-1) is not one of its result codes: the library cannot be loaded.
     """
 
-    __module__ = "cudacore_compile"  # as tracebacks are to show it
+    __module__ = "cudacore_compile"  # the name shown in tracebacks
 
 
 LIBRARY = Library("nvFatbin", "nvfatbin", NVFatbinError, "link")
 
 
 def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool = True) -> ObjectCode:
-    """Combine code for several architectures (nvFatbinGet); the driver loads what the device can run.
+    """Combine code for several architectures (nvFatbinGet). The driver loads the part that the device can run.
 
-    Where there is a cubin for the device that is loaded, otherwise PTX is compiled. LTO-IR is for linkers, which take
-    that of the architecture that they link for. No driver and no GPU is needed to combine.
+    If there is a cubin for the device, it is loaded; otherwise PTX is compiled. LTO-IR is for linkers, which use the
+    one for the target architecture. Combining needs neither a driver nor a GPU.
 
-    Code for one architecture alone (``sm_90a``) and code for its generation (``sm_90``) can be in one fat binary.
-    Cubins and LTO-IR for a family (``sm_100f``) are the same as those for its first architecture, and labelled so.
+    Code for only one architecture (``sm_90a``) and code for its generation (``sm_90``) can be in one fat binary. Cubins
+    and LTO-IR for a family (``sm_100f``) are labelled as code for its first architecture, because they are the same.
 
     Parameters
     ----------
     codes : iterable of ObjectCode
-        Cubins, each for another architecture, PTX, each for another, and LTO-IR, each for another. They should have the
-        same kernels: what they have been asked for by name (:attr:`~cudacore_handles.ObjectCode.symbol_mapping`) is
-        found in all.
+        Cubins, PTX and LTO-IR; at most one of each type for an architecture. They should have the same kernels. The
+        names of all of them (:attr:`~cudacore_handles.ObjectCode.symbol_mapping`) are combined.
     name : str, optional
         The name of the combined code. Default: that of the first.
     compress : bool, optional
@@ -55,10 +54,10 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
     Raises
     ------
     NVFatbinError
-        When the library is missing, or refuses the code.
+        If the library is missing, or refuses the code.
     ValueError
-        When there is no code, two of a type for one architecture, code that does not say for which it is, or when one
-        name stands for different symbols.
+        If there is no code, there are two of one type for one architecture, code does not state its architecture, or a
+        name maps to different symbols.
     UnsupportedCodeError
         For code of other types.
     """
@@ -78,7 +77,7 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
         for expression, symbol in code.symbol_mapping.items():
             if mapping.setdefault(expression, symbol) != symbol:
                 raise ValueError(f"{expression!r} stands for {mapping[expression]} and for {symbol}: codes differ")
-        code._signature("")  # has PTX read
+        code._signature("")  # reads the PTX
         signatures.update(code._signatures or {})
     library = _load()
     label = (name or parts[0].name or "code").encode("utf-8", "replace")
@@ -92,7 +91,7 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
 
 
 def _architecture(code: ObjectCode) -> str:
-    """Return the number of an architecture, with its letter where the code says it."""
+    """Return the number of an architecture, with its letter if the code states it."""
     if code.code_type == "cubin":
         return code._contents().arch.removeprefix("sm_")
     if code.code_type == "ptx":
@@ -113,9 +112,9 @@ _LTOIR_ARCHITECTURE, _LTOIR_ACCELERATED, _LTOIR_LAST = 0x01, 0x20, 0x63
 
 
 def _architecture_of_ltoir(code: bytes) -> str:
-    """Read the architecture in the header of LTO-IR, which is not documented and is that of CUDA 12 and 13.
+    """Read the architecture from the header of LTO-IR, which is not documented; the format is that of CUDA 12 and 13.
 
-    The offset of its facts is in the header; each is a tag and a value of 16 bits. The rest is encrypted.
+    The header has the offset of a list of tags, each with a value of 16 bits. The rest is encrypted.
     """
     facts: dict[int, int] = {}
     at = int.from_bytes(code[12:14], "little")
@@ -132,7 +131,7 @@ def _architecture_of_ltoir(code: bytes) -> str:
 
 
 class _Fatbin:
-    """A fat binary that is being made."""
+    """A fat binary that is being built."""
 
     def __init__(self, library: _Library, options: list[bytes]) -> None:
         self._library = library

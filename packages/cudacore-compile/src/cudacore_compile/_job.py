@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs: what batches compile."""
+"""Jobs of batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cudacore_handles._sdk import public
 
 
 class Cancellation:
-    """Whether a job is cancelled, and who has to hear of it."""
+    """Whether a job is cancelled, and the functions to call when it is."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Cancellation:
             self._listeners.append(listener)
 
     def remove(self, listener: Callable[[], None]) -> None:
-        """Take back :meth:`add`."""
+        """Undo :meth:`add`."""
         with self._lock:
             self._listeners.remove(listener)
 
@@ -43,18 +43,18 @@ class Cancellation:
 @public
 @dataclass(frozen=True)
 class CompileJob:
-    """Say what is to be compiled; see :class:`Program` and :meth:`Program.compile`.
+    """A job for a batch; see :class:`Program` and :meth:`Program.compile`.
 
     Parameters
     ----------
     code : str or bytes
         The program.
     options : ProgramOptions or mapping, optional
-        How to compile it. Where it leaves the architecture open, that is the current device's. Default: the defaults.
+        Options of the compilation. Without an architecture, that of the current device is used. Default: the defaults.
     target_type : ObjectCodeFormatType or str, optional
         The format to compile to. Default ``"cubin"``.
     name_expressions : sequence of str or bytes, optional
-        Names of kernels and addresses of variables that will be asked for. Default none.
+        Names of kernels and addresses of variables that will be looked up. Default none.
     code_type : SourceCodeType or str, optional
         The language. Default ``"c++"``.
     headers : mapping, optional
@@ -76,11 +76,10 @@ class CompileJob:
         self.__dict__.update(state, _cancellation=Cancellation())
 
     def cancel(self) -> None:
-        """Cancel the job, before or while :func:`compile_many` compiles it; any thread may call this.
+        """Cancel the job before or while :func:`compile_many` compiles it. Any thread may call this.
 
-        It fails with the error of its compiler, such as an :class:`NVRTCError` with the code name
-        ``"NVRTC_ERROR_CANCELLED"``. A compilation that is running ends as :meth:`Program.cancel` describes it;
-        an executor's workers finish what they have begun. A job that is the same as others is compiled unless all of
-        them are cancelled.
+        The job fails with the error of its compiler, such as an :class:`NVRTCError` with the code name
+        ``"NVRTC_ERROR_CANCELLED"``. A running compilation ends as described at :meth:`Program.cancel`; an executor's
+        workers finish running compilations. Equal jobs are compiled unless all of them are cancelled.
         """
         self._cancellation.request()

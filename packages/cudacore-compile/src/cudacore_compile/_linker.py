@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linkers: compiled code to be linked."""
+"""Links compiled code."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from cudacore_compile._cache.resource import ProgramCacheResource
 
 _making_handles = threading.Lock()
-_VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and that of families
+_VARIANTS = {"": 0, "a": 0x10000, "f": 0x20000}  # CU_COMPUTE_ACCELERATED_TARGET_BASE, and the base for families
 
 
 class Linker:
-    """Hold compiled code that belongs together, and link it.
+    """A linker with its input.
 
-    nvJitLink links, without a driver, and where that is missing or too old, the driver's linker where it can. A linker
-    can link any number of times, to different formats, and for several threads at once. What its code says at that
-    moment counts, where code is in files.
+    nvJitLink is used, which needs no driver. If it is missing or too old, the driver's linker is used if possible. A
+    linker can link any number of times, to different formats, and on several threads at once. Code in files is read at
+    each link.
 
     Parameters
     ----------
     *object_codes : ObjectCode
-        The code: PTX, cubins, LTO-IR, fat binaries, objects and libraries of the host with device code in them.
+        The code: PTX, cubins, LTO-IR, fat binaries, and host objects and libraries with device code.
     options : LinkerOptions or dict of its fields, optional
-        How to link it. Default ``LinkerOptions()``.
+        Options of the linker. Default ``LinkerOptions()``.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments that cannot be used, such as no code at all.
+        If an argument is invalid, for example if there is no code.
     """
 
     __slots__ = ("__weakref__", "_box", "_closed", "_codes", "_lock", "_logs", "_options")
@@ -68,7 +68,7 @@ class Linker:
         self._options = copy_options(as_options(LinkerOptions, options))
         self._options._flags()
         self._codes = object_codes
-        self._lock = threading.Lock()  # of the attributes below; never held while the linker runs
+        self._lock = threading.Lock()  # for the attributes below; never held while the linker runs
         self._box = None
         self._logs = ("", "")
         self._closed = False
@@ -86,30 +86,31 @@ class Linker:
         Parameters
         ----------
         target_type : ObjectCodeFormatType or str
-            The format to link to: ``"cubin"``; ``"ptx"`` where there is LTO-IR; ``"ltoir"`` where there is nothing
-            else, to be linked again.
+            The format to link to: ``"cubin"``; ``"ptx"`` if there is LTO-IR; or ``"ltoir"``, to be linked again, if
+            there is only LTO-IR.
         cache : ProgramCacheResource, optional
-            Where to look for the linked code first, and to keep it, with the logs, for the next time. The key has the
-            contents and the names of all parts, the options, and the linker's build. It is linked each time if the
-            driver links, if `time` is set, if `ptxas_options` may name a file, and for a linker whose :attr:`handle`
-            was asked for, because others can have changed it. Default None.
+            A cache in which the code is looked up first, and stored with the logs. The key contains the contents and
+            names of all parts, the options, and the linker's build. The cache is not used if the driver links, if
+            `time` is set, if `ptxas_options` may name a file, or if :attr:`handle` was read, because other code can
+            have changed the linker. Default None.
 
         Returns
         -------
         ObjectCode
-            What was linked. It has the names that its parts' kernels could be asked for by.
+            The linked code. Its kernels can be looked up by the same names as in its parts.
 
         Raises
         ------
         NVJitLinkError
-            When it does not link, with the linker's log, or when no linker can do it, with the reasons.
+            If the code does not link (the error has the linker's log), or no linker can link it (the error has the
+            reasons).
         CUDAError
-            When the driver's linker fails, with its log, or the architecture is left to the current device and there is
-            none.
+            If the driver's linker fails (the error has its log), or if no architecture is set and there is no current
+            device.
         OSError
-            When a file with code cannot be read.
+            If a file with code cannot be read.
         TypeError, ValueError
-            For options that contradict the target, and a closed linker.
+            If options contradict the target, or the linker is closed.
         """
         target = check_linked_target(target_type)
         if cache is not None:
@@ -150,15 +151,15 @@ class Linker:
         )
 
     def get_error_log(self) -> str:
-        """Return the errors and warnings of the last link, be it done or failed."""
+        """Return the errors and warnings of the last link, whether it succeeded or failed."""
         return self._logs[0]
 
     def get_info_log(self) -> str:
-        """Return what else the last link had to say: see `verbose` and `time` of :class:`LinkerOptions`."""
+        """Return the other messages of the last link: see `verbose` and `time` of :class:`LinkerOptions`."""
         return self._logs[1]
 
     def close(self) -> None:
-        """Give up the code. Calling it again does nothing; links that are running are finished."""
+        """Release the code. Closing twice does nothing; links in progress are finished."""
         with self._lock:
             self._closed = True
             box, self._box, self._codes = self._box, None, ()
@@ -166,7 +167,7 @@ class Linker:
 
     @classmethod
     def which_backend(cls) -> CompilerBackendType:
-        """Return the linker that ordinary code is linked with: nvJitLink, or the driver's where that is missing."""
+        """Return the linker for ordinary code: nvJitLink, or the driver's if that is missing."""
         return CompilerBackendType.DRIVER if _nvjitlink_version() is None else CompilerBackendType.NVJITLINK
 
     @property
@@ -176,10 +177,10 @@ class Linker:
 
     @property
     def handle(self) -> int:
-        """int: The ``nvJitLinkHandle`` of a linker with this code, which is what the next link takes.
+        """int: The ``nvJitLinkHandle`` of a linker with this code, which the next link will use.
 
-        ``cuda.bindings`` has it as a number. It lives until that link ends or the linker is closed. The driver's linker
-        has none.
+        ``cuda.bindings`` represents it as an int. It is valid until that link ends or the linker is closed. The
+        driver's linker has no such handle.
         """
         if self._closed:
             raise closed(self)
@@ -189,8 +190,8 @@ class Linker:
         flags = self._flags(inputs, target)
         linker = _nvjitlink.load()
         _check_parts(inputs, self._options._arch())
-        # One at a time: of several, all but one would be destroyed without being linked, which nvJitLink 13.5 does not
-        # survive while other threads add PTX.
+        # Only one linker: with several, all but one would be destroyed without linking. nvJitLink 13.5 crashes then if
+        # other threads add PTX at the same time.
         with _making_handles:
             if self._box is None or self._box[1] != flags:
                 box = linker.create(flags, inputs)
@@ -204,7 +205,7 @@ class Linker:
         return linker.raw(found[0])
 
     def _link(self, inputs: list[Input], target: ObjectCodeFormatType, cache: ProgramCacheResource | None) -> Linked:
-        """Link by nvJitLink."""
+        """Link with nvJitLink."""
         flags = self._flags(inputs, target)
         linker = _nvjitlink.load()
         box = self._take(flags)
@@ -223,12 +224,12 @@ class Linker:
         return link_cached(cache, facts, lambda: link_now(None, by_itself))
 
     def _facts(self, target: ObjectCodeFormatType) -> LinkFacts:
-        """Return what decides on what is linked.
+        """Return the data that determines the linked code.
 
         Raises
         ------
         UncacheableError
-            When the driver links, whose build cannot be told.
+            If the driver links, because its build cannot be identified.
         """
         from cudacore_compile._cache.link import LinkFacts
         from cudacore_compile._cache.uncacheable import UncacheableError
@@ -241,7 +242,7 @@ class Linker:
         return LinkFacts(_nvjitlink.load(), target, self._options, self._flags(inputs, target), inputs)
 
     def _take(self, flags: list[bytes]) -> Any:
-        """Return the linker that `handle` gave out, for one link; None where there is none for these flags."""
+        """Return the linker that `handle` returned, for one link; None if there is none for these flags."""
         with self._lock:
             if self._closed:
                 raise closed(self)
@@ -249,7 +250,7 @@ class Linker:
         return found[0] if found is not None and found[1] == flags else None
 
     def _check(self, inputs: list[Input], target: ObjectCodeFormatType) -> None:
-        """Raise for options that contradict the code or the target, and warn of those without effect."""
+        """Raise for options that contradict the code or the target; warn of those without effect."""
         options = self._options
         options._flags()
         has_ltoir = any(part.has_ltoir for part in inputs)
@@ -285,7 +286,7 @@ class Linker:
         return flags
 
     def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
-        """Choose the linker. The driver is only asked for where nvJitLink cannot do it and the driver might."""
+        """Choose the linker. The driver is queried only if nvJitLink cannot link the code and the driver might."""
         versions = (ptx_version(part.code) for part in inputs if part.code_type == "ptx")
         ptx: Version | None = max(filter(None, versions), default=None)
         asked = {
@@ -316,7 +317,7 @@ class Linker:
 
 
 def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
-    """Read the code to link, and give each part a name of its own for messages."""
+    """Read the code to link, and give each part a unique name for messages."""
     contents = [(code.code_type, code._read()) for code in codes]
     inputs = []
     for name, (code_type, content) in zip(_names(codes), contents, strict=True):
@@ -332,7 +333,7 @@ def _read(codes: tuple[ObjectCode, ...]) -> list[Input]:
 
 
 def _names(codes: tuple[ObjectCode, ...]) -> list[str]:
-    """Return a name for each part: its own, or that of its file, if it has one that no other part has."""
+    """Return a name for each part: its own, or that of its file, if the name is unique."""
     if len(codes) == 1:
         return [codes[0].name or _file_of(codes[0]) or f"part 1 ({codes[0].code_type})"]
     given = ["" if code.name == "default_program" else code.name or _file_of(code) for code in codes]
@@ -349,13 +350,13 @@ def _file_of(code: ObjectCode) -> str:
 
 
 def _check_parts(inputs: list[Input], arch: str) -> None:
-    """Raise for code that is not made to be linked or not for the architecture, and for symbols that do not fit."""
+    """Raise for code that cannot be linked or is for another architecture, and for incompatible symbols."""
     found = []
     for part in inputs:
         for inner in parts_of(part.code, part.code_type, arch.partition("_")[2]) or ():
             name = f"{part.name}({inner.name})" if inner.name else part.name
             if part.code_type == "cubin" and not _runs_on(inner.target, arch):
-                # Once nvJitLink (12.9, 13.5) has refused it, every other thread that links waits for ever.
+                # After nvJitLink (12.9, 13.5) has refused such code, every other thread that links waits forever.
                 raise NVJitLinkError(
                     "link",
                     -1,
@@ -366,7 +367,8 @@ def _check_parts(inputs: list[Input], arch: str) -> None:
                 )
             if inner.is_relocatable:
                 found.append((name, inner.symbols))
-            elif part.code_type in ("cubin", "fatbin"):  # in an object it is for the host's program
+            # an object is for the host's program, and can contain any architecture
+            elif part.code_type in ("cubin", "fatbin"):
                 raise ValueError(
                     f"{part.name!r} was not compiled to be linked, and a linker leaves it out without a word: compile "
                     "it with ProgramOptions(relocatable_device_code=True), or to PTX or LTO-IR"
@@ -375,10 +377,10 @@ def _check_parts(inputs: list[Input], arch: str) -> None:
 
 
 def _runs_on(target: str, arch: str) -> bool:
-    """Return whether nvJitLink links a cubin for one architecture to code for another."""
+    """Return whether nvJitLink can link a cubin for one architecture to code for another."""
     wanted_text = arch.partition("_")[2]
     number, wanted = (int(text.rstrip("af")) for text in (target[3:], wanted_text))
-    is_alone = target.endswith("a")  # for that architecture alone
+    is_alone = target.endswith("a")  # for only that architecture
     version = _nvjitlink_version() or (13, 0)
     if number == wanted:
         return not is_alone or wanted_text.endswith("a") or version < (13, 0)
@@ -388,9 +390,9 @@ def _runs_on(target: str, arch: str) -> bool:
 
 
 def _check_elf(code: bytes, name: str) -> None:
-    """Raise for a cubin that ends too early: nvJitLink before 13 reads on, and links what it finds there."""
+    """Raise for an incomplete cubin: nvJitLink before 13 reads beyond its end, and links what it finds there."""
     if code[:4] != b"\x7fELF":
-        return  # which nvJitLink says
+        return  # nvJitLink reports that
     end = 64
     if len(code) >= end:
         offset = int.from_bytes(code[40:48], "little")
@@ -433,9 +435,9 @@ def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
 
 
 def _signatures(codes: tuple[ObjectCode, ...]) -> dict[str, str] | None:
-    """Return what is known of the kernels' parameters, from the parts that are PTX or know it of their compiler."""
+    """Return what is known about the kernels' parameters, from PTX or from the compilers of the parts."""
     found: dict[str, str] = {}
     for code in codes:
-        code._signature("")  # which reads PTX
+        code._signature("")  # reads the PTX
         found |= code._signatures or {}
     return found or None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: source code to be compiled."""
+"""Compiles source code."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """Hold source code, and compile it.
+    """Source code that can be compiled.
 
     A program can be compiled any number of times, to different formats, and by several threads at once: the compiler
-    runs without Python's global lock. It keeps what it was made of, so later changes to `options` or `headers` do not
-    reach it. No driver is needed, unless the architecture is left to the current device. (NVRTC uses a cache in the
-    driver where there is one; see :attr:`ProgramOptions.no_cache`.)
+    runs without the GIL. Later changes of `options` or `headers` do not affect the program. A driver is needed only if
+    no architecture is given, to find that of the current device. (NVRTC uses a cache in the driver if there is one; see
+    :attr:`ProgramOptions.no_cache`.)
 
     Parameters
     ----------
@@ -44,15 +44,15 @@ class Program:
     code_type : SourceCodeType or str
         Its type: ``"c++"``, ``"ptx"``, or ``"nvvm"``, which can be text or bitcode. See :data:`SUPPORTED_TARGETS`.
     options : ProgramOptions or dict of its fields, optional
-        How to compile it. Default ``ProgramOptions()``.
+        Options of the compilation. Default ``ProgramOptions()``.
     headers : mapping of str to str or bytes, optional
-        Contents of files that the program can include without their being there, by the names that it includes them
-        with. They are found before all others. For C++ only. Default none.
+        Contents of header files in memory, by the names used in ``#include``. They take precedence over files. For C++
+        only. Default none.
 
     Raises
     ------
     TypeError, ValueError
-        For arguments that cannot be used, such as a type of source code that this release does not compile.
+        If an argument is invalid, such as a type of source code that this release cannot compile.
     """
 
     __slots__ = (
@@ -70,10 +70,10 @@ class Program:
         "_pch_status",
         "_running",
     )
-    _box: Any  # the program of the compiler last made, None before there is one; of PTX a Linker
-    _is_new: bool  # whether that one is still to be compiled
-    _cubin_names: dict[str, str] | None  # the lowered names, where that one was compiled to a cubin
-    _running: list[Any]  # the programs of the compiler that are being compiled
+    _box: Any  # the compiler's program that was created last, or None; for PTX a Linker
+    _is_new: bool  # whether it has not been compiled yet
+    _cubin_names: dict[str, str] | None  # the lowered names, if it was compiled to a cubin
+    _running: list[Any]  # the compiler's programs that are being compiled
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Program:
         if self._headers and self._code_type is not SourceCodeType.CXX:
             raise ValueError(f"headers are for C++ programs, which include them, and not for {self._code_type}")
         self._options = copy_options(options)
-        self._lock = threading.Lock()  # of the attributes below; never held while the compiler runs
+        self._lock = threading.Lock()  # for the attributes below; never held while the compiler runs
         self._box = None
         self._is_new = False
         self._cubin_names = None
@@ -126,35 +126,36 @@ class Program:
         Parameters
         ----------
         target_type : ObjectCodeFormatType or str
-            The format to compile to; :data:`SUPPORTED_TARGETS` says which there are.
+            The format to compile to; see :data:`SUPPORTED_TARGETS`.
         name_expressions : iterable of str or bytes, optional
-            Names of kernels and addresses of variables as C++ writes them: ``"f<int>"``, ``"&n::v"``. Templates that
-            are named so are instantiated, and the kernels can be asked for by these names
-            (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled ones). For PTX and NVVM programs they
-            are ignored, with a RuntimeWarning. Default none.
+            Names of kernels and addresses of variables as C++ writes them: ``"f<int>"``, ``"&n::v"``. Templates with
+            these names are instantiated, and kernels can be looked up by them
+            (:attr:`~cudacore_handles.ObjectCode.symbol_mapping` has the mangled names). For PTX and NVVM programs, they
+            are ignored with a RuntimeWarning. Default none.
         logs : object with a ``write`` method, optional
             Receives the compiler's log as a str if there is any, whether the compilation succeeds or fails.
             Default None.
         cache : ProgramCacheResource, optional
-            Where to look for the code first, and to keep it, with its lowered names, for the next time; the log is kept
-            too. See :func:`make_program_cache_key` for what the code is found by. A program of which it cannot be told
-            what it includes is compiled each time. Default None.
+            A cache in which the code is looked up first, and stored with its lowered names and the log.
+            :func:`make_program_cache_key` describes the key. If the included files cannot be determined, the program is
+            compiled each time. Default None.
 
         Returns
         -------
         ObjectCode
-            The compiled code. PTX comes without the NUL at its end.
+            The compiled code. PTX has no NUL at its end.
 
         Raises
         ------
         NVRTCError, NVVMError, NVJitLinkError
-            When the program does not compile, with the compiler's log and command line, or when there is no compiler.
+            If the program does not compile (the error has the compiler's log and command line), or there is no
+            compiler.
         CUDAError
-            When the architecture is left to the current device and there is none.
+            If no architecture is set and there is no current device.
         OSError
-            When the file that `fdevice_time_trace` names cannot be written.
+            If the file of `fdevice_time_trace` cannot be written.
         TypeError, ValueError
-            For arguments that cannot be used, options that contradict the target, and a closed program.
+            If an argument is invalid, options contradict the target, or the program is closed.
         """
         request = self._request(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):
@@ -208,7 +209,7 @@ class Program:
     def _request(
         self, target_type: ObjectCodeFormatType | str, name_expressions: Iterable[str | bytes] | None
     ) -> Request:
-        """Return what :meth:`compile` compiles."""
+        """Return the request that :meth:`compile` compiles."""
         target = check_target(self._code_type, target_type)
         names = check_names(name_expressions)
         if names and self._code_type is not SourceCodeType.CXX:
@@ -221,10 +222,10 @@ class Program:
         return Request(self._code, self._code_type, self._options, target, names, self._headers)
 
     def dependencies(self) -> list[str]:
-        """Return the files that the program may include, which are those that decide on what it compiles to.
+        """Return the files that the program may include. They determine the compiled code.
 
-        All branches of conditionals count, so that there may be more files than the compiler reads, never fewer. Files
-        in `headers` and headers that the compiler carries are left out. Only C++ programs include files.
+        All branches of conditionals are considered, so there can be more files than the compiler reads, but never
+        fewer. Files in `headers` and headers that the compiler contains are omitted. Only C++ programs include files.
 
         Returns
         -------
@@ -234,7 +235,7 @@ class Program:
         Raises
         ------
         UncacheableError
-            When it cannot be known what the program includes, with the reason.
+            If the included files cannot be determined; the error has the reason.
         """
         if self._code_type is not SourceCodeType.CXX:
             return []
@@ -268,7 +269,7 @@ class Program:
             raise cancelled(self.backend)
 
     def close(self) -> None:
-        """Give up the program. Calling it again does nothing; compilations that are running are finished."""
+        """Release the program. Closing twice does nothing; compilations in progress are finished."""
         with self._lock:
             self._closed = True
             box, self._box, self._is_new, self._cubin_names = self._box, None, False, None
@@ -294,7 +295,7 @@ class Program:
             raise
         if target is ObjectCodeFormatType.CUBIN:
             with self._lock:
-                if self._box is box:  # which another thread may have replaced
+                if self._box is box:  # another thread may have replaced it
                     self._cubin_names = result.lowered_names
         return result
 
@@ -313,7 +314,7 @@ class Program:
         return Result(code.code, linker.get_error_log() + linker.get_info_log(), {}, code._signatures, None)
 
     def _new_box(self) -> Any:
-        """Return a new program of the compiler, whose it is to be compiled."""
+        """Return a new program of the compiler; the caller must compile it."""
         if self._code_type is SourceCodeType.CXX:
             return _nvrtc.load().create(self._code, encode(self._name), self._headers)
         if self._code_type is SourceCodeType.NVVM:
@@ -329,13 +330,13 @@ class Program:
 
     @contextmanager
     def _compiling(self) -> Iterator[Any]:
-        """Give a program of the compiler, which the caller compiles: each one is compiled once."""
+        """Provide a program of the compiler, which the caller compiles. Each one is compiled only once."""
         with self._lock:
             box = self._box if self._is_new else None
             self._is_new = False
         if box is None:
             box = self._new_box()
-        with self._lock:  # from here on, what is cancelled is either seen here or finds the box
+        with self._lock:  # from here on, a cancellation is either seen here, or cancels the box
             self._check_state()
             previous = self._box
             if previous is not box:
@@ -359,7 +360,7 @@ class Program:
 
     @property
     def backend(self) -> CompilerBackendType:
-        """CompilerBackendType: The compiler: NVRTC for C++, NVVM for NVVM IR, the linker that there is for PTX."""
+        """CompilerBackendType: The compiler: NVRTC for C++, NVVM for NVVM IR, the available linker for PTX."""
         if self._code_type is SourceCodeType.CXX:
             return CompilerBackendType.NVRTC
         if self._code_type is SourceCodeType.NVVM:
@@ -370,18 +371,18 @@ class Program:
 
     @property
     def pch_status(self) -> PCHStatusType | None:
-        """PCHStatusType or None: What became of the precompiled header in the last compilation that succeeded.
+        """PCHStatusType or None: The status of the precompiled header in the last successful compilation.
 
-        None before that, and where the options do not ask for one to be made (`pch`, `create_pch`).
+        None before that, and if the options do not create one (`pch`, `create_pch`).
         """
         return self._pch_status
 
     @property
     def intermediate_ptx(self) -> ObjectCode | None:
-        """ObjectCode or None: The PTX that NVRTC has made on the way to a cubin, without another compilation.
+        """ObjectCode or None: The PTX that NVRTC generated on the way to a cubin, without another compilation.
 
-        Of the last compilation, if that was one to a cubin by NVRTC; None after others, also those that a cache has
-        spared, and before the first.
+        Available if the last compilation was one to a cubin by NVRTC. None before the first compilation, and after
+        others, including those whose code came from a cache.
         """
         with self._lock:
             if self._closed:
@@ -395,10 +396,9 @@ class Program:
     def handle(self) -> nvrtc.nvrtcProgram | int:
         """cuda.bindings.nvrtc.nvrtcProgram or int: The program of the compiler, for ``cuda.bindings``.
 
-        An ``nvrtcProgram``; a number of an ``nvvmProgram`` or an ``nvJitLinkHandle``, which ``cuda.bindings`` has as
-        numbers.
-        Before the first compilation, the one that will be compiled; then the one of the latest compilation, be it done,
-        failed or running. It lives until the next compilation starts or the program is closed.
+        An ``nvrtcProgram``; or an int for an ``nvvmProgram`` or an ``nvJitLinkHandle``, as in ``cuda.bindings``. Before
+        the first compilation, it is the program that will be compiled; later that of the latest compilation, which can
+        be done, failed or running. It is valid until the next compilation starts or the program is closed.
         """
         if self._box is None and not self._closed:
             box = self._new_box()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed sets of names that the compilers take and return. Each member is the string that it stands for."""
+"""Enumerations of names that the compilers accept and return. Each member is a string."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ObjectCodeFormatType(_Name):
 
 
 class CompilerBackendType(_Name):
-    """Compilers and linkers that do the work."""
+    """Compilers and linkers."""
 
     NVRTC = "NVRTC"
     NVVM = "NVVM"
@@ -42,7 +42,7 @@ class CompilerBackendType(_Name):
 
 
 class PCHStatusType(_Name):
-    """What became of a precompiled header that was asked for."""
+    """The status of a requested precompiled header."""
 
     CREATED = "created"
     NOT_ATTEMPTED = "not_attempted"

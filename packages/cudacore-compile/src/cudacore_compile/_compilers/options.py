@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of compilations."""
+"""Options of the compilers."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 @public
 @dataclass(repr=False)
 class ProgramOptions:
-    """Say how a program is compiled.
+    """Options of a compilation.
 
-    Options left at None are not given to the compiler, which has its own defaults. All values are checked when the
-    object is made, and again when it is used. A bool either turns a switch on, in which case False is the same as None,
-    or is passed as it is, which ``{true|false}`` stands for below.
+    Options that are None are not passed to the compiler, which has its own defaults. All values are checked when the
+    object is created, and again when it is used. A bool either turns a switch on (then False is the same as None), or
+    is passed as a value, which is shown below as ``{true|false}``.
 
-    The flags are NVRTC's. NVVM programs can have `name`, `arch`, `debug` (``-g``), `device_code_optimize` (``-opt=3``,
+    The flags are NVRTC's. NVVM programs support `name`, `arch`, `debug` (``-g``), `device_code_optimize` (``-opt=3``,
     False is ``-opt=0``), `ftz`, `prec_sqrt`, `prec_div`, `fma`, `link_time_optimization`, `numba_debug`, `no_cache`
-    (which NVVM does not have), `extra_sources`, `use_libdevice` and `raw_options`. PTX programs can have `name`,
-    `arch`, `max_register_count`, `debug`, `lineinfo`, `device_code_optimize`, `ptxas_options`, `split_compile`,
-    `no_cache` and `time` (True), which the linker takes; `ftz`, `prec_sqrt`, `prec_div` and `fma` are without effect
-    there. What else is set for PTX programs, other than `extra_sources` and `raw_options`, is ignored, and so are
-    `use_libdevice` for C++ and, for NVVM programs, the options for precompiled headers, `fdevice_time_trace`,
-    `frandom_seed`, `ofast_compile` and `device_float128`: one set of options can serve programs of all types. One
-    RuntimeWarning names what is ignored. Anything else that is set is a ValueError.
+    (which NVVM does not have), `extra_sources`, `use_libdevice` and `raw_options`. PTX programs support `name`, `arch`,
+    `max_register_count`, `debug`, `lineinfo`, `device_code_optimize`, `ptxas_options`, `split_compile`, `no_cache` and
+    `time` (True), which are passed to the linker; `ftz`, `prec_sqrt`, `prec_div` and `fma` have no effect there. So
+    that one set of options can be used for programs of all types, some options are ignored, and one RuntimeWarning
+    names them: for PTX programs all others except `extra_sources` and `raw_options`; for C++ `use_libdevice`; for NVVM
+    programs the options for precompiled headers, `fdevice_time_trace`, `frandom_seed`, `ofast_compile` and
+    `device_float128`. Any other unsupported option is a ValueError.
 
     Parameters
     ----------
     name : str, optional
-        The name of the program in diagnostics and debug information. When it has a directory, the compiler also looks
-        for included files there. Default ``"default_program"``.
+        The name of the program in diagnostics and debug information. If it contains a directory, the compiler also
+        searches it for included files. Default ``"default_program"``.
     arch : str or int, optional
         The GPU architecture to compile for: ``"sm_90"``, ``"compute_90"``, a variant such as ``"sm_90a"`` or
         ``"sm_100f"``, or the number alone, which means ``sm_``. Default: that of the current device. ``-arch``.
@@ -59,9 +59,9 @@ class ProgramOptions:
     device_code_optimize : bool, optional
         Optimize, even with `debug`. ``--dopt=on``.
     ptxas_options : str or list of str, optional
-        Options of the assembler, one an item, such as ``["-v", "-O3"]``. ``--ptxas-options=``.
+        Options of the assembler, one per item, such as ``["-v", "-O3"]``. ``--ptxas-options=``.
     max_register_count : int, optional
-        The most registers that a thread may use. ``--maxrregcount=``.
+        Maximum number of registers per thread. ``--maxrregcount=``.
     ftz : bool, optional
         Flush single-precision denormals to zero. ``--ftz={true|false}``.
     prec_sqrt : bool, optional
@@ -71,28 +71,28 @@ class ProgramOptions:
     fma : bool, optional
         Contract multiplications and additions. ``--fmad={true|false}``.
     use_fast_math : bool, optional
-        Use fast, less exact mathematics. NVRTC 13.5 lets it change some double-precision functions of programs that are
-        compiled later in the process for sm_100 and up. ``--use_fast_math``.
+        Use fast, less exact mathematics. In NVRTC 13.5, it also changes some double-precision functions of programs
+        that are compiled later in the process for sm_100 and up. ``--use_fast_math``.
     extra_device_vectorization : bool, optional
         Vectorize more aggressively. ``--extra-device-vectorization``.
     link_time_optimization : bool, optional
-        Make LTO-IR, which is what the target ``"ltoir"`` implies and no other can have. ``--dlink-time-opt``.
+        Compile to LTO-IR. The target ``"ltoir"`` implies it, and no other allows it. ``--dlink-time-opt``.
     gen_opt_lto : bool, optional
-        Optimize before LTO-IR is made. ``--gen-opt-lto``.
+        Optimize before generating LTO-IR. ``--gen-opt-lto``.
     define_macro : str or tuple of (str, str or int or float), or list of these, or mapping, optional
-        Macros to define: ``"NAME"``, ``"NAME=value"``, ``("NAME", "value")`` or ``{"NAME": value}``, where None is a
-        macro without a value. ``--define-macro=``.
+        Macros to define: ``"NAME"``, ``"NAME=value"``, ``("NAME", "value")`` or ``{"NAME": value}``, where None means
+        no value. ``--define-macro=``.
     undefine_macro : str or list of str, optional
         Macros to undefine. ``--undefine-macro=``.
     include_path : path or list of paths, optional
-        Directories to look for headers in, such as those of :func:`cuda_include_path`. ``--include-path=``.
+        Directories to search for headers, such as those of :func:`cuda_include_path`. ``--include-path=``.
     use_bundled_headers : bool, optional
         Let the program include the headers of CUDA and of CCCL that NVRTC 13.3 and later carry. They are unpacked once
         into the user's cache directory (``$XDG_CACHE_HOME``, or ``~/.cache``). ``--use-bundled-headers=``.
     pre_include : path or list of paths, optional
         Files to include before the program. ``--pre-include=``.
     no_source_include : bool, optional
-        Do not look for included files in the directory of `name`. ``--no-source-include``.
+        Do not search the directory of `name` for included files. ``--no-source-include``.
     std : str, optional
         The language: ``"c++17"``, ``"c++20"``, ... ``--std=``.
     builtin_move_forward : bool, optional
@@ -102,50 +102,48 @@ class ProgramOptions:
     disable_warnings : bool, optional
         Keep warnings out of the log. ``--disable-warnings``.
     restrict : bool, optional
-        Take all pointer parameters of kernels for restrict pointers. NVRTC keeps to it for all programs that are
-        compiled later in the process, which is a RuntimeWarning: better write ``__restrict__`` in the source.
+        Treat all pointer parameters of kernels as restrict pointers. NVRTC keeps this option for all programs that are
+        compiled later in the process, so it gives a RuntimeWarning: write ``__restrict__`` in the source instead.
         ``--restrict``.
     device_as_default_execution_space : bool, optional
-        Take functions and variables without annotation for ``__device__`` ones.
+        Treat functions and variables without annotation as ``__device__`` ones.
         ``--device-as-default-execution-space``.
     device_int128 : bool, optional
         Allow ``__int128``. ``--device-int128``.
     optimization_info : str, optional
-        The kind of optimizations to report in the log: ``"inline"``. NVRTC keeps to it for all programs that are
+        The kind of optimizations to report in the log: ``"inline"``. NVRTC keeps this option for all programs that are
         compiled later in the process. ``--optimization-info=``.
     no_display_error_number : bool, optional
         Leave the numbers of warnings out of the log. ``--no-display-error-number``.
     diag_error, diag_suppress, diag_warn : int or list of int, optional
-        Numbers of diagnostics to make errors, to keep silent about, or to make warnings. ``--diag-error=``,
+        Numbers of diagnostics to turn into errors, to suppress, or to turn into warnings. ``--diag-error=``,
         ``--diag-suppress=``, ``--diag-warn=``.
     brief_diagnostics : bool, optional
         Leave source lines out of diagnostics. ``--brief-diagnostics={true|false}``.
     time : path or bool, optional
-        A CSV file to add the times of the compiler's phases to; True or ``"-"`` is the log. ``--time=``.
+        A CSV file to which the times of the compiler's phases are appended; True or ``"-"`` is the log. ``--time=``.
     split_compile : int or bool, optional
-        The most threads to optimize with, 0 or True for as many as there are processors. ``--split-compile=``.
+        Maximum number of threads to optimize with; 0 or True for the number of processors. ``--split-compile=``.
     fdevice_syntax_only : bool, optional
-        Check the syntax only: what comes out has no kernels. ``--fdevice-syntax-only``.
+        Check the syntax only; the output has no kernels. ``--fdevice-syntax-only``.
     minimal : bool, optional
         Leave out textures, surfaces and the runtime's types and functions, to compile faster. ``--minimal``.
     no_cache : bool, optional
-        Do not use the compiler's own cache. NVRTC 12.9 and later have one in the driver, for which they load and
-        initialize it where there is one; set this to keep CUDA uninitialized, say because the process will fork.
-        With a program cache it is never used: it can have the work of a process in which NVRTC had kept options of
-        other libraries, and it has no logs. ``--no-cache``.
+        Do not use the compiler's own cache. NVRTC 12.9 and later have one in the driver, and load and initialize the
+        driver for it; set this to keep CUDA uninitialized, for example before a fork. The cache is never used
+        together with a program cache, because its code can depend on options of other libraries. ``--no-cache``.
     fdevice_time_trace : path, optional
-        A JSON file for a profile of the compiler, to look at with chrome://tracing; its name gets the suffix ``.json``
-        if it has none. ``--fdevice-time-trace=``.
+        A JSON file for a profile of the compiler, for chrome://tracing. ``--fdevice-time-trace=``.
     device_float128 : bool, optional
         Allow ``__float128``, on architectures from sm_100 on. ``--device-float128``.
     frandom_seed : str or int, optional
-        What to make generated names from, so that they are the same each time. ``--frandom-seed=``.
+        A seed for generated names, so that they are reproducible. ``--frandom-seed=``.
     ofast_compile : str, optional
-        How much to trade for a faster compilation: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
+        How much speed to trade for compile time: ``"0"``, ``"min"``, ``"mid"`` or ``"max"``. ``--Ofast-compile=``.
     pch : bool, optional
-        Make and use precompiled headers automatically; see :attr:`Program.pch_status`. Where NVRTC's heap for them is
-        too small, it is enlarged. NVRTC does not notice in the same process when a header in it changes: set another
-        `pch_dir` then, or leave this out. Program caches store nothing of it. ``--pch``.
+        Make and use precompiled headers automatically; see :attr:`Program.pch_status`. If NVRTC's heap for them is too
+        small, it is enlarged. NVRTC does not detect changes of a header within one process: set another `pch_dir` then,
+        or omit this. Program caches store no code that was compiled with it. ``--pch``.
     create_pch : path, optional
         The precompiled header to make. ``--create-pch=``.
     use_pch : path, optional
@@ -153,9 +151,9 @@ class ProgramOptions:
     pch_dir : path, optional
         The directory of precompiled headers. ``--pch-dir=``.
     pch_verbose : bool, optional
-        Say in the log why a precompiled header could not be used. ``--pch-verbose={true|false}``.
+        Write to the log why a precompiled header could not be used. ``--pch-verbose={true|false}``.
     pch_messages : bool, optional
-        Say in the log when a precompiled header is made or used. ``--pch-messages={true|false}``.
+        Write to the log when a precompiled header is made or used. ``--pch-messages={true|false}``.
     instantiate_templates_in_pch : bool, optional
         Instantiate templates before a precompiled header is made. ``--instantiate-templates-in-pch={true|false}``.
     extra_sources : list of (str, str or bytes), optional
@@ -166,13 +164,12 @@ class ProgramOptions:
         Generate the debug information that Numba needs; needs `debug`, and NVRTC 13.2 or the libNVVM of CUDA 13.1.
         ``--numba-debug``.
     raw_options : str or list of str, optional
-        Options of NVRTC or libNVVM that have no field here, as the compiler takes them, such as
-        ``["--fmax-errors=3"]``. Program caches do not keep what is compiled with them.
+        Options of the compiler that have no field here, such as ``["--fmax-errors=3"]``. They disable program caches.
 
     Raises
     ------
     TypeError, ValueError
-        For a value that the option cannot have, naming the option.
+        If an option has an invalid value; the error names the option.
     """
 
     name: str | None = "default_program"
@@ -244,30 +241,30 @@ class ProgramOptions:
     def as_bytes(
         self, backend: CompilerBackendType | str, target_type: ObjectCodeFormatType | str | None = None
     ) -> list[bytes]:
-        """Return the options as a compiler takes them.
+        """Return the options in the form for a compiler.
 
         Parameters
         ----------
         backend : CompilerBackendType or str
             The compiler: ``"NVRTC"``, ``"NVVM"``, or ``"nvJitLink"`` for PTX programs.
         target_type : ObjectCodeFormatType or str, optional
-            The format to compile to, which decides on some options: ``"ltoir"`` implies link-time optimization, and for
-            ``"ptx"`` an ``sm_`` architecture becomes the ``compute_`` one, which spares NVRTC the assembler and gives
-            the same PTX; not with `ptxas_options`. Default: the options as they are.
+            The format to compile to, which affects some options: ``"ltoir"`` implies link-time optimization. For
+            ``"ptx"`` without `ptxas_options`, an ``sm_`` architecture becomes the ``compute_`` one, which gives the
+            same PTX without running the assembler. Default: the options are not changed.
 
         Returns
         -------
         list of bytes
-            One option an item.
+            One option per item.
 
         Raises
         ------
         ValueError
-            When options contradict the target, or are not for this compiler.
+            If options contradict the target, or are not for this compiler.
         CUDAError
-            When `arch` is not set and there is no device.
+            If `arch` is not set and there is no device.
         NVRTCError
-            When `use_bundled_headers` is set and there is no NVRTC, whose version names the directory.
+            If `use_bundled_headers` is set and there is no NVRTC, because its version is part of the directory's name.
         """
         found = check_backend(backend)
         if found is CompilerBackendType.NVRTC:
@@ -318,7 +315,7 @@ class ProgramOptions:
         return flags
 
     def _for_linker(self) -> LinkerOptions:
-        """Return what the linker that assembles PTX is told."""
+        """Return the options for the linker that assembles PTX."""
         from cudacore_compile._compilers.linker_options import LinkerOptions
 
         self._flags()
@@ -330,7 +327,7 @@ class ProgramOptions:
         return LinkerOptions(**given)
 
     def _without_ignored(self, code_type: SourceCodeType, *, stacklevel: int) -> ProgramOptions:
-        """Return the options that programs of this type have; warn of the others, or raise for them."""
+        """Return the options for programs of this type; warn of ignored options, and raise for unsupported ones."""
         self._check_language(code_type)
         ignored = [field for field in sorted(_IGNORED[code_type]) if _is_set(getattr(self, field))]
         if code_type is SourceCodeType.PTX:
@@ -361,7 +358,7 @@ class ProgramOptions:
                 )
 
     def _check_trace_file(self) -> None:
-        """Raise when the file that `fdevice_time_trace` names cannot be written: NVRTC would abort the process."""
+        """Raise if the file of `fdevice_time_trace` cannot be written: NVRTC would abort the process."""
         if self.fdevice_time_trace is None:
             return
         path = values.trace_stem("ProgramOptions.fdevice_time_trace", self.fdevice_time_trace) + values.TRACE_SUFFIX
@@ -372,7 +369,7 @@ class ProgramOptions:
             raise OSError(error.errno, f"ProgramOptions.fdevice_time_trace: {error.strerror}", path) from None
 
     def _flags(self) -> list[str]:
-        """Return what depends on nothing but the values, or raise for the first that its option cannot have."""
+        """Return the flags that depend only on the values; raise an error for the first invalid value."""
         if self.name is not None:
             values.string("ProgramOptions.name", self.name)
         if self.arch is not None:
@@ -390,7 +387,7 @@ class ProgramOptions:
         return flags + self._raw_flags()
 
     def _raw_flags(self) -> list[str]:
-        """Return the flags that have no field, or raise for one that has."""
+        """Return the flags that have no field; raise an error for one that has."""
         flags = [] if self.raw_options is None else values.texts("ProgramOptions.raw_options", self.raw_options)
         flags = [flag.removeprefix("=") for flag in flags]
         for flag in flags:
@@ -417,7 +414,7 @@ class ProgramOptions:
 
 
 _Path = str | os.PathLike[str]
-_Paths = _Path | Sequence[_Path]  # lists and tuples; a list[str] is no list[_Path] to type checkers
+_Paths = _Path | Sequence[_Path]  # lists and tuples; for type checkers, a list[str] is not a list[_Path]
 _Macro = str | tuple[str, str | float | None]
 
 _LTO = "--dlink-time-opt"
@@ -425,22 +422,22 @@ _BUNDLED_HEADERS = "--use-bundled-headers"
 
 
 def field_of(flag: str) -> str | None:
-    """Return the field of ProgramOptions that a flag of the compiler stands for."""
+    """Return the field of ProgramOptions for a flag of the compiler."""
     return _FIELDS.get(flag.partition("=")[0]) or LETTERS.get(flag[:2])
 
 
 def options_of(code_type: str) -> set[str]:
-    """Return the fields of ProgramOptions that NVVM or PTX programs can have."""
+    """Return the fields of ProgramOptions that NVVM or PTX programs support."""
     return _OF_NVVM if code_type == SourceCodeType.NVVM else _OF_PTX
 
 
 def since(field: str) -> str:
-    """Return the version of NVRTC that brought a field of ProgramOptions."""
+    """Return the version of NVRTC that added the option of a field of ProgramOptions."""
     return _SINCE.get(field, "12.0")
 
 
 def check_backend(backend: CompilerBackendType | str) -> CompilerBackendType:
-    """Return the compiler that a user named."""
+    """Return the compiler for a name that a user gave."""
     if isinstance(backend, CompilerBackendType):
         return backend
     if not isinstance(backend, str):
@@ -453,9 +450,9 @@ def check_backend(backend: CompilerBackendType | str) -> CompilerBackendType:
 
 
 def _headers_directory() -> str:
-    """Return where the bundled headers of the loaded NVRTC go: processes with different versions do not meet."""
+    """Return the directory of the loaded NVRTC's bundled headers. Each version has a directory of its own."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(cache):  # as the specification wants it
+    if not os.path.isabs(cache):  # as the XDG specification requires
         cache = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(cache, "cudacore", "nvrtc-headers", load().version_text)
 
@@ -473,7 +470,7 @@ def _check_sources(sources: object) -> None:
             raise ValueError(f"ProgramOptions.extra_sources: the module {item[0]!r} is empty")
 
 
-# All options of NVRTC whose flag depends on nothing but the value, in the order in which they are passed.
+# All options of NVRTC whose flags depend only on their values, in the order in which they are passed.
 _FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "relocatable_device_code": ("--relocatable-device-code", values.true_or_false),
     "extensible_whole_program": ("--extensible-whole-program", values.switch),
@@ -535,7 +532,7 @@ _FIELDS = (
     | SHORT
 )
 
-# What NVRTC 12.0 did not have, with the first version that took it.
+# Options that NVRTC 12.0 lacks, with the first version that has them.
 _SINCE = {
     "brief_diagnostics": "12.1",
     "time": "12.1",
@@ -552,7 +549,7 @@ _SINCE = {
     "use_bundled_headers": "13.3",
 }
 
-# All options of NVVM, likewise.
+# The same for NVVM.
 _NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "debug": ("-g", values.switch),
     "device_code_optimize": ("-opt", lambda field, value: ["=3" if values.switch(field, value) else "=0"]),
@@ -562,13 +559,13 @@ _NVVM_FLAGS: dict[str, tuple[str, Callable[[str, Any], list[str]]]] = {
     "fma": ("-fma", values.one_or_zero),
     "numba_debug": ("-numba-debug", values.switch),
 }
-# NVVM has no cache, so that it is not used.
+# NVVM has no cache, so there is nothing to disable.
 _OF_NVVM = {
     *_NVVM_FLAGS,
     *("name", "arch", "link_time_optimization", "extra_sources", "use_libdevice", "no_cache", "raw_options"),
 }
 
-# What a PTX program's linker takes under the same name.
+# Options that a PTX program's linker has under the same name.
 _LINKER_FIELDS = (
     "name",
     "arch",
@@ -586,9 +583,9 @@ _TITLES = {
     SourceCodeType.NVVM: "NVVM programs",
     SourceCodeType.PTX: "PTX programs",
 }
-# What cuda.core takes, too, for programs of a type that do not have it.
+# Options that cuda.core also accepts for programs of types without them.
 _IGNORED = {
-    SourceCodeType.CXX: {"use_libdevice"},  # they always have it
+    SourceCodeType.CXX: {"use_libdevice"},  # C++ programs always have it
     SourceCodeType.NVVM: {
         *("fdevice_time_trace", "frandom_seed", "ofast_compile", "device_float128"),
         *("pch", "create_pch", "use_pch", "pch_dir", "pch_verbose", "pch_messages", "instantiate_templates_in_pch"),

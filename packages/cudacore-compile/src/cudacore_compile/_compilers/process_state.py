@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation leaves behind in NVRTC, for all later ones of the process: defects that caches must know of."""
+"""Options that NVRTC keeps for all later compilations of the process. Caches must know about these defects."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import SourceCodeType
 
-# See ProgramOptions. What is compiled later without the option is not what another process would make. It can be found
-# out whether NVRTC has kept one of these, apart from what raw options do.
+# See ProgramOptions. Code that is compiled later without such an option differs from what another process would
+# compile. It can be tested whether NVRTC has kept one of these options, but not for raw options.
 _STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
-_FAST_MATH_STAYS = 100  # from this architecture on
+_FAST_MATH_STAYS = 100  # for this architecture and later ones
 
 _left: set[str] = set()
 
 
 def note(options: ProgramOptions) -> None:
-    """Remember that a program is compiled with these options now."""
+    """Record that a program is now compiled with these options."""
     for field in _STAYS:
         if getattr(options, field):
             _left.add(field)
 
 
 def is_clean_for(options: ProgramOptions, code_type: SourceCodeType) -> bool:
-    """Return whether what was just compiled is what a process of its own would have made.
+    """Return whether the code that was just compiled is the same as from a new process.
 
-    NVRTC never forgets the options that it keeps. So a check after the compilation tells what was so during it.
+    NVRTC never drops an option that it has kept. So a check after the compilation covers the compilation too.
     """
     if "raw_options" in _left:
         return False
@@ -44,9 +44,9 @@ _has_warned = False
 
 
 def _kept(options: ProgramOptions) -> frozenset[str]:
-    """Return the options that NVRTC has kept, of those that matter; threads that ask at one time share the answer."""
+    """Return the relevant options that NVRTC has kept. Threads that call this at the same time share the result."""
     global _has_warned
-    # Without an architecture it is that of a device, which may be any.
+    # Without an architecture, that of any device may be used.
     number = 0 if options.arch is None else int(architecture("arch", options.arch)[1].rstrip("af"))
     fast_math_stays = options.arch is None or number >= _FAST_MATH_STAYS
     asked = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compiled, and how, as data."""
+"""The data of a compilation: the program and how to compile it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKENDS = {
 
 
 def files_written(options: ProgramOptions) -> list[str]:
-    """Return the fields by which options have the compiler write something else than code."""
+    """Return the fields of options that make the compiler write other files."""
     fields = ("create_pch", "time", "fdevice_time_trace")
     return [field for field in fields if getattr(options, field) not in (None, False)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiler made, as data."""
+"""The data that a compiler returns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from cudacore_compile.typing import PCHStatusType
 
 
 class Result(NamedTuple):
-    """Compiled code, with what its compiler told about it."""
+    """Compiled code, with information from its compiler."""
 
     code: bytes
     log: str
     lowered_names: dict[str, str]
-    signatures: dict[str, str] | None  # of the kernels; None: the code has them itself, or nothing is known
+    signatures: dict[str, str] | None  # of the kernels; None: the code itself has them, or they are unknown
     pch_status: PCHStatusType | None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what a program is made of: source code, header files and name expressions."""
+"""Checks of a program's inputs: source code, header files and name expressions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_source(argument: str, source: object, *, binary: bool = False) -> byte
 
 
 def check_headers(headers: Mapping[str, str | bytes] | None) -> dict[bytes, bytes]:
-    """Return header files by their names, as bytes."""
+    """Return header files by name, as bytes."""
     if headers is None:
         return {}
     if not isinstance(headers, Mapping):
@@ -39,7 +39,7 @@ def check_headers(headers: Mapping[str, str | bytes] | None) -> dict[bytes, byte
 
 
 def check_names(expressions: object) -> list[str]:
-    """Return name expressions as str, each once."""
+    """Return name expressions as str, without duplicates."""
     if expressions is None:
         return []
     if isinstance(expressions, (str, bytes, bytearray)):

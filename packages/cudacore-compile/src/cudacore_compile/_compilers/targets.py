@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be compiled to what."""
+"""The combinations of sources and targets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _E = TypeVar("_E", bound=Enum)
 
 
 def check_code_type(code_type: SourceCodeType | str) -> SourceCodeType:
-    """Return the type of source code that a user named, or raise when nothing compiles it."""
+    """Return the type of source code for a name; raise an error if nothing compiles it."""
     found = _member(SourceCodeType, "code_type", code_type)
     if found is None or found not in SUPPORTED_TARGETS:
         raise UnsupportedCodeError(_unsupported(f"code_type={_quote(code_type)}"))
@@ -41,7 +41,7 @@ LINKED_INPUTS = ("cubin", "ptx", "ltoir", "fatbin", "object", "library")
 
 
 def check_linked_target(target_type: ObjectCodeFormatType | str) -> ObjectCodeFormatType:
-    """Return the format that a user named, or raise when nothing is linked to it."""
+    """Return the format for a name; raise an error if nothing can be linked to it."""
     found = _member(ObjectCodeFormatType, "target_type", target_type)
     if found is None or found not in LINKED_TARGETS:
         raise UnsupportedCodeError(
@@ -52,7 +52,7 @@ def check_linked_target(target_type: ObjectCodeFormatType | str) -> ObjectCodeFo
 
 
 def check_target(code_type: SourceCodeType, target_type: ObjectCodeFormatType | str) -> ObjectCodeFormatType:
-    """Return the format that a user named, or raise when source code of that type cannot be compiled to it."""
+    """Return the format for a name; raise an error if source code of that type cannot be compiled to it."""
     found = _member(ObjectCodeFormatType, "target_type", target_type)
     if found is None or found not in SUPPORTED_TARGETS[code_type]:
         raise UnsupportedCodeError(_unsupported(f'target_type="{target_type}" for code_type={_quote(code_type)}'))
@@ -75,7 +75,7 @@ def _quote(name: str) -> str:
 
 
 def _unsupported(what: str) -> str:
-    """Make the message for everything that is not in the table."""
+    """Make the message for a combination that is not in the table."""
     table = "; ".join(
         f"{_quote(code_type)} to {', '.join(map(_quote, targets))}" for code_type, targets in SUPPORTED_TARGETS.items()
     )

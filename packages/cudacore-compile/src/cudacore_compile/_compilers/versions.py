@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compilers and linkers there are."""
+"""Lists the installed compilers and linkers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cudacore_handles._sdk.compile import driver_cuda_version
 
 @public
 class CompilerVersion(NamedTuple):
-    """A compiler or linker that was found.
+    """An installed compiler or linker.
 
     Parameters
     ----------
     version : str
-        Its version, such as ``"13.0"``. That of libNVVM is of its interface, and not CUDA's.
+        The version, such as ``"13.0"``. For libNVVM, it is the version of its interface, and not CUDA's.
     path : str
-        The library; an empty string for the driver.
+        The path of the library; an empty string for the driver.
     architectures : tuple of int or None
-        The architectures that it compiles for; None where it does not tell, as linkers do not.
+        The supported architectures; None if it does not report them, as for linkers.
     """
 
     version: str
@@ -35,9 +35,9 @@ class CompilerVersion(NamedTuple):
 
 
 def versions() -> dict[CompilerBackendType, CompilerVersion]:
-    """Return the compilers and linkers that are found, with their versions, paths and architectures.
+    """Return the installed compilers and linkers, with their versions, paths and architectures.
 
-    What cannot be loaded is left out. The libraries are loaded for it, and the driver where there is one.
+    Libraries that cannot be loaded are omitted. This loads the libraries, and the driver if there is one.
     """
     found = {}
     try:
