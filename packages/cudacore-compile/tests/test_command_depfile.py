@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cudacore_compile import NVFatbinError, Program, UncacheableError
+from cudacore_compile._command import files, plan
 from cudacore_compile._command.depfile import make_rule, quote
 
 Run = Callable[..., tuple[int, str, str]]
@@ -42,6 +43,20 @@ def program(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
+
+
+def test_code_is_written_last(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    """If the command were killed between two files, a new output would be there without its rule, and stay for good."""
+    written = []
+    write = files.write
+
+    def note(file: str, content: bytes) -> None:
+        written.append(file)
+        write(file, content)
+
+    monkeypatch.setattr(plan, "write", note)
+    assert run("k.cu", "--arch", "sm_90", "-MD", "--names", "n.json", "-o", "k.ptx")[0] == 0
+    assert written == ["k.d", "n.json", "k.ptx"]
 
 
 # -- the API

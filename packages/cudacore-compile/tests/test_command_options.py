@@ -84,6 +84,8 @@ def options(*words: str) -> ProgramOptions:
           "pre_include": ["first.h"]}),
         (["-X", "ftz=1", "-X", "minimal=True"], {"ftz": True, "minimal": True}),
         (["-X", "split_compile=1", "-X", "time=-"], {"split_compile": 1, "time": "-"}),
+        (["--define-macro=A", "--undefine-macro", "B", "--system-include=sys", "--pre-include", "first.h"],
+         {"define_macro": ["A"], "undefine_macro": ["B"], "include_path": ["sys"], "pre_include": ["first.h"]}),
         (["--raw", "--fmax-errors=3", "-Xnvrtc=--x"], {"raw_options": ["--fmax-errors=3", "--x"]}),
     ],
 )  # fmt: skip
@@ -92,10 +94,31 @@ def test_spellings(words: list[str], fields: dict[str, Any]) -> None:
     assert options(*words) == ProgramOptions(**fields)
 
 
+@pytest.mark.parametrize("word", ["-g", "-c", "-lto", "-li", "-O3", "-m64", "-Gw", "-MG", "-keep", "-Wno-this"])
+def test_options_with_one_dash(word: str, run: Run) -> None:
+    """An option that there is not would be taken for the beginning of another one: ``-lto`` for ``-ltoir``."""
+    status, _, err = run("quick.cu", "-arch=sm_90", word)
+    assert (status, f"error: unrecognized arguments: {word}" in err) == (2, True)
+    assert not list(Path().glob("quick.[!c]*"))
+
+
+def test_values_without_a_space() -> None:
+    """What gcc and nvcc take as one word would be an error, or another option."""
+    found = parse(make_parser(), ["k.cu", "-xcu", "-Iinc", "-ok.ptx", "-MFk.d", "-MTall", "-MQa b", "-MT=c", "-t2"])
+    assert (found.language, found.include_path, found.output, found.jobs) == ("c++", ["inc"], "k.ptx", 2)
+    assert (found.rule_file, found.rule_targets, found.quoted_targets) == ("k.d", ["all", "c"], ["a b"])
+    found = parse(make_parser(), ["k.cu", "--output-file=k.ptx", "--ptx", "-x", "cuda", "-o", "-"])
+    assert (found.language, found.to, found.output) == ("c++", "ptx", "-")
+
+
 def test_formats_as_nvcc_says_them(run: Run) -> None:
     """nvcc's options for the format, and for architectures, would be unknown."""
     assert run("quick.cu", "-gencode", "arch=compute_90,code=[sm_90]", "-ptx")[0] == 0
     assert run("quick.cu", "--gpu-architecture=sm_80", "-cubin")[0] == 0
+    assert parse(make_parser(), ["k.cu", "-gencode", 'arch=compute_80,code="sm_80,compute_80"']).arch == [
+        "sm_80",
+        "compute_80",
+    ]
     assert run("quick.cu", "-arch", "sm_90", "-gencode=arch=compute_80,code=sm_80", "-o", "{arch}.ptx")[0] == 0
     assert {path.name for path in Path().glob("*.*[nx]")} == {"quick.ptx", "quick.cubin", "sm_90.ptx", "sm_80.ptx"}
     status, _, err = run("quick.cu", "-gencode", "sm_90")

@@ -37,6 +37,9 @@ exit status: 0 when all is compiled, 1 when something is not, 2 when the command
 """
 # The values of these options can begin with a minus sign.
 _TAKES_ANY = ("-Xptxas", "--ptxas-options", "--raw", "-Xnvrtc")
+_LANGUAGES = {"cu": "c++", "cuda": "c++"}  # as nvcc and clang say it
+# gcc takes their values without a space.
+_JOINED = ("-MF", "-MT", "-MQ")
 # nvcc's switches that set or clear a field of ProgramOptions.
 _TRUE_OR_FALSE = {
     "ftz": ("-ftz", "--ftz"),
@@ -91,17 +94,24 @@ def make_parser() -> Parser:
 def _add_inputs_and_outputs(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("files", nargs="+", metavar="FILE", help="source or compiled code; - is source from the standard input")
-    add("-x", "--language", choices=LANGUAGES, help="what all files contain; default: by their suffixes and contents")
+    add(
+        "-x",
+        "--language",
+        type=lambda name: _LANGUAGES.get(name, name),
+        choices=LANGUAGES,
+        help="what all files contain; default: by their suffixes and contents",
+    )
     add(
         "-o",
         "--output",
+        "--output-file",
         metavar="FILE",
         help="what to write, - to the standard output; {name} and {arch} stand for what they say",
     )
     add("--to", choices=TARGETS, help="the format; default: by the output's name, or cubin")
     for target in TARGETS:
-        spelled = {"optixir": "-optix-ir"}.get(target, f"-{target}")
-        add(spelled, dest="to", action="store_const", const=target, help=argparse.SUPPRESS)
+        name = {"optixir": "optix-ir"}.get(target, target)
+        add(f"-{name}", f"--{name}", dest="to", action="store_const", const=target, help=argparse.SUPPRESS)
     add(
         "--arch",
         "-arch",
@@ -138,15 +148,24 @@ def _add_compilation(group: argparse._ArgumentGroup) -> None:
         "-I",
         "-isystem",
         "--include-path",
+        "--system-include",
         action="append",
         default=[],
         metavar="DIR",
         help="look for headers there",
     )
     add("--cuda-headers", action="store_true", help="look for CUDA's own headers, too, of wheels or of a toolkit")
-    add("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
-    add("-U", "--undefine", action="append", default=[], metavar="NAME", help="undefine a macro")
-    add("-include", "--include", action="append", default=[], metavar="FILE", help="include a file before the program")
+    add("-D", "--define", "--define-macro", action="append", default=[], metavar="NAME[=VALUE]", help="define a macro")
+    add("-U", "--undefine", "--undefine-macro", action="append", default=[], metavar="NAME", help="undefine a macro")
+    add(
+        "-include",
+        "--include",
+        "--pre-include",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="include a file before the program",
+    )
     add("--std", "-std", help="the language, such as c++20")
     add("-dc", "--device-c", dest="relocatable_device_code", action="store_const", const="true", help=argparse.SUPPRESS)
     add("--maxrregcount", "-maxrregcount", type=int, metavar="N", help="the most registers of a thread")
@@ -248,7 +267,7 @@ def _add_execution(group: argparse._ArgumentGroup) -> None:
 
 def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
     """Parse the arguments of the main command."""
-    arguments = parser.parse_args(_as_argparse_takes_it(words))
+    arguments = parser.parse_args(_as_argparse_takes_it(words, parser))
     if arguments.jobs is not None and arguments.jobs < 1:
         raise UsageError(f"-j {arguments.jobs}: at least one at a time")
     for word in arguments.gencode:
@@ -256,8 +275,15 @@ def parse(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _as_argparse_takes_it(words: Sequence[str]) -> list[str]:
-    """Join options with values that look like options, and rewrite options that nvcc spells in two ways."""
+def _as_argparse_takes_it(words: Sequence[str], parser: Parser) -> list[str]:
+    """Join options with values that look like options, and rewrite options that nvcc spells in two ways.
+
+    Raises
+    ------
+    UsageError
+        For an option with one dash that there is not. argparse would take it for the beginning of another one.
+    """
+    options = parser._option_string_actions
     found: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -270,6 +296,13 @@ def _as_argparse_takes_it(words: Sequence[str]) -> list[str]:
             found.append("-Werror")
         elif word == "all-warnings" and found and found[-1] in ("-Werror", "--warning-as-error"):
             pass
+        elif word[:3] in _JOINED and word[3:4] not in ("", "="):
+            found += [word[:3], word[3:]]
+        elif word[:1] == "-" and word[1:2] not in ("", "-") and word.partition("=")[0] not in options:
+            short = options.get(word[:2])
+            if short is None or short.nargs == 0:
+                raise UsageError(f"unrecognized arguments: {word}", parser.format_usage())
+            found.append(word)
         else:
             found.append(word)
     return found
@@ -277,7 +310,7 @@ def _as_argparse_takes_it(words: Sequence[str]) -> list[str]:
 
 def _generated(spec: str) -> list[str]:
     """Return the architectures for nvcc's ``-gencode arch=compute_90,code=[sm_90,compute_90]``."""
-    match = re.fullmatch(r"arch=\w+,code=(?:\[([\w,]+)\]|(\w+))", spec.replace('"', "").replace(" ", ""))
+    match = re.fullmatch(r"arch=\w+,code=(?:\[([\w,]+)\]|([\w,]+))", spec.replace('"', "").replace(" ", ""))
     if match is None:
         raise UsageError(f"-gencode {spec}: write arch=compute_90,code=sm_90")
     return (match[1] or match[2]).split(",")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -99,10 +100,15 @@ def _say(text: str) -> None:
 
 
 def _exit_now() -> NoReturn:
-    """End the process without waiting for compilers. Outputs are written only after all of them are done."""
+    """End the process without waiting for compilers. Outputs are written only after all of them are done.
+
+    It ends by the signal, because a shell would otherwise go on with its loop or script.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
             pass
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
     os._exit(INTERRUPTED)

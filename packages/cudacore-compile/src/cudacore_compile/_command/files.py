@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 def write(file: str, content: bytes) -> None:
-    """Write a file atomically; devices, pipes and links are written in place."""
-    path = Path(file)
+    """Write a file atomically, also behind a link; devices and pipes are written in place."""
+    path = Path(os.path.realpath(file) if os.path.islink(file) else file)
     if file == "-":
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    if path.is_symlink() or (path.exists() and not path.is_file()):
+    if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

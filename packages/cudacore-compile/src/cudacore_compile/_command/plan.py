@@ -293,13 +293,14 @@ class Plan:
     def write(self, results: Sequence[ObjectCode], report: Report) -> None:
         """Write all files."""
         codes = [self._code_of(output, results) for output in self._outputs]
-        for output, code in zip(self._outputs, codes, strict=True):
-            write(output.path, code._read())
+        # The code comes last: if the command is killed before, a build system makes all of it again.
+        if self._writes_rules:
+            self.write_rules(report)
         if self._arguments.names:
             found = {expression: symbol for code in results for expression, symbol in code.symbol_mapping.items()}
             write(self._arguments.names, json.dumps(found, indent=2).encode() + b"\n")
-        if self._writes_rules:
-            self.write_rules(report)
+        for output, code in zip(self._outputs, codes, strict=True):
+            write(output.path, code._read())
 
     def _code_of(self, output: _Output, results: Sequence[ObjectCode]) -> ObjectCode:
         if self._links:
