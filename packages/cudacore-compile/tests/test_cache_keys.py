@@ -144,6 +144,23 @@ def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(cache) == 0
 
 
+def test_directory_that_is_changed_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Debug information with the directory that another thread has changed to would be kept as that of the first."""
+    cache = InMemoryProgramCache()
+    program = Program(KERNEL, "c++", {"arch": "sm_90", "lineinfo": True, "define_macro": "VALUE=1"})
+    (tmp_path / "elsewhere").mkdir()
+    compile_now = Program._compile_now
+
+    def change_then_compile(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
+        monkeypatch.chdir("elsewhere")
+        return compile_now(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Program, "_compile_now", change_then_compile)
+        program.compile("ptx", cache=cache)
+    assert len(cache) == 0
+
+
 def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text that the compiler has read would be kept under the key of the text before and after it."""
     old = "#define VALUE 1111"

@@ -17,6 +17,8 @@ from cudacore_compile import (
     make_program_cache_key,
 )
 from cudacore_compile._compilers import nvjitlink as _nvjitlink
+from cudacore_compile._compilers import nvvm as _nvvm
+from cudacore_handles import ObjectCode
 
 
 def key(code: Any, code_type: str, target: str, **options: Any) -> bytes:
@@ -55,6 +57,25 @@ def test_keys() -> None:
     assert len(set(keys)) == len(keys)
     assert key(KERNEL_IR.encode(), "nvvm", "ptx") == keys[0]
     assert key(b"BC\0", "nvvm", "ptx")  # bitcode has NULs
+
+
+def test_libdevice_that_is_replaced_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that was linked with another libdevice would be kept as linked with the one in the key."""
+    cache = InMemoryProgramCache()
+    program = Program(SINE_IR, "nvvm", ProgramOptions(arch="sm_90", use_libdevice=True))
+    compile_now = Program._compile_now
+    with monkeypatch.context() as patch:
+
+        def compile_then_replace(self: Program, *args: Any, **kwargs: Any) -> ObjectCode:
+            result = compile_now(self, *args, **kwargs)
+            patch.setattr(_nvvm, "_libdevice", lambda path: b"another")
+            return result
+
+        patch.setattr(Program, "_compile_now", compile_then_replace)
+        program.compile("ptx", cache=cache)
+    assert len(cache) == 0
+    program.compile("ptx", cache=cache)
+    assert len(cache) == 1
 
 
 def test_no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.inputs import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource
-from cudacore_compile._cache.settings import environment
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers import process_state
 from cudacore_compile._compilers.request import Request
@@ -93,7 +92,6 @@ class Watch:
     def __init__(self, request: Request, notes: Notes | None = None) -> None:
         self._request = request
         self._key: Key | None = None
-        self._environment = environment()
         for _ in range(_MAX_TRIES):
             try:
                 key = key_of(request, notes=notes)
@@ -108,9 +106,12 @@ class Watch:
         key = self._key
         if key is None or (key.inputs is not None and not key.inputs.are_same()):
             return b""
-        if environment() != self._environment:  # another thread may have set a variable
-            return b""
         if self._request.code_type is SourceCodeType.CXX and has_other_builtins():
+            return b""
+        try:  # another thread may have set a variable or changed the directory, and libdevice may have been replaced
+            if key_of(self._request).key != key.key:
+                return b""
+        except UncacheableError:
             return b""
         return key.key if process_state.is_clean_for(self._request.options, self._request.code_type) else b""
 
