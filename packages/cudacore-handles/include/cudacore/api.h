@@ -355,6 +355,7 @@ typedef struct cch_api {
   cch_graphics *(*graphics_ref)(cch_graphics *resource);
   void (*graphics_unref)(cch_graphics *resource);
   CUgraphicsResource (*graphics_raw)(const cch_graphics *resource);
+  int (*deviceptr_check)(const cch_deviceptr *ptr);
 } cch_api;
 
 /**

@@ -82,6 +82,14 @@ CCH_EXPORT cch_context *cch_deviceptr_context(const cch_deviceptr *ptr);
 /** Whether it was made by cch_deviceptr_wrap(), so that somebody else frees the memory. @since 0.1 */
 CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
 
+/**
+ * 0 while the memory exists. CCH_EGONE if it was lost because another library reset the primary context: the memory of
+ * cch_deviceptr_alloc() and cch_deviceptr_alloc_host(). Memory of pools, virtual memory and wrapped memory are not lost
+ * that way. For such memory the driver is not called. Otherwise it is asked, but not inside a function that CUDA calls.
+ * Any thread. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_check(const cch_deviceptr *ptr);
+
 /** Bytes. @since 0.1 */
 CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 from kernel_sources import PTX
 
+import cudacore_handles as ch
+
 RESET = """
 import ctypes, gc, sys, threading
 import cudacore_handles as ch
@@ -190,6 +192,68 @@ for name, use in uses:
     print(name, flush=True)
     raises(use)
 """)
+
+
+HOST_USES = {
+    "bytes of a buffer": "memory.__buffer__()",
+    "bytes of a part": "part.__buffer__()",
+    "an array of a buffer": "np.asarray(memory)",
+    "an array of a view": "np.asarray(view)",
+    "DLPack of a buffer": "memory.__dlpack__()",
+    "DLPack of a view": "view.__dlpack__()",
+    "the exchange API": "ch.StridedMemoryView.from_any_interface(view, -1)",
+    "the exchange API of a buffer": "ch.StridedMemoryView.from_any_interface(memory, -1)",
+    "the interface of a buffer": "memory.__cuda_array_interface__",
+    "the interface of a view": "view.__cuda_array_interface__",
+    "copy of a view to the device": "there.copy_from(view, stream)",
+    "copy of a view to NumPy": "ch.StridedMemoryView.from_any_interface(np.zeros(64, 'u1')).copy_from(view, stream)",
+    "launch": "ch.launch(stream, ONE, kernel, memory, 4)",
+    "launch with a view": "ch.launch(stream, ONE, kernel, view, 4)",
+    "launch with a part": "ch.launch(stream, ONE, kernel, part, 4)",
+    "prepare": "kernel.prepare(stream, ONE, view, 4)",
+    "prepared": "prepared()",
+    "prepared with a view": "of_view()",
+    "a node that fills": "cg.GraphDefinition().memset(memory, 0, 64)",
+    "a node that copies": "cg.GraphDefinition().memcpy(there, part, 16)",
+    "a kernel node": "cg.GraphDefinition().launch(ONE, kernel, view, 4)",
+}
+
+
+@pytest.mark.parametrize("noticed", [False, True], ids=["not noticed yet", "noticed"])
+def test_lost_pinned_memory_says_so(run_reset: Callable[[str], None], noticed: bool) -> None:
+    """The host, or a kernel, would read memory that is not mapped any more: SIGSEGV, or a context that is lost."""
+    uses = ", ".join(f"({name!r}, lambda: {use})" for name, use in HOST_USES.items())
+    run_reset(f"""
+import numpy as np
+ONE = ch.LaunchConfig(grid=1, block=1)
+kernel = ch.ObjectCode.from_ptx({PTX!r}).get_kernel("add")
+def make():
+    memory = ch.LegacyPinnedMemoryResource().allocate(64)
+    return memory, memory.view("u1"), memory[16:32]
+memory, view, part = make()
+stream = ch.LEGACY_DEFAULT_STREAM  # which is that of any context
+prepared, of_view = kernel.prepare(stream, ONE, memory, 4), kernel.prepare(stream, ONE, view, 4)
+there = device.allocate(64, stream=stream).view("u1")
+prepared(), of_view(), device.sync()
+reset()
+retain()
+if {noticed}:
+    device.set_current()
+for name, use in [{uses}]:
+    print(name, flush=True)  # the last one, if it ends the process
+    raises(use)
+device.set_current()
+""")
+
+
+def test_a_callback_reads_pinned_memory(device: ch.Device) -> None:
+    """CUDA would be called in a function that it calls, to ask for a reset."""
+    memory = ch.LegacyPinnedMemoryResource().allocate(4)
+    memory.__buffer__()[:] = b"read"
+    stream, seen = device.create_stream(), []
+    stream.callback(lambda: seen.append(bytes(memory.__buffer__())))
+    stream.sync()
+    assert seen == [b"read"]
 
 
 def test_memory_of_a_pool_outlives_a_reset(run_reset: Callable[[str], None]) -> None:

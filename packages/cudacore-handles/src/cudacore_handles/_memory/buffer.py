@@ -182,6 +182,7 @@ class Buffer(_native.BufferHandle):
             raise AttributeError(
                 "a Buffer of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
             )
+        check(lib.cch_deviceptr_check(box))
         size = lib.cch_deviceptr_size(box)
         return {
             "shape": (size,),
@@ -212,6 +213,7 @@ class Buffer(_native.BufferHandle):
                 "the host cannot reach this memory; copy it to a LegacyPinnedMemoryResource's buffer first"
             )
         box = hold(self)
+        check(lib.cch_deviceptr_check(box))
         # The cast pointer's destructor holds the box, and the view holds the cast pointer.
         pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
         return memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))

@@ -189,6 +189,7 @@ class StridedMemoryView(_native.ViewHandle):
             raise AttributeError(
                 "a view of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
             )
+        self._check_memory()
         strides = self.strides
         exporter = self.exporting_obj
         if exporter is None or isinstance(exporter, Buffer) or self._device[0] != _native.DL_CUDA:
@@ -387,6 +388,7 @@ class HostElements:
     __slots__ = ("__array_interface__", "_view")
 
     def __init__(self, view: StridedMemoryView) -> None:
+        view._check_memory()
         self._view = view
         strides = view.strides
         self.__array_interface__ = {

@@ -58,6 +58,8 @@ def copy_view(dst: Any, src: Any, stream: Any, allocator: Any, blocking: bool | 
     _check(dst, src)
     if not dst.size:
         return
+    for view in (dst, src):
+        view._check_memory()
     pageable = _PAGEABLE in (dst._device[0], src._device[0])
     if pageable and is_capturing(accepted):
         raise ValueError(

@@ -41,6 +41,14 @@ cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) {
   return ptr->context;
 }
 
+int cch_deviceptr_check(const cch_deviceptr *ptr) {
+  CCH__REQUIRE(ptr);
+  if (ptr->box.context == NULL) /* a reset does not take it away */
+    return 0;
+  CCH__REQUIRE_USABLE(ptr);
+  return cch__in_callback() ? 0 : cch__context_check((const cch_context *)ptr->box.context, __func__);
+}
+
 int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(0, ptr);
   return cch_deviceptr_whole(ptr)->origin == CCH__FOREIGN;

@@ -55,6 +55,8 @@ static int read_memory(state *st, PyObject *value, PyObject *owner, const char *
     uint64_t address;
     if (owners_add_memory(keep, 0, value, &address) < 0)
       return -1;
+    if (memory_check(st, ((handle *)value)->box) < 0)
+      return -1;
     out->address = address;
     out->size = ((buffer *)value)->size;
   } else {

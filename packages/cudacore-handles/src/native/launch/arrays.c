@@ -141,13 +141,8 @@ int pack_buffer(const destination *to, PyObject *value) {
   if (owners_add_memory(to->keep, to->index, value, &address) < 0)
     return -1;
   /* Its box is held from here on. */
-  if (!cch_is_valid(((handle *)value)->box)) {
-    PyErr_SetString(
-        to->st->faces.closed_error,
-        "the memory of a Buffer is lost: another library reset the primary context of its device. Allocate it "
-        "again");
+  if (memory_check(to->st, ((handle *)value)->box) < 0)
     return -1;
-  }
   return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_buffer((buffer *)value));
 }
 
@@ -221,8 +216,12 @@ int pack_place(const destination *to, PyObject *value, PyObject *place) {
 
 int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object read) {
   dl_tensor tensor;
+  cch_deviceptr *box = NULL;
   if (PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
     tensor = ((const view *)value)->tensor; /* ours: no need to ask */
+    box = ((const view *)value)->box;
+    if (box != NULL && memory_check(to->st, box) < 0)
+      return -1;
   } else if (read(value, &tensor) != 0) {
     if (!PyErr_Occurred())
       raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", value, 0, 0);
@@ -240,7 +239,11 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   default:
     return pack_with_python(to, value);
   }
-  if (check_takes_address(to, value) < 0 || keep(to, value, NULL) < 0)
+  if (check_takes_address(to, value) < 0)
+    return -1;
+  /* What outlives the call keeps the memory itself, so that it can check whether the memory is still there. */
+  if (box != NULL && !to->keep->for_call ? owners_add(to->keep, to->index, cch_deviceptr_ref(box), NULL) < 0
+                                         : keep(to, value, NULL) < 0)
     return -1;
   return store_checked(to, value, dlpack_address(&tensor), device);
 }

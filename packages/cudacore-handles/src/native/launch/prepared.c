@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PreparedLaunch: one kernel that is launched repeatedly. */
 #include "launch/launch.h"
+#include "memory/buffer.h"
 
 #include <string.h>
 
@@ -44,15 +45,20 @@ static void kept_unref(kept *self) {
   PyMem_Free(self);
 }
 
-/* Raises if an argument was closed since it was packed. */
+/* Raises if an argument was closed since it was packed, or if its memory was lost. */
 static int check_open(const state *st, kept *self) {
   owned *items = owners_items(&self->owners);
-  for (Py_ssize_t i = 0; i < self->owners.count; i++)
-    if (items[i].box != NULL && items[i].object != NULL && ((handle *)items[i].object)->box == NULL) {
+  for (Py_ssize_t i = 0; i < self->owners.count; i++) {
+    if (items[i].box == NULL)
+      continue;
+    bool closed = items[i].object != NULL && ((handle *)items[i].object)->box == NULL;
+    if (closed)
       handle_hold(items[i].object); /* raises the exception */
+    if (closed || memory_check(st, items[i].box) < 0) {
       name_argument(st, items[i].index);
       return -1;
     }
+  }
   return 0;
 }
 

@@ -206,7 +206,6 @@ static int to_address(PyObject *value, void *out) {
 }
 
 static PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs) {
-  (void)module;
   char *keywords[] = {"box", "ptr", "size", "device_type", "device_id", "versioned", "read_only", "copied", NULL};
   void *box = NULL, *data = NULL;
   Py_ssize_t size;
@@ -228,6 +227,8 @@ static PyObject *make_capsule(PyObject *module, PyObject *args, PyObject *kwargs
   if (read_only && !versioned)
     return PyErr_Format(PyExc_BufferError, "DLPack before 1.0 cannot say that memory is read-only; ask for a versioned "
                                            "tensor (max_version=(1, 0))");
+  if (memory_check(PyModule_GetState(module), box) < 0)
+    return NULL;
   uint64_t flags = (read_only ? DL_READ_ONLY : 0) | (copied ? DL_IS_COPIED : 0);
   int64_t shape = size, stride = 1;
   const dl_tensor tensor = {

@@ -55,8 +55,10 @@ static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
   if (buffer_device(st, object, &device) < 0)
     return -1;
   buffer *self = (buffer *)object;
-  if (handle_use(object) == NULL)
+  cch_deviceptr *box = handle_use(object);
+  if (box == NULL)
     return -1;
+  int status = memory_check(st, box);
   *out = (dl_tensor){
       .data = self->size != 0 ? (void *)self->base.raw : NULL,
       .device = device,
@@ -66,7 +68,7 @@ static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
       .strides = &one,
   };
   handle_done(object);
-  return 0;
+  return status;
 }
 
 static int raise_no_array(PyObject *object) {

@@ -302,7 +302,10 @@ void *view_lend(const state *st, PyObject *object, bool versioned) {
     flags |= DL_PADDED;
   }
   owner *keeper = NULL;
-  if (self->box == NULL) {
+  if (self->box != NULL) {
+    if (memory_check(st, self->box) < 0)
+      return NULL;
+  } else {
     keeper = owner_make(st, object, false);
     if (keeper == NULL)
       return NULL;
@@ -440,6 +443,12 @@ static PyObject *get_device(PyObject *object, void *closure) {
   return Py_BuildValue("(ii)", (int)device.type, (int)device.id);
 }
 
+static PyObject *check_memory(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  const view *self = (view *)object;
+  return self->box != NULL && memory_check(self->st, self->box) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 static PyObject *get_stream(PyObject *object, void *closure) {
   (void)closure;
   const view *self = (view *)object;
@@ -508,6 +517,11 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMethodDef methods[] = {
+    {"_check_memory", check_memory, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef members[] = {
     {"exporting_obj", T_OBJECT, offsetof(view, exporting), READONLY, DOC_ViewHandle_exporting_obj},
     {"_itemsize", T_LONGLONG, offsetof(view, itemsize), READONLY, NULL},
@@ -519,6 +533,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, (void *)view_dealloc},
     {Py_tp_traverse, (void *)view_traverse},
     {Py_tp_clear, (void *)view_clear},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_getset, properties},
     {0, NULL},
