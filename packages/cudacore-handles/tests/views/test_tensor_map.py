@@ -264,6 +264,7 @@ WRONG = [
     ({}, (8, 3), {}, "box_dim[1] is 3, which is 12 bytes of FLOAT32; it must be a multiple of 16 bytes"),
     ({}, (8, 12), {"swizzle": TensorMapSwizzle.SWIZZLE_32B},
      "box_dim[1] is 12, which is 48 bytes of FLOAT32; SWIZZLE_32B takes at most 32"),
+    ({"shape": (256, 64)}, (256, 256), {}, "a copy moves 262144 bytes, and a multiprocessor of device 0 has 2"),
     ({}, (8, 8), {"element_strides": (1,)}, "element_strides has 1 elements; it must have 2"),
     ({}, (8, 8), {"element_strides": (0, 1)}, "element_strides[0] is 0; it must be from 1 to 8"),
     ({}, (8, 8), {"element_strides": (9, 1)}, "element_strides[0] is 9; it must be from 1 to 8"),

@@ -150,26 +150,42 @@ static int check_inner(const cch_tensor_map_config *config, const char *name, in
       [CU_TENSOR_MAP_SWIZZLE_32B] = 32, [CU_TENSOR_MAP_SWIZZLE_64B] = 64, [CU_TENSOR_MAP_SWIZZLE_128B] = 128};
   const type *element = &types[config->data_type];
   int64_t bytes = count * element->size;
-  if (config->interleave != CU_TENSOR_MAP_INTERLEAVE_NONE)
-    return 0;
   if (bytes % 16 != 0)
     REFUSE("%s is %" PRId64 ", which is %" PRId64 " bytes of %s; it must be a multiple of 16 bytes", name, count, bytes,
            element->name);
-  if (config->swizzle != CU_TENSOR_MAP_SWIZZLE_NONE && bytes > spans[config->swizzle])
+  bool together = config->interleave == CU_TENSOR_MAP_INTERLEAVE_NONE;
+  if (together && config->swizzle != CU_TENSOR_MAP_SWIZZLE_NONE && bytes > spans[config->swizzle])
     REFUSE("%s is %" PRId64 ", which is %" PRId64 " bytes of %s; SWIZZLE_%" PRId64 "B takes at most %" PRId64, name,
            count, bytes, element->name, spans[config->swizzle], spans[config->swizzle]);
   return 0;
 }
 
+/* The bytes of shared memory that a copy takes, as the driver counts them. */
+static int check_volume(const cch_tensor_map_config *config, int64_t bytes) {
+  enum { ALWAYS_THERE = 100 << 10 };
+  int room = 0;
+  if (bytes <= ALWAYS_THERE || config->interleave != CU_TENSOR_MAP_INTERLEAVE_NONE)
+    return 0;
+  int status = cch_device_attribute(&room, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, config->device);
+  if (status == 0 && bytes > room)
+    REFUSE("a copy moves %" PRId64 " bytes, and a multiprocessor of device %" PRId32 " has %d bytes of shared memory; "
+           "make %s smaller",
+           bytes, config->device, room, config->kind == CCH_TENSOR_MAP_TILED ? "box_dim" : "pixels_per_column");
+  return status;
+}
+
 static int check_box(const cch_tensor_map_config *config) {
+  int64_t bytes = types[config->data_type].size;
   char name[sizeof "box_dim[4]"] = "box_dim[0]";
   for (int i = 0; i < config->rank; i++) {
     int status = check_at("box_dim", i, config->box_dim[i], 1, MAX_BOX);
     if (status != 0)
       return status;
+    bytes *= config->box_dim[i] / config->element_strides[i];
   }
   name[sizeof "box_dim[" - 1] = (char)('0' + config->rank - 1);
-  return check_inner(config, name, config->box_dim[config->rank - 1]);
+  int status = check_inner(config, name, config->box_dim[config->rank - 1]);
+  return status != 0 ? status : check_volume(config, bytes);
 }
 
 static int check_corners(const cch_tensor_map_config *config) {
@@ -179,7 +195,9 @@ static int check_corners(const cch_tensor_map_config *config) {
   int count = wide ? 1 : config->rank - 2, first = wide ? config->rank - 2 : 1;
   for (int i = 0; i < count; i++) {
     int64_t lower = config->lower_corner[i], upper = config->upper_corner[i], extent = config->shape[first + i];
-    int status = check_at("pixel_box_lower_corner", i, lower, -limit, limit - 1);
+    int status = check_at("shape", first + i, extent, 1, INT32_MAX);
+    if (status == 0)
+      status = check_at("pixel_box_lower_corner", i, lower, -limit, limit - 1);
     if (status == 0)
       status = check_at("pixel_box_upper_corner", i, upper, -limit, limit - 1);
     if (status != 0)
@@ -198,7 +216,11 @@ static int check_pixels(const cch_tensor_map_config *config) {
     status = check_range("pixels_per_column", config->pixels_per_column, 1, MAX_PIXELS);
   if (status == 0)
     status = check_corners(config);
-  return status != 0 ? status : check_inner(config, "channels_per_pixel", config->channels_per_pixel);
+  if (status == 0)
+    status = check_inner(config, "channels_per_pixel", config->channels_per_pixel);
+  if (status != 0)
+    return status;
+  return check_volume(config, types[config->data_type].size * config->channels_per_pixel * config->pixels_per_column);
 }
 
 static int check_wide(const cch_tensor_map_config *config) {

@@ -228,6 +228,7 @@ Handler copy_async_handler();
    bits are shared ones: bits of the mode say which addresses are: 0 the destination, 1 the source, 2 the
    mbarrier. */
 Handler copy_bulk_handler();
+Handler tensor_copy_handler(); /* target: of Program::tensor_copies */
 /* cp.reduce.async.bulk: destination (of the space), source (shared), bytes; null: there is no such reduction. */
 Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space);
 

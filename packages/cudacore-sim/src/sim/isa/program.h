@@ -9,6 +9,7 @@
 
 #include "sim/engine.h"
 #include "sim/isa/matrix.h"
+#include "sim/isa/tensor_copy.h"
 #include "sim/isa/types.h"
 
 namespace sim::exec {
@@ -80,6 +81,7 @@ struct Program {
   std::vector<std::vector<uint32_t>> branch_tables;
   std::vector<MatrixProduct> products;
   std::vector<GroupProduct> group_products;
+  std::vector<TensorCopy> tensor_copies;
   std::unordered_map<uint32_t, AccumulatorUse> accumulator_uses; /* by instruction */
   std::vector<MatrixAccess> matrix_accesses;
   std::vector<SharedVariable> shared_variables;

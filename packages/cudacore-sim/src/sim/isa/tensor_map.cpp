@@ -2,16 +2,22 @@
 /* The 128 bytes of a tensor map. */
 #include "sim/isa/tensor_map.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace sim::exec {
 
 namespace {
 
-/* Where the fields are, in bits. */
-constexpr uint32_t address_at = 0, mode_at = 64, rank_at = 68, element_at = 72, interleave_at = 76, swizzle_at = 78,
-                   fill_at = 81, l2_at = 82, stride_at = 96, stride_bits = 36, dim_at = 256, element_stride_at = 416,
-                   box_at = 448, corner_at = 512, channel_at = 608, pixel_at = 624;
+/* Where the fields are, in bits, as the driver of an H200 has them. Numbers that are not zero are one less. */
+constexpr uint32_t address_at = 0, im2col_at = 64, rank_at = 68, element_at = 71, interleave_at = 75, swizzle_at = 77,
+                   fill_at = 79, tf32_at = 80, l2_at = 81, stride_at = 96, high_stride_at = 224, dim_at = 256,
+                   element_stride_at = 416, inner_at = 440, box_at = 448, corner_at = 448, upper_at = 464,
+                   pixel_at = 480, bytes_at = 512, alignment_at = 576;
+
+/* The numbers of the types of elements there. TF32 is f32 with a flag. */
+constexpr uint8_t element_codes[tensor_element_count] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7, 8};
 
 uint64_t take(const std::byte *from, uint32_t at, uint32_t bits) {
   uint64_t value = 0;
@@ -27,6 +33,12 @@ void put(std::byte *out, uint32_t at, uint32_t bits, uint64_t value) {
     auto mask = std::byte{1} << (bit % 8);
     out[bit / 8] = value >> i & 1 ? out[bit / 8] | mask : out[bit / 8] & ~mask;
   }
+}
+
+/* Corners of images have as many bits as there is room for: 16, 8 or 5 for each dimension. */
+uint32_t corner_bits(uint32_t rank) { return rank == 3 ? 16 : rank == 4 ? 8 : 5; }
+int32_t signed_of(uint64_t value, uint32_t bits) {
+  return static_cast<int32_t>(value ^ uint64_t{1} << (bits - 1)) - (int32_t{1} << (bits - 1));
 }
 
 } // namespace
@@ -51,58 +63,78 @@ bool is_floating(TensorElement element) { return element >= TensorElement::f16; 
 
 void TensorMap::write(std::byte *out) const {
   std::memset(out, 0, tensor_map_bytes);
+  bool is_tf32 = element == TensorElement::tf32 || element == TensorElement::tf32_ftz;
+  uint64_t moved = bytes_of(element);
   put(out, address_at, 64, address);
-  put(out, mode_at, 4, im2col ? 2 : 1);
-  put(out, rank_at, 3, rank);
-  put(out, element_at, 4, static_cast<uint32_t>(element));
+  put(out, im2col_at, 1, im2col);
+  put(out, rank_at, 3, rank - 1);
+  put(out, element_at, 4, element_codes[static_cast<size_t>(element)]);
   put(out, interleave_at, 2, interleave);
-  put(out, swizzle_at, 3, swizzle);
+  put(out, swizzle_at, 2, swizzle);
   put(out, fill_at, 1, fills_nan);
+  put(out, tf32_at, 1, is_tf32);
   put(out, l2_at, 2, l2_promotion);
   for (uint32_t i = 0; i < rank; i++) {
     put(out, dim_at + 32 * i, 32, dims[i] - 1);
     put(out, element_stride_at + 3 * i, 3, element_strides[i] - 1);
     if (!im2col)
-      put(out, box_at + 8 * i, 8, box[i] - 1);
-    if (i + 1 < rank)
-      put(out, stride_at + stride_bits * i, stride_bits, strides[i] / 16);
+      moved *= box[i] / element_strides[i];
+    if (i > 0 && !im2col)
+      put(out, box_at + 8 * (i - 1), 8, box[i] - 1);
+    if (i + 1 < rank) {
+      put(out, stride_at + 32 * i, 32, strides[i] >> 4);
+      put(out, high_stride_at + 4 * i, 4, strides[i] >> 36);
+    }
   }
-  if (!im2col)
-    return;
-  for (uint32_t i = 0; i < 3; i++) {
-    put(out, corner_at + 16 * i, 16, static_cast<uint32_t>(lower[i]));
-    put(out, corner_at + 48 + 16 * i, 16, static_cast<uint32_t>(upper[i]));
+  put(out, inner_at, 8, (im2col ? channels : box[0]) - 1);
+  if (im2col) {
+    uint32_t bits = corner_bits(rank);
+    for (uint32_t i = 0; i < rank - 2; i++) {
+      put(out, corner_at + bits * i, bits, static_cast<uint32_t>(lower[i]));
+      put(out, upper_at + bits * i, bits, static_cast<uint32_t>(upper[i]));
+    }
+    put(out, pixel_at, 10, pixels - 1);
+    moved *= uint64_t{channels} * pixels;
   }
-  put(out, channel_at, 8, channels - 1);
-  put(out, pixel_at, 10, pixels - 1);
+  put(out, bytes_at, 32, moved);
+  put(out, alignment_at, 32, swizzle == 0 ? 16 : 128u << swizzle);
 }
 
 bool TensorMap::read(const std::byte *from) {
   *this = {};
-  auto mode = take(from, mode_at, 4);
-  im2col = mode == 2;
-  rank = static_cast<uint32_t>(take(from, rank_at, 3));
-  auto number = take(from, element_at, 4);
-  if (mode < 1 || mode > 2 || rank < 1 || rank > max_tensor_rank || number >= tensor_element_count)
+  im2col = take(from, im2col_at, 1) != 0;
+  rank = static_cast<uint32_t>(take(from, rank_at, 3)) + 1;
+  bool is_tf32 = take(from, tf32_at, 1) != 0;
+  auto code = take(from, element_at, 4);
+  const auto *known = std::find(std::begin(element_codes), std::end(element_codes), code);
+  if (rank > max_tensor_rank || known == std::end(element_codes))
     return false;
-  element = static_cast<TensorElement>(number);
-  address = take(from, address_at, 64);
+  element = static_cast<TensorElement>(known - std::begin(element_codes));
+  if (is_tf32)
+    element = element == TensorElement::f32_ftz ? TensorElement::tf32_ftz : TensorElement::tf32;
+  address = take(from, address_at, 57);
   interleave = static_cast<uint32_t>(take(from, interleave_at, 2));
-  swizzle = static_cast<uint32_t>(take(from, swizzle_at, 3));
+  swizzle = static_cast<uint32_t>(take(from, swizzle_at, 2));
   fills_nan = take(from, fill_at, 1) != 0;
   l2_promotion = static_cast<uint32_t>(take(from, l2_at, 2));
   for (uint32_t i = 0; i < rank; i++) {
     dims[i] = take(from, dim_at + 32 * i, 32) + 1;
     element_strides[i] = static_cast<uint32_t>(take(from, element_stride_at + 3 * i, 3)) + 1;
-    box[i] = static_cast<uint32_t>(take(from, box_at + 8 * i, 8)) + 1;
+    if (i > 0)
+      box[i] = static_cast<uint32_t>(take(from, box_at + 8 * (i - 1), 8)) + 1;
     if (i + 1 < rank)
-      strides[i] = take(from, stride_at + stride_bits * i, stride_bits) * 16;
+      strides[i] = take(from, stride_at + 32 * i, 32) << 4 | take(from, high_stride_at + 4 * i, 4) << 36;
   }
-  for (uint32_t i = 0; i < 3; i++) {
-    lower[i] = static_cast<int16_t>(take(from, corner_at + 16 * i, 16));
-    upper[i] = static_cast<int16_t>(take(from, corner_at + 48 + 16 * i, 16));
+  box[0] = channels = static_cast<uint32_t>(take(from, inner_at, 8)) + 1;
+  if (uint64_t{channels} * bytes_of(element) % 16 != 0 || (im2col && rank < 3))
+    return false;
+  if (!im2col)
+    return true;
+  uint32_t bits = corner_bits(rank);
+  for (uint32_t i = 0; i < rank - 2; i++) {
+    lower[i] = signed_of(take(from, corner_at + bits * i, bits), bits);
+    upper[i] = signed_of(take(from, upper_at + bits * i, bits), bits);
   }
-  channels = static_cast<uint32_t>(take(from, channel_at, 8)) + 1;
   pixels = static_cast<uint32_t>(take(from, pixel_at, 10)) + 1;
   return true;
 }

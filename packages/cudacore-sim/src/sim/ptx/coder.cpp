@@ -343,6 +343,8 @@ Coder::Address Coder::address(const ast::Operand &operand, uint64_t bytes) {
   bool element = operand.kind == ast::Operand::Kind::name && operand.indexed; /* ld.global.u32 d, array[2] */
   if (operand.kind != ast::Operand::Kind::address && !element)
     fail("expected an address in brackets");
+  if (!operand.elements.empty())
+    fail("only copies by tensor maps have coordinates");
   Address result;
   result.offset = static_cast<int64_t>(operand.value);
   if (operand.name.empty()) {

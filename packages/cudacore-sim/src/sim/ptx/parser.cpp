@@ -577,6 +577,8 @@ private:
     } else {
       result.value = in_.integer("an address");
     }
+    if (in_.accept(",")) /* [map, {c0, c1}] */
+      result.elements = group("{", "}", Operand::Kind::vector, 0).elements;
     in_.expect("]");
     return result;
   }

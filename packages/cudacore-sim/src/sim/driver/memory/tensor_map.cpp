@@ -12,7 +12,8 @@ namespace {
 using exec::TensorElement;
 using exec::TensorMap;
 
-constexpr uint64_t address_alignment = 16, max_dim = uint64_t{1} << 32, max_stride = uint64_t{1} << 40;
+constexpr uint64_t address_alignment = 16, address_limit = uint64_t{1} << 57, max_dim = uint64_t{1} << 32,
+                   max_stride = uint64_t{1} << 40;
 constexpr uint32_t max_box = 256, max_element_stride = 8, max_pixels = 1024, max_channels = 256;
 
 bool is_enum(int value, int last) { return value >= 0 && value <= last; }
@@ -40,8 +41,7 @@ CUresult check_device() {
 
 bool read_common(const Common &given, TensorMap &out) {
   if (!is_enum(given.type, exec::tensor_element_count - 1) ||
-      !is_enum(given.interleave, CU_TENSOR_MAP_INTERLEAVE_32B) ||
-      !is_enum(given.swizzle, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B) ||
+      !is_enum(given.interleave, CU_TENSOR_MAP_INTERLEAVE_32B) || !is_enum(given.swizzle, CU_TENSOR_MAP_SWIZZLE_128B) ||
       !is_enum(given.l2_promotion, CU_TENSOR_MAP_L2_PROMOTION_L2_256B) ||
       !is_enum(given.fill, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA))
     return false;
@@ -54,12 +54,10 @@ bool read_common(const Common &given, TensorMap &out) {
   out.address = value_of(given.address);
   uint64_t unit = given.interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
   if (out.rank < (given.interleave == CU_TENSOR_MAP_INTERLEAVE_NONE ? 1u : 3u) || out.rank > exec::max_tensor_rank ||
-      out.address % unit || given.dims == nullptr || given.element_strides == nullptr ||
-      (out.rank > 1 && given.strides == nullptr))
+      out.address % unit || out.address >= address_limit || given.dims == nullptr || given.element_strides == nullptr ||
+      given.strides == nullptr)
     return false;
   if (out.fills_nan && !exec::is_floating(out.element))
-    return false;
-  if (given.interleave == CU_TENSOR_MAP_INTERLEAVE_32B && given.swizzle != CU_TENSOR_MAP_SWIZZLE_32B)
     return false;
   for (uint32_t i = 0; i < out.rank; i++) {
     out.dims[i] = given.dims[i];
@@ -87,11 +85,15 @@ uint32_t span_of(uint32_t swizzle) {
   }
 }
 
-/* The bytes of the innermost dimension of a box. */
-bool check_inner(const TensorMap &map, uint64_t bytes) {
+/* The bytes of the innermost dimension of a box, and of all of it. */
+bool check_box(const TensorMap &map, uint64_t inner, uint64_t bytes) {
+  if (inner % 16 != 0)
+    return false;
   if (map.interleave != CU_TENSOR_MAP_INTERLEAVE_NONE)
     return true;
-  return bytes % 16 == 0 && (map.swizzle == CU_TENSOR_MAP_SWIZZLE_NONE || bytes <= span_of(map.swizzle));
+  auto room = static_cast<uint64_t>(
+      device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, *current_context()->device));
+  return bytes <= room && (map.swizzle == CU_TENSOR_MAP_SWIZZLE_NONE || inner <= span_of(map.swizzle));
 }
 
 CUresult give(CUtensorMap *out, const TensorMap &map) {
@@ -118,12 +120,14 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tens
                     swizzle, l2Promotion, oobFill},
                    map))
     return CUDA_ERROR_INVALID_VALUE;
+  uint64_t bytes = bytes_of(map.element);
   for (uint32_t i = 0; i < map.rank; i++) {
     map.box[i] = boxDim[i];
     if (map.box[i] == 0 || map.box[i] > max_box)
       return CUDA_ERROR_INVALID_VALUE;
+    bytes *= map.box[i] / map.element_strides[i];
   }
-  if (!check_inner(map, uint64_t{map.box[0]} * bytes_of(map.element)))
+  if (!check_box(map, uint64_t{map.box[0]} * bytes_of(map.element), bytes))
     return CUDA_ERROR_INVALID_VALUE;
   return give(tensorMap, map);
 }
@@ -152,13 +156,14 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType ten
     for (int corner : {map.lower[i], map.upper[i]})
       if (corner < -limit || corner >= limit)
         return CUDA_ERROR_INVALID_VALUE;
-    if (static_cast<int64_t>(map.dims[i + 1]) + map.upper[i] <= map.lower[i])
+    if (map.dims[i + 1] > INT32_MAX || static_cast<int64_t>(map.dims[i + 1]) + map.upper[i] <= map.lower[i])
       return CUDA_ERROR_INVALID_VALUE;
   }
   map.channels = channelsPerPixel;
   map.pixels = pixelsPerColumn;
+  uint64_t inner = uint64_t{map.channels} * bytes_of(map.element);
   if (map.channels == 0 || map.channels > max_channels || map.pixels == 0 || map.pixels > max_pixels ||
-      !check_inner(map, uint64_t{map.channels} * bytes_of(map.element)))
+      !check_box(map, inner, inner * map.pixels))
     return CUDA_ERROR_INVALID_VALUE;
   return give(tensorMap, map);
 }
@@ -166,12 +171,12 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType ten
 CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) {
   if (CUresult code = check_device())
     return code;
-  TensorMap map;
-  if (!is_place(tensorMap) || !map.read(reinterpret_cast<const std::byte *>(tensorMap)) ||
-      value_of(globalAddress) % (map.interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : address_alignment))
+  if (!is_place(tensorMap) || value_of(globalAddress) == 0 || value_of(globalAddress) % address_alignment ||
+      value_of(globalAddress) >= address_limit)
     return CUDA_ERROR_INVALID_VALUE;
-  map.address = value_of(globalAddress);
-  return give(tensorMap, map);
+  uint64_t address = value_of(globalAddress);
+  std::memcpy(tensorMap, &address, sizeof address); /* the first field, of whatever is there */
+  return CUDA_SUCCESS;
 }
 
 } // namespace api

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atom and red, by atomics of the host, for every type. */
+#include "sim/exec/ops/asynchronous.h"
 #include "sim/exec/ops/memory.h"
 #include "sim/isa/numeric.h"
 
@@ -324,7 +325,74 @@ template <StateSpace S> Handler reduce_in_space(AtomicOp op, Type type) {
   return op == AtomicOp::add ? reduce_sum<S>(type) : operation_but_sums<Reduce, S>(op, type);
 }
 
+/* --- cp.reduce.async.bulk.tensor: the type of the elements is known when the copy runs -------------------------------
+ */
+
+template <class F, class T> void reduce_element(std::byte *at, const std::byte *value) {
+  change<F, T>(at, bit_cast<T>(load_relaxed<Bits<T>>(value)));
+}
+template <class U, class S> ElementReduction integer_reduction(AtomicOp op, bool is_signed) {
+  switch (op) {
+  case AtomicOp::add:
+    return reduce_element<Add, U>;
+  case AtomicOp::min:
+    return is_signed ? reduce_element<Min, S> : reduce_element<Min, U>;
+  case AtomicOp::max:
+    return is_signed ? reduce_element<Max, S> : reduce_element<Max, U>;
+  case AtomicOp::and_:
+    return reduce_element<And, U>;
+  case AtomicOp::or_:
+    return reduce_element<Or, U>;
+  case AtomicOp::xor_:
+    return reduce_element<Xor, U>;
+  case AtomicOp::inc:
+    return is_signed || sizeof(U) == 8 ? nullptr : reduce_element<Increment, U>;
+  case AtomicOp::dec:
+    return is_signed || sizeof(U) == 8 ? nullptr : reduce_element<Decrement, U>;
+  default:
+    return nullptr;
+  }
+}
+template <const Format &F> ElementReduction half_reduction(AtomicOp op) {
+  switch (op) {
+  case AtomicOp::add:
+    return reduce_element<HalfAdd<F>, uint16_t>;
+  case AtomicOp::min:
+    return reduce_element<HalfMin<F>, uint16_t>;
+  case AtomicOp::max:
+    return reduce_element<HalfMax<F>, uint16_t>;
+  default:
+    return nullptr;
+  }
+}
+
 } // namespace
+
+ElementReduction element_reduction(AtomicOp op, TensorElement element) {
+  switch (element) {
+  case TensorElement::u32:
+  case TensorElement::s32:
+    return integer_reduction<uint32_t, int32_t>(op, element == TensorElement::s32);
+  case TensorElement::u64:
+    return integer_reduction<uint64_t, int64_t>(op, false);
+  case TensorElement::s64:
+    return op == AtomicOp::min || op == AtomicOp::max ? integer_reduction<uint64_t, int64_t>(op, true) : nullptr;
+  case TensorElement::f16:
+    return half_reduction<format_f16>(op);
+  case TensorElement::bf16:
+    return half_reduction<format_bf16>(op);
+  case TensorElement::f32:
+  case TensorElement::tf32:
+    return op == AtomicOp::add ? reduce_element<Add, float> : ElementReduction(nullptr);
+  case TensorElement::f32_ftz:
+  case TensorElement::tf32_ftz:
+    return op == AtomicOp::add ? reduce_element<AddFlushed, float> : ElementReduction(nullptr);
+  case TensorElement::f64:
+    return op == AtomicOp::add ? reduce_element<Add, double> : ElementReduction(nullptr);
+  default:
+    return nullptr;
+  }
+}
 
 Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space) {
   return space == StateSpace::global ? reduce_in_space<StateSpace::global>(op, type)

@@ -2,6 +2,7 @@
 /* mbarrier objects, 64 bits of shared memory that count arrivals and bytes, and the bulk copies that count on them. */
 #include "sim/exec/checker.h"
 #include "sim/exec/ops/lanes.h"
+#include "sim/exec/ops/asynchronous.h"
 #include "sim/exec/ops/memory.h"
 
 namespace sim::exec {
@@ -44,7 +45,8 @@ template <class Change> uint64_t change(std::byte *at, Change &&how) {
   }
 }
 
-/* The mbarrier that counts the bytes of an asynchronous operation must be in the destination's shared memory. */
+} // namespace
+
 void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uint32_t lane, uint64_t mbarrier) {
   uint32_t there = static_cast<uint32_t>(destination) >> shared_rank_shift;
   uint32_t here = static_cast<uint32_t>(mbarrier) >> shared_rank_shift;
@@ -54,6 +56,12 @@ void need_in_block_of(uint64_t destination, Warp &w, const Instruction &ins, uin
                        " of the cluster, and what it counts goes to block " + std::to_string(there) +
                        ": it has to be in the same one");
 }
+
+void complete_bytes(Warp &w, const Instruction &ins, uint32_t lane, uint32_t mbarrier, uint32_t bytes) {
+  change(locate<StateSpace::shared>(w, ins, lane, mbarrier, 8, true), [&](State &s) { s.bytes -= bytes; });
+}
+
+namespace {
 
 /* Operands: d (a state, or a predicate), address, count or parity or state; for complete_tx, the destination. */
 template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {

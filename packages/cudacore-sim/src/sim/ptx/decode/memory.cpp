@@ -1,8 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads, stores, atomics, fences, asynchronous copies, mbarriers. */
-#include "sim/ptx/coder.h"
+#include "sim/ptx/decode/memory.h"
 
 namespace sim::ptx {
+
+exec::OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool &narrow) {
+  Coder::Address where = c.address(operand, 1);
+  if (where.kind != Coder::Address::Kind::dynamic)
+    c.fail("this needs an address in memory");
+  narrow = where.narrow;
+  if (where.offset == 0)
+    return where.base;
+  Instruction add;
+  add.line = c.out.line;
+  add.op[0] = c.function().scratch();
+  add.op[1] = where.base;
+  add.op[2] = c.constant(static_cast<uint64_t>(where.offset));
+  add.run = exec::integer_handler(exec::IntegerOp::add, narrow ? Type::u32 : Type::u64);
+  c.emit_before(add);
+  return add.op[0];
+}
+
+bool take_atomic_op(Coder &c, exec::AtomicOp &op) {
+  using exec::AtomicOp;
+  static constexpr struct {
+    std::string_view name;
+    AtomicOp op;
+  } all[] = {{"add", AtomicOp::add}, {"exch", AtomicOp::exch}, {"cas", AtomicOp::cas}, {"inc", AtomicOp::inc},
+             {"dec", AtomicOp::dec}, {"min", AtomicOp::min},   {"max", AtomicOp::max}, {"and", AtomicOp::and_},
+             {"or", AtomicOp::or_},  {"xor", AtomicOp::xor_}};
+  for (const auto &one : all)
+    if (c.take(one.name)) {
+      op = one.op;
+      return true;
+    }
+  return false;
+}
 
 namespace {
 
@@ -62,24 +95,6 @@ void ld(Coder &c) {
 /* What all operations on an mbarrier are: nearly all order memory, so that none is held to be relaxed. */
 constexpr uint8_t mbarrier_manner =
     exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
-
-/* An address as a value: in a register, with what is added to it. */
-OperandIndex computed_address(Coder &c, const ast::Operand &operand, bool &narrow) {
-  Coder::Address where = c.address(operand, 1);
-  if (where.kind != Coder::Address::Kind::dynamic)
-    c.fail("this needs an address in memory");
-  narrow = where.narrow;
-  if (where.offset == 0)
-    return where.base;
-  Instruction add;
-  add.line = c.out.line;
-  add.op[0] = c.function().scratch();
-  add.op[1] = where.base;
-  add.op[2] = c.constant(static_cast<uint64_t>(where.offset));
-  add.run = exec::integer_handler(exec::IntegerOp::add, narrow ? Type::u32 : Type::u64);
-  c.emit_before(add);
-  return add.op[0];
-}
 
 /*
  * The end of an asynchronous operation, which is done when this is reached: the mbarrier counts its bytes. That
@@ -142,21 +157,6 @@ void st(Coder &c) {
 
 /* ldu is a load of what no other thread writes. */
 void ldu(Coder &c) { ld(c); }
-
-bool take_atomic_op(Coder &c, AtomicOp &op) {
-  static constexpr struct {
-    std::string_view name;
-    AtomicOp op;
-  } all[] = {{"add", AtomicOp::add}, {"exch", AtomicOp::exch}, {"cas", AtomicOp::cas}, {"inc", AtomicOp::inc},
-             {"dec", AtomicOp::dec}, {"min", AtomicOp::min},   {"max", AtomicOp::max}, {"and", AtomicOp::and_},
-             {"or", AtomicOp::or_},  {"xor", AtomicOp::xor_}};
-  for (const auto &one : all)
-    if (c.take(one.name)) {
-      op = one.op;
-      return true;
-    }
-  return false;
-}
 
 /*
  * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, as each is atomic by itself. What they
@@ -347,6 +347,11 @@ void cp_bulk(Coder &c) {
     c.take("read");
     return wait_for_copies(c);
   }
+  bool prefetches = c.take("prefetch");
+  if (c.take("tensor"))
+    return tensor_copy(c, prefetches ? exec::TensorWay::prefetch : exec::TensorWay::load);
+  if (prefetches)
+    c.unsupported();
   StateSpace to = c.take_space(), from = c.take_space();
   bool counted = c.take("mbarrier::complete_tx::bytes");
   if (!counted && !c.take("bulk_group"))
@@ -373,6 +378,8 @@ void cp_reduce(Coder &c) {
   const Instruction whole = c.out;
   if (!c.take("async") || !c.take("bulk"))
     c.unsupported();
+  if (c.take("tensor"))
+    return tensor_copy(c, exec::TensorWay::reduce);
   StateSpace to = c.take_space(), from = c.take_space();
   bool counted = c.take("mbarrier::complete_tx::bytes");
   bool is_global = to == StateSpace::global && c.take("bulk_group") && !counted;

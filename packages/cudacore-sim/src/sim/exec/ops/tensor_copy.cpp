@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cp.async.bulk.tensor: boxes of a tensor, copied at once. A copy is made of rows along the innermost dimension, and a
+ * row of pieces of 16 bytes, which are permuted in shared memory if the tensor map says so.
+ */
+#include <algorithm>
+
+#include "sim/exec/checker.h"
+#include "sim/exec/ops/asynchronous.h"
+#include "sim/exec/ops/memory.h"
+#include "sim/isa/numeric.h"
+
+namespace sim::exec {
+
+namespace {
+
+constexpr uint32_t piece_bytes = 16, shared_alignment = 128, map_half = tensor_map_bytes / 2;
+
+/* A copy under way, of one lane. */
+struct Transfer {
+  Warp &w;
+  const Instruction &ins;
+  uint32_t lane;
+  const TensorCopy &copy;
+  TensorMap map;
+  uint32_t size; /* of an element */
+  std::array<int64_t, max_tensor_rank> start{};
+  std::array<int64_t, max_tensor_rank - 2> offsets{}; /* of im2col: W, H, D */
+  uint32_t shared = 0;                                /* the address in shared memory, of the next piece */
+  uint32_t moved = 0;                                 /* bytes */
+  uint32_t blocks = 0;                                /* of the cluster that a load goes to, as a mask */
+  ElementReduction reduction = nullptr;
+
+  [[noreturn]] void fault(FaultKind kind, uint64_t address, uint32_t bytes, const char *space,
+                          const std::string &why) const {
+    w.access_fault(kind, ins, lane, address, bytes, copy.way != TensorWay::load, space, why);
+  }
+};
+
+int64_t coordinate(Warp &w, OperandIndex operand, uint32_t lane) { return get<int32_t>(w.in(operand), lane); }
+
+/* Reads the descriptor, which is in a parameter of the kernel, in constant or in global memory. */
+void read_map(Transfer &t) {
+  uint64_t address = t.w.in(t.copy.map)[t.lane];
+  auto window = static_cast<Window>(address >> window_shift);
+  if (address % tensor_map_alignment)
+    t.fault(FaultKind::misaligned_address, address, tensor_map_bytes, "generic",
+            "the address of the tensor map is not a multiple of " + std::to_string(tensor_map_alignment));
+  if (window == Window::shared || window == Window::local)
+    t.fault(FaultKind::illegal_address, address, tensor_map_bytes, window == Window::shared ? "shared" : "local",
+            "a tensor map is in a parameter (const __grid_constant__ CUtensorMap), in constant or in global memory");
+  std::array<std::byte, tensor_map_bytes> bytes;
+  for (uint32_t half = 0; half < 2; ++half)
+    std::memcpy(bytes.data() + half * map_half,
+                locate<StateSpace::generic>(t.w, t.ins, t.lane, address + half * map_half, map_half, false), map_half);
+  if (!t.map.read(bytes.data()))
+    t.fault(FaultKind::illegal_instruction, address, tensor_map_bytes, "generic",
+            "there is no tensor map: it was never encoded, or was overwritten");
+  if (t.map.rank != t.copy.rank || t.map.im2col != t.copy.im2col)
+    t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
+              "the instruction is for a tensor map of " + std::to_string(t.copy.rank) + " dimensions" +
+                  (t.copy.im2col ? ", im2col" : "") + ", and this one has " + std::to_string(t.map.rank) +
+                  (t.map.im2col ? ", im2col" : ", tiled"));
+  if (t.map.interleave)
+    t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
+              "copies of interleaved layouts (CU_TENSOR_MAP_INTERLEAVE_*) are not simulated");
+  t.size = bytes_of(t.map.element);
+}
+
+/* The tensor's memory must be there, even if all of the box is out of bounds. */
+void check_tensor(Transfer &t) {
+  locate<StateSpace::global>(t.w, t.ins, t.lane, t.map.address, piece_bytes, false);
+  if (t.start[0] * t.size % piece_bytes)
+    t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
+              "the first coordinate is " + std::to_string(t.start[0]) + ", which is " +
+                  std::to_string(t.start[0] * t.size) + " bytes: it must be a multiple of 16 bytes");
+}
+
+void set_shared(Transfer &t) {
+  uint64_t address = t.w.in(t.copy.shared)[t.lane];
+  t.shared = static_cast<uint32_t>(address);
+  if (t.shared % shared_alignment)
+    t.fault(FaultKind::misaligned_address, t.shared, shared_alignment, "shared",
+            "the address in shared memory is not a multiple of 128");
+}
+
+/* The bytes in which pieces are permuted; 0: they are not. */
+uint32_t span_of(const TensorMap &map) { return map.swizzle == 0 ? 0 : 16u << map.swizzle; }
+
+/* Swizzling combines the number of a piece in its line with the number of the line of 128 bytes. */
+uint32_t swizzled(const TensorMap &map, uint32_t address) {
+  return map.swizzle == 0 ? address : address ^ (address >> 3 & (span_of(map) - piece_bytes));
+}
+
+/* What elements out of bounds are: zeros, or a special NaN. */
+uint64_t fill_of(const TensorMap &map) { return map.fills_nan ? 0x7ff77ff77ff77ff7 : 0; }
+
+/* What loads make of a number of 32 bits: those of TF32 are rounded to it. */
+uint32_t converted(TensorElement element, uint32_t bits) {
+  if (element != TensorElement::tf32 && element != TensorElement::tf32_ftz)
+    return bits;
+  double value = bit_cast<float>(bits);
+  return static_cast<uint32_t>(round_to(format_tf32, value, Rounding::nearest)) << 13;
+}
+
+/* Stores a piece in the shared memory of each block that the load goes to. */
+void put_piece(Transfer &t, const std::byte *source, uint64_t low, uint64_t high) {
+  uint32_t address = swizzled(t.map, t.shared);
+  for (uint32_t left = t.blocks; left; left &= left - 1) {
+    uint32_t block = static_cast<uint32_t>(__builtin_ctz(left));
+    uint32_t there = (address & ((1u << shared_rank_shift) - 1)) | block << shared_rank_shift;
+    if (Checker *checker = t.w.grid->checker.get())
+      checker->copies(source);
+    std::byte *to = locate<StateSpace::shared>(t.w, t.ins, t.lane, there, piece_bytes, true);
+    store_relaxed<uint64_t>(to, low);
+    store_relaxed<uint64_t>(to + 8, high);
+  }
+  if (Checker *checker = t.w.grid->checker.get())
+    checker->copies(nullptr);
+}
+
+/* Moves the elements of a piece: `first` of them are before the tensor, and from `end` on they are behind it. */
+void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
+  const uint32_t count = piece_bytes / t.size;
+  if (t.copy.way == TensorWay::store && end > 0)
+    end = count; /* a piece that begins in the tensor is stored as a whole: into the padding of the row */
+  first = std::clamp<int64_t>(first, 0, count);
+  end = std::clamp<int64_t>(end, first, count);
+  auto in_memory = [&](int64_t i) {
+    return locate<StateSpace::global>(t.w, t.ins, t.lane, address + static_cast<uint64_t>(i) * t.size, t.size,
+                                      t.copy.way != TensorWay::load);
+  };
+  alignas(8) std::array<std::byte, piece_bytes> bytes{};
+  if (t.copy.way != TensorWay::load) {
+    const std::byte *from =
+        locate<StateSpace::shared>(t.w, t.ins, t.lane, swizzled(t.map, t.shared), piece_bytes, false);
+    for (uint32_t word = 0; word < piece_bytes; word += 8) {
+      auto value = load_relaxed<uint64_t>(from + word);
+      std::memcpy(bytes.data() + word, &value, sizeof value);
+    }
+    for (int64_t i = first; i < end; ++i) {
+      const std::byte *value = bytes.data() + i * t.size;
+      std::byte *to = in_memory(i);
+      if (t.reduction)
+        t.reduction(to, value);
+      else
+        for (uint32_t b = 0; b < t.size; ++b)
+          store_relaxed<uint8_t>(to + b, std::to_integer<uint8_t>(value[b]));
+    }
+    return;
+  }
+  const std::byte *source = nullptr;
+  const uint64_t fill = fill_of(t.map);
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t value = fill;
+    if (i >= first && i < end) {
+      const std::byte *at = in_memory(i);
+      source = source ? source : at;
+      value = 0;
+      for (uint32_t b = 0; b < t.size; ++b)
+        value |= uint64_t{load_relaxed<uint8_t>(at + b)} << (8 * b);
+      if (t.size == 4)
+        value = converted(t.map.element, static_cast<uint32_t>(value));
+    }
+    std::memcpy(bytes.data() + i * t.size, &value, t.size);
+  }
+  std::array<uint64_t, 2> words;
+  std::memcpy(words.data(), bytes.data(), sizeof words);
+  put_piece(t, source, words[0], words[1]);
+}
+
+/* A row of `count` elements along the innermost dimension; `inside`: the other coordinates are. */
+void move_row(Transfer &t, uint64_t address, uint32_t count, bool inside) {
+  const int64_t extent = inside ? static_cast<int64_t>(t.map.dims[0]) : 0;
+  const uint32_t begin = t.shared, bytes = count * t.size;
+  for (uint32_t i = 0; i < count; i += piece_bytes / t.size, t.shared += piece_bytes) {
+    int64_t at = t.start[0] + i;
+    move_piece(t, address + static_cast<uint64_t>(at * t.size), inside ? -at : piece_bytes, extent - at);
+  }
+  t.moved += bytes;
+  t.shared = begin + std::max(bytes, span_of(t.map)); /* a swizzled row takes the whole width of the pattern */
+}
+
+/* Copies out of shared memory can end beyond the tensor, but not begin before it. */
+void check_coordinates(const Transfer &t, const std::array<int64_t, max_tensor_rank> &at) {
+  for (uint32_t i = 0; i < t.map.rank && t.copy.way != TensorWay::load; ++i)
+    if (at[i] < 0)
+      t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
+                "coordinate " + std::to_string(i) + " is " + std::to_string(at[i]) +
+                    ": copies to global memory take none that are negative");
+}
+
+/* The address of coordinates other than the innermost one; whether they are in the tensor. */
+uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> &at, bool &inside) {
+  uint64_t address = t.map.address;
+  check_coordinates(t, at);
+  inside = true;
+  for (uint32_t i = 1; i < t.map.rank; ++i) {
+    inside &= at[i] >= 0 && at[i] < static_cast<int64_t>(t.map.dims[i]);
+    address += static_cast<uint64_t>(at[i]) * t.map.strides[i - 1];
+  }
+  return address;
+}
+
+void move_box(Transfer &t) {
+  std::array<uint32_t, max_tensor_rank> steps{};
+  for (;;) {
+    std::array<int64_t, max_tensor_rank> at = t.start;
+    for (uint32_t i = 1; i < t.map.rank; ++i)
+      at[i] += int64_t{steps[i]} * t.map.element_strides[i];
+    bool inside;
+    uint64_t address = place_of(t, at, inside);
+    move_row(t, address, t.map.box[0], inside);
+    uint32_t i = 1;
+    while (i < t.map.rank && ++steps[i] * t.map.element_strides[i] >= t.map.box[i])
+      steps[i++] = 0;
+    if (i >= t.map.rank)
+      return;
+  }
+}
+
+/* Pixels in the bounding box, from the first one on: along W, then H, D and N. */
+void move_pixels(Transfer &t) {
+  const uint32_t spatial = t.map.rank - 2, images = t.map.rank - 1;
+  for (uint32_t i = 0; i < spatial; ++i)
+    if (int64_t end = static_cast<int64_t>(t.map.dims[i + 1]) + t.map.upper[i];
+        t.start[i + 1] < t.map.lower[i] || t.start[i + 1] >= end)
+      t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
+                "coordinate " + std::to_string(i + 1) + " is " + std::to_string(t.start[i + 1]) +
+                    ", out of the bounding box of the tensor map, from " + std::to_string(t.map.lower[i]) + " to " +
+                    std::to_string(end - 1));
+  std::array<int64_t, max_tensor_rank> at = t.start;
+  for (uint32_t pixel = 0; pixel < t.map.pixels; ++pixel) {
+    std::array<int64_t, max_tensor_rank> shifted = at;
+    for (uint32_t i = 0; i < spatial; ++i)
+      shifted[i + 1] += t.offsets[i];
+    bool inside;
+    uint64_t address = place_of(t, shifted, inside);
+    move_row(t, address, t.map.channels, inside);
+    uint32_t i = 0;
+    for (; i < spatial; ++i) {
+      at[i + 1] += t.map.element_strides[i + 1];
+      if (at[i + 1] < static_cast<int64_t>(t.map.dims[i + 1]) + t.map.upper[i])
+        break;
+      at[i + 1] = t.map.lower[i];
+    }
+    if (i == spatial)
+      at[images] += t.map.element_strides[images];
+  }
+}
+
+void finish_load(Transfer &t) {
+  auto mbarrier = static_cast<uint32_t>(t.w.in(t.copy.mbarrier)[t.lane]);
+  if (t.copy.blocks == no_operand)
+    need_in_block_of(t.shared, t.w, t.ins, t.lane, mbarrier);
+  for (uint32_t left = t.blocks; left; left &= left - 1) {
+    uint32_t block = static_cast<uint32_t>(__builtin_ctz(left));
+    complete_bytes(t.w, t.ins, t.lane, (mbarrier & ((1u << shared_rank_shift) - 1)) | block << shared_rank_shift,
+                   t.moved);
+  }
+}
+
+void run_copy(Warp &w, const Instruction &ins, uint32_t lane, const TensorCopy &copy) {
+  Transfer t{w, ins, lane, copy, {}, 1};
+  read_map(t);
+  for (uint32_t i = 0; i < copy.rank; ++i)
+    t.start[i] = coordinate(w, copy.at[i], lane);
+  for (uint32_t i = 0; i + 2 < copy.rank && copy.offsets[i] != no_operand && copy.im2col; ++i)
+    t.offsets[i] = copy.way == TensorWay::load ? get<uint16_t>(w.in(copy.offsets[i]), lane) : 0;
+  check_tensor(t);
+  if (copy.way == TensorWay::prefetch)
+    return;
+  set_shared(t);
+  t.blocks = copy.blocks == no_operand ? 1u << (t.shared >> shared_rank_shift) : get<uint16_t>(w.in(copy.blocks), lane);
+  if (copy.way == TensorWay::reduce) {
+    t.reduction = element_reduction(copy.op, t.map.element);
+    if (!t.reduction)
+      w.fault(FaultKind::illegal_instruction, ins, lane, "the elements of the tensor map have no such reduction");
+  }
+  if (t.map.im2col)
+    move_pixels(t);
+  else
+    move_box(t);
+  if (copy.way == TensorWay::load)
+    finish_load(t);
+}
+
+void tensor_copy(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const TensorCopy &copy = w.grid->program.tensor_copies[ins.target];
+  ++w.stores;
+  for_lanes(lanes, [&](uint32_t lane) { run_copy(w, ins, lane, copy); });
+}
+
+} // namespace
+
+Handler tensor_copy_handler() { return tensor_copy; }
+
+} // namespace sim::exec

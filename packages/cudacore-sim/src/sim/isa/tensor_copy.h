@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_ISA_TENSOR_COPY_H
+#define CUDACORE_SIM_ISA_TENSOR_COPY_H
+
+#include "sim/isa/handlers.h"
+#include "sim/isa/tensor_map.h"
+
+/* Copies between global memory that a tensor map describes and shared memory. */
+namespace sim::exec {
+
+enum class TensorWay : uint8_t { load, store, reduce, prefetch };
+
+/* The operands of an instruction, which has more than others. */
+struct TensorCopy {
+  TensorWay way = TensorWay::load;
+  bool im2col = false;
+  uint32_t rank = 1;
+  AtomicOp op = AtomicOp::add; /* of a reduction */
+  OperandIndex map = no_operand, shared = no_operand, mbarrier = no_operand;
+  OperandIndex blocks = no_operand; /* the mask of a multicast; absent: there is none */
+  std::array<OperandIndex, max_tensor_rank> at{};
+  std::array<OperandIndex, max_tensor_rank - 2> offsets{}; /* of an im2col load */
+};
+
+} // namespace sim::exec
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies by tensor maps: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor. */
+#include "sim/ptx/decode/memory.h"
+
+namespace sim::ptx {
+
+namespace {
+
+using exec::TensorCopy;
+using exec::TensorWay;
+
+/* .1d to .5d */
+uint32_t take_rank(Coder &c) {
+  static constexpr std::string_view ranks[] = {"1d", "2d", "3d", "4d", "5d"};
+  size_t found = c.take_one_of(ranks, std::size(ranks));
+  if (found == std::size(ranks))
+    c.unsupported();
+  return static_cast<uint32_t>(found) + 1;
+}
+
+/* [map, {c0, c1}] */
+void set_tensor(Coder &c, const ast::Operand &operand, TensorCopy &copy) {
+  bool narrow = false;
+  if (operand.elements.size() != copy.rank)
+    c.fail("expected a tensor map and " + std::to_string(copy.rank) + " coordinates: [map, {...}]");
+  ast::Operand map = operand;
+  map.elements.clear();
+  copy.map = computed_address(c, map, narrow);
+  if (narrow)
+    c.fail("the address of a tensor map has 64 bits");
+  for (uint32_t i = 0; i < copy.rank; i++)
+    copy.at[i] = c.source(operand.elements[i], Type::s32);
+}
+
+void set_offsets(Coder &c, size_t place, TensorCopy &copy) {
+  if (!c.is_list(place) || c.operand(place).elements.size() != copy.rank - 2)
+    c.fail("expected " + std::to_string(copy.rank - 2) + " offsets: {...}");
+  for (uint32_t i = 0; i < copy.rank - 2; i++)
+    copy.offsets[i] = c.source(c.operand(place).elements[i], Type::u16);
+}
+
+void emit_copy(Coder &c, const TensorCopy &copy) {
+  std::vector<TensorCopy> &copies = c.function().module.program().tensor_copies;
+  c.out.target = static_cast<uint32_t>(copies.size());
+  copies.push_back(copy);
+  if (copy.way == TensorWay::reduce)
+    c.out.manner = exec::manner_strong | exec::manner_update;
+  c.emit(exec::tensor_copy_handler());
+}
+
+} // namespace
+
+void tensor_copy(Coder &c, TensorWay way) {
+  TensorCopy copy;
+  copy.way = way;
+  copy.rank = take_rank(c);
+  bool reduces = way == TensorWay::reduce;
+  StateSpace to = StateSpace::global;
+  if (copy.way == TensorWay::prefetch) {
+    if (!c.take("L2") || c.take_space() != StateSpace::global)
+      c.unsupported();
+  } else {
+    to = c.take_space();
+    StateSpace from = c.take_space();
+    bool from_shared = from == StateSpace::shared && to == StateSpace::global;
+    bool to_shared = from == StateSpace::global && (to == StateSpace::shared || to == StateSpace::shared_cluster);
+    if (from_shared && !reduces)
+      copy.way = TensorWay::store;
+    if (!from_shared && (reduces || !to_shared))
+      c.unsupported();
+  }
+  if (reduces && !take_atomic_op(c, copy.op))
+    c.unsupported();
+  bool loads = copy.way == TensorWay::load, writes = copy.way == TensorWay::store || reduces;
+  copy.im2col = c.take(writes ? "im2col_no_offs" : "im2col");
+  if ((copy.im2col && copy.rank < 3) || (!copy.im2col && c.take("im2col")))
+    c.unsupported();
+  c.take("tile");
+  if ((loads && !c.take("mbarrier::complete_tx::bytes")) || (writes && !c.take("bulk_group")))
+    c.unsupported();
+  bool sends = loads && c.take("multicast::cluster"), has_offsets = copy.im2col && !writes;
+  bool has_hint = c.take("L2::cache_hint");
+  size_t place = loads ? 1 : 0, fixed = loads ? 3 : writes ? 2 : 1;
+  c.need(fixed + has_offsets + sends + has_hint);
+  set_tensor(c, c.operand(place), copy);
+  bool narrow = false;
+  if (copy.way != TensorWay::prefetch)
+    copy.shared = computed_address(c, c.operand(loads ? 0 : 1), narrow);
+  if (loads)
+    copy.mbarrier = computed_address(c, c.operand(2), narrow);
+  if (has_offsets)
+    set_offsets(c, fixed, copy);
+  if (sends)
+    copy.blocks = c.source(fixed + has_offsets, Type::u16);
+  emit_copy(c, copy);
+}
+
+} // namespace sim::ptx

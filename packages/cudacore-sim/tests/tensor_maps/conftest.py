@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""These tests are a package of their own, wherever pytest was started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))

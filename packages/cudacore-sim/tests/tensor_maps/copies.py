@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of copies by tensor maps, and running them on whichever driver is given."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from corpus.machine import CUDAError, Machine
+
+from tensor_maps.kernels import TILE, text
+
+Case = dict[str, Any]
+Bytes = npt.NDArray[np.uint8]
+
+SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # of an element, by CUtensorMapDataType
+BASE, MEMORY, ROOM = 8192, 65536, 1 << 18
+_CLUSTER_DIMENSION = 4
+
+# Numbers that are special as floats, by their size.
+_SPECIALS = {
+    2: (0, 0x8000, 0x3C00, 0xBC00, 0x7C00, 0xFC00, 0x7E00, 0x7C01, 0xFE12, 1, 0x83FF, 0x0400, 0x7BFF, 0x3E00, 0x3555,
+        0xC123, 0x7F80, 0xFF80, 0x7F7F, 0x0080),
+    4: (0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0xFFC12345, 1,
+        0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x3FC00000, 0x3EAAAAAB, 0xC1234567, 0x3F801000, 0x3F801001, 0x3F802FFF,
+        0x3F803000),
+    8: (0, 1 << 63, 0x3FF0000000000000, 0xBFF0000000000000, 0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000,
+        0x7FF0000000000001, 0xFFF8123456789ABC, 1, 0x800FFFFFFFFFFFFF, 0x10000000000000, 0x7FEFFFFFFFFFFFFF,
+        0x3FF8000000000000, 0x3FD5555555555555, 0xC021234567890123, 0x7FFFFFFFFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0xFFFFFFFF,
+        0x8000000080000000),
+}  # fmt: skip
+_SPECIALS[1] = tuple(x & 0xFF for x in _SPECIALS[4]) + tuple(x >> 24 for x in _SPECIALS[4])
+
+
+def specials(size: int, width: int, step: int) -> Bytes:
+    """Return memory of special numbers; with `step` 1, in another order each time."""
+    values = np.array(_SPECIALS[width], dtype=f"<u{width}")
+    i = np.arange(size // width)
+    return values[(i // len(values) * step + i) % len(values)].view(np.uint8)
+
+
+def pattern(size: int, seed: int = 0) -> Bytes:
+    """Return memory whose words are all different."""
+    i = np.arange(size // 4, dtype=np.uint32) + seed
+    words = (i & 0xFF) | ((i >> 8) & 0xFF) << 8 | ((i * 7 + 3) & 0xFF) << 16 | ((i * 31 >> 3) & 0x7F) << 24
+    return words.astype("<u4").view(np.uint8)
+
+
+class _Attribute(ctypes.Structure):
+    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
+
+
+class _Launch(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
+
+
+class Copier:
+    """Memory and kernels of a machine, for copies, until it is closed."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._call = machine.call
+        self._functions: dict[str, ctypes.c_void_p] = {}
+        self._modules: list[ctypes.c_void_p] = []
+        self._memory, self._source, self._to, self._status = (self._allocate(n) for n in (MEMORY, ROOM, ROOM, 4096))
+
+    def close(self) -> None:
+        """Free the memory, and unload the kernels."""
+        for address in (self._memory, self._source, self._to, self._status):
+            self._call("cuMemFree_v2", ctypes.c_uint64(address))
+        for module in self._modules:
+            self._call("cuModuleUnload", module)
+
+    def encode(self, case: Case, address: int) -> tuple[int, bytes]:
+        """Return the driver's code, and the 128 bytes of a tensor map."""
+        room = ctypes.create_string_buffer(256)
+        at = -(-ctypes.addressof(room) // 128) * 128
+        rank = case.get("rank", len(case["dims"]))
+        head = (
+            ctypes.c_void_p(at), case["type"], ctypes.c_uint32(rank), ctypes.c_void_p(address),
+            (ctypes.c_uint64 * 5)(*case["dims"]), (ctypes.c_uint64 * 5)(*case["strides"]),
+        )  # fmt: skip
+        steps = (ctypes.c_uint32 * 5)(*(case["es"] or [1] * 5))
+        tail = (steps, case["il"], case["sw"], case.get("l2", 0), case["fill"])
+        try:
+            if "box" in case:
+                self._call("cuTensorMapEncodeTiled", *head, (ctypes.c_uint32 * 5)(*case["box"]), *tail)
+            else:
+                corners = ((ctypes.c_int * 3)(*case[name]) for name in ("lo", "hi"))
+                counts = (ctypes.c_uint32(case["chan"]), ctypes.c_uint32(case["pix"]))
+                self._call("cuTensorMapEncodeIm2col", *head, *corners, *counts, *tail)
+        except CUDAError as error:
+            return error.code, b""
+        return 0, ctypes.string_at(at, 128)
+
+    def run(self, case: Case) -> tuple[dict[str, Any], Bytes]:
+        """Make a copy, and return what is to be compared: facts, and bytes of shared or global memory."""
+        width, op, rank = SIZES[case["type"]], case["op"], len(case["dims"])
+        special = case["data"] == "special"
+        code, tensor_map = self.encode(case, self._memory + BASE)
+        if code:
+            return {"code": code}, np.empty(0, np.uint8)
+        self._write(self._memory, specials(MEMORY, width, 0) if special else pattern(MEMORY))
+        self._write(self._status, np.zeros(4096, np.uint8))
+        self._write(self._to, np.zeros(ROOM, np.uint8))
+        name = f"{op}_{case['mode']}_{rank}"
+        if op in ("load", "multicast"):
+            self._write(self._source, np.full(TILE, 0xA5, np.uint8))
+            count = self._count(case) * width
+            shift = case["off"][0] if case["mode"] == "shifted" else 0
+            size = min(-(-count // 4) * 4 + 64 + shift, TILE)
+            blocks = case.get("cluster", 1)
+            off = (0, case["sender"], 0) if op == "multicast" else case["off"]
+            self._launch(name, tensor_map, case["at"], off, count, size, case.get("mask", 0), blocks)
+            done = self._read(self._status, 16 * blocks).view("<u4")[2::4]
+            wanted = [block for block in range(blocks) if op == "load" or case["mask"] >> block & 1]
+            return {"done": all(int(done[b]) == 0xFFFFFFFF for b in wanted)}, self._read(self._to, blocks * size)
+        self._write(self._source, specials(TILE, width, 1) if special else pattern(TILE, 0x10000))
+        before = self._read(self._memory, MEMORY)
+        self._launch(name, tensor_map, case["at"], case["off"], 0, 32768, 0, 1)
+        after = self._read(self._memory, MEMORY)
+        changed = np.nonzero(before != after)[0]
+        low, high = (int(changed[0]), int(changed[-1]) + 1) if len(changed) else (0, 0)
+        return {"start": low}, after[low:high]
+
+    @staticmethod
+    def _count(case: Case) -> int:
+        """Return how many elements a load moves."""
+        if "box" not in case:
+            return int(case["chan"] * case["pix"])
+        steps = [1, *(case["es"] or [1] * 5)[1:]]
+        return int(np.prod([-(-extent // step) for extent, step in zip(case["box"], steps, strict=False)]))
+
+    def _allocate(self, size: int) -> int:
+        address = ctypes.c_uint64()
+        self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return address.value
+
+    def _write(self, address: int, data: Bytes) -> None:
+        data = np.ascontiguousarray(data)
+        place = data.ctypes.data_as(ctypes.c_void_p)
+        self._call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), place, ctypes.c_size_t(data.nbytes))
+
+    def _read(self, address: int, size: int) -> Bytes:
+        data = np.empty(size, np.uint8)
+        place = data.ctypes.data_as(ctypes.c_void_p)
+        self._call("cuMemcpyDtoH_v2", place, ctypes.c_uint64(address), ctypes.c_size_t(size))
+        return data
+
+    def _function(self, name: str) -> ctypes.c_void_p:
+        if name not in self._functions:
+            module, function = ctypes.c_void_p(), ctypes.c_void_p()
+            self._call("cuModuleLoadData", ctypes.byref(module), text(name).encode() + b"\0")
+            self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+            self._functions[name] = function
+            self._modules.append(module)
+        return self._functions[name]
+
+    def _launch(
+        self, name: str, tensor_map: bytes, at: Any, off: Any, count: int, size: int, mask: int, blocks: int
+    ) -> None:
+        values: list[Any] = [
+            (ctypes.c_char * 128).from_buffer_copy(tensor_map), (ctypes.c_int * 5)(*at), (ctypes.c_uint * 3)(*off),
+            ctypes.c_uint(count), ctypes.c_uint(size), ctypes.c_uint64(self._source), ctypes.c_uint64(self._to),
+            ctypes.c_uint64(self._status), ctypes.c_uint(mask),
+        ]  # fmt: skip
+        places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
+        attribute = _Attribute(_CLUSTER_DIMENSION, 0, (blocks, 1, 1))
+        config = _Launch((blocks, 1, 1), (128, 1, 1), 0, None, ctypes.pointer(attribute), int(blocks > 1))
+        self._call("cuLaunchKernelEx", ctypes.byref(config), self._function(name), places, None)
+        self._call("cuCtxSynchronize")
