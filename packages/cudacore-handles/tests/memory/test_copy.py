@@ -469,11 +469,8 @@ def test_between_memory_that_any_device_copies(device: ch.Device, other_device: 
         made.copy_from(pinned(SIZE), stream=stream)
         made.copy_part_from(pinned(SIZE), SIZE, stream=stream)
         ch.copy_batch(stream, [made], [pinned(SIZE)])
-    assert [call.name for call in calls if call.name.startswith("cuMemcpy")] == [
-        "cuMemcpyAsync",
-        "cuMemcpy3DAsync_v2",
-        "cuMemcpyBatchAsync_v2",
-    ]
+    names = [call.name.removesuffix("_v2") for call in calls if call.name.startswith("cuMemcpy")]
+    assert names == ["cuMemcpyAsync", "cuMemcpy3DAsync", "cuMemcpyBatchAsync"]
     stream.sync()
 
 
