@@ -79,7 +79,9 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     """Install the built wheels with the compilers and headers of a CUDA version, and dependency groups."""
     # Kernels of the simulator's tests include cuRAND's headers; those that do need CUDA 13.
     toolkit = "cuda-toolkit[curand]" if "test" in groups and cuda.startswith("13") else "cuda-toolkit"
-    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit)]
+    # The toolkit 13.0 takes any nvJitLink of CUDA 13; what a newer one links to PTX, no driver for 13.0 compiles.
+    linker = ("nvidia-nvjitlink",) if cuda == "13.0" else ()
+    pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit, *linker)]
     wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
     umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
     session.install(*wheels, umbrella, *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
