@@ -213,10 +213,10 @@ def test_list_kernels_of_files(run: Run) -> None:
     assert (plain["shared_bytes"], plain["max_threads"], len(plain["parameters"])) == (128, 64, 2)
     Path("k.cubin").write_bytes(b"damaged")
     status, _, err = run("k.cubin", "--list-kernels")
-    assert (status, "k.cubin: this is no cubin" in err) == (1, True)
+    assert (status, "k.cubin: this is not a cubin" in err) == (1, True)
     Path("k.ptx").write_bytes(b"damaged")
     status, _, err = run("k.ptx", "--list-kernels")
-    assert (status, "k.ptx: this is no PTX" in err) == (1, True)
+    assert (status, "k.ptx: this is not PTX" in err) == (1, True)
 
 
 # -- diagnostics

@@ -114,7 +114,7 @@ def test_other_code() -> None:
     for target in ("ltoir",):
         with pytest.raises(UnsupportedCodeError, match=f'"{target}": what is in it cannot be listed'):
             build(target).kernels  # noqa: B018
-    with pytest.raises(ValueError, match="no cubin"):
+    with pytest.raises(ValueError, match="not a cubin"):
         ObjectCode.from_cubin(b"nothing").kernels  # noqa: B018
     assert ObjectCode.from_ptx(b"nothing").kernels == ()
     zero = b".target sm_90\n.visible .entry f(.param .align 0 .b8 a[4], .param .u32 b) { ret; }"

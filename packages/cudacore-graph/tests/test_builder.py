@@ -893,7 +893,7 @@ class TestStates:
         _, theirs = driver.cuStreamEndCapture(stream.handle)
         if again:
             driver.cuStreamBeginCapture(stream.handle, mode)
-        with pytest.raises(ch.CUDAError, match="somebody else has ended the capture"):
+        with pytest.raises(ch.CUDAError, match="other code has ended the capture"):
             builder.end_building()
         assert builder.is_closed
         assert is_capturing(stream) == again

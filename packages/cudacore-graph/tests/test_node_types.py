@@ -610,7 +610,7 @@ class TestCallback:
             (lambda: definition.callback(prototype(print), user_data=True), TypeError, "bytes-like, not bool"),
             (lambda: definition.callback(prototype(print), user_data=[1, 2]), TypeError, "bytes-like, not list"),
             (lambda: definition.callback(prototype(print), user_data="x"), TypeError, "bytes-like, not str"),
-            (lambda: definition.callback(prototype(print), user_data=-1), ValueError, "-1 is none"),
+            (lambda: definition.callback(prototype(print), user_data=-1), ValueError, "-1 is not an address"),
         ):
             with pytest.raises(error, match=match):
                 call()
@@ -944,7 +944,7 @@ class TestEdges:
         stranger = cg.GraphDefinition().empty()
         wrong: Any = "x"
         for call, error, match in (
-            (lambda: a.pred.add(a), ValueError, "cannot wait for itself"),
+            (lambda: a.pred.add(a), ValueError, "cannot depend on itself"),
             (lambda: a.pred.add(stranger), ValueError, "is a node of another graph"),
             (lambda: c.pred.update([a, stranger]), ValueError, "is a node of another graph"),
             (lambda: c.pred.update([wrong]), TypeError, "a GraphNode is needed, not str"),
@@ -966,9 +966,11 @@ def test_addresses_of_numpy(definition: cg.GraphDefinition, numbers: Numbers) ->
     assert node.dptr == address
     allocation = definition.allocate(64)
     allocation.deallocate(np.int64(allocation.dptr))
-    with pytest.raises(ValueError, match="dst must be a Buffer, a device array or an int; -1 is none"):
+    with pytest.raises(ValueError, match="dst must be a Buffer, a device array or an int; -1 is not an address"):
         definition.memset(np.int64(-1), 0, 4)
-    with pytest.raises(TypeError, match="dptr is an array in the host's memory; it must be what an allocation node"):
+    with pytest.raises(
+        TypeError, match="dptr is an array in host memory; it must be the address from an allocation node"
+    ):
         definition.deallocate(np.zeros(3))
 
 

@@ -131,7 +131,7 @@ def test_capsules_of_other_kinds(device: ch.Device) -> None:
         ch.from_capsule(make("library", device).__cudacore_handle__())
     stream = device.create_stream()
     pointer = capsule_pointer(stream.__cudacore_handle__(), b"cudacore_handles.stream")
-    with pytest.raises(ValueError, match=r'named "cudacore_handles\.event", and what it holds is no such handle'):
+    with pytest.raises(ValueError, match=r'named "cudacore_handles\.event", but does not hold such a handle'):
         ch.from_capsule(capsule_new(pointer, b"cudacore_handles.event", None))
 
 

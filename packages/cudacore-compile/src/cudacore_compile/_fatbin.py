@@ -97,7 +97,7 @@ def _architecture(code: ObjectCode) -> str:
     if code.code_type == "ptx":
         target = _TARGET.search(code._read())
         if target is None:
-            raise ValueError("PTX does not say for which architecture it is: there is no .target")
+            raise ValueError("the PTX has no .target directive, which names the architecture")
         return target[1].decode()
     if code.code_type == "ltoir":
         return _architecture_of_ltoir(code._read())

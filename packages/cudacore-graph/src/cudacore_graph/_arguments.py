@@ -44,7 +44,7 @@ def node_memory(value: Any, name: str) -> int:
         return as_address(number, f"{name} must be a Buffer, a device array or an int")
     if has_protocol(value, "__array_interface__"):
         if name == "dptr":
-            raise TypeError("dptr is an array in the host's memory; it must be what an allocation node gave")
+            raise TypeError("dptr is an array in host memory; it must be the address from an allocation node")
         raise TypeError(
             f"{name} is an array in the host's memory: give its address, array.ctypes.data, and {name}_owner=array"
         )

@@ -80,7 +80,7 @@ def test_integers_of_other_libraries() -> None:
         with pytest.raises(TypeError, match=r"what, not "):
             as_address(value, "what")
     assert [is_bool(value) for value in BOOLS] == [True] * len(BOOLS)
-    with pytest.raises(ValueError, match="what; -1 is none"):
+    with pytest.raises(ValueError, match="what; -1 is not an address"):
         as_address(np.int64(-1), "what")
 
 

@@ -223,7 +223,7 @@ def test_bad_owner(kernel: ch.Kernel) -> None:
     """A kernel would be bound to what is no code, or be NULL."""
     with pytest.raises(TypeError, match="mod must be an ObjectCode, not str"):
         ch.Kernel.from_handle(int(kernel.handle), "mod")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="handle must be an int, the kernel's address; 0 is none"):
+    with pytest.raises(ValueError, match="handle must be an int, the kernel's address; 0 is not an address"):
         ch.Kernel.from_handle(0)
     with pytest.raises(ValueError, match='Unsupported code type "ltoir": it cannot be loaded'):
         ch.Kernel.from_handle(int(kernel.handle), ch.ObjectCode.from_ltoir(b"code"))

@@ -97,7 +97,7 @@ def test_dry_run(sm: ch.SMResource) -> None:
         lambda: sm.device.create_context(ch.ContextOptions([real[0], rest])),
     ]
     for use in uses:
-        with pytest.raises(ValueError, match="the SMResource is of split\\(dry_run=True\\), which only says"):
+        with pytest.raises(ValueError, match="the SMResource is of split\\(dry_run=True\\), which only computes sizes"):
             use()
 
 

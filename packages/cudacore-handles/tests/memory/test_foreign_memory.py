@@ -50,8 +50,8 @@ def test_memory_is_kept_by_what_was_exported(host_memory: Any, export: Callable[
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((-1, 8), ValueError, "the memory's address; -1 is none"),
-        ((2**64, 8), ValueError, "the memory's address; 18446744073709551616 is none"),
+        ((-1, 8), ValueError, "the memory's address; -1 is not an address"),
+        ((2**64, 8), ValueError, "the memory's address; 18446744073709551616 is not an address"),
         (("4096", 8), TypeError, "ptr must be an int, the memory's address, not str"),
         ((4096.0, 8), TypeError, "ptr must be an int, the memory's address, not float"),
         ((object(), 8), TypeError, "ptr must be an int, the memory's address, not object"),

@@ -776,7 +776,7 @@ def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> No
     for bad in (None, "3", 3.0, True):
         with pytest.raises(TypeError, match="alloc_handle must be an IPCAllocationHandle or an int"):
             ch.DeviceMemoryResource.from_allocation_handle(device, bad)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="which is no file descriptor"):
+    with pytest.raises(ValueError, match="which is not a file descriptor"):
         ch.DeviceMemoryResource.from_allocation_handle(device, 1 << 40)
     gc.collect()
     assert descriptors() == before

@@ -33,7 +33,7 @@ def list_kernels(codes: Sequence[tuple[str, ObjectCode]], *, as_json: bool) -> s
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from None
         if not contents.arch:
-            raise ValueError(f"{file}: this is no PTX: it does not say for which architecture it is (.target)")
+            raise ValueError(f"{file}: this is not PTX: it has no .target directive")
         lines.append(f"{file}, {code.code_type} for {contents.arch}:")
         by_symbol = {symbol: expression for expression, symbol in code.symbol_mapping.items()}
         for kernel in contents.kernels:

@@ -43,5 +43,5 @@ def as_address(value: Any, what: str) -> int:
             raise TypeError(f"{what}, not {type(value).__name__}")
         address = int(value)
     if not 0 <= address < 2**64:
-        raise ValueError(f"{what}; {address} is none")
+        raise ValueError(f"{what}; {address} is not an address")
     return address

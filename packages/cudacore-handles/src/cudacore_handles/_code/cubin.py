@@ -75,7 +75,7 @@ class Cubin:
 
     def __init__(self, image: bytes) -> None:
         if image[:6] != b"\x7fELF\x02\x01" or len(image) < 64 or _u16(image, 18) != _EM_CUDA:
-            raise ValueError("this is no cubin: not an ELF file of CUDA's")
+            raise ValueError("this is not a cubin: it is not an ELF file of CUDA's")
         self._image = image
         try:
             self._sections = self._read_sections()

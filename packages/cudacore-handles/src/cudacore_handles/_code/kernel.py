@@ -114,7 +114,7 @@ class Kernel(_native.KernelHandle):
 
         address = as_address(handle, "handle must be an int, the kernel's address")
         if address == 0:
-            raise ValueError("handle must be an int, the kernel's address; 0 is none")
+            raise ValueError("handle must be an int, the kernel's address; 0 is not an address")
         raw = ffi.cast("CUkernel", address)
         library = ffi.NULL
         if mod is not None:

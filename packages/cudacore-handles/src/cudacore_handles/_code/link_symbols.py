@@ -261,7 +261,7 @@ def _choose(found: list[Entry], arch: str) -> Entry | None:
 def _fatbins_of_object(image: bytes) -> list[bytes]:
     """Return the fat binaries with relocatable code in a host object, which is an ELF file."""
     if image[:6] != b"\x7fELF\x02\x01":
-        raise ValueError("this is no ELF file")
+        raise ValueError("this is not an ELF file")
     (table,) = struct.unpack_from("<Q", image, 40)
     entry_size, count, names_index = struct.unpack_from("<HHH", image, 58)
     sections = [struct.unpack_from("<IIQQQQ", image, table + i * entry_size) for i in range(count)]

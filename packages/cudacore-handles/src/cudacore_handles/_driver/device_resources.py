@@ -192,7 +192,7 @@ class SMResource:
             If the driver does not support such a split (the error names the version that does), or refuses it.
         """
         if options is None:
-            raise TypeError("options is required: SMResourceOptions(count=...) says how to split")
+            raise TypeError("options is required: SMResourceOptions(count=...) gives the groups")
         dry = as_flag("dry_run", dry_run)
         if not isinstance(options, SMResourceOptions):
             options = as_options(SMResourceOptions, options)
@@ -245,7 +245,7 @@ class SMResource:
     def _usable(self) -> Any:
         if self._raw is None:
             raise ValueError(
-                "the SMResource is of split(dry_run=True), which only says what there would be: split without it"
+                "the SMResource is of split(dry_run=True), which only computes sizes: split without dry_run"
                 if self._count
                 else "the SMResource has no multiprocessors: the split left none"
             )
@@ -350,7 +350,7 @@ class WorkqueueResource:
             The new settings.
         """
         if options is None:
-            raise TypeError("options is required: WorkqueueResourceOptions(...) says how the queues shall be")
+            raise TypeError("options is required: WorkqueueResourceOptions(...) gives the settings")
         options = as_options(WorkqueueResourceOptions, options)
         options._check()  # check again, because fields can be assigned
         limit, scope = self._fields()
@@ -485,7 +485,7 @@ def _for_each(options: SMResourceOptions, name: str, counts: list[Any], several:
     if not _is_sequence(value):
         return [value] * len(counts)
     if not several:
-        raise ValueError(f"{name} is a sequence but count is not: count says how many groups there are")
+        raise ValueError(f"{name} is a sequence but count is not: count gives the number of groups")
     if len(value) != len(counts):
         raise ValueError(f"{name} has length {len(value)}, expected {len(counts)}, one for each count")
     return list(value)

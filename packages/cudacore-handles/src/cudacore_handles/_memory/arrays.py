@@ -124,9 +124,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
 
 def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:
     if "O" in re.sub(":[^:]*:", "", view.format):  # the format without the names of fields
-        raise TypeError(
-            f"{name} is an array of Python objects, which are no data that could be copied; convert it to numbers first"
-        )
+        raise TypeError(f"{name} is an array of Python objects, which cannot be copied; convert it to numbers first")
     _check(name, contiguous=view.c_contiguous, read_only=writable and view.readonly)
     return Memory(_address_of(view), view.nbytes, True, view)
 

@@ -356,7 +356,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
             )
         descriptor = number
         if not -(2**31) <= descriptor < 2**31:
-            raise ValueError(f"alloc_handle is {descriptor}, which is no file descriptor")
+            raise ValueError(f"alloc_handle is {descriptor}, which is not a file descriptor")
     handle = IPCAllocationHandle._init(os.dup(descriptor), uuid, location)
     out = ffi.new("cch_pool **")
     if device is not None:

@@ -48,7 +48,7 @@ class PooledMemoryResource(MemoryResource):
     _buffer_class: type[Buffer] = Buffer
 
     def __init__(self) -> None:
-        raise TypeError("PooledMemoryResource is what memory resources of pools have in common; make one of these")
+        raise TypeError("PooledMemoryResource is a base class; create a DeviceMemoryResource or another subclass")
 
     def __cudacore_handle__(self) -> object:
         """Return a capsule of the pool with its own reference, for extension modules."""

@@ -83,7 +83,7 @@ def type_given(dtype: Any) -> ElementType:
             f"dtype is {dtype!r}; it must be a NumPy dtype, what np.dtype() takes, or one of {', '.join(_ML_DTYPES)}"
         ) from None
     if made.hasobject:
-        raise TypeError(f"dtype is {made}: Python objects are no data that a device could use")
+        raise TypeError(f"dtype is {made}: Python objects cannot be used on a device")
     if made.itemsize == 0:
         raise ValueError(f"dtype is {made!r}, whose elements have no bytes; give their length, too")
     kind = ElementType(dlpack_type_of(made), made.itemsize, made)

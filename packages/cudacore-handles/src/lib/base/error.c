@@ -219,7 +219,7 @@ int cch__read_sized(void *into, size_t known, const void *given, size_t size, si
                      name, oldest);
   for (size_t i = known; i < size; i++)
     if (((const unsigned char *)given)[i] != 0)
-      return cch__fail(CCH_EINVAL, operation, "the %s asks for what this version of the library does not know", name);
+      return cch__fail(CCH_EINVAL, operation, "the %s has fields that this version of the library does not have", name);
   memset(into, 0, known);
   memcpy(into, given, size < known ? size : known);
   return 0;

@@ -152,5 +152,5 @@ int cch__image_check(cch__format *out, const void *image, size_t size) {
                        (size_t)(end - (const char *)image), size);
     return 0;
   }
-  return cch__fail(CCH_EIMAGE, OPERATION, "the %zu bytes are no cubin, no fatbin and no PTX", size);
+  return cch__fail(CCH_EIMAGE, OPERATION, "the %zu bytes are not a cubin, a fatbin or PTX", size);
 }

@@ -31,7 +31,7 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
     config = &known;
   }
   if (config->flags & ~KNOWN_FLAGS)
-    return cch__fail(CCH_EINVAL, operation, "the cch_launch_config has flags that this version does not know: 0x%x",
+    return cch__fail(CCH_EINVAL, operation, "the cch_launch_config has flags that this version does not have: 0x%x",
                      config->flags & ~KNOWN_FLAGS);
   const uint32_t *block = config->block;
   if (block[0] > MAX_THREADS || block[1] > MAX_THREADS || block[2] > MAX_THREADS_IN_Z ||

@@ -69,7 +69,7 @@ int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, 
   for (size_t i = 0; i < 2; i++)
     if (!has(made, i)) {
       free(made);
-      return cch__fail(CCH_ENOCOMPILER, operation, "the library is no %s: it has no %s", kind->title,
+      return cch__fail(CCH_ENOCOMPILER, operation, "the library is not %s: it has no %s", kind->title,
                        kind->entries[i].name);
     }
   lock();
@@ -103,8 +103,9 @@ int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *pa
 
 int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *wanted, const char *name,
                                 const char *operation) {
-  return cch__fail(CCH_EINVAL, operation, argument == NULL ? "the argument %s is NULL" : "the argument %s is no %s",
-                   name, wanted->title);
+  return cch__fail(CCH_EINVAL, operation,
+                   argument == NULL ? "the argument %s is NULL" : "the argument %s is not a loaded %s", name,
+                   wanted->title);
 }
 
 int cch__fail_compiler(const void *compiler, int result, const char *operation) {

@@ -172,7 +172,7 @@ int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *link
   case CCH_NVJITLINK_LINKED_LTOIR:
     return OUTPUT(nvJitLinkGetLinkedLTOIR);
   default:
-    return cch__fail(CCH_EINVAL, __func__, "%d is no output of nvJitLink", output);
+    return cch__fail(CCH_EINVAL, __func__, "%d is not an output of nvJitLink", output);
   }
 #undef OUTPUT
 }

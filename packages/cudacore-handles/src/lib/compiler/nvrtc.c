@@ -230,7 +230,7 @@ int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, i
   case CCH_NVRTC_OPTIXIR:
     return OUTPUT(nvrtcGetOptiXIR);
   default:
-    return cch__fail(CCH_EINVAL, __func__, "%d is no output of NVRTC", output);
+    return cch__fail(CCH_EINVAL, __func__, "%d is not an output of NVRTC", output);
   }
 #undef OUTPUT
 }

@@ -146,6 +146,6 @@ int cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int
     return cch__program_get(out, size, &program->program, nvvm->nvvmGetCompiledResultSize, nvvm->nvvmGetCompiledResult,
                             "nvvmGetCompiledResultSize", "nvvmGetCompiledResult", __func__);
   default:
-    return cch__fail(CCH_EINVAL, __func__, "%d is no output of libNVVM", output);
+    return cch__fail(CCH_EINVAL, __func__, "%d is not an output of libNVVM", output);
   }
 }

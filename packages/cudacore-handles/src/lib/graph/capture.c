@@ -309,7 +309,7 @@ static int end(bool *ended, const cch__capture *capture, const char *operation) 
     return status;
   if (!is_in(&info, capture)) {
     *ended = true;
-    return cch__fail(CCH_EGONE, operation, "somebody else has ended the capture, by the stream's handle");
+    return cch__fail(CCH_EGONE, operation, "other code has ended the capture, by the stream's handle");
   }
   CUgraph raw = NULL;
   status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));

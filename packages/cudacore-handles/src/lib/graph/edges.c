@@ -193,7 +193,7 @@ static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node
     out->nodes[i] = from[i]->raw;
     out->others[i] = to[i]->raw;
     if (from[i] == to[i])
-      status = cch__fail(CCH_EINVAL, operation, "the node %p cannot wait for itself", (void *)from[i]->raw);
+      status = cch__fail(CCH_EINVAL, operation, "the node %p cannot depend on itself", (void *)from[i]->raw);
   }
   return status;
 }

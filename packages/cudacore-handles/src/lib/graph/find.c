@@ -61,7 +61,7 @@ int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw) {
   cch_graph_node *found = NULL;
   int status = look_in(&found, graph, raw, __func__);
   if (status == 0 && found == NULL)
-    status = cch__fail(CCH_EINVAL, __func__, "%p is no node of the graph %p, nor of one in it", (void *)raw,
+    status = cch__fail(CCH_EINVAL, __func__, "%p is not a node of the graph %p, nor of a graph in it", (void *)raw,
                        (void *)graph->raw);
   if (status == 0)
     *out = found;

@@ -316,7 +316,7 @@ int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const 
   CUstreamCaptureMode mode = cch__relaxed_enter();
   status = round_up(&size, &known, size, __func__);
   if (status == 0 && size <= ptr->size)
-    status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are no more than the %zu that there are", size, ptr->size);
+    status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are not more than the current %zu", size, ptr->size);
   if (status == 0)
     status = grow(out, moved, ptr, &known, size, __func__);
   cch__relaxed_leave(mode);

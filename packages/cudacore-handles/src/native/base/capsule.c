@@ -44,7 +44,7 @@ static PyObject *open_handle_capsule(PyObject *module, PyObject *capsule) {
     if (box == NULL)
       return NULL;
     if (cch_kind_of(box) != kind)
-      return PyErr_Format(PyExc_ValueError, "the capsule is named \"%s\", and what it holds is no such handle", name);
+      return PyErr_Format(PyExc_ValueError, "the capsule is named \"%s\", but does not hold such a handle", name);
     return Py_BuildValue("sN", strrchr(name, '.') + 1, PyLong_FromVoidPtr(box));
   }
   PyErr_Clear();

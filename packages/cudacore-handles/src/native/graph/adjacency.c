@@ -138,7 +138,7 @@ static cch_graph_node *read_end(const state *st, cch_graph_node *node, PyObject 
   if (cch_graph_node_graph(other) != cch_graph_node_graph(node))
     PyErr_Format(PyExc_ValueError, "%R is a node of another graph; edges are between nodes of one graph", face);
   else if (other == node)
-    PyErr_Format(PyExc_ValueError, "%R cannot wait for itself", face);
+    PyErr_Format(PyExc_ValueError, "%R cannot depend on itself", face);
   else
     return other;
   return NULL;

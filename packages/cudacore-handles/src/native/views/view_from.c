@@ -285,7 +285,7 @@ static PyObject *from_attributes(const state *st, PyTypeObject *type, PyObject *
         Py_CLEAR(self);
     }
   } else if (dtype != NULL) {
-    raise_about(PyExc_TypeError, "the shape and the strides of %U are no tuples", object, 0, 0);
+    raise_about(PyExc_TypeError, "the shape and the strides of %U are not tuples", object, 0, 0);
   }
   Py_XDECREF(dtype);
   Py_XDECREF(strides);

@@ -61,11 +61,11 @@ static void other_libraries_are_refused(void) {
   cch_nvvm *no_nvvm = NULL;
   cch_nvjitlink *no_nvjitlink = NULL;
   FAILS(CCH_ENOCOMPILER, cch_nvrtc_load(&no_nvrtc, "libm.so.6"));
-  CHECK_HAS(check_error()->message, "no NVRTC: it has no nvrtcCreateProgram");
+  CHECK_HAS(check_error()->message, "not NVRTC: it has no nvrtcCreateProgram");
   FAILS(CCH_ENOCOMPILER, cch_nvvm_load(&no_nvvm, "libm.so.6"));
-  CHECK_HAS(check_error()->message, "no libNVVM");
+  CHECK_HAS(check_error()->message, "not libNVVM");
   FAILS(CCH_ENOCOMPILER, cch_nvjitlink_load(&no_nvjitlink, "libm.so.6"));
-  CHECK_HAS(check_error()->message, "no nvJitLink");
+  CHECK_HAS(check_error()->message, "not nvJitLink");
   FAILS(CCH_ENOCOMPILER, cch_nvrtc_load(&no_nvrtc, "/none/libnvrtc.so"));
   CHECK_HAS(check_error()->message, "/none/libnvrtc.so");
   FAILS(CCH_EINVAL, cch_nvvm_wrap(&no_nvvm, NULL));
