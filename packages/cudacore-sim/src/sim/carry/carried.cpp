@@ -44,7 +44,7 @@ bool read(const char *data, size_t size, Elf64_Ehdr &header, std::vector<Elf64_S
   return names.sh_offset <= size && names.sh_size <= size - names.sh_offset;
 }
 
-/* The last one, because nvJitLink copies such sections of its inputs to its output. */
+/* The last one is used, because nvJitLink copies such sections of its inputs to its output. */
 const Elf64_Shdr *find(const char *data, size_t size, const Elf64_Ehdr &header,
                        const std::vector<Elf64_Shdr> &sections) {
   const Elf64_Shdr &names = sections[header.e_shstrndx];
@@ -132,8 +132,9 @@ std::vector<char> empty_cubin(int capability) {
   header.e_ident[EI_CLASS] = ELFCLASS64;
   header.e_ident[EI_DATA] = ELFDATA2LSB;
   header.e_ident[EI_VERSION] = EV_CURRENT;
-  header.e_ident[EI_OSABI] = 0x33;   /* CUDA's */
-  header.e_ident[EI_ABIVERSION] = 7; /* the capability is in the flags' lowest byte, and the virtual one in the third */
+  header.e_ident[EI_OSABI] = 0x33; /* CUDA's */
+  header.e_ident[EI_ABIVERSION] =
+      7; /* the capability is in the lowest byte of the flags, and the virtual one in the third */
   header.e_type = ET_EXEC;
   header.e_machine = machine_cuda;
   header.e_version = EV_CURRENT;

@@ -14,11 +14,11 @@ namespace sim {
 
 /* An input that a cubin was made from. */
 struct Carried {
-  std::string name; /* of it, for messages */
+  std::string name; /* the input's name, for messages */
   std::string code; /* PTX, or a fat binary with PTX; empty: not known */
 };
 
-/* The cubin with a section of these inputs in place of an existing one. Anything else is returned unchanged. */
+/* The cubin with a section of these inputs, which replaces an existing one. Other data is returned unchanged. */
 std::vector<char> with_carried(const char *cubin, size_t size, const std::vector<Carried> &parts);
 
 /* The inputs that a cubin carries; empty: it has no such section. */

@@ -39,7 +39,7 @@ template <class F> void *as_symbol(F function) {
   return symbol;
 }
 
-/* The output of a pair of functions; empty: they failed, with `result`. */
+/* The output of a pair of functions; empty if they failed, with `result`. */
 std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
   size_t size = 0;
   if (size_of == nullptr || bytes_of == nullptr || (result = size_of(program, &size)) != 0 || size == 0)
@@ -115,7 +115,7 @@ struct Nvrtc {
 
 enum InputType { input_cubin = 1, input_ptx = 2, input_ltoir = 3, input_fatbin = 4, input_any = 10 };
 
-/* The type of an NVJITLINK_INPUT_ANY; 0: something else, which has no PTX. */
+/* The type of an NVJITLINK_INPUT_ANY; 0: another type, which has no PTX. */
 int type_of(int type, const std::string &code) {
   auto begins = [&](const char *with, size_t size) { return code.compare(0, size, with, size) == 0; };
   if (type != input_any)
@@ -137,7 +137,7 @@ struct Input {
 struct Linking {
   std::vector<std::string> options;
   std::vector<Input> inputs;
-  std::vector<char> cubin; /* when it was requested */
+  std::vector<char> cubin; /* the cubin, if it was requested */
 };
 
 std::map<void *, std::shared_ptr<Linking>> linkings;
@@ -205,8 +205,8 @@ struct NvJitLink {
   }
 
   /*
-   * LTO-IR is linked again to PTX, with the same options. Only LTO-IR can be linked so: functions that other inputs
-   * call have to be kept, which is an option of NVVM.
+   * LTO-IR is linked again to PTX, with the same options. This works only if all inputs are LTO-IR, because functions
+   * that other inputs call must be kept, which is an option of NVVM.
    */
   std::string link_ltoir(const Linking &linking, bool keeps_all) const {
     std::vector<const char *> options{"-lto", "-ptx"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library that python -m cudacore_sim preloads into programs. It replaces dlsym(), which gives out functions of
- * NVRTC and nvJitLink whose cubins carry their PTX. It depends on the C library alone, and loads the simulator only
+ * The library that python -m cudacore_sim preloads into programs. It replaces dlsym(), which then returns functions of
+ * NVRTC and nvJitLink whose cubins contain their PTX. It depends only on the C library, and loads the simulator only
  * when one of these functions is looked up.
  */
 #include <atomic>
@@ -39,7 +39,7 @@ bool gives_cubins(const char *name) {
 
 } // namespace
 
-/* Other names are passed to dlsym of the C library, which must see the caller: this has to be a jump, for RTLD_NEXT. */
+/* Other names are passed to dlsym of the C library. This must be a jump, because RTLD_NEXT depends on the caller. */
 extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict library,
                                                               const char *__restrict name) noexcept {
   LookUp look_up = real_dlsym();

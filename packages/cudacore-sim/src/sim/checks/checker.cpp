@@ -15,7 +15,7 @@ namespace sim::exec {
 
 namespace {
 
-constexpr size_t max_findings = 100; /* of a launch */
+constexpr size_t max_findings = 100; /* findings of one launch */
 
 uint32_t lane_of(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
 uint32_t count_of(uint32_t lanes) { return static_cast<uint32_t>(__builtin_popcount(lanes)); }
@@ -169,7 +169,7 @@ void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected)
   auto threads = [](uint32_t count) {
     return count ? std::to_string(count) + " threads" : std::string("all threads of the block");
   };
-  std::string other; /* not known of lanes that arrived and did not wait */
+  std::string other; /* not known for lanes that arrived and did not wait */
   for (Warp &one : w.block->warps)
     for_lanes(one.waiting(Warp::Wait::barrier), [&](uint32_t lane) {
       if (other.empty() && one.barrier[lane] == number)
@@ -238,8 +238,8 @@ void Checker::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
  */
 
 /*
- * An access to bytes of which some were written is not reported: compilers copy structures with their padding, and load
- * more than they need. Nor is an asynchronous copy, which does not use the values.
+ * An access is not reported if some of its bytes were written: compilers copy structures with their padding, and load
+ * more than they need. Asynchronous copies are not reported either, because they do not use the values.
  */
 void Checker::initialised(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write,
                           std::byte unwritten) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of wgmma. Its products are complete when the program has waited for their group. */
+/* The checks of wgmma. Its products are complete after the program has waited for their group. */
 #include <algorithm>
 #include <map>
 
@@ -12,14 +12,14 @@ namespace sim::exec {
 /* The state of a warp's wgmma. */
 struct GroupWork {
   struct Sum {
-    uint32_t group; /* counts them */
+    uint32_t group; /* number of the group */
     const Instruction *product;
   };
   std::map<size_t, Sum> sums; /* the accumulators that may be incomplete, by their index in the warp's registers */
   uint32_t open = 0;          /* the group of the next product */
   uint64_t products = 0;
   bool has_fenced = false;
-  const Instruction *last = nullptr; /* product */
+  const Instruction *last = nullptr; /* the last product */
 };
 
 static GroupWork &work_of(Warp &w) {

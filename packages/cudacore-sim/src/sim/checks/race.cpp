@@ -75,7 +75,7 @@ void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
   thread.view = both.result(grid_.warps * warp_size);
 }
 
-/* A barrier completes relaxed reads before it, and passes on what fences before it have released. */
+/* A barrier completes relaxed reads before it, and passes on what was released by earlier fences. */
 static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
   Meeting &meeting = gathering.all;
   if (thread.has_observed) {
@@ -157,7 +157,7 @@ void Races::passes_cluster(Warp &w, uint32_t lanes) {
   settle(gathering, grid_.warps * warp_size);
   for_lanes(lanes, [&](uint32_t lane) {
     ThreadHistory &thread = thread_of(w, lane);
-    Gathering both = gathering; /* between its arrival and now, its view may have grown */
+    Gathering both = gathering; /* its view may have grown since its arrival */
     both.all.add(thread.view);
     for (size_t scope = 0; scope < scopes; ++scope)
       both.fenced[scope].add(thread.fenced[scope].view);
@@ -184,7 +184,7 @@ void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* Nothing else is ordered by it: accesses of threads of other warps are not. */
+/* Nothing else is ordered: accesses of threads of other warps are not. */
 void Races::ends_reads(Warp &w) {
   Meeting &reads = w.block->history->group_reads[w.index / group_warps];
   auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
@@ -311,9 +311,9 @@ bool Races::knows(const ViewPtr &view, const Seen &seen) {
 }
 
 /*
- * wgmma reads memory by another proxy than stores write it, and may find old values: a fence.proxy.async is needed in
- * between, by the thread that wrote or by one ordered after it. Of asynchronous copies, the bulk copies write by that
- * proxy, too; what the others need is not checked.
+ * wgmma reads memory by another proxy than stores write it, and can find old values. So a fence.proxy.async is needed
+ * in between, by the thread that wrote or by one ordered after it. Bulk copies also write by that proxy; what other
+ * asynchronous copies need is not checked.
  */
 bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const {
   if (ins.run != group_product_handler() || !write.bytes || (write.manner & manner_strong))
@@ -328,7 +328,7 @@ bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &wr
                       [&](const ThreadHistory &thread) { return knows(thread.crossed, write); });
 }
 
-/* Whether a store writes the value that is there already: then the order does not matter. */
+/* Whether a store writes the value that memory already has: then the order does not matter. */
 bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
   if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler())
     return copied_ && std::memcmp(spot.host, copied_, bytes) == 0;
@@ -468,7 +468,7 @@ void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &s
          spot, bytes, write);
 }
 
-/* Groups of several warps use the reserved memory as a barrier, whichever instructions they use. */
+/* Groups of several warps use the reserved memory as a barrier, with any instructions. */
 void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   Instruction strong = ins;
   strong.manner |= manner_update | manner_acquire | manner_release;
@@ -535,7 +535,7 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
   fault.access_bytes = bytes;
   fault.is_write = write;
   fault.space = spot.space;
-  /* Which access came first was chance: the report names them in the order of the code. */
+  /* Which access came first is chance, so the report names them in the order of the code. */
   const Instruction &first = before.pc < w.pc ? other : ins;
   uint64_t second = uint64_t{std::max(before.pc, w.pc)} + 1;
   bool is_of_update = wrote ? !write && (before.manner & manner_update) : (ins.manner & manner_update) != 0;

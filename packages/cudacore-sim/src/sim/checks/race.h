@@ -24,7 +24,7 @@ using Clocks = std::vector<Clock>; /* of a block's threads */
 struct View {
   std::map<uint32_t, std::shared_ptr<const Clocks>> blocks;
 };
-using ViewPtr = std::shared_ptr<const View>; /* null: of nobody */
+using ViewPtr = std::shared_ptr<const View>; /* null: the view of no thread */
 
 struct ThreadName {
   uint32_t block, thread;
@@ -88,7 +88,7 @@ struct Cell {
 
 /* An access to shared memory by a thread of another block of the cluster. */
 struct Visit {
-  uint32_t rank, lane, warp; /* who */
+  uint32_t rank, lane, warp; /* the thread that accessed it */
   const Instruction *place;
   Spot spot;
   uint32_t bytes;
@@ -96,7 +96,7 @@ struct Visit {
   Clock clock;
 };
 
-/* What was released at an address for a scope, and the blocks of the threads that released it. */
+/* Data released at an address for a scope, and the blocks of the threads that released it. */
 struct Released {
   ViewPtr view;
   std::set<uint32_t> by;
@@ -112,9 +112,9 @@ struct BlockHistory {
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* of shared memory */
   std::array<Gathering, barrier_count> barriers;
-  Gathering cluster; /* of the cluster's first block: all arrivals at its barrier */
+  Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
   std::array<Meeting, max_warps / group_warps> group_reads; /* the warps that read for wgmma */
-  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last, by block and thread */
+  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last visit, by block and thread */
 };
 
 class Races {
@@ -154,7 +154,7 @@ private:
   void order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, bool write);
   void acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here);
   void release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere &here);
-  /* The first block of a block's cluster, which stands for the cluster. */
+  /* The first block of a block's cluster, which represents the cluster. */
   uint32_t cluster_of(uint32_t block) const;
   bool includes(Scope scope, uint32_t block, uint32_t other) const;
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
@@ -176,8 +176,8 @@ private:
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::unordered_map<uint64_t, ReleasedHere> released_; /* by address */
   /*
-   * Findings of a plain read and an update, by the read. They are dropped if a thread goes on to update what it has
-   * read, as compare-and-swap loops do: the first read of these may find any value.
+   * Findings between a plain read and an update, by the read. They are dropped if the thread goes on to update what it
+   * has read, as compare-and-swap loops do: their first read may find any value.
    */
   struct Deferred {
     Fault fault;
@@ -186,7 +186,7 @@ private:
   };
   std::multimap<uint32_t, Deferred> deferred_;
   std::set<uint32_t> speculative_;    /* the reads of such loops */
-  std::set<uint64_t> mbarriers_;      /* of shared memory, by where they are */
+  std::set<uint64_t> mbarriers_;      /* mbarriers in shared memory, by their address */
   const std::byte *copied_ = nullptr; /* what an asynchronous copy is about to write */
 };
 

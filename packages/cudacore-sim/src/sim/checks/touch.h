@@ -9,8 +9,8 @@
 namespace sim::exec {
 
 /*
- * The bytes of global memory that a grid accesses, and where in its code. The driver compares them with other work in
- * flight. One thread of the host runs a grid that is checked so.
+ * The bytes of global memory that a grid accesses, and the places in its code. The driver compares them with other work
+ * in flight. With this check, one host thread runs the grid.
  */
 class Touches {
 public:
@@ -21,7 +21,7 @@ public:
 
 private:
   static constexpr uint64_t page_bytes = 512;
-  /* Of a byte: the first instruction that accessed it, preferring plain accesses to strong ones, and how. */
+  /* For a byte: the first instruction that accessed it, preferring plain accesses to strong ones, and how. */
   struct Mark {
     uint32_t pc : 30, plain : 1, strong : 1;
     bool operator==(const Mark &other) const {

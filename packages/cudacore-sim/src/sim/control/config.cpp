@@ -159,7 +159,7 @@ Config read_config() {
 } // namespace
 
 const Config &config() {
-  static const Config *const instance = new Config(read_config()); /* never destroyed: threads outlive exit() */
+  static const Config *const instance = new Config(read_config()); /* never destroyed, because threads outlive exit() */
   return *instance;
 }
 

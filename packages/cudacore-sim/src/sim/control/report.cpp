@@ -12,18 +12,18 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_reports = 1000; /* later ones still go to stderr */
+constexpr size_t max_reports = 1000; /* further ones only go to stderr */
 
 struct Reports {
   std::mutex mutex;
   std::vector<std::string> texts;
   std::vector<std::string> explanations;
   std::set<std::string> known; /* explanations or their keys */
-  std::string fault;           /* the last fault, and the code that calls return because of it */
+  std::string fault;           /* the last fault; the code is returned by calls because of it */
   int fault_result = 0;
 };
 
-/* Never destroyed with its thread, because threads report while they end. */
+/* Never destroyed with its thread, because threads can report while they end. */
 struct Said {
   bool in_call = false;
   std::string now, last;

@@ -18,7 +18,7 @@ struct Spot {
   const char *space;
   uint64_t address;
   const std::byte *host;
-  std::byte *written; /* a byte for each, not 0 once it was written; null: that is not kept */
+  std::byte *written; /* a byte for each, not 0 after it was written; null: this is not recorded */
 };
 
 /*
@@ -57,7 +57,8 @@ public:
   void fences(Warp &w, const Instruction &ins, uint32_t lanes);
 
   void global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
-  void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write); /* all memory */
+  void misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes,
+              bool write); /* an access of any memory */
   void heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void local(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   /* Variables at a fixed place of the frame. */

@@ -16,7 +16,7 @@ namespace sim {
 namespace exec {
 namespace {
 
-constexpr uint64_t inline_warps = 8; /* a launch with no more warps runs on the calling thread alone */
+constexpr uint64_t inline_warps = 8; /* launches with at most this many warps run only on the calling thread */
 
 /* A store of units for reuse, which saves allocating their registers and shared memory again. */
 class UnitStore {
@@ -138,7 +138,7 @@ private:
     return pool;
   }
 
-  /* If no more threads can be created, the existing ones have to do: the calling thread works in any case. */
+  /* If no more threads can be created, the existing ones must suffice: the calling thread always works. */
   void begin_threads() {
     try {
       for (; threads_ < size(); ++threads_)
@@ -175,7 +175,7 @@ private:
   uint64_t threads_ = 0;
 };
 
-/* Checks what must hold for the engine to be safe; the driver has checked the rest. Empty: all is well. */
+/* Checks the conditions for the safety of the engine; the driver has checked the rest. Empty: they hold. */
 std::string problem_of(const Launch &launch) {
   if (!launch.instance || !launch.instance->module)
     return "no module";

@@ -120,7 +120,7 @@ public:
   uint32_t index = 0;                   /* in the block */
   uint32_t pc = 0;                      /* of the running group */
   uint32_t next = 0;                    /* where the running group continues */
-  uint32_t active = 0;                  /* the running group */
+  uint32_t active = 0;                  /* lanes of the running group */
   uint32_t alive = 0;                   /* lanes that have not ended */
   uint32_t carries = 0;                 /* CC.CF, a bit a lane */
   uint64_t stores = 0;                  /* a sign of progress */
@@ -157,7 +157,7 @@ private:
   int64_t group_start_ = 0;
   bool yielded_ = false;
   bool rotate_ = false;
-  uint64_t clock_ = 0; /* counts choices of a group, to know which lane has waited longest */
+  uint64_t clock_ = 0; /* counts choices of a group, to find the lane that has waited longest */
   std::array<uint32_t, warp_size> lane_pc_{};
   std::array<uint32_t, warp_size> base_{}; /* of the lane's frame, in slots */
   std::array<uint64_t, warp_size> last_run_{};

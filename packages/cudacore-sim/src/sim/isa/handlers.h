@@ -176,10 +176,10 @@ Handler slct_handler(Type type, Type selector, bool ftz);
 /* --- moves and conversions ------------------------------------------------------------------------------------- */
 Handler move_handler(Type type);
 Handler pack_handler(Type element);   /* op[0] = {op[1], ...}; count elements */
-Handler unpack_handler(Type element); /* {op[0], ...} = op[count]; */
+Handler unpack_handler(Type element); /* {op[0], ...} = op[count] */
 enum class SpecialRegister : uint8_t;
 Handler special_handler(SpecialRegister special); /* mode: the component */
-Handler global_address_handler();                 /* target: a variable; immediate: what is added */
+Handler global_address_handler();                 /* target: a variable; immediate: an offset to add */
 Handler shared_address_handler();                 /* likewise */
 Handler local_address_handler();                  /* immediate: offset in the frame */
 Handler function_address_handler();               /* target: a function */
@@ -266,7 +266,10 @@ Handler cluster_wait_handler();
 /* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
 Handler matrix_product_handler(); /* target: of Program::products */
 Handler group_product_handler();  /* target: of Program::group_products */
-/* wgmma's fence, commit_group and wait_group. mode: a GroupOrder; immediate: how many groups may be incomplete */
+/*
+ * wgmma's fence, commit_group and wait_group. mode: a GroupOrder; immediate: the number of groups that may be
+ * incomplete
+ */
 enum class GroupOrder : uint8_t { fence, commit, wait };
 Handler group_order_handler();
 Handler accumulator_use_handler(); /* one of Program::accumulator_uses */

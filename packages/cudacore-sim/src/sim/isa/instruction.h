@@ -19,8 +19,8 @@ constexpr uint32_t all_lanes = 0xffffffffu;
 
 /*
  * Operands. A register is the index of its 32 lanes in the frame, in units of one 64-bit lane (slot * 32). A constant
- * has the complement of its index in the program's constants, where it is stored 32 times over, so that handlers
- * read both alike. A predicate is its index in the frame's masks times two, plus one when it is negated.
+ * has the complement of its index in the program's constants, where it is stored 32 times over, so that handlers read
+ * both in the same way. A predicate is its index in the frame's masks times two, plus one when it is negated.
  */
 using OperandIndex = int32_t;
 constexpr OperandIndex no_operand = INT32_MIN;
@@ -31,17 +31,17 @@ constexpr size_t max_operands = 10;
 
 /* How an instruction accesses memory, for the checks. */
 enum Manner : uint8_t {
-  manner_strong = 1,   /* volatile, relaxed or stronger: two such accesses do not race */
-  manner_acquire = 2,  /* later accesses see what was released */
+  manner_strong = 1,   /* volatile, relaxed or stronger: two such accesses are not a race */
+  manner_acquire = 2,  /* later accesses see released data */
   manner_release = 4,  /* earlier accesses are released */
   manner_update = 8,   /* a read and a write in one operation */
-  manner_replace = 16, /* an update that does not depend on what was there */
+  manner_replace = 16, /* an update that does not depend on the old value */
   manner_store = 32,   /* the operands before the address are written */
   manner_barrier = 64, /* of an mbarrier */
   manner_aligned = 128 /* a barrier that all threads of a warp execute together */
 };
 
-/* For which threads an atomic or a fence orders memory. */
+/* The threads for which an atomic or a fence orders memory. */
 enum class Scope : uint8_t { block, cluster, all };
 constexpr size_t scopes = 3;
 

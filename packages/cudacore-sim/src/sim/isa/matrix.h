@@ -122,7 +122,7 @@ constexpr uint64_t absent_element = uint64_t{1} << 63;
 /* Expands the rows of a sparse A to all columns; and the number of values that a selector can have. */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);
 uint32_t selectors_of(const Fragment &a);
-/* The sum of products, element by element. It does not depend on where the elements lie. */
+/* The sum of products, element by element. It does not depend on the positions of the elements. */
 void multiply(const MatrixProduct &product, const MatrixBits &a, const MatrixBits &b, const MatrixBits &c,
               MatrixBits &d);
 

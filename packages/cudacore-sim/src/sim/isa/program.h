@@ -66,7 +66,10 @@ struct Kernel {
   SharedLayout shared;
 };
 
-/* An instruction that reads or moves an accumulator of wgmma, whose value is undefined until it was waited for. */
+/*
+ * An instruction that reads or moves an accumulator of wgmma, whose value is undefined until the program has waited for
+ * it.
+ */
 struct AccumulatorUse {
   Handler run = nullptr;
   bool moves = false; /* to its first operand: the copy counts as an accumulator, too */

@@ -3,8 +3,8 @@
 #define CUDACORE_SIM_NVML_ABI_H
 
 /*
- * The part of NVML's binary interface that is simulated. The wheel is built without nvml.h, which no package of CUDA's
- * headers that it needs has; tests/nvml compares sizes and numbers with cuda.bindings.
+ * The part of NVML's binary interface that is simulated. The wheel is built without nvml.h, because the required
+ * packages of CUDA headers do not contain it; tests/nvml compares sizes and numbers with cuda.bindings.
  */
 
 #include <cstdint>

@@ -154,7 +154,7 @@ private:
   std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
   std::vector<uint32_t> tables_;                      /* of the program, to patch */
   std::unordered_map<OperandIndex, Live> live_;
-  /* In functions with wgmma: the registers that an instruction uses. */
+  /* In functions with wgmma: registers that an instruction uses. */
   struct Use {
     uint32_t at;
     bool moves;

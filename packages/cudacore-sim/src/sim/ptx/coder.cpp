@@ -256,7 +256,7 @@ Type Coder::register_type(const ast::Operand &operand) {
   return symbol.kind == Symbol::Kind::reg || symbol.kind == Symbol::Kind::predicate ? symbol.type : Type::none;
 }
 
-/* Components and signs belong to special registers, to vectors, and to instructions that have taken them already. */
+/* Components and signs belong to special registers, to vectors, or to instructions that have already taken them. */
 void Coder::refuse_component(const ast::Operand &operand) const {
   if (operand.minus)
     fail("'" + std::string(operand.name) + "' cannot have a minus sign");

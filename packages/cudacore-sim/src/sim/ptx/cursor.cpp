@@ -18,7 +18,10 @@ constexpr Level levels[] = {
 };
 constexpr int level_count = static_cast<int>(std::size(levels));
 
-/* Applies an operator to integers. As in ptxas: what counts as unsigned, and that shifts use the lowest six bits. */
+/*
+ * Applies an operator to integers. As in ptxas, also for which results are unsigned, and that shifts use the lowest six
+ * bits.
+ */
 ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Operand &right, const Cursor &cursor) {
   uint64_t a = left.value, b = right.value;
   auto sa = static_cast<int64_t>(a), sb = static_cast<int64_t>(b);

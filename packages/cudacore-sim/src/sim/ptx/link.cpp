@@ -52,7 +52,7 @@ private:
                  names_[first.module] + "'\n";
   }
 
-  /* A function is visible if one of its declarations says so; a kernel always is. */
+  /* A function is visible if one of its declarations is marked so; a kernel always is. */
   static Linkage linkage_of(const ast::Function &function, const ast::Module &module) {
     Linkage found = function.is_entry && function.linkage == Linkage::internal ? Linkage::visible : function.linkage;
     for (const ast::Function &other : module.functions)
@@ -75,7 +75,7 @@ private:
                  (known.module != index && !one.is_entry &&
                   (!same_formals(known.function->parameters, one.parameters) ||
                    !same_formals(known.function->results, one.results)))) {
-        if (known.module != index) /* within one module, it is reported when that is built */
+        if (known.module != index) /* within one module, the error is reported when that is built */
           conflict("Prototype doesn't match for", one.name, index, "first specified", known);
         continue;
       }
@@ -115,7 +115,7 @@ private:
         continue;
       }
       if (known.module == index)
-        continue; /* declared twice, which is reported when the module is built */
+        continue; /* a second declaration is reported when the module is built */
       if (known.variable == nullptr || known.variable->space != one.space) {
         conflict("Memory space doesn't match for", one.name, index, "first specified", known);
       } else if (!one.unsized && !known.variable->unsized && one.bytes() != known.variable->bytes()) {

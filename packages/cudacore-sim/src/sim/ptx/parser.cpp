@@ -7,7 +7,7 @@ namespace sim::ptx {
 
 namespace {
 
-constexpr uint64_t max_elements = uint64_t{1} << 34; /* of one variable: more would not fit, and is a mistake */
+constexpr uint64_t max_elements = uint64_t{1} << 34; /* of one variable: more would not fit, and must be a mistake */
 constexpr int max_nesting = 200;                     /* of blocks and initialisers */
 
 class Parser {

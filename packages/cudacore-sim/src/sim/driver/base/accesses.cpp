@@ -11,9 +11,9 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_findings = 1000; /* that are remembered, so that each is reported once */
+constexpr size_t max_findings = 1000; /* the number of findings that are remembered, so that each is reported once */
 
-using Place = std::shared_ptr<const std::string>; /* in the code of a kernel, described; null: it is no kernel */
+using Place = std::shared_ptr<const std::string>; /* a described place in a kernel's code; null if it is not a kernel */
 
 /* An access of a unit to some bytes. */
 struct Access {
@@ -38,9 +38,9 @@ struct Bytes {
 
 /* Never destroyed: threads outlive exit(). */
 struct Accesses {
-  std::map<uint64_t, Bytes> bytes; /* from where they begin; they do not overlap */
+  std::map<uint64_t, Bytes> bytes; /* by their first byte; they do not overlap */
   std::set<std::string> found;
-  size_t max_ranges = 4096; /* when there are more, those that are not needed any more are removed */
+  size_t max_ranges = 4096; /* with more ranges than this, those that are no longer needed are removed */
 };
 Accesses &all_accesses() {
   static Accesses *const instance = new Accesses;
@@ -79,7 +79,7 @@ bool has_communicated(const Ordered &unit, const Ordered &other) {
                      [&](const OrderedPtr &met) { return is_before(*met, other) || is_before(other, *met); });
 }
 
-/* The host may have seen what `one` wrote, and submitted `other` because of it. */
+/* The host may have seen the data that `one` wrote, and submitted `other` because of it. */
 bool host_may_order(const Ordered &one, const Ordered &other) {
   return one.shares_host_memory && one.began < other.host_time;
 }
@@ -121,7 +121,7 @@ void report_conflict(const Access &now, const Access &then, uint64_t begin, uint
                  ", with nothing that orders the two: " + state().memory.explain(begin));
 }
 
-/* What the host knows to be done is before all that is still to come. */
+/* Work that the host knows to be done is before all later work. */
 void forget_old_accesses() {
   Accesses &all = all_accesses();
   if (all.bytes.size() < all.max_ranges)
@@ -254,7 +254,7 @@ void forget_accesses(uint64_t address, uint64_t bytes) {
   split(address + bytes);
   auto &all = all_accesses().bytes;
   all.erase(all.lower_bound(address), all.lower_bound(address + bytes));
-  forget_old_accesses(); /* accesses become more only where memory is new */
+  forget_old_accesses(); /* only accesses to new memory add entries */
 }
 
 void forget_all_accesses() {

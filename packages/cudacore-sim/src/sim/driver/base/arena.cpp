@@ -33,7 +33,7 @@ uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple 
 
 bool Arena::open(uint64_t wanted) {
   wanted = wanted < max_addresses ? round_up(wanted, large) : max_addresses;
-  /* Containers may limit the addresses of a process: take what there is. */
+  /* Containers may limit the addresses of a process, so fewer are accepted. */
   for (; wanted >= uint64_t{1} << 30; wanted /= 2) {
     size_t whole = wanted + large;
     void *addresses = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

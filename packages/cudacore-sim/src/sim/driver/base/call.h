@@ -34,7 +34,7 @@ public:
   void run_at_end(std::function<void()> function) { at_end.push_back(std::move(function)); }
 
   std::unique_lock<std::mutex> lock;
-  const bool per_thread; /* CUstream 0 is the thread's own default stream */
+  const bool per_thread; /* CUstream 0 is the calling thread's own default stream */
   const Entry entry;
   const uint64_t began; /* nanoseconds; 0: no trace is made */
 

@@ -5,8 +5,8 @@
 #include "sim/driver/base/state.h"
 
 /*
- * What may be called while streams are captured. A call that is not allowed invalidates the captures that forbid it.
- * The functions are defined with captures, in the room of graphs: all other rooms ask.
+ * Rules for calls while streams are captured. A call that is not allowed invalidates the captures that forbid it. The
+ * functions are defined with captures, in the room of graphs, and called from all other rooms.
  */
 namespace sim {
 
@@ -18,7 +18,7 @@ CUresult check_question(const StreamPtr &stream);
 
 /* Whether a stream may be given work. `is_captured`: the work becomes a node. */
 CUresult check_work(const StreamPtr &stream, bool &is_captured);
-CUresult check_uncaptured_work(const StreamPtr &stream); /* of work that no graph can have */
+CUresult check_uncaptured_work(const StreamPtr &stream); /* of work that cannot be part of a graph */
 
 /* Whether all work of a context may be waited for. */
 CUresult check_wait(Context &context);

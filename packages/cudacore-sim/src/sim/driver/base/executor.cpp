@@ -160,7 +160,7 @@ void Executor::complete(std::vector<UnitPtr> completed) {
         make_ready(std::move(follower), completed);
   }
   if (ending == nullptr)
-    publish(); /* not while a unit ends, which can submit others */
+    publish(); /* not while a unit ends, because that can submit others */
   if (any && waiters > 0)
     progress.notify_all();
 }
@@ -196,14 +196,14 @@ UnitPtr Executor::pick() {
 
 bool Executor::start_thread(void (Executor::*body)()) {
   bool started = true;
-  /* Signals belong to the application's threads. */
+  /* Signals are left to the application's threads. */
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &old);
   try {
     std::thread([this, body] { (this->*body)(); }).detach();
   } catch (const std::exception &) {
-    started = false; /* the running threads have to do */
+    started = false; /* the running threads have to suffice */
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return started;
@@ -233,7 +233,7 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
       if (unit->traced != nullptr)
         trace_begin(*unit->traced);
       if (unit->ordered != nullptr && unit->of_application) {
-        Ordered begun = *unit->ordered; /* the function sees that all before it is done, and not itself */
+        Ordered begun = *unit->ordered; /* the function knows that all earlier units are done, but not itself */
         begun.position--;
         mark_known_done(&begun);
       }

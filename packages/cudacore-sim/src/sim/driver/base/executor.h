@@ -29,13 +29,13 @@ struct Unit {
   std::function<void()> work;   /* on a worker, without the lock; empty: none. Not run once the context has failed */
   std::function<void()> finish; /* with the lock, when the work is done or was skipped */
 
-  bool of_application = false;   /* the work is a function of the application, which may wait for anything */
+  bool of_application = false;   /* the work is a function of the application, which can wait for anything */
   bool runs_after_error = false; /* the work is not skipped in a context that has failed */
 
   bool done = false;
   uint64_t finished = 0; /* nanoseconds of the monotonic clock */
   TracedPtr traced;      /* null: no trace is made */
-  OrderedPtr ordered;    /* the order of work is not checked */
+  OrderedPtr ordered;    /* null: the order of work is not checked */
 
 private:
   friend class Executor;
@@ -84,7 +84,7 @@ private:
   void watch();
   bool may_start() const;
   UnitPtr pick();
-  void publish() const; /* to processes that lock this one: how much work is not done */
+  void publish() const; /* tells processes that lock this one how many units are not done */
 
   std::vector<UnitPtr> ready;
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;
@@ -94,7 +94,7 @@ private:
   uint64_t submissions = 0, last_submission = 0, last_start = 0;
   std::mt19937_64 random;
   bool seeded = false, watching = false;
-  bool application_ends = false; /* functions of the application are not called any more */
+  bool application_ends = false; /* functions of the application are no longer called */
 };
 
 uint64_t monotonic_ns();

@@ -32,7 +32,7 @@ bool may_promise(uint64_t more);
  * add_managed() to remove_managed(). `charged`: a device has promised it.
  */
 void add_managed(const std::byte *memory, uint64_t bytes, bool charged);
-void remove_managed(const std::byte *memory); /* before it is unmapped; does nothing for other memory */
+void remove_managed(const std::byte *memory); /* before it is unmapped; ignores other memory */
 
 /* How many bytes of a range the host does not back yet. */
 uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);

@@ -45,37 +45,37 @@ using TimelinePtr = std::shared_ptr<Timeline>;
 /* What the check knows of a unit. Times count events of the check. */
 struct Ordered {
   std::string what, call;            /* a description, and the function that submitted it; empty: none did */
-  uint64_t stream = 0;               /* handle */
+  uint64_t stream = 0;               /* the handle of the stream */
   const char *stream_name = nullptr; /* of a stream without a handle; null and no handle: it is in no stream */
-  uint64_t number = 0;               /* among the work of the stream */
+  uint64_t number = 0;               /* its number among the units of the stream */
 
   std::vector<OrderedPtr> before; /* its dependencies, until it is ready */
   TimelinePtr timeline;           /* null: it is not ready, or an action of the host */
   uint64_t position = 0;          /* in the timeline */
   std::map<TimelinePtr, uint64_t> clock;
-  uint64_t host_time = 0; /* what the host knew to be done by then is before it */
+  uint64_t host_time = 0; /* units that the host knew to be done at this time are before it */
   uint64_t began = 0;
-  uint64_t known_at = 0;                     /* since when the host knows that it is done; 0: it does not */
-  bool may_wait_for_anything = false;        /* any unit that has begun may be before it */
-  bool visible_to_host = false;              /* the host may see what it wrote before it is known to be done */
-  bool shares_host_memory = false;           /* likewise, while it runs */
-  std::vector<OrderedPtr> communicated_with; /* units that it may have waited for in memory, while it ran */
+  uint64_t known_at = 0; /* the time since which the host knows that it is done; 0: the host does not know */
+  bool may_wait_for_anything = false; /* any unit that has begun may be before it */
+  bool visible_to_host = false;       /* the host may see data that it wrote before the host knows that it is done */
+  bool shares_host_memory = false;    /* the same while it runs */
+  std::vector<OrderedPtr> communicated_with; /* units that it may have waited for in memory while it ran */
 };
 
 OrderedPtr new_ordered(const char *what);
-OrderedPtr new_host_action(const char *what);             /* what the host does itself, now */
+OrderedPtr new_host_action(const char *what);             /* an action of the host itself, at this time */
 void describe_like(Ordered &unit, const Ordered &launch); /* a unit of a graph, like the launch of the graph */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);
 void order_done(const OrderedPtr &unit);
-void mark_known_done(const Ordered *unit); /* the host knows that it is done; null: nothing */
+void mark_known_done(const Ordered *unit); /* the host knows that the unit is done; null: ignored */
 bool is_before(const Ordered &one, const Ordered &other);
 std::string text_of(const Ordered &unit);
 uint64_t next_time();
 
 enum class Manner { read, write, allocate, free };
 
-/* A unit accesses memory, before it is done. Null: the order is not checked. */
+/* A unit accesses memory before it is done. A null unit is ignored. */
 void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner);
 void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes);
 void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches); /* of a kernel */

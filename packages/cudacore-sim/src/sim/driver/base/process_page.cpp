@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other processes see of this one. */
+/* The state of this process for other processes. */
 #include "sim/driver/base/process_page.h"
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t magic = 0x6b70657661735f31; /* at the beginning of the file, unlike in other files of a simulator */
 constexpr uint64_t page_size = 4096;
-SharedFile *own_file = nullptr; /* never freed: other threads can be in a call when the process ends */
+SharedFile *own_file = nullptr; /* never freed, because other threads can be in a call when the process ends */
 
 } // namespace
 
@@ -56,7 +56,7 @@ std::unique_ptr<SharedFile> find_page(int process, ProcessPage *&out) {
         !file->map(0, page_size))
       continue;
     page = reinterpret_cast<ProcessPage *>(file->at(0));
-    if (page->process != process) /* of its parent, whose descriptors it has */
+    if (page->process != process) /* the page belongs to its parent, whose descriptors it inherited */
       continue;
     out = page;
     found = std::move(file);

@@ -11,28 +11,28 @@
 namespace sim {
 
 /*
- * What processes that checkpoint this one see and change of it: a page in a file that they share. A process that locks
- * another one changes its state, and waits until no call and no work is under way there.
+ * A shared page by which other processes checkpoint this one. A process that locks another one changes its state, and
+ * waits until it has no calls and no work in progress.
  */
 struct ProcessPage {
   uint64_t magic;
   int32_t process;
   std::atomic<uint32_t> state; /* CUprocessState, or `locking` */
-  std::atomic<uint64_t> calls; /* of entry points, under way */
-  std::atomic<uint64_t> units; /* of work that is not done */
+  std::atomic<uint64_t> calls; /* calls of entry points in progress */
+  std::atomic<uint64_t> units; /* units of work that are not done */
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
               "other processes use them");
 
-constexpr uint32_t locking = 100; /* still running, as far as others are told */
+constexpr uint32_t locking = 100; /* others still see the state "running" */
 
 extern ProcessPage *own_page; /* null before cuInit, and in a child of fork */
 
-void make_own_page();  /* without memory for it, the process cannot be checkpointed */
-void leave_own_page(); /* in a child of fork: it is the parent's */
+void make_own_page();  /* if there is no memory for it, the process cannot be checkpointed */
+void leave_own_page(); /* in a child of fork, because the page belongs to the parent */
 void wait_until_unlocked();
 
-/* The page of another process, or of this one; null: it has none. */
+/* The page of another process, or of this one; null if it has none. */
 std::unique_ptr<SharedFile> find_page(int process, ProcessPage *&out);
 
 /* Before a call begins: waits while this process is locked. False: calls are not counted. */

@@ -38,7 +38,7 @@ std::unique_ptr<SharedFile> SharedFile::open(int process, int descriptor) {
     return nullptr;
   char path[64], target[sizeof link];
   std::snprintf(path, sizeof path, "/proc/%d/fd/%d", process, descriptor);
-  /* Its target is checked first: opening some files has effects, or waits. */
+  /* The target is checked first, because opening some files has side effects, or blocks. */
   ssize_t bytes = readlink(path, target, sizeof target);
   if (bytes != sizeof link - 1 || std::memcmp(target, link, sizeof link - 1) != 0)
     return nullptr;

@@ -10,8 +10,8 @@ namespace sim {
 
 /*
  * A file in memory that processes share: one that this process made, or one of another process (or of this one) that
- * was handed over. It has no name, so that nothing of it is left when the last process that has it ends, however it
- * ends. It is sealed, so that it can never become shorter than what is mapped of it.
+ * was handed over. It has no name, so it disappears when the last process that has it ends in any way. It is sealed, so
+ * that it can never become shorter than its mappings.
  *
  * A process that uses a part of another's file holds that part. Holds are locks of the open file: they end with it.
  */
@@ -35,7 +35,7 @@ public:
   void let_go(uint64_t offset);
   bool is_held_by_others(uint64_t offset) const;
 
-  /* A descriptor of the same file for whoever wants to hand it over; negative: there is none. */
+  /* A descriptor of the same file, to be sent to other processes; negative if there is none. */
   int duplicate(bool close_on_exec) const;
   int number() const { return descriptor; }
   uint64_t size() const { return length; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the trace of calls and work. */
+/* Writes the trace of calls and units of work. */
 #include "sim/driver/base/trace.h"
 
 #include "sim/driver/base/executor.h"
@@ -18,7 +18,7 @@
 namespace sim {
 namespace {
 
-/* Viewers show each device as a process, with a number that no real process has. */
+/* Viewers show each device as a process, so it gets a number that no real process has. */
 constexpr int first_device = 1 << 30;
 
 using StreamKey = std::pair<int, uint64_t>;
@@ -45,7 +45,7 @@ std::string path_of(std::string path) {
   return place == std::string::npos ? path : path.replace(place, 2, std::to_string(getpid()));
 }
 
-/* A file without this end can be read, too: it is what a killed process leaves. */
+/* A file without this end can also be read: a killed process leaves such a file. */
 void close_file() {
   Trace &t = trace();
   std::lock_guard<std::mutex> guard(t.mutex);
@@ -70,7 +70,7 @@ bool is_open(Trace &t, uint64_t time) {
   }
   std::atexit(close_file);
   t.origin = time;
-  std::setvbuf(t.file, nullptr, _IOLBF, BUFSIZ); /* a process can end without notice */
+  std::setvbuf(t.file, nullptr, _IOLBF, BUFSIZ); /* flushed by line, because a process can end without notice */
   std::fputs("[\n", t.file);
   return true;
 }

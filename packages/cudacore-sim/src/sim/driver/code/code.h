@@ -10,7 +10,7 @@ namespace sim {
 /* Whether the options of the compiler are valid. */
 bool are_options(unsigned count, const CUjit_option *options, void **values);
 
-/* Writes why code cannot be loaded, and the length of that text, to the buffers of the options. */
+/* Writes the reason why code cannot be loaded, and the length of that text, to the buffers of the options. */
 void write_log(const std::string &log, unsigned count, const CUjit_option *options, void **values);
 
 /* Parses and compiles the code; releases the state's lock meanwhile. */

@@ -80,7 +80,7 @@ CUresult code_of(FaultKind kind) {
     return CUDA_ERROR_LAUNCH_TIMEOUT;
   case FaultKind::trap:
     break;
-  case FaultKind::synchronization: /* stops nothing */
+  case FaultKind::synchronization: /* does not stop the kernel */
   case FaultKind::unwritten:
   case FaultKind::freed:
   case FaultKind::race:
@@ -97,7 +97,7 @@ std::string describe_fault(const Fault &fault) {
   case FaultKind::illegal_address:
   case FaultKind::misaligned_address:
   case FaultKind::invalid_address_space:
-    if (fault.access_bytes == 0) { /* an address given to free(), or a stack without an end */
+    if (fault.access_bytes == 0) { /* an address given to free(), or a stack that is too deep */
       text += fault.address != 0 ? "illegal address " + hex(fault.address) : "";
       break;
     }
@@ -301,7 +301,7 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
         value.clusterSchedulingPolicyPreference > CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING)
       return CUDA_ERROR_INVALID_VALUE;
     break;
-  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: /* of streams alone */
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: /* only for streams */
     return CUDA_ERROR_INVALID_VALUE;
   case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
     request.programmatic = value.programmaticStreamSerializationAllowed != 0;

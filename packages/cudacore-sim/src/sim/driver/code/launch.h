@@ -17,7 +17,7 @@ struct LaunchRequest {
   std::optional<int> priority;  /* in place of the stream's */
   /* Events to record when the kernel is done. In a capture, they stand for a port of the node. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
-  std::vector<CUlaunchAttribute> attributes; /* as they were given */
+  std::vector<CUlaunchAttribute> attributes; /* as the caller gave them */
 };
 
 /* Copies the arguments to a block: from pointers to each, or from a block of the caller. */

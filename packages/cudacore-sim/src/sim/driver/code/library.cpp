@@ -13,7 +13,7 @@ CUresult find_library(CUlibrary handle, std::shared_ptr<Library> &out) {
 CUresult ready(const std::shared_ptr<Library> &library) {
   if (CUresult result = prepare(library->image))
     return result;
-  /* Another thread may have unloaded it meanwhile. */
+  /* Another thread may have unloaded it in the meantime. */
   if (state().libraries.find(library->handle) != library)
     return CUDA_ERROR_INVALID_HANDLE;
   while (library->kernels.size() < library->image->kernels().size()) {

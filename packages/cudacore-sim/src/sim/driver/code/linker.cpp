@@ -47,8 +47,8 @@ struct Link {
   JitLog errors, told;
   std::vector<PtxText> texts;
   std::vector<char> cubin;
-  CUresult broken = CUDA_SUCCESS; /* an error in names, which is permanent */
-  bool is_complete = false;       /* completion was tried: inputs are refused from then on */
+  CUresult broken = CUDA_SUCCESS; /* an error about names, which is permanent */
+  bool is_complete = false;       /* completion was attempted; further inputs are refused */
 };
 
 namespace {

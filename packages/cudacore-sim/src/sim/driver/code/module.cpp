@@ -121,7 +121,7 @@ CUresult cuModuleUnload(CUmodule hmod) {
   if (CUresult result = find_module(hmod, module))
     return result;
   if (module->of_library)
-    return CUDA_ERROR_NOT_PERMITTED; /* goes with its library */
+    return CUDA_ERROR_NOT_PERMITTED; /* it is unloaded with its library */
   ContextPtr context = module->context.lock();
   CUresult failed = synchronize(context);
   if (s.modules.find(module->handle) != module)

@@ -139,7 +139,7 @@ CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, in
     return result;
   if (configFile == nullptr || outputFile == nullptr || outputMode < 0 || outputMode > 1)
     return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS; /* and nothing is profiled, as with cuProfilerStart */
+  return CUDA_SUCCESS; /* nothing is profiled, as with cuProfilerStart */
 }
 
 } // namespace api

@@ -26,7 +26,7 @@ CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   return CUDA_SUCCESS;
 }
 
-/* Counts what is destroyed with a context, by kind. */
+/* Counts objects that are destroyed with a context, by kind. */
 std::map<std::string, size_t> contents_of(const ContextPtr &context) {
   State &s = state();
   std::map<std::string, size_t> counts;
@@ -48,7 +48,10 @@ std::map<std::string, size_t> contents_of(const ContextPtr &context) {
   return counts;
 }
 
-/* Reports what is destroyed with a context although the application can still use it. After an error it cannot. */
+/*
+ * Reports objects that are destroyed with a context although the application can still use them. After an error it
+ * cannot.
+ */
 void report_contents(const ContextPtr &context, const char *by) {
   std::string text;
   for (const auto &[kind, count] : contents_of(context))
@@ -95,7 +98,7 @@ void release_primary(Device &device) {
     end_primary(device);
 }
 
-/* All contexts of the device fail, also new ones. */
+/* All contexts of the device fail, including new ones. */
 void Context::fail(CUresult code) {
   auto note = [code](CUresult &where) { where = where == CUDA_SUCCESS ? code : where; };
   note(error);
@@ -108,7 +111,7 @@ void Context::fail(CUresult code) {
 std::vector<ContextPtr> &context_stack() {
   struct Owner {
     std::vector<ContextPtr> *stack = new std::vector<ContextPtr>;
-    /* What atexit calls on the main thread comes after this destructor, and may use CUDA. */
+    /* atexit functions of the main thread run after this destructor, and may use CUDA. */
     ~Owner() {
       if (gettid() != getpid())
         delete stack;
@@ -124,7 +127,8 @@ ContextPtr current_context() {
     return nullptr;
   ContextPtr &top = stack.back();
   if (top->destroyed && top->primary && top->device->primary != nullptr)
-    top = top->device->primary; /* retained again, it is the same, also for threads that had it current */
+    top =
+        top->device->primary; /* a retained primary context is the same object, also for threads that had it current */
   return top;
 }
 
@@ -149,9 +153,12 @@ CUresult need_context(ContextPtr &out) {
   return result;
 }
 
-/* Finds a context to make current. A destroyed one is found, too, by code that restores it. Its use fails. */
+/*
+ * Finds a context to make current. A destroyed context can be made current, for code that restores it, but using it
+ * fails.
+ */
 CUresult find_any_context(CUcontext handle, ContextPtr &out) {
-  out = state().green_contexts.find(value_of(handle)); /* by either of its handles */
+  out = state().green_contexts.find(value_of(handle)); /* a green context has two handles */
   if (out != nullptr)
     return CUDA_SUCCESS;
   const auto &ended = state().ended_contexts;
@@ -222,7 +229,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
     for (const UnitPtr &unit : units)
       s.executor.wait(lock, unit);
   if (context->destroyed)
-    return; /* destroyed by another thread while the lock was released */
+    return; /* another thread destroyed it while the lock was released */
   context->destroyed = true;
   const char *by = "cudasim_reset_device";
   if (Call::active()) {
@@ -263,7 +270,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   context->placements.clear();
   context->map = nullptr;
   if (s.contexts.find(context->handle) != context)
-    return; /* the next primary context has this handle already */
+    return; /* the next primary context already has this handle */
   s.ended_contexts[context->handle] = context;
   s.contexts.remove(context->handle, !context->primary);
 }

@@ -7,7 +7,7 @@
 namespace sim {
 namespace {
 
-constexpr size_t max_stack = 512 << 10; /* local memory that a thread can have */
+constexpr size_t max_stack = 512 << 10; /* maximum local memory of a thread */
 
 size_t round_up(size_t value, size_t unit) {
   return value > SIZE_MAX - unit ? value : (value + unit - 1) / unit * unit;

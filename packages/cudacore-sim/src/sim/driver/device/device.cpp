@@ -258,7 +258,7 @@ CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult result = find_device(dev, device))
     return result;
-  return CUDA_ERROR_NOT_SUPPORTED; /* on Windows alone */
+  return CUDA_ERROR_NOT_SUPPORTED; /* supported only on Windows */
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {

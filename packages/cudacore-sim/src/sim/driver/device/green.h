@@ -20,9 +20,9 @@ using Multiprocessors = std::bitset<max_multiprocessors>;
 struct SmSet {
   const Device *device = nullptr;
   Multiprocessors members;
-  unsigned alignment = 0, least = 0; /* number that is co-scheduled, and minimum of a part */
+  unsigned alignment = 0, least = 0; /* the number that is co-scheduled, and the minimum size of a group */
   unsigned flags = 0;                /* CUdevSmResourceGroup_flags */
-  uint32_t split = 0;                /* the call that split it off; 0: it was queried */
+  uint32_t split = 0;                /* the number of the call that split it off; 0: it was queried */
   bool may_be_split = true;
 };
 
@@ -42,7 +42,7 @@ WorkQueues all_queues();
 /* Whether the driver is of CUDA 13.1 or later, which has work queues, and all members of CUdevSmResource. */
 bool is_13_1();
 CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResource *out);
-CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare &out); /* null: all of the device */
+CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare &out); /* null: the whole device */
 
 /* The multiprocessors that work of a stream runs on. */
 unsigned multiprocessors_of(const Stream &stream);

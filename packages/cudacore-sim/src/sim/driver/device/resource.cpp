@@ -59,7 +59,7 @@ CUresult read(const CUdevResource *resource, SmSet &out) {
   return resource->sm.smCount == out.members.count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Takes the first `count` of them. */
+/* Takes the first `count` multiprocessors. */
 Multiprocessors take(Multiprocessors &from, unsigned count) {
   Multiprocessors taken;
   for (size_t i = 0; i < max_multiprocessors && count > 0; i++)
@@ -75,7 +75,7 @@ void write_rest(const SmSet &input, const Multiprocessors &left, uint32_t split,
                 CUdevResource *out) {
   if (out == nullptr)
     return;
-  SmSet rest{input.device, left, 2, 2, 0, split, may_be_split}; /* of any alignment */
+  SmSet rest{input.device, left, 2, 2, 0, split, may_be_split}; /* any alignment */
   if (left.any())
     write(rest, *out);
   else
@@ -101,11 +101,11 @@ CUresult size_groups(const SmSet &input, unsigned flags, unsigned wanted, SmSet 
   if (is_fine)
     group.alignment = group.least = 2;
   size = std::max((wanted + group.alignment - 1) / group.alignment * group.alignment, group.least);
-  size = std::min(size, count); /* one group of all, if rounding exceeds them */
+  size = std::min(size, count); /* one group of all multiprocessors if rounding exceeds them */
   return CUDA_SUCCESS;
 }
 
-/* The number of multiprocessors of a group of cuDevSmResourceSplit, from those that are left. */
+/* The number of multiprocessors in a group of cuDevSmResourceSplit, taken from the remaining ones. */
 CUresult count_group(const SmSet &input, size_t left, const CU_DEV_SM_RESOURCE_GROUP_PARAMS &params, unsigned &out,
                      unsigned &together) {
   bool fills = (params.flags & CU_DEV_SM_RESOURCE_GROUP_BACKFILL) != 0;
@@ -162,7 +162,7 @@ CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResourc
     write(set, *out, true);
     return CUDA_SUCCESS;
   }
-  bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* it exists: it can be queried, but not used */
+  bool is_queue = type == CU_DEV_RESOURCE_TYPE_WORKQUEUE; /* it can be queried, but not used */
   if (!is_13_1() || (type != CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG && !is_queue))
     return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   *out = {};
@@ -274,7 +274,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
     SmSet set;
     if (CUresult result = read(&resource, set))
       return result;
-    /* Before 13.1, only the numbers count: they are added up, and multiprocessors are chosen anew. */
+    /* Before 13.1, only the numbers count: they are added up, and the multiprocessors are chosen again. */
     if (!is_13_1() && sets != 0 && device == set.device) {
       size_t count = share.sms.members.count() + set.members.count();
       set.members |= share.sms.members;

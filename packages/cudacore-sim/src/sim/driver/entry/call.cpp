@@ -20,11 +20,11 @@ namespace {
 
 thread_local Call *active_call = nullptr;
 thread_local const char *callback = nullptr;
-constexpr const char *as_callback = "cudasim_forbid"; /* a test wants calls to be forbidden */
+constexpr const char *as_callback = "cudasim_forbid"; /* calls are forbidden at the request of a test */
 
 std::atomic<bool> forked{false};
 
-/* In a child of fork, the locks are free, whoever held them. The driver itself cannot be used there. */
+/* In a child of fork, the locks are free, whichever thread held them. The driver itself cannot be used there. */
 void before_fork() {
   if (!Call::active())
     state().mutex.lock();
@@ -77,7 +77,7 @@ CUresult Call::refused() {
       report(std::string(symbol_of(entry)) + " was called from " + callback + ", where CUDA calls are forbidden");
     return CUDA_ERROR_NOT_PERMITTED;
   }
-  /* Work that is under way is completed before the process counts as locked, and so are its callbacks. */
+  /* The process counts as locked only after work in progress, and its callbacks, are complete. */
   if (outer == nullptr && callback == nullptr && !has(entry, checkpoints))
     counted = enter_gate();
   lock.lock();
@@ -129,7 +129,7 @@ std::string calling_file() {
   return {};
 }
 
-/* Compilers call it to find their cache, and work without it. */
+/* Compilers look it up to find their cache, and work without it. */
 bool is_compiler(const std::string &file) {
   for (const char *name : {"libnvrtc", "libnvJitLink", "libnvvm", "libnvptxcompiler", "libnvfatbin"})
     if (file.rfind(name, 0) == 0)

@@ -105,7 +105,7 @@ int set_held(const char *name, bool held) {
   return 0;
 }
 
-/* The sum of the counts of the entry points of a name; UINT64_MAX where there are none. */
+/* The sum of the counts of all entry points with a name; UINT64_MAX if there are none. */
 uint64_t sum_of(const std::vector<uint64_t> &counts, const char *name) {
   bool any = false;
   std::vector<bool> wanted = entries_named(name, any);
@@ -176,7 +176,7 @@ void note_call(Entry entry, void *context, void *stream, CUresult result, bool i
 void journal_before_fork() { journal().mutex.lock(); }
 void journal_after_fork() { journal().mutex.unlock(); }
 
-/* The threads whose calls wait are not in the child. */
+/* The child does not have the threads whose calls wait. */
 void journal_after_fork_in_child() {
   Journal &j = journal();
   std::fill(j.waiting.begin(), j.waiting.end(), 0);

@@ -20,7 +20,7 @@ void add_edge(std::vector<CaptureEdge> &edges, const CaptureEdge &edge) {
   if (found == edges.end())
     edges.push_back(edge);
   else if (is_default(edge.data))
-    found->data = edge.data; /* an edge without annotations is the stronger one */
+    found->data = edge.data; /* an edge without annotations is stronger */
 }
 
 void join(const StreamPtr &stream, const CapturePtr &capture, std::vector<CaptureEdge> edges) {
@@ -296,7 +296,7 @@ void abandon_capture(const StreamPtr &stream) {
     stream->capture = nullptr;
     return;
   }
-  leave(*capture); /* nothing could end it any more */
+  leave(*capture); /* otherwise nothing could end the capture any more */
   if (capture->owns_graph)
     destroy_graph(capture->graph);
 }

@@ -16,7 +16,7 @@ public:
   bool wants(unsigned flag) const { return (flags & (flag | CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE)) != 0; }
   /* The number of the node and, on demand, its place in the order of nodes. */
   std::string identity() const;
-  /* The line with the handle of the node; empty where it is not wanted. */
+  /* The line with the handle of the node; empty if it is not requested. */
   std::string handle_line() const;
   uint64_t handle() const { return node.handle; }
   /* A rectangle with some lines. */

@@ -27,8 +27,10 @@ void erase_edge(std::vector<Edge> &edges, const GraphNode *node) {
   edges.erase(std::find_if(edges.begin(), edges.end(), [&](const Edge &edge) { return edge.node == node; }));
 }
 
-/* Gives a list: without an array its size. An array that is too short is filled, a longer one is cleared at the
-   end. An array of no items is refused. */
+/*
+ * Returns a list: without an array, its size. An array that is too short is filled, and the rest of a longer one is
+ * cleared. An array of no items is refused.
+ */
 template <class Item> CUresult give(const std::vector<Item> &items, Item *out, size_t *count) {
   if (out != nullptr && *count == 0)
     return CUDA_ERROR_INVALID_VALUE;

@@ -11,11 +11,11 @@ struct ExecGraph;
 /* A launch that is running. Nodes in the bodies of conditional nodes are submitted while it runs. */
 struct GraphLaunch {
   ContextPtr context;   /* of the stream */
-  int priority = 0;     /* likewise */
+  int priority = 0;     /* the priority of the stream */
   bool by_node = false; /* each node has its own priority */
   std::shared_ptr<const References> references;
   TracedPtr traced;   /* the unit at its beginning; null: no trace is made */
-  OrderedPtr ordered; /* likewise; null: the order is not checked */
+  OrderedPtr ordered; /* the same; null: the order is not checked */
 };
 
 /* A node of an executable graph. */
@@ -24,7 +24,7 @@ struct ExecNode {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   ParamsPtr params;
   bool enabled = true;
-  std::vector<std::pair<size_t, CUgraphEdgeData>> before; /* dependencies, by their places */
+  std::vector<std::pair<size_t, CUgraphEdgeData>> before; /* dependencies, by their indices */
   std::vector<size_t> after;
   std::vector<std::shared_ptr<ExecGraph>> parts; /* the child graph, or the bodies */
 };
@@ -46,11 +46,11 @@ struct GraphExec {
     std::vector<std::pair<size_t, size_t>> path; /* node, part */
     size_t index = 0;
   };
-  std::unordered_map<uint64_t, Place> places; /* of nodes, by their handles */
+  std::unordered_map<uint64_t, Place> places; /* places of nodes, by their handles */
   std::shared_ptr<References> references;
   std::vector<std::shared_ptr<Condition>> conditions;
   std::vector<std::shared_ptr<GraphMemory>> allocations, frees;
-  UnitPtr last; /* of its launches */
+  UnitPtr last; /* the last launch */
 };
 
 using ExecPtr = std::shared_ptr<GraphExec>;
@@ -68,7 +68,7 @@ CUresult submit_empty(const LaunchPtr &launch, const std::vector<UnitPtr> &befor
 std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph);
 /* A node of an executable graph, to be changed. */
 CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node);
-/* CUDA_ERROR_INVALID_VALUE where the parameters cannot take the place of those that the node has. */
+/* CUDA_ERROR_INVALID_VALUE if these parameters cannot replace those of the node. */
 CUresult replace_params(const GraphExec &exec, ExecNode &node, ParamsPtr params);
 
 /* The references of a graph and of all graphs in it. */

@@ -184,7 +184,7 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
   if (CUresult result = find_graph(hGraph, graph))
     return result;
   if (graph->owner != nullptr)
-    return CUDA_ERROR_INVALID_VALUE; /* it goes with its node */
+    return CUDA_ERROR_INVALID_VALUE; /* it is destroyed with its node */
   if (graph->captures > 0) {
     report("cuGraphDestroy was given a graph that a capture goes into");
     return CUDA_ERROR_INVALID_VALUE;

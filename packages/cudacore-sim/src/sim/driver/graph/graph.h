@@ -15,7 +15,7 @@ struct Condition {
   std::weak_ptr<Context> context;
   uint32_t value = 0, initial = 0;
   bool has_initial = false; /* applied when the graph is launched */
-  bool used = false;        /* by a node */
+  bool used = false;        /* a node uses it */
   ~Condition();             /* the handle goes with the last graph that uses it; called with the lock */
 };
 
@@ -45,7 +45,7 @@ struct GraphNode {
 
 struct Graph : std::enable_shared_from_this<Graph> {
   uint64_t handle = 0;
-  unsigned id = 0;                   /* among all graphs, executable ones too */
+  unsigned id = 0;                   /* unique among all graphs, including executable ones */
   GraphNode *owner = nullptr;        /* the child or conditional node that it is in; null: it is a root */
   bool moved = false;                /* a child graph that the application has moved into its node */
   bool lost = false;                 /* a failed capture destroyed it, although it is in a node */
@@ -54,10 +54,10 @@ struct Graph : std::enable_shared_from_this<Graph> {
   std::map<uint64_t, uint64_t> origin; /* of a clone: handles of the original's nodes, and of its own */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* that were made for it */
-  unsigned captures = 0;                              /* that go into it now */
-  bool has_memory_nodes = false;                      /* of its own, or in children */
+  unsigned captures = 0;                              /* the number of captures that go into it now */
+  bool has_memory_nodes = false;                      /* in itself or in child graphs */
   std::weak_ptr<struct GraphExec> executable;         /* the latest */
-  mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones, and child graphs that were made of it */
+  mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones, and child graphs that were made from it */
   Graph &root() const;
 };
 
@@ -67,7 +67,7 @@ inline CUgraph handle_of_graph(const Graph &graph) { return handle_of<CUgraph>(g
 inline CUgraphNode handle_of_node(const GraphNode &node) { return handle_of<CUgraphNode>(node.handle); }
 
 GraphPtr new_graph(GraphNode *owner);
-void destroy_graph(const GraphPtr &graph); /* and all that is in it */
+void destroy_graph(const GraphPtr &graph); /* and everything in it */
 void destroy_graph_node(const NodePtr &node);
 
 /* Reads the edges of a new node; CUDA_ERROR_INVALID_VALUE: it cannot have them. */
@@ -83,13 +83,14 @@ CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
 
 /* The driver crashes when it reads the parameters of a kernel node whose primary context was destroyed. */
 CUresult check_readable(const GraphNode &node);
-CUresult check_kernels(const Graph &graph); /* reports them, child graphs and bodies included */
+CUresult check_kernels(const Graph &graph); /* reports such nodes, including those of child graphs and bodies */
 
 /* Sorts the nodes so that dependencies come first; false: there is a cycle. */
 bool sort_nodes(const Graph &graph, std::vector<const GraphNode *> &out);
 
 bool is_default(const CUgraphEdgeData &data);
-bool may_leave(const CUgraphEdgeData &data, CUgraphNodeType from); /* whether an edge from such a node can be so */
+bool may_leave(const CUgraphEdgeData &data,
+               CUgraphNodeType from); /* whether an edge from such a node can have these annotations */
 
 /* ---- memory of graphs */
 

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-/* Checks the memory of a graph, in the order of calls: left from the last launch, and freed by this one. */
+/* Checks the memory of a graph in the order of calls: allocated by the last launch, and freed by this one. */
 CUresult account(const GraphExec &exec) {
   bool frees_itself = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   for (const std::shared_ptr<GraphMemory> &memory : exec.allocations)

@@ -34,7 +34,7 @@ CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *
 } // namespace
 
 GraphMemory::~GraphMemory() {
-  /* Memory that a launch has allocated stays until it is freed. */
+  /* Memory that a launch has allocated remains until it is freed. */
   if (allocation->freed && state().memory.find(allocation->base) == allocation)
     release_memory(allocation, "the destruction of its graph");
 }

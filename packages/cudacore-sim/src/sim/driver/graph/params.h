@@ -5,8 +5,8 @@
 #include "sim/driver/base/state.h"
 
 /*
- * What a node does. There is one class for each type of node, in a file of its own in `nodes`, where the type is also
- * registered. Everything else in this folder treats all nodes alike.
+ * The parameters of nodes. There is one class for each type of node, in a file of its own in `nodes`, where the type is
+ * also registered. Everything else in this folder treats all nodes alike.
  */
 namespace sim {
 
@@ -28,7 +28,7 @@ struct Params {
   virtual void write(CUgraphNodeParams &out) const = 0;
   /* The node in the language of Graphviz. */
   virtual std::string describe(const DotNode &node) const = 0;
-  /* Submits the work of the node, which depends on `before`. `out` is what its dependents wait for. */
+  /* Submits the work of the node, which depends on `before`. `out` receives the units that its dependents wait for. */
   virtual CUresult submit(const LaunchPtr &launch, const ExecNode &node, std::vector<UnitPtr> before,
                           UnitPtr &out) const = 0;
 
@@ -48,7 +48,10 @@ struct Params {
   virtual void list_memory(GraphExec &) const {}
   /* The node is destroyed. */
   virtual void release() const {}
-  /* Whether they name what was destroyed with a primary context, so that the driver crashes when it reads them. */
+  /*
+   * Whether they name objects that were destroyed with a primary context: the driver crashes when it reads such
+   * parameters.
+   */
   virtual bool is_lost() const { return false; }
 };
 
@@ -56,7 +59,7 @@ struct Params {
 template <class T> const T &as(const Params &params) { return static_cast<const T &>(params); }
 template <class T> const T &as(const ParamsPtr &params) { return as<T>(*params); }
 
-/* What holds for all nodes of a type. */
+/* The properties of a type of node. */
 struct NodeType {
   CUgraphNodeType type;
   size_t bytes; /* of CUgraphNodeParams that the type uses; the others have to be zero */
@@ -72,11 +75,11 @@ struct NodeType {
   /* Changes the node of an executable graph in place; null: it is given the parameters that `read` makes. */
   CUresult (*change_in_exec)(GraphExec &exec, ExecNode &node, const CUgraphNodeParams &from) = nullptr;
 
-  bool can_change = true;                 /* cuGraphNodeSetParams takes other parameters */
+  bool can_change = true;                 /* cuGraphNodeSetParams accepts other parameters */
   bool can_be_disabled = false;           /* by cuGraphNodeSetEnabled */
   bool may_be_in_body = false;            /* of a conditional node */
   bool may_be_launched_by_device = false; /* in a graph that a kernel launches */
-  bool has_memory = false;                /* of the graph's own: it allocates or frees it */
+  bool has_memory = false;                /* it allocates or frees memory of the graph */
 };
 
 /* Makes a type of node known. Each file in `nodes` has a static object of this class for each of its types. */

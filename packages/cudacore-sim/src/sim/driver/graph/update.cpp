@@ -112,7 +112,7 @@ CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, con
     for (size_t i = 0; i < parts.size(); i++)
       if (CUresult result = update_exec_graph(exec, like.parts[i], *parts[i], info))
         return result;
-    if (!find_node_type(like.type)->has_memory) /* which stays as it is */
+    if (!find_node_type(like.type)->has_memory) /* its memory does not change */
       like.params = node->params;
   }
   old = std::move(changed);

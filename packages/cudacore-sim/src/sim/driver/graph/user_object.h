@@ -34,11 +34,11 @@ public:
   References &operator=(const References &other) = delete;
   ~References();
 
-  void mark_launched() { launched = true; }              /* they are released on another thread than that of a call */
+  void mark_launched() { launched = true; } /* references of launched graphs are released on another thread */
   void add(const UserObjectPtr &object, uint64_t count); /* the references become those of this object */
   void add(const References &other);
-  bool remove(const UserObjectPtr &object, uint64_t count); /* and releases them; false: there are not so many */
-  void clear();                                             /* likewise all */
+  bool remove(const UserObjectPtr &object, uint64_t count); /* and releases them; false: there are fewer references */
+  void clear();                                             /* the same for all references */
 
 private:
   std::map<UserObjectPtr, uint64_t> counts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What copies and fills do: which memory they may use, and how the bytes are moved. */
+/* The semantics of copies and fills: which memory they may use, and how bytes are moved. */
 #include "sim/driver/memory/copy.h"
 
 #include "sim/driver/base/host_memory.h"
@@ -32,7 +32,7 @@ constexpr uint64_t min_given_back = 16 << 20;
 /* Host memory is checked and used in pieces of this size. */
 constexpr uint64_t piece = 64 << 20;
 
-/* For writes of at least this size, the host is asked first whether it can back them. */
+/* For writes of at least this size, the host is first asked whether it can back them. */
 constexpr uint64_t check_threshold = 1 << 20;
 
 uint64_t untouched(uint64_t address, uint64_t bytes) {
@@ -96,7 +96,7 @@ public:
     return span->host + (address - span->begin);
   }
 
-  bool is_blamed = false; /* an uninitialised read was reported: once is enough for all rows */
+  bool is_blamed = false; /* an uninitialised read was reported: one report is enough for all rows */
 
   /* Whether host code cannot use it. */
   static bool is_hidden(uint64_t address, const std::byte *host) {
@@ -108,11 +108,11 @@ private:
     uint64_t begin, end;
     std::byte *host;
     std::shared_ptr<const void> backing;
-    bool is_applications; /* which the application may unmap or protect */
+    bool is_applications; /* host memory, which the application may unmap or protect */
   };
   std::vector<Span> spans;
   bool write = false;
-  uint64_t usable_from = 0, usable_to = 0; /* checked last */
+  uint64_t usable_from = 0, usable_to = 0; /* the range that was checked last */
 };
 
 /* For the check of the order of work. Takes the state's lock. */
@@ -219,7 +219,7 @@ bool fill_row(View &to, uint64_t address, uint64_t bytes, uint32_t value, unsign
   return true;
 }
 
-/* Copies memory that is known to CUDA, which may be in adjacent mappings. */
+/* Copies memory that CUDA manages, which may be in adjacent mappings. */
 void read_known(uint64_t address, std::byte *to, uint64_t bytes) {
   while (bytes > 0) {
     AllocationPtr allocation = state().memory.find(address);
@@ -245,7 +245,7 @@ CUresult check_side(const Context &context, const Side &side, const Shape &shape
                : CUDA_ERROR_INVALID_VALUE;
   if (side.place == Place::device || s.arena.contains(side.address))
     return CUDA_ERROR_INVALID_VALUE;
-  /* Of a large range only the ends are checked now. The rest is checked when it is used, without the lock. */
+  /* For a large range, only the ends are checked now. The rest is checked when it is used, without the lock. */
   bool is_usable_host = out.bytes <= max_staged
                             ? is_usable(side.address, out.bytes, write)
                             : is_mapped(side.address, out.bytes) && is_usable(side.address, 1, write) &&
@@ -327,7 +327,7 @@ CheckedSide unchecked(const Side &side, const Shape &shape) {
   return {side, extent(side, shape), known, false};
 }
 
-/* The memory may be that of an allocation node, which is not allocated yet. */
+/* The memory may belong to an allocation node, and not be allocated yet. */
 CUresult check_node(const Context &context, const Side &side, const Shape &shape, bool write) {
   State &s = state();
   uint64_t bytes = extent(side, shape);

@@ -14,7 +14,7 @@ struct Side {
   Place place;
   uint64_t address;
   uint64_t pitch = 0, slice = 0;
-  ContextPtr context = nullptr; /* of a copy between contexts: the one whose access rights count */
+  ContextPtr context = nullptr; /* of a copy between contexts: the one whose access rights apply */
 };
 
 struct Shape {
@@ -38,21 +38,21 @@ constexpr uint64_t max_staged = 65536;
 struct CheckedSide {
   Side side;
   uint64_t bytes;
-  bool known;          /* known to CUDA: not pageable host memory */
+  bool known;          /* managed by CUDA: not pageable host memory */
   bool staged = false; /* copied to memory of the driver */
 };
 
 CUresult check_side(const Context &context, const Side &side, const Shape &shape, bool write, CheckedSide &out);
-/* Memory of a pool of the host, which functions for device memory refuse. */
+/* Memory of a host pool, which functions for device memory refuse. */
 bool is_in_host_pool(const Side &side);
 bool is_on_host(const CheckedSide &side);
 
 /* Copies pageable memory, which may change once the call has returned. Null: it cannot be read. */
 std::shared_ptr<std::vector<std::byte>> stage(CheckedSide &from, const Shape &shape);
 
-/* Copies, on a worker. False: host memory was unmapped or protected. Other errors are the context's from then on. */
+/* Copies, on a worker. False: host memory was unmapped or protected. Other errors become the context's. */
 bool copy_now(Context &context, const CheckedSide &to, const CheckedSide &from, const Shape &shape);
-void fail_unusable(Context &context); /* the error where copy_now() returns false. Takes the state's lock */
+void fail_unusable(Context &context); /* sets the error after copy_now() returned false. Takes the state's lock */
 
 /* ---- copies and fills of graphs */
 

@@ -47,13 +47,13 @@ CUresult free_after_work(const AllocationPtr &allocation) {
   /* Another thread may have freed it while the lock was released. */
   if (state().memory.find(allocation->base) != allocation)
     return CUDA_ERROR_INVALID_VALUE;
-  if (ordering()) /* they do not wait for work of other contexts */
+  if (ordering()) /* frees do not wait for work of other contexts */
     record_access(new_host_action(caller()), allocation->base, allocation->size, Manner::free);
   release_memory(allocation, caller());
   return CUDA_SUCCESS;
 }
 
-/* The error of the current context, which comes before all others; CUDA_SUCCESS without a context. */
+/* The error of the current context, which takes precedence over others; CUDA_SUCCESS without a context. */
 CUresult current_error() {
   ContextPtr context = current_context();
   return context != nullptr ? usable(context) : CUDA_SUCCESS;
@@ -91,7 +91,7 @@ void hide_from_host(Allocation &mapping) {
 
 void release_memory(const AllocationPtr &allocation, const char *by) {
   State &s = state();
-  bool is_kept = allocation->exported != nullptr && allocation->exported->withdraw(); /* other processes have it */
+  bool is_kept = allocation->exported != nullptr && allocation->exported->withdraw(); /* other processes have it open */
   if (is_kept)
     report(std::string(by) + " frees memory that another process has open: " + s.memory.explain(allocation->base));
   s.memory.remove(allocation, by);
@@ -234,7 +234,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
     return CUDA_SUCCESS;
   }
   AllocationPtr allocation;
-  /* All memory is mapped and portable. cuMemHostGetFlags always reports the one, and never the other. */
+  /* All memory is mapped and portable. cuMemHostGetFlags always reports the first flag, and never the second. */
   unsigned told = (Flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)) | CU_MEMHOSTALLOC_DEVICEMAP;
   CUresult result = new_host_memory(context, Allocation::Kind::pinned, bytesize, told, allocation);
   if (result == CUDA_SUCCESS)

@@ -56,7 +56,7 @@ std::unique_ptr<Export> Export::make(Arena &arena, Shared kind, const Device *de
 }
 
 Export::~Export() {
-  /* It is not reused while another process has it open. */
+  /* The name is not reused while another process has the file open. */
   if (!withdraw())
     arena.give_back(address, sizeof(Record));
 }
@@ -88,7 +88,7 @@ std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<Sha
     file = SharedFile::open(reference.process, reference.descriptor);
   if (file == nullptr || !file->hold(reference.offset))
     return nullptr;
-  /* It is read after it is held: withdraw() checks for holds after that. */
+  /* It is read after it is held, because withdraw() checks for holds after that. */
   auto import = std::make_shared<Import>(file, reference.offset, reference.name);
   bool is_it =
       file->read(reference.offset, &copy, sizeof copy) && copy.name == reference.name && is_good(copy, kind, *file);

@@ -31,10 +31,10 @@ static_assert(sizeof(Header) <= Arena::file_header);
 
 /* The contents of the 64 bytes of handles of cuIpcGet*Handle and cuMemPoolExportPointer. */
 struct Reference {
-  uint64_t seal;         /* of the bytes that follow */
+  uint64_t seal;         /* checksum of the bytes that follow */
   uint64_t name, offset; /* of the record */
   Shared kind;
-  int32_t process, descriptor; /* where the file is; not used for pools */
+  int32_t process, descriptor; /* where to open the file; not used for pools */
   uint32_t count;              /* makes handles of pooled memory differ, as on an H200 */
   uint32_t reserved[6];
 };
@@ -81,7 +81,7 @@ struct SharedEvent {
   std::unique_ptr<Export> mine; /* or */
   std::shared_ptr<Import> theirs;
   Record *record = nullptr;
-  uint64_t recorded_here = 0; /* the last record that this process has submitted */
+  uint64_t recorded_here = 0; /* number of the last record that this process has submitted */
   uint64_t awaited = 0;       /* the last record of another process that work here waits for */
 
   static std::shared_ptr<SharedEvent> make(const Device &device);

@@ -97,7 +97,7 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPo
   if (AllocationPtr known = imported(*found, record.name)) {
     if (found->is_shared_with_host())
       return CUDA_ERROR_ALREADY_MAPPED;
-    *ptr_out = known->base; /* and the first free ends it */
+    *ptr_out = known->base; /* the first free ends the import */
     return CUDA_SUCCESS;
   }
   std::byte *host = found->imported->at(record.offset);

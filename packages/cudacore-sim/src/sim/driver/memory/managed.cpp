@@ -109,7 +109,7 @@ CUmemLocation common_location(const Pages &pages, CUmemLocation Hint::*which) {
     bool is_same = first || (one.type == common.type && one.id == common.id);
     common = is_same ? one : CUmemLocation{};
     if (!is_same)
-      common.id = INT32_MIN; /* it equals no other location */
+      common.id = INT32_MIN; /* not equal to any other location */
     first = false;
   });
   if (common.type == CU_MEM_LOCATION_TYPE_INVALID)
@@ -304,7 +304,7 @@ CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count
   return prefetch_batch(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream);
 }
 
-/* Discarded memory has undefined contents: here it keeps them. */
+/* Discarded memory has undefined contents; here they are kept. */
 CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs,
                                            size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags,
                                            CUstream hStream) {

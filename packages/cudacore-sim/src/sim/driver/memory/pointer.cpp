@@ -175,7 +175,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
     return CUDA_ERROR_INVALID_VALUE;
   int wanted = 0;
   std::memcpy(&wanted, value, sizeof wanted);
-  allocation->sync_memops = wanted != 0; /* without effect: operations are synchronous enough */
+  allocation->sync_memops = wanted != 0; /* no effect: operations are synchronous enough */
   return CUDA_SUCCESS;
 }
 

@@ -167,11 +167,11 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (found->imported != nullptr && has_memory(*found))
-    return CUDA_ERROR_INVALID_VALUE; /* as an H200 does: what was imported into it is to be freed first */
+    return CUDA_ERROR_INVALID_VALUE; /* as on an H200: memory that was imported into it must be freed first */
   if (--found->imports > 0)
     return CUDA_SUCCESS;
   forget_current_pool(found);
-  found->destroyed = true; /* its memory goes with the last allocation */
+  found->destroyed = true; /* its memory is released with the last allocation */
   found->trim(0);
   state().pools.remove(found->handle);
   return CUDA_SUCCESS;

@@ -99,7 +99,7 @@ bool is_reserved(uint64_t address, uint64_t size) {
   return size <= length && address - base <= length - size;
 }
 
-/* The mappings in a part of a reserved range. It may have holes. False: a mapping is only partly inside. */
+/* The mappings in a part of a reserved range, which may have holes. False: a mapping is only partly inside. */
 bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> &out) {
   out.clear();
   if (size == 0 || size % granularity != 0 || !is_reserved(address, size))
@@ -114,8 +114,8 @@ bool whole_mappings(uint64_t address, uint64_t size, std::vector<AllocationPtr> 
 }
 
 /*
- * Reserves addresses at a wanted place. After every range some are left free, so that accesses beyond its end are
- * detected; a range that is to continue another one takes these over.
+ * Reserves addresses, if possible at a wanted place. Some addresses after each range remain free, so that accesses
+ * beyond its end are detected; a range that continues another one takes these over.
  */
 bool reserve_at(uint64_t wanted, uint64_t size, Reservation &out) {
   State &s = state();
@@ -248,7 +248,7 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   for (const ContextPtr &context : s.contexts.all())
     for (const UnitPtr &unit : outstanding(*context))
       s.executor.wait(Call::current().lock, unit);
-  if (!whole_mappings(ptr, size, mappings)) /* another thread may have unmapped them meanwhile */
+  if (!whole_mappings(ptr, size, mappings)) /* another thread may have unmapped them in the meantime */
     return CUDA_ERROR_INVALID_VALUE;
   for (const AllocationPtr &mapping : mappings)
     release_memory(mapping, "cuMemUnmap");
@@ -367,7 +367,7 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void 
   if (handle == nullptr || mapping == nullptr || mapping->kind != Allocation::Kind::mapped)
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Physical> physical = mapping->physical;
-  if (physical->references++ == 0) /* no handle was left, only the mapping */
+  if (physical->references++ == 0) /* only the mapping was left, without a handle */
     physical->handle = s.physicals.add(physical);
   *handle = physical->handle;
   return CUDA_SUCCESS;

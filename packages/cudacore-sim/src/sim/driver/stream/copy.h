@@ -9,15 +9,15 @@ namespace sim {
 /* When the call returns: at once, or as the synchronous functions do. */
 enum class Return { at_once, when_synchronous };
 
-/* When what is copied is read: in the stream's order, or before the call returns. */
+/* When the source is read: in the stream's order, or before the call returns. */
 enum class Read { in_order, during_call };
 
 CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape, Return when,
               Read read = Read::in_order);
 
 /*
- * Writes `value`, of `bytes` bytes, again and again; `width` counts bytes. The synchronous functions return when it is
- * done where host code can use the memory.
+ * Writes `value`, of `bytes` bytes, repeatedly; `width` counts bytes. If host code can use the memory, the synchronous
+ * functions return when the fill is done.
  */
 CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes, Return when);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events that processes share: how often it was recorded, and the last record that is done. */
+/* Events that processes share: how often each was recorded, and which record is done. */
 #include "sim/control/report.h"
 #include "sim/driver/memory/ipc.h"
 

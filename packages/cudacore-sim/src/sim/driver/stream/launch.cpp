@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuLaunchKernel and its kin: a launch is work of a stream, or a node of the graph that the stream is captured into. */
+/*
+ * cuLaunchKernel and similar functions: a launch is work of a stream, or a node of the graph that the stream is
+ * captured into.
+ */
 #include "sim/driver/device/green.h"
 #include "sim/driver/graph/capture.h"
 

@@ -85,7 +85,7 @@ void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr
   enqueue(stream, unit);
 }
 
-/* Freed memory is reused late: its addresses are not given out again for long. */
+/* Freed memory is reused late: its addresses are not used again for a long time. */
 void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
   allocation->freed = true;
   if (allocation->pool != nullptr)

@@ -312,7 +312,7 @@ template <StateSpace S> Handler reduce_sum(Type type) {
     return reduce_bulk<AddFlushed, float, S>;
   case Type::f64:
     return reduce_bulk<Add, double, S>;
-  case Type::s32: /* sums of either sign are the same bits, and overflow of unsigned ones is defined */
+  case Type::s32: /* the bits of the sum do not depend on signedness, and unsigned overflow is defined */
     return reduce_bulk<Add, uint32_t, S>;
   case Type::s64:
     return reduce_bulk<Add, uint64_t, S>;

@@ -58,8 +58,8 @@ struct Model {
   uint32_t block;    /* products that are added to the previous sum at once */
   int fraction_bits; /* the bits kept below the largest exponent; in f32, also the limit of the sum's bits */
   /*
-   * Numbers are converted to f16 before they are multiplied, so that subnormal numbers of e4m3 become normal, and C is
-   * added at the end, rounded to nearest, instead of being the first sum.
+   * Numbers are converted to f16 before they are multiplied, so that subnormal numbers of e4m3 become normal. C is
+   * added at the end, rounded to nearest, instead of being the first term of the sum.
    */
   bool by_f16 = false;
   uint32_t together = 0; /* of twice as many columns, these are added first; 0: in order */

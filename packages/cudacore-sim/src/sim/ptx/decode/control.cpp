@@ -168,7 +168,7 @@ void set_registers(Coder &c) {
   c.emit(exec::nop_handler());
 }
 
-/* Of no effect: a breakpoint without a debugger, events of a profiler, dependent launches. */
+/* These have no effect: a breakpoint without a debugger, events of a profiler, dependent launches. */
 void nothing(Coder &c) {
   for (const char *word : {"wait", "launch_dependents"})
     c.take(word);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor cores: mma, wmma, wgmma, and the loads and stores of matrices. Which forms there are is what ptxas takes for
- * sm_90, or sm_90a.
+ * Tensor cores: mma, wmma, wgmma, and loads and stores of matrices. The accepted forms are those of ptxas for sm_90, or
+ * sm_90a.
  */
 #include <iterator>
 
@@ -63,13 +63,13 @@ bool is_eight_bit_float(Element element) { return element == Element::e4m3 || el
 bool is_integer(Element element) {
   return element == Element::s4 || element == Element::u4 || element == Element::s8 || element == Element::u8;
 }
-/* Types that may stand together for A and B. */
+/* Types that can be combined for A and B. */
 bool go_together(Element a, Element b) {
   return a == b || (is_eight_bit_float(a) && is_eight_bit_float(b)) ||
          (is_integer(a) && is_integer(b) && exec::bits_of(a) == exec::bits_of(b));
 }
 
-/* The types and shapes of a family of instructions: for A, with one of each pair that goes together. */
+/* The types and shapes of a family of instructions: for A, with one of each pair of matching types. */
 struct Form {
   Element a;
   MatrixShape shape;
@@ -212,7 +212,7 @@ MatrixProduct product_of(const MatrixShape &shape, Spread spread, Element d, Ele
 /* --- mma -----------------------------------------------------------------------------------------------------------
  */
 
-/* Two operands of a sparse product: words that say where the numbers of A belong, and whose words these are. */
+/* Two operands of a sparse product: words with the positions of the numbers of A, and the lanes of these words. */
 void add_metadata(Coder &c, MatrixProduct &product, size_t place) {
   product.a.sparse = true;
   product.metadata = c.source(place, Type::b32);
@@ -258,7 +258,7 @@ void mma(Coder &c) {
 /* --- wmma ----------------------------------------------------------------------------------------------------------
  */
 
-/* The product that a fragment is for; its type alone leaves open what else it is of. */
+/* The product of a fragment; the type alone does not determine its other properties. */
 void check_wmma_fragment(Coder &c, const Fragment &fragment) {
   if (fragment.role != MatrixRole::c)
     return check_form(c, wmma_forms, fragment.element, fragment.shape);

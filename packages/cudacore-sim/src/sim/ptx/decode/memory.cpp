@@ -60,7 +60,7 @@ template <class Place> void values(Coder &c, const ast::Operand &operand, uint32
     c.out.op[i] = place(elements[i]);
 }
 
-/* Fills in the address; the space becomes what the access really touches. */
+/* Fills in the address; the space becomes the one that is really accessed. */
 void set_access(Coder &c, const ast::Operand &operand, uint32_t vector, AccessMode &mode) {
   uint64_t bytes = uint64_t{bytes_of(mode.type)} * vector;
   Coder::Address where = c.address(operand, bytes);
@@ -92,13 +92,13 @@ void ld(Coder &c) {
   c.emit(exec::load_handler(mode));
 }
 
-/* What all operations on an mbarrier are: nearly all order memory, so that none is held to be relaxed. */
+/* The properties of all operations on an mbarrier. Nearly all order memory, so none is treated as relaxed. */
 constexpr uint8_t mbarrier_manner =
     exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
 
 /*
- * The end of an asynchronous operation, which is done when this is reached: the mbarrier counts its bytes. That
- * releases what was done, and the thread that began it learns nothing by it.
+ * The end of an asynchronous operation, which is complete when this runs: the mbarrier counts its bytes. This releases
+ * the written data, but orders nothing for the thread that began the operation.
  */
 void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
                           const ast::Operand &mbarrier, OperandIndex bytes) {
@@ -155,12 +155,12 @@ void st(Coder &c) {
   c.emit(exec::store_handler(mode));
 }
 
-/* ldu is a load of what no other thread writes. */
+/* ldu is a load of data that no other thread writes. */
 void ldu(Coder &c) { ld(c); }
 
 /*
- * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, as each is atomic by itself. What they
- * were is set aside at first, as a destination may be the address or a source of an element to come.
+ * atom.global.add.v4.f32 {d, ...}, [a], {b, ...}: one element after the other, because each is atomic by itself. The
+ * old values are stored separately first, because a destination can be the address or the source of a later element.
  */
 void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Type type, bool returns) {
   size_t first = returns ? 1 : 0;
@@ -177,7 +177,7 @@ void vector_atomic(Coder &c, AtomicOp op, StateSpace space, uint32_t vector, Typ
   for (uint32_t i = 0; i < vector; ++i) {
     Instruction part = whole;
     part.run = handler;
-    part.count = static_cast<uint8_t>(i == 0 ? vector : 1); /* the first one sees that all are aligned */
+    part.count = static_cast<uint8_t>(i == 0 ? vector : 1); /* the first one checks the alignment of all */
     part.immediate += int64_t{i} * bytes;
     part.op[2] = c.source(sources[i], type);
     if (returns)
@@ -210,7 +210,8 @@ void atomic(Coder &c, bool returns) {
   uint32_t vector = c.take_vector();
   Type type = c.need_type();
   bool is_half = type == Type::f16 || type == Type::bf16 || type == Type::f16x2 || type == Type::bf16x2;
-  if (is_half && op != AtomicOp::add && (vector == 1 || !keeps_subnormals)) /* minima and maxima are of vectors alone */
+  if (is_half && op != AtomicOp::add &&
+      (vector == 1 || !keeps_subnormals)) /* minima and maxima exist only for vectors */
     c.unsupported();
   if (vector > 1)
     return vector_atomic(c, op, space, vector, type, returns);
@@ -229,7 +230,7 @@ void atomic(Coder &c, bool returns) {
 }
 void atom(Coder &c) { atomic(c, true); }
 
-/* Of atomic operations, those that asynchronous ones have, in shared memory. */
+/* The atomic operations that exist as asynchronous ones, in shared memory. */
 bool is_asynchronous(AtomicOp op, Type type) {
   switch (op) {
   case AtomicOp::inc:
@@ -311,7 +312,7 @@ void applypriority(Coder &c) {
   c.set_address(c.operand(0), 0);
   c.emit(exec::nop_handler());
 }
-/* The memory may be lost at will: what it holds stays, which is a value as good as any. */
+/* Discards memory, whose contents are then undefined. Here they are kept, which is also valid. */
 void discard(Coder &c) {
   if (c.take_space() != StateSpace::global && c.count() != 2)
     c.unsupported();
@@ -412,7 +413,7 @@ void cp_reduce(Coder &c) {
   complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
 }
 
-/* The copies are done when this is reached: what is left is one arrival, which .noinc has counted before. */
+/* The copies are complete when this runs. What remains is one arrival, which .noinc has counted before. */
 void cp_mbarrier(Coder &c) {
   c.out.manner = mbarrier_manner;
   if (!c.take("arrive"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What threads do together: warps, blocks, clusters. */
+/* Instructions that several threads execute together: warps, blocks, clusters. */
 #include "sim/ptx/coder.h"
 
 namespace sim::ptx {

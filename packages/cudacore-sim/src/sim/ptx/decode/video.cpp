@@ -11,7 +11,7 @@ using exec::VideoOp;
 using exec::VideoPart;
 using exec::VideoSecond;
 
-/* Takes the part off an operand: %r1.b2 becomes %r1. */
+/* Removes the part from an operand: %r1.b2 becomes %r1. */
 VideoPart take_part(Coder &c, ast::Operand &operand) {
   static constexpr std::string_view names[] = {"", "b0", "b1", "b2", "b3", "h0", "h1"};
   for (size_t i = 0; i < std::size(names); ++i)
@@ -103,7 +103,7 @@ template <VideoOp Op> void video(Coder &c) {
   if (mode.merge && mode.second != VideoSecond::none)
     c.fail("a part of the destination leaves no second operation");
   bool has_c = mode.merge || mode.second != VideoSecond::none;
-  c.need(has_c ? 4 : 3, 4); /* a c that nothing is done with is allowed */
+  c.need(has_c ? 4 : 3, 4); /* c is allowed even if it is not used */
   ast::Operand a = c.operand(1), b = c.operand(2);
   mode.a = take_part(c, a);
   mode.b = take_part(c, b);

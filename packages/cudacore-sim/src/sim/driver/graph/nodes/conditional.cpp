@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditional nodes, and the handles that say which of their bodies runs. */
+/* Conditional nodes, and the handles that determine which of their bodies runs. */
 #include "sim/driver/graph/nodes/node.h"
 
 namespace sim {
@@ -55,7 +55,7 @@ void run_conditional(const LaunchPtr &launch, const std::shared_ptr<const ExecNo
   std::shared_ptr<ExecGraph> body = is_failed ? nullptr : choose(params, *node);
   std::vector<UnitPtr> leaves;
   if (body != nullptr) {
-    /* The iteration begins in a worker, so that a loop of any number of iterations is no recursion. */
+    /* The iteration begins in a worker, so that loops do not recurse. */
     UnitPtr head = new_unit("body of a condition", params.context, [] {});
     submit_unit(launch, head, {});
     CUresult result = submit_graph(launch, body, head, leaves);
@@ -94,7 +94,7 @@ CUresult read_fields(const Graph *into, const CUDA_CONDITIONAL_NODE_PARAMS &from
   params->condition = find_condition(from.handle);
   if (params->condition == nullptr || params->condition->used)
     return CUDA_ERROR_INVALID_VALUE;
-  /* A condition is of the whole hierarchy: that of a body stays when the body goes. */
+  /* A condition belongs to the whole hierarchy: it remains when the body that it was created for is destroyed. */
   const std::vector<std::shared_ptr<Condition>> &own = into->root().conditions;
   if (std::find(own.begin(), own.end(), params->condition) == own.end())
     return CUDA_ERROR_INVALID_VALUE;

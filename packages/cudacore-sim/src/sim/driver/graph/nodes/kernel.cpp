@@ -131,7 +131,7 @@ CUresult KernelParams::check(LaunchRequest &out) const {
   out = request;
   for (const auto &[id, value] : attributes) {
     if (id == CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
-      continue; /* a node can have any value of it, a launch cannot */
+      continue; /* a node can have any value, but a launch cannot */
     CUlaunchAttribute attribute{};
     attribute.id = id;
     attribute.value = value;

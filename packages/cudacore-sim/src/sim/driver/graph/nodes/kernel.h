@@ -7,7 +7,7 @@
 namespace sim {
 
 struct KernelParams : Params {
-  CUfunction function = nullptr; /* what cuGraphKernelNodeGetParams gives; one of both can be null */
+  CUfunction function = nullptr; /* the result of cuGraphKernelNodeGetParams; one of the two can be null */
   CUkernel kernel = nullptr;
   Callable what;
   LaunchRequest request; /* without attributes */

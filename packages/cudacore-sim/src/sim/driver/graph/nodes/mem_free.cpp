@@ -56,7 +56,7 @@ CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out) {
   std::shared_ptr<GraphMemory> memory = find_memory(address);
   if (memory == nullptr || memory->freed_in_graph == into.handle)
     return CUDA_ERROR_INVALID_VALUE;
-  /* Either the graph that allocates frees, or others do. */
+  /* Either the graph that allocates the memory frees it, or others do. */
   if (memory->freed_in_graph != 0 && (into.handle == memory->home || memory->freed_in_graph == memory->home))
     return CUDA_ERROR_INVALID_VALUE;
   if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)

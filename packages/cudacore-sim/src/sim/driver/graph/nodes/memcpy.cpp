@@ -47,7 +47,7 @@ struct MemcpyParams : Params {
     return CUDA_SUCCESS;
   }
 
-  /* The memory has to be there still. */
+  /* The memory must still exist. */
   CUresult check_instance() const override {
     return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : check_copy_node(*context, to, from, shape);
   }

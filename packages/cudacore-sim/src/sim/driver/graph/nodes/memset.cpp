@@ -23,7 +23,7 @@ struct MemsetParams : Params {
     return CUDA_SUCCESS;
   }
 
-  /* The memory has to be there still. */
+  /* The memory must still exist. */
   CUresult check_instance() const override {
     return context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : check_fill_node(*context, to, shape, fields.elementSize);
   }

@@ -8,7 +8,7 @@ namespace {
 /* By CUgraphNodeType. Filled before the library is used, by the static objects of the files in this folder. */
 std::array<const NodeType *, 64> types{};
 
-/* Whether all bytes are zero that the type does not use. */
+/* Whether all bytes that the type does not use are zero. */
 bool is_clear(const CUgraphNodeParams &params, size_t used) {
   auto is_set = [](char byte) { return byte != 0; };
   return params.reserved0[0] == 0 && params.reserved0[1] == 0 && params.reserved0[2] == 0 && params.reserved2 == 0 &&
@@ -60,7 +60,7 @@ CUresult set_any(CUgraphNode handle, CUgraphNodeParams *from) {
     return CUDA_ERROR_INVALID_VALUE;
   std::vector<GraphPtr> replaced = node->params->graphs();
   if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->graph->has_memory_nodes)
-    return CUDA_ERROR_NOT_SUPPORTED; /* nor could the node be removed */
+    return CUDA_ERROR_NOT_SUPPORTED; /* the node could not be removed either */
   if (CUresult result = read_other(node->graph, node->type, *node->params, *from, params))
     return result;
   set_params(*node, std::move(params));

@@ -10,7 +10,7 @@
 #include <cstring>
 
 /*
- * What the entry points for one type of node have in common: adding a node, reading and changing its parameters, and
+ * The common part of the entry points for one type of node: adding a node, reading and changing its parameters, and
  * changing them in an executable graph.
  *
  * `Read` checks what the application gives: CUresult(const Graph *into, const Params *old, ParamsPtr &out), with the
@@ -18,7 +18,7 @@
  */
 namespace sim {
 
-/* Without a context it is the current one; if there is none, the graph cannot be instantiated. */
+/* If no context is given, it is the current one. If there is none, the graph cannot be instantiated. */
 inline CUresult find_node_context(CUcontext handle, ContextPtr &out) {
   if (handle != nullptr)
     return find_context(handle, out);
