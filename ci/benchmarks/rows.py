@@ -226,6 +226,7 @@ ROWS = (
     Row("view of a Buffer", "from_buffer(buffer, (16, 16), dtype=np_f32)", 2_000),
     Row("view of a NumPy array", "from_any_interface(array, -1)", 2_000),
     Row("view.shape", "view.shape", 20_000),
+    Row("view.as_tensor_map", "matrix_view.as_tensor_map((8, 8))", 2_000, ratio=0.6),
     copying("dense", "dense"),
     copying("every second column", "strided", over_row=("copy of a view, 4 MiB, dense", 2.0)),
     adding("kernel node, pointer", "add_kernels()"),

@@ -92,6 +92,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "streams": streams,
         "u64": np.uint64(7),
         "view": views.from_any_interface(np.zeros((2, 3)), -1),
+        "matrix_view": views.from_buffer(buffer, (16, 16), dtype=np.dtype("f4")),
     }
     stream.sync()
     return names

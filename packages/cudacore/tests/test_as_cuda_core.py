@@ -85,6 +85,7 @@ def test_names_that_libraries_import() -> None:
         + """if True:
         from cuda.bindings import driver, nvrtc, runtime
         from cuda.core._memoryview import StridedMemoryView
+        from cuda.core._tensor_map import TensorMapSwizzle
         from cuda.core._utils.cuda_utils import CUDAError, NVRTCError, handle_return
         assert handle_return((driver.CUresult.CUDA_SUCCESS,)) is None
         assert handle_return((driver.CUresult.CUDA_SUCCESS, 1)) == 1
