@@ -173,7 +173,7 @@ class Markup:
         if not doc and entity.kind == "type":
             yield "   Opaque: a box of each kind."
         elif not doc and all(VERBS.search(signature) for signature in entity.signatures):
-            yield "   The verbs that every kind has; see :ref:`c-verbs`."
+            yield "   The functions that every kind has; see :ref:`c-verbs`."
         yield from ("   " + line for line in self.convert(doc).splitlines())
         yield ""
         for member in entity.members:

@@ -51,7 +51,8 @@ int cch_checkpoint_restore(int pid, const unsigned char *uuids, size_t count) {
     return status;
   if (count == 0)
     return CCH__CALL(cuCheckpointProcessRestore, (pid, NULL));
-  CUuuid *pairs = count <= UINT_MAX ? calloc(count, 2 * sizeof *pairs) : NULL; /* a copy: the driver's is not const */
+  CUuuid *pairs = count <= UINT_MAX ? calloc(count, 2 * sizeof *pairs)
+                                    : NULL; /* a copy, because the driver's parameter is not const */
   if (pairs == NULL)
     return cch__fail_nomem(__func__);
   memcpy(pairs, uuids, count * 2 * sizeof *pairs);

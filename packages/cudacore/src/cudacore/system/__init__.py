@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs of this machine, as NVML (the NVIDIA Management Library) sees them: memory, clocks, temperatures, processes.
+"""The GPUs of this machine, by NVML (the NVIDIA Management Library): memory, clocks, temperatures, processes.
 
-Nothing here needs a CUDA context. ``python -m cudacore.system`` prints a table. NVML comes with the NVIDIA driver; the
-functions call it through ``cuda.bindings.nvml`` (``pip install 'cudacore[system]'``), and say so where it is missing.
+This package needs no CUDA context. ``python -m cudacore.system`` prints a table. NVML comes with the NVIDIA driver; the
+functions call it through ``cuda.bindings.nvml`` (``pip install 'cudacore[system]'``), and raise an error if it is
+missing.
 """
 
 from __future__ import annotations

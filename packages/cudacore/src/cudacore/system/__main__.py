@@ -13,7 +13,7 @@ import cudacore
 from cudacore import system
 
 _MIB = 1 << 20
-_UNKNOWN = 0xFFFFFFFF_FFFFFFFF  # memory of a process that the driver does not say
+_UNKNOWN = 0xFFFFFFFF_FFFFFFFF  # memory of a process that the driver does not report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,12 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        Of the command line. Default: those of this process.
+        The command line. Default: that of this process.
 
     Returns
     -------
     int
-        The status to exit with: 1 where there is no NVML, which is said on stderr.
+        The exit status: 1 if there is no NVML, with a message on stderr.
     """
     parser = argparse.ArgumentParser(
         prog="python -m cudacore.system", description="Print the GPUs of this machine, as NVML sees them."
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def describe() -> dict[str, Any]:
-    """Return what the command prints. What a device does not support is None."""
+    """Return the data that the command prints. Values that a device does not support are None."""
     return {
         "driver_version": _version(system.get_kernel_mode_driver_version),
         "nvml_version": _version(system.get_nvml_version),
@@ -82,7 +82,7 @@ def _describe_device(device: system.Device) -> dict[str, Any]:
 
 
 def _or_none(ask: Callable[[], Any]) -> Any:
-    """Return what a device says, or None where it does not say it."""
+    """Return a value of a device, or None if the device does not report it."""
     try:
         return ask()
     except system.NvmlError:
@@ -90,7 +90,7 @@ def _or_none(ask: Callable[[], Any]) -> Any:
 
 
 def _version(ask: Callable[[], tuple[int, ...]]) -> str | None:
-    """Return a version as text. The driver of CUDA can be missing where NVML is there."""
+    """Return a version as text. The CUDA driver can be missing even if NVML is installed."""
     try:
         return ".".join(map(str, ask()))
     except cudacore.CUDAError:
@@ -110,7 +110,7 @@ _COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 
 def table(facts: dict[str, Any]) -> str:
-    """Return what `describe` returns as text: a row for each device, and one for each process."""
+    """Return the result of `describe` as text: a row for each device, and one for each process."""
     known = (("driver", "driver_version"), ("CUDA", "cuda_version"), ("NVML", "nvml_version"))
     text = ", ".join(f"{name} {_text(facts[key])}" for name, key in known) + "\n"
     devices = facts["devices"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What NVML says of the machine: versions, the number of devices, names of processes."""
+"""NVML's information about the machine: versions, the number of devices, names of processes."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def __dir__() -> list[str]:
 
 
 class NvmlError(CUDAError):
-    """Report a failed call of NVML.
+    """An NVML call failed.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class NvmlError(CUDAError):
     code_name : str
         The name of the code, such as ``"NVML_ERROR_NOT_SUPPORTED"``.
     meaning : str
-        What NVML says of the code.
+        NVML's description of the code.
     hint : str
         What to do about it.
     """
@@ -81,7 +81,7 @@ class InvalidArgumentError(NvmlError):
 
 
 class NotSupportedError(NvmlError):
-    """NVML_ERROR_NOT_SUPPORTED: the device does not have what was asked for."""
+    """NVML_ERROR_NOT_SUPPORTED: the device does not support the request."""
 
     status = 3
 
@@ -123,7 +123,7 @@ class DriverNotLoadedError(NvmlError):
 
 
 class TimeoutError(NvmlError):  # noqa: A001
-    """NVML_ERROR_TIMEOUT: nothing happened in the time given."""
+    """NVML_ERROR_TIMEOUT: nothing happened within the timeout."""
 
     status = 10
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed sets of names that `cudacore.system` takes and returns. Each member is the string that it stands for.
+"""Enumerations of names that `cudacore.system` accepts and returns. Each member is a string.
 
-``DeviceArch`` has NVML's integers. ``FieldId`` is that of ``cuda.bindings.nvml``, and is imported when it is asked for.
+``DeviceArch`` has NVML's integers. ``FieldId`` is that of ``cuda.bindings.nvml``, and is imported at first use.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if not TYPE_CHECKING:
 
 
 class _Name(str, Enum):
-    """Do what enum.StrEnum does, which Python 3.10 lacks."""
+    """A replacement for enum.StrEnum, which Python 3.10 lacks."""
 
     def __str__(self) -> str:
         return str.__str__(self)
@@ -68,14 +68,14 @@ class AddressingMode(_Name):
 
 
 class AffinityScope(_Name):
-    """What an affinity is asked for: NUMA nodes or sockets."""
+    """The scope of an affinity: NUMA nodes or sockets."""
 
     NODE = "node"
     SOCKET = "socket"
 
 
 class ClockId(_Name):
-    """Which value of a clock is asked for."""
+    """The value of a clock to return."""
 
     CURRENT = "current"
     CUSTOMER_BOOST_MAX = "customer_boost_max"
@@ -91,7 +91,7 @@ class ClockType(_Name):
 
 
 class ClocksEventReasons(_Name):
-    """Why clocks are lower than they could be."""
+    """Reasons why clocks are lower than the maximum."""
 
     NONE = "none"
     GPU_IDLE = "gpu_idle"
@@ -115,7 +115,7 @@ class CoolerControl(_Name):
 
 
 class CoolerTarget(_Name):
-    """What a cooler cools."""
+    """The part that a cooler cools."""
 
     NONE = "none"
     GPU = "gpu"
@@ -253,7 +253,7 @@ class ThermalController(_Name):
 
 
 class ThermalTarget(_Name):
-    """Where a thermal sensor is."""
+    """The location of a thermal sensor."""
 
     NONE = "none"
     GPU = "gpu"
