@@ -58,11 +58,15 @@ CLIENTS = {
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
         ["with_numba.py", "numba_suite.py"],
     ),
+    # Their wheels have no tests: these are programs of ours.
+    "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
+    "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
+    "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
 }
 # Those of them that use cuda.core: they run on it, and on cudacore in its place.
-ON_CUDACORE = ("cuda-core", "numba-cuda")
+ON_CUDACORE = ("cuda-core", "numba-cuda", "numba-cuda-mlir", "cuda-compute", "nvmath")
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
 # How programs under them behave. The leaks are Python's; a test sees that addresses trap.
@@ -310,7 +314,8 @@ def fuzz_cache(session: nox.Session) -> None:
 def clients(session: nox.Session, client: str) -> None:
     """Run packages of others, from PyPI, on the simulated driver; of numba-cuda its own tests, or ``-- MODULE``.
 
-    What works is what packages/cudacore-sim/README.md says. This downloads what is not needed otherwise.
+    Those that use cuda.core run on it, then on cudacore in its place. No other case may fail the second time: what is
+    known to fail is listed in the programs, with the reason. This downloads what is not needed otherwise.
     """
     packages, programs = CLIENTS[client]
     session.install(str(next(WHEELS.glob("cudacore_sim-*.whl"))), *packages)
