@@ -6,8 +6,9 @@
  * @file graphics.h
  * Buffers and images of OpenGL, which CUDA can use while they are mapped.
  *
- * The calling thread has an OpenGL context current when a resource is registered. OpenGL must not use a resource while
- * it is mapped. A box keeps its context. The memory that a resource is mapped as keeps the box of the resource.
+ * Calls need the OpenGL context of the resource, which must be current on the calling thread. What ends on another
+ * thread is unmapped and unregistered later, as process.h says. OpenGL must not use a resource while it is mapped. A
+ * box keeps its context. The memory that a resource is mapped as keeps the box of the resource.
  */
 
 #include <cudacore/base.h>

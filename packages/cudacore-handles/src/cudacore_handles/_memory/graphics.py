@@ -29,8 +29,9 @@ _HINTS = {
         "OpenGL must have a context current on this thread, of a device that CUDA has, too: make the window's context, "
         "or one of EGL, current first"
     ),
+    "CUDA_ERROR_INVALID_HANDLE": "OpenGL has no such object in its current context",
     "CUDA_ERROR_INVALID_VALUE": (
-        "OpenGL has no such object in its current context, or CUDA does not take objects of its kind"
+        "CUDA does not take objects of this kind, or not with these flags: buffers take read_only or write_discard"
     ),
     "CUDA_ERROR_NOT_MAPPED_AS_POINTER": (
         "An image has no address: only resources of from_gl_buffer() are mapped to a Buffer"
@@ -70,7 +71,7 @@ class GraphicsResource(_native.Handle):
             launch(stream, config, kernel, buffer)
         # here OpenGL can draw the vertices
 
-    Close it while the OpenGL context exists.
+    Methods need the OpenGL context, current on the calling thread. Close the resource while that exists.
     """
 
     __slots__ = ("__weakref__", "_mapped", "_stream")
@@ -113,8 +114,8 @@ class GraphicsResource(_native.Handle):
         gl_buffer : int
             Its name (``GLuint``), in the OpenGL context that is current on this thread.
         flags : str or sequence of str, optional
-            What CUDA does with it: ``"read_only"``, ``"write_discard"`` (it overwrites all of it),
-            ``"surface_load_store"``, ``"texture_gather"``, ``"none"``. Default: reads and writes.
+            What CUDA does with it: ``"read_only"``, or ``"write_discard"`` if it overwrites all of it. Default, and
+            ``"none"``: it reads and writes.
         stream : Stream, optional
             A ``with`` statement maps the resource on this stream, and gives the buffer. Default: it gives the resource.
 
@@ -140,7 +141,7 @@ class GraphicsResource(_native.Handle):
         target : int
             What it is, such as ``GL_TEXTURE_2D`` (0x0DE1).
         flags : str or sequence of str, optional
-            As for :meth:`from_gl_buffer`.
+            As for :meth:`from_gl_buffer`; also ``"surface_load_store"`` and ``"texture_gather"``. The driver takes one.
 
         Raises
         ------

@@ -176,11 +176,15 @@ int cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
 
 /* ---- ends ---- */
 
+/* Whether another thread can end it: this one has not the OpenGL context, which the driver wants (13.0, H200). */
+static bool is_elsewhere(int status) { return cch__not_now(status) || status == CUDA_ERROR_INVALID_GRAPHICS_CONTEXT; }
+
 int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream) {
   cch_graphics *resource = (cch_graphics *)mapped->backing;
   int status = CCH__CALL(cuGraphicsUnmapResources, (1, &resource->raw, stream));
-  if (!cch__not_now(status))
-    end(resource, NULL);
+  if (is_elsewhere(status))
+    return CUDA_ERROR_NOT_PERMITTED;
+  end(resource, NULL);
   return status;
 }
 
@@ -188,7 +192,7 @@ bool cch__graphics_end(cch_graphics *resource) {
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnregisterResource, (resource->raw)));
   cch__relaxed_leave(mode);
-  if (cch__not_now(status))
+  if (is_elsewhere(status))
     return false;
   cch__report(status);
   return true;

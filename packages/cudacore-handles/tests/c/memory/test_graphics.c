@@ -101,7 +101,7 @@ static void memory_keeps_the_resource(void) {
 static void refusals_change_nothing(void) {
   cch_graphics *resource = begin(), *none = NULL;
   cch_deviceptr *memory = NULL;
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graphics_register_gl_buffer(&none, context, 4711, 0));
+  FAILS(CUDA_ERROR_INVALID_HANDLE, cch_graphics_register_gl_buffer(&none, context, 4711, 0));
   FAILS(CCH_EINVAL, cch_graphics_register_gl_image(&none, context, name, 0, 0));
   OK(cch_graphics_register_gl_image(&none, context, name, 0x0DE1, 0));
   FAILS(CUDA_ERROR_NOT_MAPPED_AS_POINTER, cch_graphics_map(&memory, none, stream));
@@ -128,6 +128,22 @@ static void there_is_no_opengl(void) {
   FAILS(CUDA_ERROR_INVALID_GRAPHICS_CONTEXT, cch_graphics_register_gl_image(&none, context, name, 0x0DE1, 0));
   name = sim.gl_buffer(4, NULL);
   finish(resource);
+}
+
+/* What ends on a thread without the OpenGL context stays registered or mapped for ever. */
+static void another_thread_has_opengl(void) {
+  cch_graphics *resource = begin();
+  cch_deviceptr *memory;
+  OK(cch_graphics_map(&memory, resource, stream));
+  cch_graphics_unref(resource);
+  sim.fail("cuGraphicsUnmapResources", 1, CUDA_ERROR_INVALID_GRAPHICS_CONTEXT);
+  sim.fail("cuGraphicsUnregisterResource", 1, CUDA_ERROR_INVALID_GRAPHICS_CONTEXT);
+  cch_deviceptr_unref(memory);
+  CHECK_EQ(cch_reclaim_pending(), 1);
+  for (int i = 0; i < 2; i++)
+    cch_reclaim_drain();
+  CHECK_EQ(cch_reclaim_pending(), 0);
+  finish(NULL);
 }
 
 static void map_and_unmap(int index, void *resource) {
@@ -157,6 +173,7 @@ int main(void) {
   RUN(memory_keeps_the_resource);
   RUN(refusals_change_nothing);
   RUN(there_is_no_opengl);
+  RUN(another_thread_has_opengl);
   RUN(threads_share_a_resource);
   return 0;
 }

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+import cudacore_sim as sim
+
 RUNNING, LOCKED, CHECKPOINTED = 0, 1, 2
 INVALID_VALUE, NOT_INITIALIZED, OPERATING_SYSTEM = 1, 3, 304
 ILLEGAL_STATE, NOT_READY, NOT_SUPPORTED = 401, 600, 801
@@ -164,3 +166,5 @@ def test_what_is_not_simulated(locked: Any) -> None:
     assert locked.code("cuCheckpointProcessRestore", SELF, restore) == INVALID_VALUE
     restore[0] = 0
     assert locked.code("cuCheckpointProcessRestore", SELF, restore) == INVALID_VALUE
+    assert "here the driver crashes" in sim.reports()[0]
+    sim.reset()

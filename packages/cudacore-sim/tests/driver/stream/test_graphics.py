@@ -13,6 +13,7 @@ import cudacore_sim as sim
 
 INVALID_VALUE, ALREADY_MAPPED, NOT_MAPPED, NOT_MAPPED_AS_POINTER = 1, 208, 211, 213
 INVALID_GRAPHICS_CONTEXT, INVALID_HANDLE, INVALID_CONTEXT = 219, 400, 201
+CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED = 900, 901
 GL_TEXTURE_2D = 0x0DE1
 
 
@@ -61,11 +62,17 @@ def test_misuse(cuda: Any, buffer: sim.GLBuffer) -> None:
     """A call would have another result than on a GPU (13.0, H200)."""
     resource = register(cuda, buffer.name)
     out = ctypes.byref(ctypes.c_void_p())
-    assert cuda.code("cuGraphicsGLRegisterBuffer", out, 4711, 0) == INVALID_VALUE
+    assert cuda.code("cuGraphicsGLRegisterBuffer", out, 4711, 0) == INVALID_HANDLE
+    assert cuda.code("cuGraphicsGLRegisterBuffer", out, 0, 0) == INVALID_VALUE
+    for flags in (3, 4, 8, 16):
+        assert cuda.code("cuGraphicsGLRegisterBuffer", out, buffer.name, flags) == INVALID_VALUE
+    twice = (ctypes.c_void_p * 2)(resource, resource)
+    assert cuda.code("cuGraphicsMapResources", 2, twice, None) == ALREADY_MAPPED
     assert pointer(cuda, resource)[0] == NOT_MAPPED
     assert call(cuda, "Unmap", resource) == NOT_MAPPED
     assert call(cuda, "Map", resource) == 0
     assert call(cuda, "Map", resource) == ALREADY_MAPPED
+    assert cuda.code("cuGraphicsUnregisterResource", resource) == ALREADY_MAPPED
     address = pointer(cuda, resource)[1]
     assert cuda.code("cuMemFree_v2", ctypes.c_uint64(address)) == INVALID_VALUE
     assert call(cuda, "Unmap", resource) == 0
@@ -101,3 +108,16 @@ def test_without_opengl(cuda: Any) -> None:
     assert "there is no OpenGL on the simulated driver" in sim.why()
     cuda.cuCtxSetCurrent(None)
     assert cuda.code("cuGraphicsGLRegisterBuffer", out, 1, 0) == INVALID_CONTEXT
+
+
+def test_captures(cuda: Any, buffer: sim.GLBuffer) -> None:
+    """A call that breaks a capture on a GPU (13.0, H200) would seem to work."""
+    resource, stream = register(cuda, buffer.name), cuda.stream(1)
+    cuda.cuStreamBeginCapture_v2(stream, 0)
+    assert call(cuda, "Map", resource, stream) == CAPTURE_UNSUPPORTED
+    assert cuda.code("cuStreamEndCapture", stream, ctypes.byref(ctypes.c_void_p())) == CAPTURE_INVALIDATED
+    cuda.cuStreamBeginCapture_v2(stream, 0)
+    assert call(cuda, "Map", resource) == CAPTURE_UNSUPPORTED
+    assert cuda.code("cuGraphicsUnregisterResource", resource) == CAPTURE_UNSUPPORTED
+    assert cuda.code("cuStreamEndCapture", stream, ctypes.byref(ctypes.c_void_p())) == CAPTURE_INVALIDATED
+    cuda.cuGraphicsUnregisterResource(resource)

@@ -115,8 +115,10 @@ CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) {
   if (args != nullptr && args->customStorageInfo_out != nullptr)
     return CUDA_ERROR_NOT_SUPPORTED;
   const unsigned count = args != nullptr ? args->gpuPairsCount : 0;
-  if (count > 0 && args->gpuPairs == nullptr)
+  if (count > 0 && args->gpuPairs == nullptr) {
+    report("cuCheckpointProcessRestore was given a number of pairs without the pairs: here the driver crashes");
     return CUDA_ERROR_INVALID_VALUE;
+  }
   for (unsigned i = 0; i < count; i++) {
     const CUcheckpointGpuPair &pair = args->gpuPairs[i];
     if (!is_device(pair.oldUuid) || !is_device(pair.newUuid))

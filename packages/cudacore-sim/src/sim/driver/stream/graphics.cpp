@@ -9,6 +9,7 @@
 #include "sim/driver/base/capture_rules.h"
 #include "cudacore_sim.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sim {
@@ -28,9 +29,13 @@ CUresult register_resource(CUgraphicsResource *out, unsigned name, unsigned targ
                                  std::string(symbol_of(Call::current().entry)) +
                                  " answers CUDA_ERROR_INVALID_GRAPHICS_CONTEXT (cudacore_sim.GLBuffer stands in for a "
                                  "buffer of OpenGL, in tests)");
-  auto buffer = s.gl_buffers.find(name);
-  if (buffer == s.gl_buffers.end() || flags > 15)
+  /* Buffers take one flag of two, images one of four. */
+  const bool known = flags <= 2 || (target != 0 && (flags == 4 || flags == 8));
+  if (name == 0 || !known)
     return CUDA_ERROR_INVALID_VALUE;
+  auto buffer = s.gl_buffers.find(name);
+  if (buffer == s.gl_buffers.end())
+    return CUDA_ERROR_INVALID_HANDLE;
   auto resource = std::make_shared<GraphicsResource>();
   resource->context = context;
   resource->buffer = buffer->second;
@@ -59,6 +64,8 @@ CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped
     if (CUresult result = find(handles[i], resource))
       return result;
     if ((resource->memory != nullptr) != mapped)
+      return mapped ? CUDA_ERROR_NOT_MAPPED : CUDA_ERROR_ALREADY_MAPPED;
+    if (std::find(out.begin(), out.end(), resource) != out.end()) /* twice */
       return mapped ? CUDA_ERROR_NOT_MAPPED : CUDA_ERROR_ALREADY_MAPPED;
     out.push_back(std::move(resource));
   }
@@ -98,11 +105,8 @@ CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource) {
   std::shared_ptr<GraphicsResource> found;
   if (CUresult result = find(resource, found))
     return result;
-  if (found->memory != nullptr) {
-    report("cuGraphicsUnregisterResource was given a resource that is mapped: " + hex(found->handle));
-    if (ContextPtr context = found->context.lock())
-      unmap(*found, context->legacy);
-  }
+  if (found->memory != nullptr)
+    return CUDA_ERROR_ALREADY_MAPPED;
   state().graphics.remove(found->handle);
   return CUDA_SUCCESS;
 }
