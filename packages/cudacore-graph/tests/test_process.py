@@ -199,3 +199,25 @@ stream.sync()
 """
     )
     assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_builder_that_outlives_the_modules(run_python: Run) -> None:
+    """The interpreter would report an exception in GraphBuilder.__del__ at its end."""
+    # The contents of builtins are the last that goes.
+    keep = """
+import builtins
+from cudacore_graph import _builder
+
+class Last:
+    def __init__(self, module):
+        self.names = vars(module)
+
+    def __del__(self):
+        self.names["hold"] = None  # as the interpreter clears modules
+
+builtins.last = Last(_builder)
+builtins.kept = builder, fork, body
+del builder, fork, body, _
+"""
+    result = run_python(SETUP + BUILDING + keep)
+    assert (result.returncode, result.stderr) == (0, "")

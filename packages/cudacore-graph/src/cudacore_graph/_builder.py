@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -158,8 +159,12 @@ class GraphBuilder(Builder):
             self._take_work()
         return self
 
-    def __del__(self) -> None:
-        self.close()
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        try:
+            self.close()
+        except Exception:
+            if not is_finalizing():  # otherwise, modules may have lost what close() calls
+                raise
 
     def __enter__(self) -> GraphBuilder:
         if self._state is not _State.CAPTURING:

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import ctypes
 import re
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
+import dlpack_producers as producers
 import numpy as np
 import pytest
+from kernel_sources import PTX
 
 import cudacore_handles as ch
 
@@ -227,3 +231,95 @@ back = bytearray(4)
 buffer.copy_to(back, stream=ours)
 assert back == bytes([7] * 4), back
 """)
+
+
+class LazyTensor(producers.ExchangedArray):
+    """A tensor as PyTorch's: a bit says that its values are the conjugates, or the negatives, of its memory."""
+
+    bit = ""
+
+    def is_conj(self) -> bool:
+        return self.bit == "conj"
+
+    def is_neg(self) -> bool:
+        return self.bit == "neg"
+
+
+class LazyInterface(LazyTensor):
+    """The same, where the other protocols do not tell either."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        typestr = "<c8" if self.bit == "conj" else "<f4"
+        strides = tuple(8 for _ in self.shape)
+        return {"version": 2, "shape": self.shape, "typestr": typestr, "data": (self.ptr, False), "strides": strides}
+
+
+@pytest.mark.parametrize("cls", [LazyTensor, LazyInterface])
+@pytest.mark.parametrize(
+    ("bit", "dtype", "shape", "strides"),
+    [("conj", (5, 64, 1), (2,), (1,)), ("neg", (2, 32, 1), (2,), (2,)), ("neg", (2, 32, 1), (), ())],
+)
+def test_tensors_that_are_conjugated_lazily(
+    buffer: ch.Buffer, stream: ch.Stream, cls: Any, bit: str, dtype: Any, shape: Any, strides: Any
+) -> None:
+    """A kernel, a view or a copy would silently use other values than PyTorch shows."""
+    tensor = cls(buffer.handle, shape, strides, device=(producers.CUDA, buffer.device_id), dtype=dtype)
+    add = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+    one = ch.LaunchConfig(grid=1, block=1)
+    uses = [
+        lambda: ch.StridedMemoryView.from_any_interface(tensor, stream),
+        lambda: ch.StridedMemoryView.from_dlpack(tensor, stream),
+        lambda: ch.launch(stream, one, add, tensor, 1),
+        lambda: add.prepare(stream, one, tensor, 1),
+        lambda: buffer[: tensor.nbytes].copy_from(tensor, stream=stream),
+        lambda: buffer[: tensor.nbytes].copy_to(tensor, stream=stream),
+    ]
+    if cls is LazyInterface:
+        uses.append(lambda: ch.StridedMemoryView.from_cuda_array_interface(tensor, stream))
+    for use in uses:
+        tensor.bit = bit
+        with pytest.raises(TypeError, match=rf"PyTorch's {bit} bit set: .*resolve_{bit}\(\)"):
+            use()
+    assert tensor.deleted == tensor.lent
+    tensor.bit = ""
+    uses[0]()
+    uses[2]()
+
+
+def test_tensors_without_memory(buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """PyTorch's fake tensors would be NULL in the kernel: the context would be lost."""
+    add = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
+    one = ch.LaunchConfig(grid=1, block=1)
+    for cls in (producers.ExchangedArray, producers.Array):
+        fake = cls(0, (4,), (1,), device=(producers.CUDA, buffer.device_id))
+        with pytest.raises(BufferError, match="has elements, but no memory"):
+            ch.StridedMemoryView.from_any_interface(fake, stream)
+    with pytest.raises(BufferError, match="has elements, but no memory"):
+        ch.launch(stream, one, add, producers.ExchangedArray(0, (4,), (1,), device=(producers.CUDA, 0)), 1)
+    empty = producers.ExchangedArray(0, (4, 0), (1, 1), device=(producers.CUDA, buffer.device_id))
+    assert ch.StridedMemoryView.from_any_interface(empty, stream).size == 0
+
+
+def test_an_interface_that_raises(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
+    """A copy would refuse PyTorch's tensors that require a gradient, which kernels and views take."""
+
+    class Tensor(producers.ExchangedArray):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad")
+
+    there = device.allocate(16, stream=stream)
+    tensor = Tensor(there.handle, (4,), (1,), device=(producers.CUDA, device.device_id))
+    buffer.copy_from(tensor, stream=stream)
+    buffer.copy_to(tensor, stream=stream)
+
+
+def test_numpy_is_being_imported(buffer: ch.Buffer, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy would fail while another thread imports NumPy: its modules are there, but nothing is in them yet."""
+    for name in ("numpy", "numpy.ma"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    back = bytearray(buffer.size)
+    buffer.copy_from(bytes(range(buffer.size)), stream=stream)
+    buffer.copy_to(back, stream=stream)
+    assert back == bytes(range(buffer.size))

@@ -19,7 +19,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import KINDS, ParamKind, kinds_that
-from cudacore_handles._memory.arrays import check_unmasked, has_protocol, why_no_array
+from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_array
 
 __all__ = ["resolve"]
 
@@ -278,6 +278,7 @@ def _handle(value: Any, size: int, kind: int) -> _Place:
 
 def read_array(value: Any, size: int, kind: int) -> _Answer:
     """Look at a value that may be an array: by DLPack, or in host memory; or an integer after all."""
+    check_values(value, _name(value))
     if not has_protocol(value, "__dlpack__"):
         return _read_host_array(value, size, kind)
     device_type, device = (int(number) for number in value.__dlpack_device__())
@@ -291,8 +292,8 @@ def read_array(value: Any, size: int, kind: int) -> _Answer:
 
 def _read_host_array(value: Any, size: int, kind: int) -> _Answer:
     """Give the bytes of an array in host memory, or its only element."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray):
+    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
+    if ndarray is not None and isinstance(value, ndarray):
         return _read_numpy_array(value, size, kind)
     try:
         view = memoryview(value)
@@ -320,7 +321,7 @@ def _element(value: Any, view: memoryview) -> _Answer:
 
 
 def _read_masked_array(value: Any, size: int, kind: int) -> _Answer:
-    check_unmasked(value, _name(value))
+    check_values(value, _name(value))
     return _read_numpy_array(value, size, kind)
 
 

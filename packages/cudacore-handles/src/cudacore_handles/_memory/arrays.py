@@ -25,7 +25,12 @@ class Memory(NamedTuple):
 
 def has_protocol(obj: Any, name: str) -> bool:
     """Return whether an object supports a protocol. The attribute of a class is meant for its instances."""
-    return not isinstance(obj, type) and hasattr(obj, name)
+    if isinstance(obj, type):
+        return False
+    try:
+        return hasattr(obj, name)
+    except Exception:
+        return True  # it has the attribute, which PyTorch does not give of a tensor that requires a gradient
 
 
 def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
@@ -46,14 +51,25 @@ def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
 
 def is_numpy_scalar(obj: Any) -> bool:
     """Return whether an object is a NumPy scalar: its ``__array_interface__`` refers to memory that is already free."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(obj, numpy.generic)
+    generic = getattr(sys.modules.get("numpy"), "generic", None)
+    return generic is not None and isinstance(obj, generic)
 
 
-def check_unmasked(array: Any, name: str) -> None:
-    """Raise an error for a NumPy array with masked elements, because the values behind the mask would be used."""
-    masked = sys.modules.get("numpy.ma")
-    if masked is None or not isinstance(array, masked.MaskedArray):
+def check_values(array: Any, name: str) -> None:
+    """Raise an error for an array whose memory does not hold its values.
+
+    These are NumPy arrays with masked elements, and PyTorch tensors that will be conjugated or negated when PyTorch
+    reads them.
+    """
+    for bit in ("conj", "neg"):
+        is_set = getattr(type(array), f"is_{bit}", None)
+        if is_set is not None and is_set(array):
+            raise TypeError(
+                f"{name} has PyTorch's {bit} bit set: its memory does not hold its values; give its resolve_{bit}()"
+            )
+    # While another thread imports numpy.ma, the module is there, but not the class.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is None or not isinstance(array, masked):
         return
     # The mask of a structured array has a bool for each field.
     if sys.modules["numpy"].ascontiguousarray(array.mask).view(bool).any():
@@ -90,7 +106,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     BufferError
         If its description is invalid or not supported.
     """
-    check_unmasked(array, name)
+    check_values(array, name)
     on_device = has_protocol(array, "__cuda_array_interface__")
     if not on_device:
         try:

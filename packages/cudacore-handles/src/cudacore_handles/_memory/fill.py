@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._cffi import ffi
-from cudacore_handles._memory.arrays import check_unmasked, has_protocol, is_numpy_scalar, memory_of
+from cudacore_handles._memory.arrays import check_values, has_protocol, is_numpy_scalar, memory_of
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 
 def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tuple[int, int]:
     """Return the pattern of a fill as an integer, and its size in bytes."""
-    check_unmasked(value, "value")
+    check_values(value, "value")
     try:
         # First, because NumPy's integers are numbers too, but have a definite size.
         pattern = bytes(memoryview(value))  # type: ignore[arg-type]

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_CUDA_MANAGED = 13 };
-enum { DL_INT = 0 };
+enum { DL_INT = 0, DL_FLOAT = 2, DL_COMPLEX = 5 };
 enum { DL_NO_CODE = 255 }; /* our own code, for elements that have no type in DLPack */
 enum { DL_READ_ONLY = 1, DL_IS_COPIED = 2, DL_PADDED = 4 };
 

@@ -57,7 +57,7 @@
   X(views, dtype_of)      /* (code, bits, lanes) -> the dtype of DLPack's type */                                      \
   X(views, dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                           \
   X(views, interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                      \
-  X(views, check_unmasked)    /* (array, name): raises for a masked array with masked elements */                      \
+  X(views, check_values)      /* (array, name): raises if its memory does not hold its values */                       \
   X(views, buffer_device)     /* (buffer) -> DLPack's device */                                                        \
   X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
   X(views, default_stream)    /* () -> the address of the default stream */                                            \
@@ -86,10 +86,10 @@ typedef struct faces {
 
 typedef struct runtime runtime;
 
-/* Names of what view_from.c asks arrays for, interned, and the version of DLPack that it asks for. */
+/* Names of what arrays are asked for, interned, and the version of DLPack that it asks for. */
 typedef struct view_names {
   PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version;
-  PyObject *version;
+  PyObject *version, *is_conj, *is_neg;
 } view_names;
 
 /* Entries of the tables below: base/types.h, graph/graph.h. */

@@ -17,6 +17,51 @@ type_entry *types_find(const state *st, const void *type) {
   return &st->table[i];
 }
 
+/* ---- tensors ---- */
+
+static bool has_elements(const dl_tensor *tensor) {
+  for (int32_t i = 0; i < tensor->ndim; i++)
+    if (tensor->shape[i] == 0)
+      return false;
+  return true;
+}
+
+/* Whether a tensor can be the real or the imaginary part of a complex one, whose strides are even. */
+static bool can_be_part(const dl_tensor *tensor) {
+  for (int32_t i = tensor->ndim - 1; i >= 0; i--)
+    if (tensor->shape[i] != 1 && (tensor->strides == NULL || tensor->strides[i] % 2 != 0))
+      return false;
+  return true;
+}
+
+/*
+ * PyTorch conjugates lazily: x.conj() has the memory of x and a bit, and the imaginary part of that has another bit.
+ * Its exchange API does not tell. A tensor is only asked if it can have such a bit.
+ */
+int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) {
+  if (tensor->data == NULL && has_elements(tensor))
+    return raise_about(PyExc_BufferError, "%U has elements, but no memory for them", object, 0, 0);
+  PyObject *name = NULL; /* borrowed */
+  if (tensor->dtype.code == DL_COMPLEX)
+    name = st->names.is_conj;
+  else if (tensor->dtype.code == DL_FLOAT && can_be_part(tensor))
+    name = st->names.is_neg;
+  if (name == NULL)
+    return 0;
+  PyObject *is_set = PyObject_CallMethodObjArgs(object, name, NULL);
+  if (is_set == NULL) { /* not PyTorch's */
+    PyErr_Clear();
+    return 0;
+  }
+  int set = PyObject_IsTrue(is_set);
+  Py_DECREF(is_set);
+  if (set <= 0)
+    return set;
+  PyObject *nothing = PyObject_CallFunction(st->faces.check_values, "Os", object, "the tensor");
+  Py_XDECREF(nothing);
+  return nothing != NULL ? 0 : -1;
+}
+
 int types_reserve(state *st, size_t slots) {
   type_entry *table = PyMem_Calloc(slots, sizeof *table);
   if (!table) {

@@ -68,4 +68,7 @@ void types_drop(type_entry *entry);
 /* The slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);
 
+/* Raises if the memory of a tensor that another library exported is not there, or does not hold the tensor's values. */
+int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor);
+
 #endif

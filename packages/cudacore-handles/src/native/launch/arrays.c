@@ -239,7 +239,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   default:
     return pack_with_python(to, value);
   }
-  if (check_takes_address(to, value) < 0)
+  if (check_takes_address(to, value) < 0 || (box == NULL && check_exchanged(to->st, value, &tensor) < 0))
     return -1;
   /* What outlives the call keeps the memory itself, so that it can check whether the memory is still there. */
   if (box != NULL && !to->keep->for_call ? owners_add(to->keep, to->index, cch_deviceptr_ref(box), NULL) < 0

@@ -33,11 +33,26 @@ static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_
   return handle_make(st, (PyTypeObject *)arguments[0], stream);
 }
 
+/*
+ * A call of the driver that does not wait, so that the GIL is kept: except in a thread's first call, in which the
+ * driver makes its data of the thread. A driver (13.0, H200) was seen to wait there, beside the end of another thread.
+ */
+#define DRIVER_OF_THREAD(call)                                                                                         \
+  do {                                                                                                                 \
+    static _Thread_local bool known;                                                                                   \
+    PyThreadState *released = known ? NULL : PyEval_SaveThread();                                                      \
+    call;                                                                                                              \
+    known = true;                                                                                                      \
+    if (released != NULL)                                                                                              \
+      PyEval_RestoreThread(released);                                                                                  \
+  } while (0)
+
 static PyObject *set_current(PyObject *module, PyObject *face) {
   cch_context *context = handle_use(face);
   if (context == NULL)
     return NULL;
-  int status = cch_context_set_current(context); /* affects only this thread, and does not wait */
+  int status;
+  DRIVER_OF_THREAD(status = cch_context_set_current(context)); /* affects only this thread */
   handle_done(face);
   if (status == CCH_EGONE)
     Py_RETURN_FALSE;
@@ -48,7 +63,8 @@ static PyObject *set_current(PyObject *module, PyObject *face) {
 
 static PyObject *current_device(PyObject *module, PyObject *nothing) {
   (void)nothing;
-  int device = -1, status = cch_current_device(&device);
+  int device = -1, status;
+  DRIVER_OF_THREAD(status = cch_current_device(&device));
   if (status != 0 && status != CCH_INVALID_CONTEXT)
     return raise_status(PyModule_GetState(module), status);
   return PyLong_FromLong(device);

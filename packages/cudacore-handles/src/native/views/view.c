@@ -547,11 +547,11 @@ static PyType_Spec spec = {
 };
 
 static PyObject **name_at(state *st, size_t i, const char **text) {
-  PyObject **places[] = {&st->names.dlpack, &st->names.dlpack_device, &st->names.device_id,
-                         &st->names.shape,  &st->names.strides,       &st->names.dtype,
-                         &st->names.stream, &st->names.max_version,   &st->names.ptr};
-  static const char *const texts[] = {"__dlpack__", "__dlpack_device__", "device_id", "shape", "strides", "dtype",
-                                      "stream",     "max_version",       "ptr"};
+  PyObject **places[] = {&st->names.dlpack,  &st->names.dlpack_device, &st->names.device_id, &st->names.shape,
+                         &st->names.strides, &st->names.dtype,         &st->names.stream,    &st->names.max_version,
+                         &st->names.ptr,     &st->names.is_conj,       &st->names.is_neg};
+  static const char *const texts[] = {"__dlpack__", "__dlpack_device__", "device_id", "shape",   "strides", "dtype",
+                                      "stream",     "max_version",       "ptr",       "is_conj", "is_neg"};
   if (i == sizeof places / sizeof *places)
     return NULL;
   *text = texts[i];

@@ -232,6 +232,12 @@ static PyObject *from_exchange(const state *st, PyTypeObject *type, PyObject *ob
       raise_about(PyExc_BufferError, "%U cannot be exported by DLPack", object, 0, 0);
     return NULL;
   }
+  uint64_t flags;
+  const dl_tensor *tensor = dlpack_tensor(managed, true, &flags);
+  if (tensor == NULL || check_exchanged(st, object, tensor) < 0) {
+    dlpack_delete(managed, true);
+    return NULL;
+  }
   PyObject *self = view_of_managed(st, type, managed, true, object);
   if (self == NULL)
     return NULL;
@@ -365,7 +371,13 @@ static PyObject *from_dlpack(const state *st, PyTypeObject *type, PyObject *obje
   bool versioned;
   void *managed = dlpack_take(capsule, &versioned);
   Py_DECREF(capsule);
-  return managed != NULL ? view_of_managed(st, type, managed, versioned, object) : NULL;
+  uint64_t flags;
+  const dl_tensor *tensor = managed != NULL ? dlpack_tensor(managed, versioned, &flags) : NULL;
+  if (tensor == NULL || check_exchanged(st, object, tensor) < 0) {
+    dlpack_delete(managed, versioned);
+    return NULL;
+  }
+  return view_of_managed(st, type, managed, versioned, object);
 }
 
 /* How arrays of an object's type are read. It is determined at the first array. NULL with an exception. */
@@ -455,7 +467,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     goto end;
   /* Types with a converter are rare here; masked arrays are among them. */
   if (how->type != NULL && how->kind == KIND_CONVERTER) {
-    PyObject *checked = PyObject_CallFunction(st->faces.check_unmasked, "Os", object, "obj");
+    PyObject *checked = PyObject_CallFunction(st->faces.check_values, "Os", object, "obj");
     if (checked == NULL)
       goto end;
     Py_DECREF(checked);
