@@ -14,24 +14,21 @@
 
 CCH_BEGIN_DECLS
 
-/** Makes an empty bundle with room for `capacity` owners; it grows where there are more. No driver is needed.
- * @since 0.1 */
+/** Makes an empty bundle with room for `capacity` owners; it grows if necessary. No driver is needed. @since 0.1 */
 CCH_EXPORT int cch_bundle_create(cch_bundle **out, size_t capacity);
 
 /** Adds a box of any kind, of which it takes a reference. CCH_EINVAL for NULL and for the bundle itself.
  * Caller serialises. @since 0.1 */
 CCH_EXPORT int cch_bundle_add(cch_bundle *bundle, void *box);
 
-/**
- * Takes over a foreign object, which is given to `release` when the bundle dies. On failure `object` stays the
- * caller's. Caller serialises. @since 0.1
- */
+/** Takes over a foreign object, which is passed to `release` when the bundle is destroyed. On failure, the caller keeps
+ * `object`. Caller serialises. @since 0.1 */
 CCH_EXPORT int cch_bundle_add_object(cch_bundle *bundle, void *CCH_NULLABLE object, cch_release_fn release);
 
 /** Number of owners. @since 0.1 */
 CCH_EXPORT size_t cch_bundle_count(const cch_bundle *bundle);
 
-/** One owner, borrowed from the bundle, in the order in which they were added; `release` is NULL where it is a box.
+/** One owner, borrowed from the bundle, in the order in which they were added; `release` is NULL if it is a box.
  * CCH_EINVAL for an index that is out of range. @since 0.1 */
 CCH_EXPORT int cch_bundle_get(void **out, cch_release_fn *release, const cch_bundle *bundle, size_t index);
 

@@ -19,37 +19,33 @@ typedef enum cch_capture_mode {
   CCH_CAPTURE_RELAXED = 2
 } cch_capture_mode;
 
-/** What a capture is in, with CUDA's numbers. */
+/** The state of a capture, with CUDA's numbers. */
 typedef enum cch_capture_status {
   CCH_CAPTURE_NONE = 0,
   CCH_CAPTURE_ACTIVE = 1,
   CCH_CAPTURE_INVALIDATED = 2
 } cch_capture_status;
 
-/**
- * Begins to capture a stream (cuStreamBeginCapture) into a new graph. Whatever fails on the way, the stream is not left
- * in capture. @since 0.1
- */
+/** Begins to capture a stream (cuStreamBeginCapture) into a new graph. If a step fails, the stream does not remain in
+ * capture. @since 0.1 */
 CCH_EXPORT int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode);
 
-/** Begins to capture a stream into a graph that exists (cuStreamBeginCaptureToGraph), behind some of its nodes. The box
- * is the graph's own. @since 0.1 */
+/** Begins to capture a stream into an existing graph (cuStreamBeginCaptureToGraph). The captured work depends on the
+ * given nodes. The box is that of the graph. @since 0.1 */
 CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
                                     size_t count, int mode);
 
-/**
- * Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream, which
- * changes nothing. Where the driver refuses, because the capture was invalidated, forks were not joined, or the thread
- * is not the one that began, the capture has ended too, and the graph is no longer valid, nor is what it is in, nor
- * their nodes. So it is, with CCH_EGONE, where somebody else has ended the capture by the stream's handle. @since 0.1
- */
+/** Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream; then
+ * nothing changes. If the driver refuses, because the capture was invalidated, forks were not joined, or another thread
+ * began the capture, the capture has ended too: the graph, the graphs around it and all their nodes are no longer
+ * valid. The same holds, with CCH_EGONE, if other code has ended the capture by the stream's handle. @since 0.1 */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 
 /** Joins a stream that forked from another in the capture into `graph`: `into` waits for it, as with
- * cch_stream_wait_stream(), and it is not to be used in this capture any more. Memory that the capture allocated on it,
- * and that is given up later, is freed on `into`, in the capture and after it: `stream` is not in order with what uses
- * it. CCH_EINVAL where no stream is being captured into the graph. CCH_EMISMATCH for the per-thread default stream on
- * another thread than the one that began the capture. @since 0.1 */
+ * cch_stream_wait_stream(), and it must not be used in this capture any more. Memory that the capture allocated on it
+ * is freed on `into`, also after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream
+ * is being captured into the graph. CCH_EMISMATCH for the per-thread default stream on another thread than the one that
+ * began the capture. @since 0.1 */
 CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
 
 /** State of a stream's capture, cch_capture_status (cuStreamGetCaptureInfo); and, where `graph` is not NULL, the
@@ -61,35 +57,29 @@ CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **CCH_NULLABLE graph
  */
 CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
 
-/** Adds a node to the capture that a stream is in, at the point where the stream is; later work comes behind it. The
- * spec's dependencies are not used. @since 0.1 */
+/** Adds a node to the capture that a stream is in, at the stream's current point; later work depends on it. The
+ * dependencies of the spec are ignored. @since 0.1 */
 CCH_EXPORT int cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *stream, const cch_node_spec *spec);
 
-/** Captures that were begun here and have not ended. Those that other libraries began are not among them: see
- * cch_capture_is_active(). Destructor-safe. @since 0.1 */
+/** The number of captures that this library began and that have not ended. Those of other libraries are not counted:
+ * see cch_capture_is_active(). Destructor-safe. @since 0.1 */
 CCH_EXPORT size_t cch_capture_count(void);
 
-/**
- * Keeps a box (of which it takes a reference), or a foreign object where `release` is not NULL, as long as the graph
- * that is being captured, and whatever is made from it. CCH_EINVAL where no stream is being captured into the graph. No
- * call of the driver. Memory that the capture itself allocates is the graph's already, and not kept. On failure the
- * object stays the caller's. *Any thread.* @since 0.1
- */
+/** Keeps a box (of which it takes a reference), or a foreign object where `release` is not NULL, as long as the graph
+ * that is being captured, and whatever is made from it. CCH_EINVAL if no stream is being captured into the graph. Does
+ * not call the driver. Memory that the capture itself allocates already belongs to the graph, and is not kept. On
+ * failure, the caller keeps the object. *Any thread.* @since 0.1 */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn CCH_NULLABLE release);
 
-/**
- * Whether work that is given to a stream now becomes a part of a graph, whoever began the capture: 1, or 0
- * (cuStreamIsCapturing). Of the legacy stream it is 0 also while a blocking stream captures, when the driver refuses
- * the work itself. *Any thread.* @since 0.1
- */
+/** Whether work that is given to a stream now becomes a part of a graph, whoever began the capture: 1, or 0
+ * (cuStreamIsCapturing). For the legacy stream, it is 0 also while a blocking stream captures; then the driver refuses
+ * the work. *Any thread.* @since 0.1 */
 CCH_EXPORT int cch_capture_is_active(int *out, cch_stream *stream);
 
-/**
- * Keeps boxes, of which it takes references, as long as the graph into which a stream is being captured, and whatever
- * is made from it, whoever began the capture. Does nothing where there is no capture. A graph that was begun by others
- * keeps them by a user object of CUDA's. Memory that the capture itself allocates is not kept. To be called before the
- * work that uses the boxes. *Any thread.* @since 0.1
- */
+/** Keeps boxes, of which it takes references, as long as the graph into which a stream is being captured, and whatever
+ * is made from it, whoever began the capture. Does nothing if there is no capture. If other code began the capture, the
+ * graph keeps the boxes by a CUDA user object. Memory that the capture itself allocates is not kept. Call it before the
+ * work that uses the boxes. *Any thread.* @since 0.1 */
 CCH_EXPORT int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count);
 
 CCH_END_DECLS

@@ -24,11 +24,9 @@ CCH_EXPORT int cch_context_primary(cch_context **out, int device);
  */
 CCH_EXPORT int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count);
 
-/**
- * Borrows a context. `owner` (may be NULL) is kept until the box dies and then given to `release`; where a
- * box that this library owns is found instead, `owner` is released at once. On failure `owner` stays the
- * caller's. @since 0.1
- */
+/** Borrows a context. `owner` (may be NULL) is kept until the box is destroyed, and then passed to `release`. If the
+ * library already has a box that owns the context, that box is returned, and `owner` is released at once. On failure,
+ * the caller keeps `owner`. @since 0.1 */
 CCH_EXPORT int cch_context_wrap(cch_context **out, CUcontext raw, void *CCH_NULLABLE owner,
                                 cch_release_fn CCH_NULLABLE release);
 
@@ -38,18 +36,16 @@ CCH_EXPORT int cch_context_current(cch_context **out);
 /** Makes a context current on the calling thread (cuCtxSetCurrent); NULL for none. @since 0.1 */
 CCH_EXPORT int cch_context_set_current(cch_context *CCH_NULLABLE context);
 
-/**
- * The way back from cch_context_set_current(): makes the context current again that was before (cuCtxSetCurrent); NULL
- * for none. What fails is tried once more, because functions of the driver also return errors of earlier work; and the
- * context is not checked, because it was current. @since 0.1
- */
+/** Undoes cch_context_set_current(): makes the previous context current again (cuCtxSetCurrent); NULL for none. A
+ * failed call is repeated once, because functions of the driver also return errors of earlier work. The context is not
+ * checked, because it was current before. @since 0.1 */
 CCH_EXPORT int cch_context_restore(cch_context *CCH_NULLABLE context);
 
 /** Waits for all work of a context, whatever context is current (cuCtxSynchronize). @since 0.1 */
 CCH_EXPORT int cch_context_synchronize(cch_context *context);
 
-/** Numerically greatest (lowest) and least (highest) stream priority of a context (cuCtxGetStreamPriorityRange). @since
- * 0.1 */
+/** Numerically greatest (lowest) and least (highest) stream priority of a context (cuCtxGetStreamPriorityRange).
+ * @since 0.1 */
 CCH_EXPORT int cch_context_priorities(int *lowest, int *highest, cch_context *context);
 
 /** Ordinal of the calling thread's current device (cuCtxGetDevice). CUDA_ERROR_INVALID_CONTEXT without one. @since 0.1
@@ -62,9 +58,8 @@ CCH_EXPORT int cch_context_device(const cch_context *context);
 /** 1 for a primary context that the box retains. @since 0.1 */
 CCH_EXPORT int cch_context_is_primary(const cch_context *context);
 
-/** 1 for a green context, whoever made it; of one that is borrowed the driver is asked (cuStreamGetGreenCtx). @since
- * 0.1
- */
+/** 1 for a green context, whoever created it; for a borrowed one, the driver is queried (cuStreamGetGreenCtx).
+ * @since 0.1 */
 CCH_EXPORT int cch_context_is_green(int *out, cch_context *context);
 
 CCH_EXPORT cch_context *cch_context_ref(cch_context *context);

@@ -70,12 +70,11 @@ CCH_EXPORT void cch_error_get(cch_error_record *out);
 /** Forgets the calling thread's last failure. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_clear(void);
 
-/** Puts back a record that cch_error_last() gave, on the same thread: for those who run other code before the failure
- * that it is of has been looked at. It has no node: cch_error_put(). Destructor-safe. @since 0.1 */
+/** Restores a record from cch_error_last() on the same thread, for code that must run other calls before the failure is
+ * read. It has no node: cch_error_put(). Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_restore(const cch_error *error);
 
-/** Puts back a record that cch_error_get() gave, as cch_error_restore() does, with all that it has. Destructor-safe.
- * @since 0.1 */
+/** Restores a complete record from cch_error_get(), like cch_error_restore(). Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_put(const cch_error_record *error);
 
 /** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
@@ -90,14 +89,12 @@ CCH_EXPORT const char *cch_error_name_in(int domain, int code);
 /** What a code of a cch_domain means, in one line without a full stop. Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_string_in(int domain, int code);
 
-/** Receives failures of destructors, which have nobody to return them to. */
+/** Receives failures of destructors, which cannot be returned to a caller. */
 typedef void (*cch_report_fn)(const cch_error *error);
 
-/**
- * Sets who hears of failures in destructors; NULL restores the default, one line on stderr. Each pair of
- * operation and code is reported once in a process. Failures because the driver is shutting down are not
- * failures. The callback can run on any thread. @since 0.1
- */
+/** Sets the function that receives failures of destructors; NULL restores the default, one line on stderr. Each pair of
+ * operation and code is reported once in a process. Failures because the driver is shutting down are not failures. The
+ * callback can run on any thread. @since 0.1 */
 CCH_EXPORT void cch_error_set_report(cch_report_fn CCH_NULLABLE report);
 
 CCH_END_DECLS

@@ -144,7 +144,7 @@ typedef struct cch_conditional_node {
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT int cch_graph_create(cch_graph **out);
 
-/** Takes over a root graph that nobody else destroys, and that counts as shared. On failure it stays the caller's.
+/** Takes over a root graph, which no other code may destroy. It counts as shared. On failure, the caller keeps it.
  * @since 0.1 */
 CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
 
@@ -154,15 +154,13 @@ CCH_EXPORT int cch_graph_clone(cch_graph **out, cch_graph *graph);
 /** The graph that this one is in, borrowed; NULL for a root. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 
-/** Keeps a bundle as long as the graph, and all that is instantiated from it, exist. @since 0.1 */
+/** Keeps a bundle as long as the graph, and everything that is instantiated from it, exist. @since 0.1 */
 CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 
-/**
- * Has the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject), so that
- * what is cloned or instantiated from its handle by others keeps it. Call it before the handle is given away. What was
- * there by then is kept until the graph is destroyed; adding nodes, and launching what is instantiated from then on,
- * takes longer. @since 0.1
- */
+/** Has the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject), so that
+ * graphs that others clone or instantiate from its handle keep it too. Call it before passing the handle to other code.
+ * What the nodes use at that time is kept until the graph is destroyed. Afterwards, adding nodes takes longer, and so
+ * do launches of graphs that are instantiated from then on. @since 0.1 */
 CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
 /** A condition of this graph, for one conditional node at a time, in this graph or in any of its hierarchy
@@ -195,10 +193,8 @@ typedef struct cch_node_spec {
   size_t earlier_count;
 } cch_node_spec;
 
-/**
- * Adds one node. CCH_EMISMATCH for a dependency of another graph, CCH_EGONE for one that was destroyed; the graph is as
- * it was. `out` may be NULL, where nobody needs the box. @since 0.1
- */
+/** Adds one node. CCH_EMISMATCH for a dependency of another graph, CCH_EGONE for one that was destroyed; then the graph
+ * is unchanged. `out` may be NULL if the box is not needed. @since 0.1 */
 CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *spec);
 
 /**
@@ -214,8 +210,8 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
                                    size_t count, size_t *CCH_NULLABLE failed);
 
-/** Takes a node, and the edges at it, out of its graph (cuGraphDestroyNode); its box is no longer valid, nor those of
- * the graphs in it. @since 0.1 */
+/** Removes a node and its edges from its graph (cuGraphDestroyNode). Its box, and those of the graphs in it, are no
+ * longer valid. @since 0.1 */
 CCH_EXPORT int cch_graph_node_destroy(cch_graph_node *node);
 
 /** The graph that the node is in, borrowed from the box. @since 0.1 */
@@ -224,11 +220,9 @@ CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
 /** Its type (CUgraphNodeType), which may be one that this library cannot add. @since 0.1 */
 CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
-/**
- * Gives new parameters to a node, of the type's structure: kernel, memcpy, memset, host, graph, event
- * (cuGraphNodeSetParams). The old bundle is let go of by the graph, not by what was made from it. The context is the
- * one that a kernel, a copy or a fill is to work in from now on; NULL: the current one. @since 0.1
- */
+/** Gives new parameters to a node, of the type's structure: kernel, memcpy, memset, host, graph, event
+ * (cuGraphNodeSetParams). The graph releases the old bundle; what was made from the graph before keeps it. `context` is
+ * the new context of a kernel, copy or fill; NULL: the current one. @since 0.1 */
 CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE params,
                                   cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
 
@@ -295,13 +289,13 @@ CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
 CCH_EXPORT int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);
 /** The nodes that wait for a node. @since 0.1 */
 CCH_EXPORT int cch_graph_node_dependents(cch_node_list *out, cch_graph_node *node);
-/** Gives back what was listed; an empty or zeroed list, too. @since 0.1 */
+/** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
 CCH_EXPORT void cch_node_list_free(cch_node_list *list);
-/** Likewise. @since 0.1 */
+/** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
 CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 
-/** Adds edges between nodes of one graph; on failure none. An edge that is there is CUDA_ERROR_INVALID_VALUE. Cycles
- * are found by the driver when it instantiates, not here. @since 0.1 */
+/** Adds edges between nodes of one graph; on failure none. An existing edge is CUDA_ERROR_INVALID_VALUE. Cycles are not
+ * detected here, but by the driver at instantiation. @since 0.1 */
 CCH_EXPORT int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 /** Removes edges; on failure none. @since 0.1 */
 CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
@@ -342,9 +336,9 @@ CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch
 /** CUDA_GRAPH_INSTANTIATE_FLAG_* (cuGraphExecGetFlags). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec);
 
-/** Makes the first launch cheaper (cuGraphUpload). @since 0.1 */
+/** Uploads the graph, so that its first launch is faster (cuGraphUpload). @since 0.1 */
 CCH_EXPORT int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
-/** Launches on a stream (cuGraphLaunch), behind earlier launches of the same graph. @since 0.1 */
+/** Launches on a stream (cuGraphLaunch), after earlier launches of the same graph. @since 0.1 */
 CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
 
 /** Whether a node is of the graph that this was instantiated from, child graphs and bodies included: one that the next
@@ -359,9 +353,9 @@ CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_no
  */
 CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,
                                   cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
-/** Lets a kernel, memcpy or memset node run, or do nothing (cuGraphNodeSetEnabled). @since 0.1 */
+/** Enables or disables a kernel, memcpy or memset node (cuGraphNodeSetEnabled). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enabled);
-/** Whether it does (cuGraphNodeGetEnabled). @since 0.1 */
+/** Whether a node is enabled (cuGraphNodeGetEnabled). @since 0.1 */
 CCH_EXPORT int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node);
 
 CCH_EXPORT cch_graph_exec *cch_graph_exec_ref(cch_graph_exec *exec);

@@ -32,8 +32,8 @@ typedef struct cch_launch_config {
 #define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< may begin before the kernel ahead of it ends */
 #define CCH_LAUNCH_PRIORITY 4u                          /**< `priority` counts, not that of the stream */
 
-/** A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND when there is none. @since
- * 0.1 */
+/** A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND when there is none.
+ * @since 0.1 */
 CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
 
 /**
@@ -80,7 +80,7 @@ CCH_EXPORT int cch_launch_keeping(cch_stream *stream, const cch_launch_config *c
                                   const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,
                                   void *CCH_NULLABLE data);
 
-/** Launches a kernel with an array of pointers to its arguments, as cuLaunchKernelEx takes it. @since 0.1 */
+/** Launches a kernel with an array of pointers to its arguments, as for cuLaunchKernelEx. @since 0.1 */
 CCH_EXPORT int cch_launch_params(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
                                  void **CCH_NULLABLE params);
 

@@ -33,12 +33,12 @@ typedef struct cch_location {
 CCH_EXPORT int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                     cch_stream *stream);
 
-/** Gives the contents of allocations up, ordered on a stream: what is read before it is written again is undefined
- * (cuMemDiscardBatchAsync, of CUDA 13). CCH_EINVAL for the legacy default stream, which the driver does not take.
- * @since 0.1 */
+/** Discards the contents of allocations, ordered on a stream: until they are written again, they are undefined
+ * (cuMemDiscardBatchAsync, of CUDA 13). CCH_EINVAL for the legacy default stream, which the driver refuses. @since 0.1
+ */
 CCH_EXPORT int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream);
 
-/** Gives the contents of allocations up and moves them, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync, of CUDA
+/** Discards the contents of allocations and moves them, ordered on a stream (cuMemDiscardAndPrefetchBatchAsync, of CUDA
  * 13). CCH_EINVAL as above. @since 0.1 */
 CCH_EXPORT int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                             cch_stream *stream);

@@ -12,7 +12,7 @@
 
 CCH_BEGIN_DECLS
 
-/** A loaded nvJitLink. It is no box: it stays for the life of the process, and each has one. */
+/** A loaded nvJitLink. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvjitlink cch_nvjitlink;
 
 /** Loads nvJitLink, as cch_nvrtc_load() does NVRTC. @since 0.1 */

@@ -15,7 +15,7 @@
 
 CCH_BEGIN_DECLS
 
-/** A loaded NVRTC. It is no box: it stays for the life of the process, and each has one. */
+/** A loaded NVRTC. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvrtc cch_nvrtc;
 
 /**
@@ -82,10 +82,8 @@ CCH_EXPORT int cch_nvrtc_program_get(void *CCH_NULLABLE out, size_t *size, cch_n
 /** The lowered name of an expression that was added (nvrtcGetLoweredName): valid as long as the program. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression);
 
-/**
- * What became of the precompiled header (nvrtcGetPCHCreateStatus; NVRTC 12.8): 0 where it was made, else the
- * nvrtcResult that says why not. @since 0.1
- */
+/** The status of the precompiled header (nvrtcGetPCHCreateStatus; NVRTC 12.8): 0 if it was created, else an nvrtcResult
+ * with the reason. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program);
 
 /** The heap that it took, or would have taken (nvrtcGetPCHHeapSizeRequired; NVRTC 12.8). @since 0.1 */

@@ -12,7 +12,7 @@
 
 CCH_BEGIN_DECLS
 
-/** A loaded libNVVM. It is no box: it stays for the life of the process, and each has one. */
+/** A loaded libNVVM. It is not a box: it exists until the end of the process, once for each library. */
 typedef struct cch_nvvm cch_nvvm;
 
 /** Loads libNVVM, as cch_nvrtc_load() does NVRTC. @since 0.1 */

@@ -18,10 +18,8 @@
 
 CCH_BEGIN_DECLS
 
-/**
- * Tells that the runtime that registered release callbacks (an interpreter) is shutting down. From now on
- * foreign owners are leaked, never called. Cannot be undone. Destructor-safe. @since 0.1
- */
+/** Declares that the runtime that registered release callbacks (an interpreter) is shutting down. From now on, foreign
+ * owners are leaked: their release functions are not called. Cannot be undone. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_process_exiting(void);
 
 /** 1 in a child of fork() whose parent had initialised CUDA: calls fail with CCH_EFORKED, frees do nothing. @since 0.1
@@ -33,7 +31,8 @@ CCH_EXPORT int cch_process_forked(void);
 CCH_EXPORT void cch_callback_enter(void);
 
 /** 1 between those two on the calling thread, host functions of graphs included: functions about graphs then return
- * CUDA_ERROR_NOT_PERMITTED, and it is a deadlock to wait for who launches one. Destructor-safe. @since 0.1 */
+ * CUDA_ERROR_NOT_PERMITTED, and waiting for a thread that launches a graph is a deadlock. Destructor-safe. @since 0.1
+ */
 CCH_EXPORT int cch_callback_active(void);
 
 /** Ends what cch_callback_enter() began. Destructor-safe. @since 0.1 */
@@ -45,8 +44,8 @@ CCH_EXPORT void cch_callback_leave(void);
  */
 CCH_EXPORT void cch_unref_deferred(void *CCH_NULLABLE box);
 
-/** Destroys all queued boxes that can be, and returns how many; does nothing inside a CUDA callback, and in a release
- * function, whose caller is about to. @since 0.1 */
+/** Destroys all queued boxes that can be destroyed, and returns their number. Does nothing inside a CUDA callback, or
+ * in a release function, whose caller destroys them afterwards. @since 0.1 */
 CCH_EXPORT size_t cch_reclaim_drain(void);
 
 /** Number of queued boxes, for tests and diagnostics. Destructor-safe. @since 0.1 */

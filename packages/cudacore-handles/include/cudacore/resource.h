@@ -29,10 +29,10 @@ typedef struct cch_resource {
 
 /** A group that multiprocessors are split into. */
 typedef struct cch_sm_group {
-  uint32_t count;     /**< how many; 0: as many as there are, and then the number that was found */
+  uint32_t count;     /**< how many; 0: all. Afterwards, the number that was found */
   uint32_t together;  /**< how many of them are co-scheduled, for clusters; 0 for the device's default */
-  uint32_t preferred; /**< how many had better be, 0 for `together` */
-  uint32_t backfill;  /**< 1: the count matters more than what is co-scheduled */
+  uint32_t preferred; /**< the preferred number; 0: the same as `together` */
+  uint32_t backfill;  /**< 1: `count` need not be a multiple of the co-scheduled number */
 } cch_sm_group;
 
 /** A device's resource of a kind (cuDeviceGetDevResource). @since 0.1 */
@@ -57,7 +57,7 @@ CCH_EXPORT int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *toget
 /** How much work at a time queues are expected to have, and how they are shared. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource);
 
-/** Changes what work queues shall be, for the contexts that are made with the resource. Destructor-safe. @since 0.1 */
+/** Changes the settings of work queues, for contexts that are created with the resource. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope);
 
 /**

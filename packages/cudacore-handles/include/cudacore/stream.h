@@ -64,12 +64,10 @@ CCH_EXPORT int cch_stream_wait_event(cch_stream *stream, cch_event *event);
 /** Makes later work of `stream` wait for the work that `other` has now; a temporary event carries it. @since 0.1 */
 CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
 
-/**
- * Has a function of the host called behind the stream's present work, and ahead of its later work (cuLaunchHostFunc).
- * No CUDA call is allowed in it; what it lets go of is destroyed later. `bundle` (may be NULL) is kept until it was
- * called. Where the stream is captured, each launch of the graph calls the function, and the graph keeps `bundle`,
- * whoever began the capture. Of a context in which work has failed no function is called any more. @since 0.1
- */
+/** Calls a host function after the stream's present work, and before its later work (cuLaunchHostFunc). The function
+ * must not call CUDA; references that it drops are destroyed later. `bundle` (may be NULL) is kept until the function
+ * was called. If the stream is captured, each launch of the graph calls the function, and the graph keeps `bundle`,
+ * whoever began the capture. After work in a context has failed, no function is called any more. @since 0.1 */
 CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,
                                    cch_bundle *CCH_NULLABLE bundle);
 

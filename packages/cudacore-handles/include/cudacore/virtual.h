@@ -32,8 +32,8 @@ typedef struct cch_virtual_config {
   uint32_t handle_types;      /**< CUmemAllocationHandleType bits, 0 for none */
   uint32_t flags;             /**< CCH_VIRTUAL_* */
   uint32_t reserved;          /**< zero */
-  uint64_t address_hint;      /**< where it had better be, 0 for anywhere */
-  uint64_t address_alignment; /**< of the address, 0 for the driver's own */
+  uint64_t address_hint;      /**< the preferred address; 0 for any */
+  uint64_t address_alignment; /**< alignment of the address; 0 for the driver's own */
   const cch_access *accesses; /**< who can use it */
   size_t access_count;
 } cch_virtual_config;
@@ -41,18 +41,14 @@ typedef struct cch_virtual_config {
 /** Bytes of which sizes are multiples (cuMemGetAllocationGranularity). @since 0.1 */
 CCH_EXPORT int cch_virtual_granularity(size_t *out, const cch_virtual_config *config);
 
-/**
- * Makes memory of `size` bytes or, where that is no multiple of the granularity, the next one (cuMemAddressReserve,
- * cuMemCreate, cuMemMap, cuMemSetAccess). What has been done is undone where one of them fails. It is freed when its
- * last reference goes, behind the work of the stream of cch_deviceptr_set_stream(), where one was set. @since 0.1
- */
+/** Makes memory of `size` bytes rounded up to the granularity (cuMemAddressReserve, cuMemCreate, cuMemMap,
+ * cuMemSetAccess). If a step fails, the earlier ones are undone. The memory is freed with its last reference, after the
+ * work of the stream of cch_deviceptr_set_stream(), if one was set. @since 0.1 */
 CCH_EXPORT int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
 
-/**
- * Makes an allocation of more bytes that begins with the memory of one from cch_virtual_alloc(), or from here: at its
- * address where the addresses behind it are free, else at another one, and `*moved` is 1. The first one stays what it
- * is. CCH_EINVAL for a size that is not larger. @since 0.1
- */
+/** Makes an allocation of more bytes that begins with the memory of one from cch_virtual_alloc(), or from here: at its
+ * address if the addresses after it are free, otherwise at another address, and `*moved` is 1. The first allocation
+ * does not change. CCH_EINVAL if the size is not larger. @since 0.1 */
 CCH_EXPORT int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
                                 size_t size);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linking, for each architecture."""
+"""Links for each architecture."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def make_linkers(
     parts : mapping of str or None to sequence of ObjectCode
         The code by architecture.
     options : ProgramOptions
-        The options of the compilations, of which a linker takes some.
+        The options of the compilations; a linker supports some of them.
     name : str
-        The name of what is linked.
+        The name of the linked code.
     lto : bool
-        Whether link-time optimization is wanted; it is also done for LTO-IR.
+        Whether to use link-time optimization; it is always used for LTO-IR.
     """
     linkers = {}
     for arch, codes in parts.items():
@@ -58,9 +58,9 @@ def link(
     target : str
         The format to link to.
     name : str
-        The name of what is linked.
+        The name of the linked code.
     cache : ProgramCacheResource or None
-        Keeps what was linked.
+        Stores the linked code.
     report : Report
         Receives logs and failures.
     """
@@ -73,7 +73,7 @@ def link(
     pool = ThreadPoolExecutor(min(4, len(linkers)), thread_name_prefix="cudacore-compile-link")
     try:
         futures = {arch: pool.submit(link_with, linker) for arch, linker in linkers.items()}
-        while wait(futures.values(), timeout=_POLL_SECONDS).not_done:  # in which signals are handled
+        while wait(futures.values(), timeout=_POLL_SECONDS).not_done:  # signals are handled during this wait
             pass
         for arch, future in futures.items():
             try:

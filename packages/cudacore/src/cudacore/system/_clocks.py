@@ -26,7 +26,7 @@ EVENT_REASONS = {
 
 
 def check_pstate(pstate: int) -> int:
-    """Return a performance state, or raise ValueError where it is none."""
+    """Return a performance state; raise ValueError if it is invalid."""
     if not 0 <= pstate <= 15:
         raise ValueError(f"pstate must be from 0 (the fastest) to 15, not {pstate}")
     return pstate
@@ -64,7 +64,7 @@ class ClockInfo:
         Parameters
         ----------
         clock_id : ClockId or str, optional
-            Which value. Default: the current one.
+            The value to return. Default: the current one.
         """
         return int(call("device_get_clock", self._handle, self._type, as_number(clock_id, CLOCK_IDS, "clock_id")))
 

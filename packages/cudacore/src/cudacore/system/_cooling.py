@@ -110,7 +110,7 @@ class FanInfo:
         return as_name(number, _FAN_POLICIES, FanControlPolicy.MANUAL)
 
     def set_default_speed(self) -> None:
-        """Give the fan back to the driver's control (nvmlDeviceSetDefaultFanSpeed_v2)."""
+        """Return the fan to the driver's control (nvmlDeviceSetDefaultFanSpeed_v2)."""
         call("device_set_default_fan_speed_v2", self._handle, self._fan)
 
 
@@ -177,13 +177,13 @@ class Temperature:
     def get_threshold(self, threshold_type: TemperatureThresholds | str) -> int:
         """Return a threshold, in degrees Celsius (nvmlDeviceGetTemperatureThreshold).
 
-        From Ada on, :meth:`Device.get_field_values` with the fields ``DEV_TEMPERATURE_*`` is the way to the thresholds
-        of shutdown, slowdown and of the highest temperatures.
+        From Ada on, :meth:`Device.get_field_values` with the fields ``DEV_TEMPERATURE_*`` returns the thresholds for
+        shutdown and slowdown, and the highest temperatures.
 
         Parameters
         ----------
         threshold_type : TemperatureThresholds or str
-            Which threshold.
+            The threshold.
         """
         number = as_number(threshold_type, _THRESHOLDS, "threshold_type")
         return int(call("device_get_temperature_threshold", self._handle, number))
@@ -194,11 +194,11 @@ class Temperature:
         return int(call("device_get_margin_temperature", self._handle))
 
     def get_thermal_settings(self, sensor_index: ThermalTarget | str) -> ThermalSettings:
-        """Return the sensors of a place (nvmlDeviceGetThermalSettings).
+        """Return the sensors at a location (nvmlDeviceGetThermalSettings).
 
         Parameters
         ----------
         sensor_index : ThermalTarget or str
-            Where they are; ``"all"`` is everywhere.
+            The location; ``"all"`` means all sensors.
         """
         return ThermalSettings(self._handle, sensor_index)

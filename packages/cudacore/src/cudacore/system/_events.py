@@ -34,7 +34,7 @@ _FOREVER = 0xFFFFFFFF
 
 
 def _timeout(timeout_ms: int) -> int:
-    """Return the timeout as NVML takes it. 0 means forever here, as in ``cuda.core``."""
+    """Return the timeout in NVML's form. Here 0 means forever, as in ``cuda.core``."""
     if not 0 <= timeout_ms < _FOREVER:
         raise ValueError(f"timeout_ms must be from 0 (forever) to {_FOREVER - 1}, not {timeout_ms}")
     return timeout_ms or _FOREVER
@@ -60,7 +60,7 @@ class EventData:
 
     @property
     def event_type(self) -> EventType:
-        """EventType: which event."""
+        """EventType: the type of the event."""
         return as_name(int(self._data.event_type), EVENT_TYPES, EventType.NONE)
 
     def _of_xid(self, name: str) -> int:
@@ -126,12 +126,12 @@ class SystemEvent:
 
     @property
     def event_type(self) -> SystemEventType:
-        """SystemEventType: which event."""
+        """SystemEventType: the type of the event."""
         return as_name(self._type, SYSTEM_EVENT_TYPES, SystemEventType.BIND)
 
     @property
     def gpu_id(self) -> int:
-        """int: the device, as its domain, bus and device numbers of PCI in one integer."""
+        """int: the PCI domain, bus and device numbers of the device in one integer."""
         return self._gpu_id
 
     @property
@@ -139,13 +139,13 @@ class SystemEvent:
         """Device: the device on which the event occurred."""
         from cudacore.system._device import Device
 
-        # As in the bus id: domain, bus, device, in 16, 8 and 8 bits.
+        # The same layout as in the bus id: domain, bus and device in 16, 8 and 8 bits.
         domain, bus, device = self._gpu_id >> 16, self._gpu_id >> 8 & 0xFF, self._gpu_id & 0xFF
         return Device(pci_bus_id=f"{domain:08x}:{bus:02x}:{device:02x}.0")
 
 
 class SystemEvents:
-    """Events of the system that occurred, a sequence."""
+    """The system events that occurred, a sequence."""
 
     __slots__ = ("_events",)
 
@@ -183,7 +183,7 @@ class RegisteredSystemEvents:
         timeout_ms : int, optional
             How long to wait, in milliseconds. Default 0: forever.
         buffer_size : int, optional
-            How many events to return at most, at least 1. Default 1.
+            Maximum number of events to return, at least 1. Default 1.
 
         Raises
         ------
@@ -196,12 +196,12 @@ class RegisteredSystemEvents:
 
 
 def register_events(events: SystemEventType | str | Sequence[SystemEventType | str]) -> RegisteredSystemEvents:
-    """Begin to record events of the system (nvmlSystemRegisterEvents). Earlier ones are not recorded.
+    """Start recording system events (nvmlSystemRegisterEvents). Earlier events are not recorded.
 
     Parameters
     ----------
     events : SystemEventType, str, or sequence of them
-        Which events.
+        The types of events.
 
     Returns
     -------
@@ -211,6 +211,6 @@ def register_events(events: SystemEventType | str | Sequence[SystemEventType | s
     Raises
     ------
     NotSupportedError
-        When none of the events can be recorded.
+        If none of the events can be recorded.
     """
     return RegisteredSystemEvents(events)

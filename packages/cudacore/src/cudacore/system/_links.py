@@ -103,7 +103,7 @@ class PciInfo:
 class _NvlinkInfoMeta(type):
     @property
     def max_links(cls) -> int:
-        """int: the most links that NVML supports. Deprecated: ask :meth:`Device.get_nvlink_count`."""
+        """int: the maximum number of links in NVML. Deprecated: use :meth:`Device.get_nvlink_count`."""
         warnings.warn(
             "NvlinkInfo.max_links is deprecated: ask Device.get_nvlink_count()", DeprecationWarning, stacklevel=2
         )
@@ -198,5 +198,5 @@ class MigInfo:
         for index in range(self.device_count):
             try:
                 yield self.get_device_by_index(index)
-            except NotFoundError:  # there are fewer than there can be
+            except NotFoundError:  # there are fewer MIG devices than the maximum
                 continue

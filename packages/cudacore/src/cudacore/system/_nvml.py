@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVML through ``cuda.bindings.nvml``: finding and initializing it, its calls, its errors, its numbers."""
+"""Calls NVML through ``cuda.bindings.nvml``: loading, initialization, errors and enumerations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _HINTS = {
 }
 
 _lock = threading.Lock()
-_initialized_in = -1  # a process: NVML's own state does not reach the children of fork()
+_initialized_in = -1  # the id of a process, because NVML's state is not inherited by children of fork()
 _initializations = 0
 _Named = TypeVar("_Named", bound=str)
 
@@ -67,7 +67,7 @@ def bindings() -> Any:
 
 
 def is_compatible() -> bool:
-    """Return whether the installed ``cuda.bindings`` has what is needed."""
+    """Return whether the installed ``cuda.bindings`` is new enough."""
     try:
         bindings()
     except ImportError:
@@ -76,14 +76,14 @@ def is_compatible() -> bool:
 
 
 def initialize() -> Any:
-    """Initialize NVML in this process, if that has not happened, and return the bindings.
+    """Initialize NVML in this process, unless that has been done, and return the bindings.
 
     Raises
     ------
     ImportError
-        When ``cuda.bindings.nvml`` is not installed, or too old.
+        If ``cuda.bindings.nvml`` is not installed, or too old.
     LibraryNotFoundError
-        When there is no NVML.
+        If there is no NVML.
     """
     global _initialized_in, _initializations
     nvml = bindings()
@@ -99,16 +99,16 @@ def initialize() -> Any:
 
 
 def _load_beside_driver() -> None:
-    """Load the NVML that is beside the driver that ``$CUDACORE_DRIVER`` names; the bindings then find it."""
+    """Load the NVML in the folder of the driver that ``$CUDACORE_DRIVER`` names, so that the bindings find it."""
     driver = os.environ.get("CUDACORE_DRIVER", "")
     if driver.lower() == "sim":
-        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # cudacore-handles has set it, where there is one
+        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # set by cudacore-handles, if there is one
     library = Path(driver).with_name("libnvidia-ml.so.1") if os.sep in driver else None
     if library is None or not library.is_file():
         return
     try:
         ctypes.CDLL(str(library))
-    except OSError as error:  # it is not for the driver that the process has loaded
+    except OSError as error:  # it does not belong to the driver that the process has loaded
         raise _make("init_v2", LibraryNotFoundError.status, str(error)) from None
 
 
@@ -137,12 +137,12 @@ def call(function: str, *arguments: Any) -> Any:
 
 
 class Handle:
-    """The handle of a device. NVML forgets its handles when it is shut down: this one is then looked up again.
+    """The handle of a device. After NVML was shut down, its handles are invalid, and this one is looked up again.
 
     Parameters
     ----------
     value : int
-        The handle, as NVML gave it.
+        The handle from NVML.
     """
 
     __slots__ = ("_found", "uuid")
@@ -152,7 +152,7 @@ class Handle:
         self.uuid = str(call("device_get_uuid", value))
 
     def value(self) -> int:
-        """Return NVML's handle, of this initialization."""
+        """Return NVML's handle, valid for the present initialization."""
         found_in, value = self._found
         if found_in != _initializations:
             value = int(call("device_get_handle_by_uuid", self.uuid))
@@ -167,12 +167,12 @@ class Handle:
 
 
 class EventSet:
-    """A set of events that are being recorded, which NVML forgets when it is shut down.
+    """A set of events that are being recorded. It becomes invalid when NVML is shut down.
 
     Parameters
     ----------
     kind : str
-        Opening of the names of its functions: ``"event_set"`` or ``"system_event_set"``.
+        The prefix of its functions: ``"event_set"`` or ``"system_event_set"``.
     """
 
     __slots__ = ("__weakref__", "_kind", "_made_in", "_value")
@@ -193,7 +193,7 @@ class EventSet:
         Raises
         ------
         UninitializedError
-            When NVML has been shut down since the set was made.
+            If NVML has been shut down since the set was created.
         """
         initialize()
         if self._made_in != _initializations:
@@ -202,7 +202,7 @@ class EventSet:
 
 
 def _free_event_set(kind: str, value: int, made_in: int) -> None:
-    """Free a set of events. Nobody can be told of a failure."""
+    """Free a set of events. A failure cannot be reported to anybody."""
     if made_in == _initializations:
         with contextlib.suppress(NvmlError, ImportError):
             call(f"{kind}_free", value)
@@ -217,16 +217,16 @@ def _invoke(nvml: Any, function: str, arguments: Sequence[Any]) -> Any:
         if hasattr(nvml, function):
             raise
         failures = [_make(function, 13, "the installed cuda-bindings do not have it", "Install newer cuda-bindings")]
-    except RuntimeError as error:  # of cuda.pathfinder: no library
+    except RuntimeError as error:  # from cuda.pathfinder: there is no library
         if "nvml" not in str(error).lower():
             raise
         failures = [_make(function, LibraryNotFoundError.status, "NVML (libnvidia-ml.so.1) is not found")]
     _forget_if(failures[0])
-    raise failures.pop()  # so that this frame, which is in its traceback, does not have it
+    raise failures.pop()  # no variable, because this frame is in the traceback of the exception
 
 
 def _forget_if(failure: NvmlError) -> None:
-    """Have the next call initialize NVML again where somebody has shut it down."""
+    """Make the next call initialize NVML again if other code has shut it down."""
     global _initialized_in
     if failure.code == UninitializedError.status:
         _initialized_in = -1
@@ -246,7 +246,7 @@ def _translate(nvml: Any, function: str, error: Exception) -> NvmlError:
 
 
 def error_of(function: str, code: int) -> NvmlError:
-    """Make the error of a code that NVML has stored in a result, instead of returning it."""
+    """Make the error for a code that NVML stored in a result instead of returning it."""
     return _make(function, code, call("error_string", code))
 
 
@@ -259,26 +259,26 @@ def _make(function: str, code: int, meaning: str, hint: str = "") -> NvmlError:
 
 
 def as_number(name: object, numbers: Mapping[_Named, int], what: str) -> int:
-    """Return NVML's number of a member of an enumeration, or of its string.
+    """Return NVML's number for a member of an enumeration, or for its string.
 
     Raises
     ------
     ValueError
-        When there is no such member.
+        If there is no such member.
     """
     try:
-        return numbers[cast(Any, name)]  # a member equals its string
+        return numbers[cast(Any, name)]  # a member is equal to its string
     except (KeyError, TypeError):
         raise ValueError(f"{what} must be one of {', '.join(map(str, numbers))}, not {name!r}") from None
 
 
 def as_name(number: int, numbers: Mapping[_Named, int], otherwise: _Named) -> _Named:
-    """Return the member of an enumeration that a number of NVML stands for."""
+    """Return the member of an enumeration for a number of NVML."""
     return next((name for name, value in numbers.items() if value == number), otherwise)
 
 
 def as_mask(names: Iterable[_Named | str] | _Named | str, numbers: Mapping[_Named, int], what: str) -> int:
-    """Return the sum of the bits of one or several members."""
+    """Return the bit mask of one or several members."""
     mask = 0
     for name in (names,) if isinstance(names, str) else names:
         mask |= as_number(name, numbers, what)
