@@ -7,7 +7,6 @@ else in the process loads the driver. The controls act on the simulator that thi
 
 from cudacore_sim._control import (
     Call,
-    GLBuffer,
     Launch,
     SimulatorError,
     calls,
@@ -33,6 +32,7 @@ from cudacore_sim._control import (
     reset_device,
     why,
 )
+from cudacore_sim._graphics import GLBuffer
 from cudacore_sim._library import get_include, get_library, is_loaded, load
 
 __all__ = [

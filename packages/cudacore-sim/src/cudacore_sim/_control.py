@@ -14,7 +14,6 @@ from cudacore_sim._library import SimulatorError
 
 __all__ = [
     "Call",
-    "GLBuffer",
     "Launch",
     "SimulatorError",
     "calls",
@@ -378,34 +377,6 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
             )
     finally:
         reset()
-
-
-class GLBuffer:
-    """A stand-in for a buffer of OpenGL: ``cuGraphicsGLRegisterBuffer`` takes its name.
-
-    ``cuGraphicsGLRegisterImage`` takes it as if it were an image. Without any there is no OpenGL context.
-
-    Parameters
-    ----------
-    size : int
-        Bytes, which are zero.
-
-    Attributes
-    ----------
-    name : int
-        Its name (``GLuint``).
-    data : memoryview
-        Its contents, as OpenGL sees them while the buffer is not mapped. Not to be used after `delete`.
-    """
-
-    def __init__(self, size: int) -> None:
-        data = ctypes.c_void_p()
-        self.name: int = _controls().cudasim_gl_buffer(size, ctypes.byref(data))
-        self.data: memoryview = memoryview((ctypes.c_ubyte * size).from_address(data.value or 0)).cast("B")
-
-    def delete(self) -> None:
-        """Delete the buffer; a resource that was made of it keeps the contents."""
-        _controls().cudasim_gl_delete(self.name)
 
 
 def hide(name: str) -> None:
