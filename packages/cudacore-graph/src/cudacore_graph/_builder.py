@@ -125,13 +125,12 @@ class GraphBuilder(Builder):
     :meth:`~cudacore_handles.Stream.create_graph_builder`, and are accepted wherever a stream is. Between
     :meth:`begin_building` and :meth:`end_building` work does not run but is recorded as nodes: launches, copies and
     fills that are given to the builder, and the work of other libraries on its stream. The graph keeps alive what the
-    builder's own work uses. Other libraries must keep what their work uses. Outside of these calls, the builder accepts
-    no work. Its :attr:`stream` does, and runs the work at once. As a context manager, it begins and ends building; if
-    the block raises an exception, the builder is closed.
+    builder's own work uses. Other libraries must keep what their work uses. At other times, the builder accepts no
+    work, but its :attr:`stream` does, and runs it at once. As a context manager, it begins and ends building, and is
+    closed after an exception.
 
     A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
-    *conditional body*. A call that is not allowed in the current state raises a ``RuntimeError`` that names the allowed
-    ones.
+    *conditional body*. Calls that its state does not allow raise a ``RuntimeError`` that names the allowed ones.
     """
 
     _kind = _Kind.PRIMARY
@@ -353,8 +352,7 @@ class GraphBuilder(Builder):
         Returns
         -------
         GraphBuilder
-            The remaining builder: the one that was not forked, if it is among them, else the first. The others are
-            closed.
+            The remaining builder: the one that was not forked, or else the first. The others are closed.
         """
         for builder in graph_builders:
             if not isinstance(builder, GraphBuilder):
@@ -481,8 +479,7 @@ class GraphBuilder(Builder):
         capture = self._capturing("add a conditional node")
         # The streams for the bodies are created first, because a captured node cannot be removed.
         (bodies,) = count or ((2,) if kind == "if_else" else (1,))
-        # otherwise it is refused below
-        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MOST_BODIES
+        possible = hasattr(bodies, "__index__") and 0 < bodies.__index__() <= _MOST_BODIES  # else refused below
         context = self._own_stream().context
         streams = [Stream._create(context, None) for _ in range(bodies if possible else 0)]
         node = _native.capture_add(self._own_stream(), capture.graph, kind, condition, *count)

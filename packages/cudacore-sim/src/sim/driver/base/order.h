@@ -34,7 +34,7 @@ bool ordering();
 struct Ordered;
 using OrderedPtr = std::shared_ptr<Ordered>;
 
-/* Units of which each comes after the one before. */
+/* A sequence of units, each of which is ordered after the previous one. */
 struct Timeline {
   uint64_t last = 0;                /* the position of the latest unit that was ready */
   uint64_t done = 0, done_at = 0;   /* the last position that the host knew to be done, and since when */
