@@ -125,9 +125,9 @@ class GraphBuilder(Builder):
     :meth:`~cudacore_handles.Stream.create_graph_builder`, and are accepted wherever a stream is. Between
     :meth:`begin_building` and :meth:`end_building` work does not run but is recorded as nodes: launches, copies and
     fills that are given to the builder, and the work of other libraries on its stream. The graph keeps alive what the
-    builder's own work uses. Other libraries must keep what their work uses. At other times, the builder accepts no
-    work, but its :attr:`stream` does, and runs it at once. As a context manager, it begins and ends building, and is
-    closed after an exception.
+    builder's own work uses, but not what other libraries use. At other times, the builder accepts no work, but its
+    :attr:`stream` does, and runs it at once. As a context manager, it begins and ends building, and is closed after an
+    exception.
 
     A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
     *conditional body*. Calls that its state does not allow raise a ``RuntimeError`` that names the allowed ones.
@@ -255,8 +255,8 @@ class GraphBuilder(Builder):
         Raises
         ------
         RuntimeError
-            If builders that were split from this one are not joined; or if another thread began the capture in a mode
-            that binds it to that thread. The builder continues to build.
+            If builders that were split from this one are not joined, or if the mode binds the capture to another
+            thread. The builder continues to build.
         CUDAError
             If an operation that is not allowed during a capture has invalidated it. The builder is then closed.
         """
@@ -377,8 +377,8 @@ class GraphBuilder(Builder):
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
         """Create a condition of the graph; see :meth:`GraphDefinition.create_condition`.
 
-        A graph with a condition that no node uses cannot be instantiated. After building has ended, the builder can add
-        neither nodes nor conditions; its :attr:`graph_definition` can.
+        A graph with a condition that no node uses cannot be instantiated. After building has ended, only the
+        :attr:`graph_definition` can add nodes and conditions.
         """
         if self._capture is None or self._state in (_State.ENDED, _State.CLOSED):
             raise self._illegal("create a condition")
