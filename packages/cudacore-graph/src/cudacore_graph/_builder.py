@@ -126,8 +126,7 @@ class GraphBuilder(Builder):
     :meth:`begin_building` and :meth:`end_building` work does not run but is recorded as nodes: launches, copies and
     fills that are given to the builder, and the work of other libraries on its stream. The graph keeps alive what the
     builder's own work uses, but not what other libraries use. At other times, the builder accepts no work, but its
-    :attr:`stream` does, and runs it at once. As a context manager, it begins and ends building, and is closed after an
-    exception.
+    :attr:`stream` does, and runs it at once. As a context manager, it begins and ends building.
 
     A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
     *conditional body*. Calls that its state does not allow raise a ``RuntimeError`` that names the allowed ones.
@@ -195,7 +194,7 @@ class GraphBuilder(Builder):
 
         A capture in progress ends, and its graph is discarded. Builders that were split from this one are joined and
         closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
-        were made from it, remain valid.
+        were made from it, remain valid. An exception in a ``with`` block closes the builder, too.
         """
         state, self._state = self._state, _State.CLOSED
         if state is _State.CLOSED:
@@ -585,8 +584,7 @@ class GraphBuilder(Builder):
         """GraphDefinition: A view of the graph, by which nodes can be added. It outlives the builder.
 
         A primary builder has it after :meth:`end_building`. The builder of a conditional body has it also before
-        :meth:`begin_building`, so that the body can be built by the view alone. A forked builder never has it, because
-        the graph belongs to the primary builder.
+        :meth:`begin_building`, so that the body can be built by the view alone. A forked builder never has it.
         """
         ready = self._state is _State.ENDED or (
             self._state is _State.NOT_STARTED and self._kind is _Kind.CONDITIONAL_BODY
