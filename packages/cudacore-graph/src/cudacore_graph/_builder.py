@@ -176,7 +176,7 @@ class GraphBuilder(Builder):
             try:
                 self.end_building()
             except BaseException:
-                self.close()  # after an exception in the block, nobody else closes the builder
+                self.close()  # after the block, nothing else would close the builder
                 raise
 
     def __cuda_stream__(self) -> tuple[int, int]:

@@ -220,8 +220,7 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
 }
 
 /*
- * Whether no launch uses it any more. Any failure that is not due to the present moment is sticky, and then nothing
- * runs.
+ * Whether no launch uses it any more. A failure that is not a temporary refusal is sticky, and then nothing runs.
  */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
