@@ -306,7 +306,7 @@ def stress(session: nox.Session) -> None:
 def fuzz_cache(session: nox.Session) -> None:
     """Compile random programs with a cache while their headers change, for 60 s; ``-- SECONDS SEED`` for others."""
     install(session, "editable")
-    session.run("python", str(COMPILE / "tests" / "fuzz_cache.py"), *(session.posargs or ("60",)))
+    session.run("python", str(COMPILE / "tests" / "cache" / "fuzz_cache.py"), *(session.posargs or ("60",)))
 
 
 @nox.session(requires=["build"], default=False)

@@ -21,7 +21,9 @@ from cudacore_compile._compilers.nvrtc import load
 from cudacore_handles import live_counts
 from pytest_cudacore import CALL_FAILED
 
-sys.path.append(str(Path(__file__).resolve().parent))  # compile_sources is a helper module beside the tests
+# Helper modules beside the tests: compile_sources, cache/cache_programs.
+for folder in (".", "cache"):
+    sys.path.append(str(Path(__file__).resolve().parent / folder))
 
 
 class Compiled(NamedTuple):

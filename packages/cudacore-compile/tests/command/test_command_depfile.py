@@ -18,7 +18,7 @@ from cudacore_compile._command import files, plan
 from cudacore_compile._command.depfile import make_rule, quote
 
 Run = Callable[..., tuple[int, str, str]]
-EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+EXAMPLES = Path(__file__).resolve().parents[4] / "docs" / "examples"
 SOURCE = """#include "h.h"
 #ifdef NEVER
 #include <other.h>

@@ -15,7 +15,7 @@ from cudacore_compile import NVFatbinError, NVJitLinkError
 from cudacore_compile._command import main
 from cudacore_compile._compilers import process_state as _process_state
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+DOCS = Path(__file__).resolve().parents[4] / "docs"
 EXAMPLE = re.compile(
     r"^\.\. code-block:: (?P<language>python|console)\n(?P<link>   :class: (?:fatbin|link)\n)?\n"
     r"(?P<code>(?:   .*\n|\n)+)",

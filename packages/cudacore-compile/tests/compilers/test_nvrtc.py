@@ -62,7 +62,7 @@ def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None)
     result = python(
         f"""
         import sys
-        sys.path.append({str(Path(__file__).parent)!r})
+        sys.path.append({str(Path(__file__).parents[1])!r})
         from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, SINE_IR
         from cudacore_compile import InMemoryProgramCache, Linker, Program, compile_many, make_fatbin, versions
 
