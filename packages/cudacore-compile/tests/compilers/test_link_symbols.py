@@ -429,7 +429,7 @@ def test_random_tables(python: Run) -> None:
                 if "Undefined reference" not in error.log:
                     raise
         """,
-        PYTHONPATH=os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1]), *filter(None, sys.path)]),
+        PYTHONPATH=os.pathsep.join(map(str, (*Path(__file__).parents[:2], *filter(None, sys.path)))),
     )
     assert result.returncode == 0, result.stderr[-2000:]
     tables = result.stderr.split("TABLE ")[1:]
