@@ -1,0 +1,581 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of other libraries as kernel arguments: by their interfaces, by attributes, and real ones."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import itertools
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from packing import ADDRESS, ADDRESS_OR_INT, FLOAT, INT, POINTER, UNKNOWN, one
+
+from cudacore_handles import _native
+from cudacore_handles._launch import argtypes
+
+# ---- arrays
+
+
+@pytest.fixture
+def checked() -> Iterator[list[tuple[int, int]]]:
+    """Stand in for the driver's knowledge of pointers; the addresses and devices that were asked about."""
+    asked: list[tuple[int, int]] = []
+
+    def check_device(value: object, address: int, device: int) -> None:
+        asked.append((address, device))
+
+    _native.connect("launch", check_device=check_device)
+    yield asked
+    _native.connect("launch", check_device=argtypes.check_device)
+
+
+class CudaArray:
+    def __init__(self, pointer: Any) -> None:
+        self.pointer = pointer
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"data": (self.pointer, True), "shape": (1,), "typestr": "<f4", "version": 3}
+
+
+def test_cuda_array_interface(checked: list[tuple[int, int]]) -> None:
+    """An array on the device would not arrive as its present address, or unchecked."""
+    value = CudaArray(ADDRESS)
+    assert one(value, 8) == struct.pack("=Q", ADDRESS)
+    assert checked == []
+    value.pointer += 512
+    assert one(value, 8, device=1) == struct.pack("=Q", ADDRESS + 512)
+    assert one(CudaArray(0), 8, device=1) == bytes(8)
+    assert one(CudaArray(None), 8, device=1) == bytes(8)
+    assert checked == [(ADDRESS + 512, 1)]
+    with pytest.raises(TypeError, match=r"CudaArray is passed as a pointer of 8 bytes, but the parameter has 4"):
+        one(value, 4)
+    for wrong in ("x", 1.0, True):
+        with pytest.raises(TypeError, match=r"the address that .*CudaArray has for its memory is not an int"):
+            one(CudaArray(wrong), 8)
+    for number in (np.int64(ADDRESS), np.uint64(ADDRESS)):
+        assert one(CudaArray(number), 8) == struct.pack("=Q", ADDRESS)
+
+
+def test_array_of_another_device() -> None:
+    """An array of another device would reach the kernel."""
+
+    class MismatchError(Exception):
+        pass
+
+    def check_device(value: object, address: int, device: int) -> None:
+        raise MismatchError(address, device)
+
+    _native.connect("launch", check_device=check_device)
+    try:
+        with pytest.raises(MismatchError) as caught:
+            one(CudaArray(ADDRESS), 8, device=1)
+    finally:
+        _native.connect("launch", check_device=argtypes.check_device)
+    assert caught.value.args == (ADDRESS, 1)
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("dtype", ctypes.c_uint8 * 4),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class DLManagedTensor(ctypes.Structure):
+    _fields_ = (("dl_tensor", DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    )
+
+
+_DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)
+
+
+class DLPackArray:
+    """A producer of DLPack capsules that counts those that were freed."""
+
+    name = b"dltensor"
+    major = 1
+
+    def __init__(self, device_type: int = 2, data: int = ADDRESS, byte_offset: int = 0) -> None:
+        self.device_type = device_type
+        tensor = DLTensor(data=data, device_type=device_type, byte_offset=byte_offset)
+        if self.name == b"dltensor_versioned":
+            self.managed: Any = DLManagedTensorVersioned(major=self.major, dl_tensor=tensor)
+        else:
+            self.managed = DLManagedTensor(dl_tensor=tensor)
+        self.streams: list[Any] = []
+        self.freed = 0
+        self.destructor = _DESTRUCTOR(self.free)
+
+    def free(self, capsule: int) -> None:
+        self.freed += 1
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device_type, 0
+
+    def __dlpack__(self, *, stream: Any = None) -> Any:
+        self.streams.append(stream)
+        return _new_capsule(ctypes.addressof(self.managed), self.name, self.destructor)
+
+
+class VersionedArray(DLPackArray):
+    name = b"dltensor_versioned"
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None) -> Any:
+        assert max_version == (1, 0)
+        return super().__dlpack__(stream=stream)
+
+
+@pytest.mark.parametrize("cls", [DLPackArray, VersionedArray])
+@pytest.mark.parametrize(("device_type", "stream"), [(2, -1), (3, None), (13, -1)])
+def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, checked: list[tuple[int, int]]) -> None:
+    """A DLPack array would not arrive as its address, be synchronised with, or its capsule leak."""
+    value = cls(device_type, byte_offset=256)
+    assert one(value, 8, device=0) == struct.pack("=Q", ADDRESS + 256)
+    assert value.freed == 1
+    assert value.streams == [stream]
+    assert checked == []
+    assert one(cls(device_type, byte_offset=256), 8, device=1) == struct.pack("=Q", ADDRESS + 256)
+    # Host and managed memory can be reached from everywhere.
+    assert checked == ([(ADDRESS + 256, 1)] if device_type == 2 else [])
+    assert one(cls(device_type, data=0), 8, device=1) == bytes(8)
+    with pytest.raises(TypeError, match="is passed as a pointer of 8 bytes, but the parameter has 4"):
+        one(value, 4)
+    assert value.freed == 2
+
+
+def test_capsule_is_kept_with_the_argument() -> None:
+    """What a producer exports would be freed while the launch is prepared."""
+    later = []
+
+    class Later:
+        def __index__(self) -> int:
+            later.append(value.freed)
+            return 1
+
+    value = DLPackArray()
+    _native.pack(struct.pack("=6I", 0, 8, 0, 8, 8, 0), (value, Later()))
+    assert later == [0]
+    assert value.freed == 1
+
+
+# ---- DLPack's exchange API
+
+_EXPORT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+
+
+class ExchangeAPI(ctypes.Structure):
+    """DLPackExchangeAPI of dlpack.h."""
+
+
+ExchangeAPI._fields_ = (
+    ("major", ctypes.c_uint32),
+    ("minor", ctypes.c_uint32),
+    ("previous", ctypes.POINTER(ExchangeAPI)),
+    ("managed_tensor_allocator", ctypes.c_void_p),
+    ("managed_tensor_from_py_object_no_sync", ctypes.c_void_p),
+    ("managed_tensor_to_py_object_no_sync", ctypes.c_void_p),
+    ("dltensor_from_py_object_no_sync", _EXPORT),
+    ("current_work_stream", ctypes.c_void_p),
+)
+
+
+def exchange_capsule(api: ExchangeAPI) -> Any:
+    return _new_capsule(ctypes.addressof(api), b"dlpack_exchange_api", ctypes.cast(None, _DESTRUCTOR))
+
+
+@_EXPORT
+def _export(value: Any, out: Any) -> int:
+    out[0] = value.tensor
+    return 0
+
+
+EXPORTS = ExchangeAPI(major=1, minor=3, dltensor_from_py_object_no_sync=_export)
+
+
+class Tensor:
+    """An array of a library with an exchange API, as PyTorch is. Without data it has no elements."""
+
+    no_elements = ctypes.c_int64(0)
+
+    __dlpack_c_exchange_api__ = exchange_capsule(EXPORTS)
+
+    def __init__(self, device_type: int = 2, device_id: int = 0, data: int = ADDRESS, byte_offset: int = 0) -> None:
+        self.tensor = DLTensor(data=data, device_type=device_type, device_id=device_id, byte_offset=byte_offset)
+        self.tensor.ndim, self.tensor.shape = data == 0, ctypes.addressof(self.no_elements)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.tensor.device_type, self.tensor.device_id
+
+    def __dlpack__(self, **options: object) -> Any:
+        raise AssertionError("the exchange API is there to be used")
+
+
+def test_exchange_api(checked: list[tuple[int, int]]) -> None:
+    """An array would be exported in the slow way, or its address, its offset or its device be lost."""
+    assert one(Tensor(), 8) == struct.pack("=Q", ADDRESS)
+    assert one(Tensor(byte_offset=256), 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 256)
+    assert one(type("Parameter", (Tensor,), {})(), 8) == struct.pack("=Q", ADDRESS)
+    assert one(Tensor(data=0), 8, device=1) == bytes(8)
+    assert checked == []
+    one(Tensor(device_id=1), 8, device=1)
+    one(Tensor(3), 8, device=1)
+    one(Tensor(13), 8, device=1)
+    assert checked == []
+    one(Tensor(device_id=1), 8, device=0)
+    assert checked == [(ADDRESS, 0)]
+    for size, kind in ((4, 0), (8, FLOAT), (4, INT)):
+        with pytest.raises(TypeError, match=r"Tensor is passed as a pointer of 8 bytes, but the parameter"):
+            one(Tensor(), size, kind)
+
+
+def test_exchange_api_of_other_devices() -> None:
+    """A tensor in host memory, or of another vendor's device, would reach the kernel."""
+    with pytest.raises(TypeError, match=r"Tensor is in host memory; copy it to the device"):
+        one(Tensor(1), 8)
+    with pytest.raises(TypeError, match=r"Tensor is on a device that is not CUDA's \(DLPack type 10\)"):
+        one(Tensor(10), 8)
+
+
+def test_exchange_api_that_fails() -> None:
+    """A producer's reason for not exporting would be hidden, or a failure without a reason crash."""
+
+    @_EXPORT
+    def export(value: Any, out: Any) -> int:
+        return -1
+
+    api = ExchangeAPI(major=1, dltensor_from_py_object_no_sync=export)
+    cls = type("Tensor", (Tensor,), {"__dlpack_c_exchange_api__": exchange_capsule(api)})
+    with pytest.raises(BufferError, match=r"Tensor cannot be exported by DLPack"):
+        one(cls(), 8)
+
+
+def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> None:
+    """A table of another layout would be called into, a class that exports itself be exported by its base."""
+    newer = ExchangeAPI(major=2, dltensor_from_py_object_no_sync=_export)
+    chained = ExchangeAPI(major=2, previous=ctypes.pointer(EXPORTS))
+    without = ExchangeAPI(major=1)
+    for api in (newer, without):
+        cls = type("Array", (DLPackArray,), {"__dlpack_c_exchange_api__": exchange_capsule(api)})
+        assert one(cls(data=ADDRESS + 16), 8) == struct.pack("=Q", ADDRESS + 16), "by __dlpack__"
+        with pytest.raises(ValueError, match="the exchange API is of another DLPack"):
+            _native.register(cls, exchange_capsule(api))
+    cls = type("Array", (Tensor,), {"__dlpack_c_exchange_api__": exchange_capsule(chained)})
+    assert one(cls(), 8) == struct.pack("=Q", ADDRESS)
+    cls = type("Array", (Tensor,), {"__dlpack_c_exchange_api__": "no capsule"})
+    with pytest.raises(AssertionError):
+        one(cls(), 8)
+
+    class Wrapper(Tensor):
+        def __dlpack__(self, *, stream: Any = None) -> Any:
+            return DLPackArray(data=ADDRESS + 32).__dlpack__()
+
+    assert one(Wrapper(), 8) == struct.pack("=Q", ADDRESS + 32)
+
+
+# ---- arrays that are known by their attributes
+
+
+def test_paths(checked: list[tuple[int, int]]) -> None:
+    """The address or the device of an array would be read from the wrong attribute, or be asked of the driver."""
+
+    class Memory:
+        ptr = ADDRESS
+        device_id = 1
+
+    class ndarray:  # noqa: N801 - as CuPy's
+        data = Memory()
+
+    ndarray.__module__ = "cupy"
+    ndarray.__qualname__ = "ndarray"
+    assert one(ndarray(), 8) == struct.pack("=Q", ADDRESS)
+    assert one(type("Special", (ndarray,), {})(), 8, device=1) == struct.pack("=Q", ADDRESS)
+    assert checked == []
+    one(ndarray(), 8, device=0)
+    assert checked == [(ADDRESS, 0)]
+    with pytest.raises(TypeError, match=r"ndarray is passed as a pointer of 8 bytes, .* of 8 is a float"):
+        one(ndarray(), 8, FLOAT)
+
+
+def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
+    """An array of Numba would be read by its interface, which it makes anew each time."""
+
+    class DeviceNDArrayBase:
+        device_ctypes_pointer = ctypes.c_void_p(ADDRESS)
+
+    DeviceNDArrayBase.__module__ = "numba.cuda.cudadrv.devicearray"
+    DeviceNDArrayBase.__qualname__ = "DeviceNDArrayBase"
+    cls = type("DeviceNDArray", (DeviceNDArrayBase,), {})
+    assert one(cls(), 8) == struct.pack("=Q", ADDRESS)
+    one(cls(), 8, device=0)
+    assert checked == [(ADDRESS, 0)], "the driver knows the device"
+    cls.device_ctypes_pointer = ctypes.c_void_p(None)
+    assert one(cls(), 8, device=0) == bytes(8)
+
+
+def test_paths_through_properties_of_c_types() -> None:
+    """A property that is remembered would be asked of an object of another type, or kept when nobody has it."""
+
+    class Memory(ctypes.c_char * 7):  # type: ignore[misc]
+        nbytes = 7
+
+    def work() -> None:
+        class Array(np.ndarray):
+            pass
+
+        _native.register(Array, (("base", "nbytes"), None))
+        of_array, of_view = np.zeros(3).view(Array), np.asarray(memoryview(bytes(11))).view(Array)
+        other = Array((7,), np.uint8, Memory())
+        assert [type(value.base) for value in (of_array, other)] == [np.ndarray, Memory]
+        for _ in range(3):
+            assert one(of_array, 8) == struct.pack("=Q", 24)
+            assert one(other, 8) == struct.pack("=Q", 7)
+            assert one(of_view, 8) == struct.pack("=Q", 11)
+
+    def references() -> list[int]:
+        gc.collect()
+        return [sys.getrefcount(item) for item in (np.ndarray.base, np.ndarray.nbytes)]
+
+    work()
+    before = references()
+    work()
+    assert references() == before
+
+    class Empty(np.ndarray):
+        pass
+
+    _native.register(Empty, (("base", "nbytes"), None))
+    with pytest.raises(AttributeError, match="nbytes"):
+        one(np.ndarray.__new__(Empty, 1), 8)  # its base is None
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [(), (("a",),), (("a",), "b"), (("a", 1), None), (("a", "b", "c"), None), ((), None), (("a",), ("b",), None)],
+)
+def test_malformed_paths(paths: Any) -> None:
+    """A wrong registration from within the package would crash at the first launch."""
+    with pytest.raises(ValueError, match="code must have the names of the attributes"):
+        _native.register(type("Array", (), {}), paths)
+
+
+def test_dlpack_that_cannot_be_read(checked: list[tuple[int, int]]) -> None:
+    """What is no CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
+
+    class Future(VersionedArray):
+        major = 2
+
+    class Used(DLPackArray):
+        name = b"used_dltensor"
+
+    for value, message in ((Future(), "DLPack 2"), (Used(), "used_dltensor")):
+        with pytest.raises(ValueError, match=rf"^argument 0: .*{message}"):
+            one(value, 8)
+    with pytest.raises(TypeError, match=r"not CUDA's \(DLPack type 10\); copy it to the device"):
+        one(DLPackArray(10), 8)
+    assert checked == []
+
+
+def test_producer_errors_pass() -> None:
+    """A producer's reason for not exporting would be hidden."""
+
+    class Refuses(DLPackArray):
+        def __dlpack__(self, *, stream: Any = None, max_version: Any = None) -> Any:
+            raise BufferError("requires grad")
+
+    with pytest.raises(BufferError, match="requires grad"):
+        one(Refuses(), 8)
+
+
+def test_host_arrays_are_refused_or_passed_by_value() -> None:
+    """An array in host memory would reach the kernel as a host address."""
+    with pytest.raises(TypeError, match=r"^argument 0: .*DLPackArray is in host memory; copy it to the device"):
+        one(DLPackArray(1), 8)
+    with pytest.raises(TypeError, match=r"numpy\.ndarray has 4096 bytes in host memory, .* 8; copy it to the device"):
+        one(np.zeros(512), 8)
+    vector = np.array([1, 2, 3], dtype=np.float32)
+    assert one(vector, 12) == vector.tobytes()
+    assert one(np.array(7, dtype=np.int16), 2) == struct.pack("=h", 7)
+    with pytest.raises(TypeError, match=r"numpy\.ndarray is not contiguous; pass a contiguous copy"):
+        one(np.arange(6, dtype=np.float32)[::2], 12)
+    assert one(array.array("d", [1.5, 2.5]), 16) == struct.pack("=2d", 1.5, 2.5)
+    for vector_of_a_pointers_size in (array.array("d", [1.5]), np.zeros(1), np.zeros(2, dtype=np.float32)):
+        with pytest.raises(TypeError, match=r"is in host memory; copy it to the device .* as bytes"):
+            one(vector_of_a_pointers_size, 8)
+
+
+def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None:
+    """A library with one class for host and device arrays would have all judged as the first one was."""
+
+    class Tensor(DLPackArray):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            if self.device_type != 2:
+                raise AttributeError
+            return {"data": (ADDRESS, False)}
+
+    host, device = Tensor(1), Tensor(2)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="Tensor is in host memory"):
+            one(host, 8)
+        assert one(device, 8, device=0) == struct.pack("=Q", ADDRESS)
+    assert checked == [(ADDRESS, 0)] * 2
+
+
+class Changeable:
+    """An integer of its own, which can be an array as well: on the device, on the host, or neither."""
+
+    def __init__(self, **protocols: Any) -> None:
+        self.protocols = protocols
+
+    def __index__(self) -> int:
+        return 7
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["protocols"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def test_the_first_value_does_not_decide_for_its_type(checked: list[tuple[int, int]]) -> None:
+    """A launch would depend on the history of the process: an array be taken for an integer."""
+    interface = {"data": (ADDRESS, False), "shape": (1,), "typestr": "<f4", "version": 3}
+    expected = {"array": struct.pack("=Q", ADDRESS), "number": struct.pack("=Q", 7)}
+    for order in itertools.permutations(expected):
+        cls = type("Some", (Changeable,), {})
+        values = {"array": cls(__cuda_array_interface__=interface), "number": cls()}
+        for name in order + order:
+            assert one(values[name], 8) == expected[name], (order, name)
+        with pytest.raises(
+            TypeError, match="Some is passed as a pointer of 8 bytes, but the parameter of 4 is a signed"
+        ):
+            one(values["array"], 4, INT)
+        assert one(values["number"], 4, FLOAT) == struct.pack("=f", 7)
+
+
+def test_a_class_whose_interface_fails_at_first(checked: list[tuple[int, int]]) -> None:
+    """Likewise of a class whose host instances have no interface."""
+
+    class Array:
+        on_device = False
+
+        def __index__(self) -> int:
+            raise AssertionError("a single element, read from the device")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+        def __dlpack__(self, **options: Any) -> Any:
+            raise AssertionError
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            if not self.on_device:
+                raise AttributeError
+            return {"data": (ADDRESS, False)}
+
+    value = Array()
+    with pytest.raises(TypeError, match="Array is in host memory; copy it to the device"):
+        one(value, 8)
+    value.on_device = True
+    assert one(value, 8) == struct.pack("=Q", ADDRESS)
+
+
+@pytest.mark.parametrize("cls", [CudaArray, DLPackArray, Tensor, np.ndarray, np.float32, ctypes.c_int, int, Changeable])
+def test_a_class_is_no_value(cls: type) -> None:
+    """A class given in the place of an instance would be "'property' object is not subscriptable", or an address."""
+    with pytest.raises(TypeError, match=r"^argument 0: cannot pass a '.*' to a kernel"):
+        one(cls, 8)
+
+
+def test_an_attribute_error_inside_of_an_interface() -> None:
+    """An error of the producer would be hidden: it would look as if it were no array at all."""
+
+    class Broken:
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {"data": (self.pointer, False)}  # type: ignore[attr-defined]
+
+    with pytest.raises(TypeError, match=r"its __cuda_array_interface__ failed: .*no attribute 'pointer'") as caught:
+        one(Broken(), 8)
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+@pytest.mark.parametrize("kind", [INT, FLOAT, UNKNOWN])
+def test_a_masked_value(kind: int) -> None:
+    """A value that is missing would arrive as 0, or as what the mask hides."""
+    for value in (np.ma.masked, np.ma.array(3, dtype="i4", mask=True)):
+        with pytest.raises(TypeError, match="has masked elements, and the mask would be lost"):
+            one(value, 4, kind)
+    assert one(np.ma.array(3, dtype="i4"), 4, INT) == struct.pack("=i", 3)
+
+
+@pytest.mark.parametrize("cls", [DLPackArray, VersionedArray, Tensor])
+def test_an_empty_tensor_with_an_offset(cls: Any) -> None:
+    """A slice of an empty tensor would be the address 8."""
+    assert one(cls(data=0, byte_offset=8), 8) == bytes(8)
+
+
+def test_handles_of_the_host() -> None:
+    """A stream given in the place of an array would be an address of the driver's own memory."""
+    driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    for value in (driver.CUstream(ADDRESS), driver.CUevent(ADDRESS), driver.CUcontext(ADDRESS), driver.CUdevice(0)):
+        for kind in (UNKNOWN, POINTER, ADDRESS_OR_INT):
+            with pytest.raises(TypeError, match=rf"{type(value).__name__} is a handle that only the host can use"):
+                one(value, 8, kind)
+    assert one(driver.CUtexObject(5), 8, ADDRESS_OR_INT) == struct.pack("=Q", 5)
+
+
+# ---- the libraries themselves
+
+
+def test_pytorch() -> None:
+    """PyTorch's tensors would not come by the exchange API, or with other addresses than theirs."""
+    torch = pytest.importorskip("torch", minversion="2.11", reason="needs PyTorch 2.11")
+    tensor = torch.zeros(4)
+    for value in (tensor, torch.nn.Parameter(tensor)):
+        with pytest.raises(TypeError, match=r"is in host memory; copy it to the device"):
+            one(value, 8)
+        assert _native.is_exchange_api(_native.registered(type(value)))
+    if torch.cuda.is_available():
+        tensor = torch.zeros(8, device="cuda")
+        assert one(tensor, 8) == struct.pack("=Q", tensor.data_ptr())
+        assert one(tensor[2:], 8, POINTER) == struct.pack("=Q", tensor.data_ptr() + 8)
+        del tensor, value
+        torch.cuda.empty_cache()  # else PyTorch's own memory is found to be leaked at exit
+
+
+def test_cupy() -> None:
+    """CuPy's arrays would be asked for an interface, or with other addresses than theirs."""
+    cupy = pytest.importorskip("cupy", reason="needs CuPy")
+    memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(ADDRESS, 64, None, device_id=0), 0)
+    array = cupy.ndarray(8, dtype=cupy.float32, memptr=memory)
+    assert one(array, 8, device=0) == struct.pack("=Q", ADDRESS)
+    assert one(array[2:], 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 8)
+    assert isinstance(_native.registered(type(array)), tuple)
