@@ -28,7 +28,7 @@ LAYERS = {
     "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
     "cudacore-handles/src/native": ("base", "stream", "memory", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
-        *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_sdk"),
+        *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_texture", "_sdk"),
     ),
     "cudacore-compile/src/cudacore_compile": ("_compilers", "_cache", "_command"),
     "cudacore-sim/src/sim": ("carry", "control", "isa", "ptx", "exec", "checks", "driver", "nvml"),
@@ -50,6 +50,7 @@ MAX_FILES, MAX_LINES, MAX_LINES_OF_TEST = 25, 600, 1000
 #: Folders with more files, with the reason.
 LARGE_FOLDERS = {
     "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
+    "packages/cudacore-compile/tests": "to be divided into rooms",
     "packages/cudacore-sim/tests/corpus/kernels": "kernels for the GPU that recorded them, found by their names",
 }
 #: Files with more lines, with the reason.

@@ -44,7 +44,10 @@ typedef enum cudasim_kind {
   CUDASIM_GRAPH_EXEC = 12,
   CUDASIM_USER_OBJECT = 13,
   CUDASIM_GRAPHICS = 14, /**< resources that are registered */
-  CUDASIM_KIND_COUNT = 15
+  CUDASIM_ARRAY = 15,    /**< also mipmapped ones, but not their levels */
+  CUDASIM_TEXTURE = 16,
+  CUDASIM_SURFACE = 17,
+  CUDASIM_KIND_COUNT = 18
 } cudasim_kind;
 
 /** A call that has returned. */

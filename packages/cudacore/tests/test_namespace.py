@@ -138,23 +138,6 @@ def test_nothing_of_the_siblings_is_forgotten() -> None:
     assert errors <= set(cudacore.__all__)
 
 
-@pytest.mark.parametrize("name", ["texture"])
-def test_name_of_later_release(name: str) -> None:
-    """Asking for a name of ``cuda.core`` that is not there yet would not say that it is not there yet."""
-    with pytest.raises(AttributeError, match=rf"cudacore 0\.1 does not have '{name}' yet \(cuda\.core 1\.2 has it\)"):
-        getattr(cudacore, name)
-    assert not hasattr(cudacore, name)
-
-
-@pytest.mark.parametrize(
-    "statement", ["from cudacore import texture", "import cudacore.texture", "import cudacore.texture as t"]
-)
-def test_import_of_later_release(statement: str) -> None:
-    """An import statement would hide the explanation behind Python's own message."""
-    with pytest.raises(ImportError, match=r"cudacore 0\.1 does not have 'texture' yet"):
-        exec(statement, {})
-
-
 def test_name_that_never_was() -> None:
     """A misspelt name would be said to come later, or not be an ordinary AttributeError."""
     with pytest.raises(AttributeError, match=r"^module 'cudacore' has no attribute 'Devise'$"):
@@ -163,12 +146,6 @@ def test_name_that_never_was() -> None:
         exec("from cudacore import Devise", {})
     with pytest.raises(ModuleNotFoundError):
         exec("import cudacore.grahp", {})
-
-
-def test_typing_name_of_later_release() -> None:
-    """A missing name of ``cudacore.typing`` would not say that it is not there yet."""
-    with pytest.raises(AttributeError, match=r"cudacore\.typing 0\.1 does not have 'ArrayFormatType' yet"):
-        cudacore.typing.ArrayFormatType  # noqa: B018
 
 
 def test_utils_name_that_never_was() -> None:

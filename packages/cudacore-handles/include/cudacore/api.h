@@ -22,6 +22,8 @@
 #include <cudacore/ipc.h>
 #include <cudacore/pointer.h>
 #include <cudacore/copy.h>
+#include <cudacore/array.h>
+#include <cudacore/texture.h>
 #include <cudacore/managed.h>
 #include <cudacore/virtual.h>
 #include <cudacore/tensor_map.h>
@@ -356,6 +358,34 @@ typedef struct cch_api {
   void (*graphics_unref)(cch_graphics *resource);
   CUgraphicsResource (*graphics_raw)(const cch_graphics *resource);
   int (*deviceptr_check)(const cch_deviceptr *ptr);
+  int (*array_create)(cch_array **out, cch_context *context, const cch_array_desc *desc);
+  int (*array_wrap)(cch_array **out, CUarray raw, cch_context *context, void *owner, cch_release_fn release);
+  int (*array_describe)(cch_array_desc *out, const cch_array *array);
+  size_t (*array_size)(const cch_array *array);
+  cch_context *(*array_context)(const cch_array *array);
+  int (*array_copy_from)(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
+  int (*array_copy_to)(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
+  cch_array *(*array_ref)(cch_array *array);
+  void (*array_unref)(cch_array *array);
+  CUarray (*array_raw)(const cch_array *array);
+  int (*mipmapped_array_create)(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc);
+  int (*mipmapped_array_level)(cch_array **out, cch_mipmapped_array *array, unsigned level);
+  int (*mipmapped_array_describe)(cch_array_desc *out, const cch_mipmapped_array *array);
+  cch_context *(*mipmapped_array_context)(const cch_mipmapped_array *array);
+  cch_mipmapped_array *(*mipmapped_array_ref)(cch_mipmapped_array *array);
+  void (*mipmapped_array_unref)(cch_mipmapped_array *array);
+  CUmipmappedArray (*mipmapped_array_raw)(const cch_mipmapped_array *array);
+  int (*texture_create)(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
+                        const cch_texture_desc *desc);
+  cch_context *(*texture_context)(const cch_texture *texture);
+  cch_texture *(*texture_ref)(cch_texture *texture);
+  void (*texture_unref)(cch_texture *texture);
+  CUtexObject (*texture_raw)(const cch_texture *texture);
+  int (*surface_create)(cch_surface **out, cch_context *context, cch_array *array);
+  cch_context *(*surface_context)(const cch_surface *surface);
+  cch_surface *(*surface_ref)(cch_surface *surface);
+  void (*surface_unref)(cch_surface *surface);
+  CUsurfObject (*surface_raw)(const cch_surface *surface);
 } cch_api;
 
 /**

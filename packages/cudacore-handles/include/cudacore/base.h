@@ -81,6 +81,8 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUarray_st *CUarray;
+typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
@@ -88,6 +90,10 @@ typedef struct CUgraphicsResource_st *CUgraphicsResource;
 typedef unsigned long long CUdeviceptr_v2;
 typedef CUdeviceptr_v2 CUdeviceptr;
 typedef uint64_t CUgraphConditionalHandle;
+typedef unsigned long long CUtexObject_v1;
+typedef CUtexObject_v1 CUtexObject;
+typedef unsigned long long CUsurfObject_v1;
+typedef CUsurfObject_v1 CUsurfObject;
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef struct _nvvmProgram *nvvmProgram;
 typedef struct nvJitLink *nvJitLinkHandle;
@@ -107,6 +113,10 @@ typedef struct cch_graph cch_graph;
 typedef struct cch_graph_node cch_graph_node;
 typedef struct cch_graph_exec cch_graph_exec;
 typedef struct cch_graphics cch_graphics;
+typedef struct cch_array cch_array;
+typedef struct cch_mipmapped_array cch_mipmapped_array;
+typedef struct cch_texture cch_texture;
+typedef struct cch_surface cch_surface;
 
 /** The kinds of box. Numbers are stable; new kinds are appended. */
 typedef enum cch_kind {
@@ -125,7 +135,11 @@ typedef enum cch_kind {
   CCH_KIND_GRAPH_EXEC = 12,
   CCH_KIND_NVJITLINK_LINKER = 13,
   CCH_KIND_GRAPHICS = 14,
-  CCH_KIND_COUNT = 15
+  CCH_KIND_ARRAY = 15,
+  CCH_KIND_MIPMAPPED_ARRAY = 16,
+  CCH_KIND_TEXTURE = 17,
+  CCH_KIND_SURFACE = 18,
+  CCH_KIND_COUNT = 19
 } cch_kind;
 
 /**

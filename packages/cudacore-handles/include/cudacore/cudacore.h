@@ -22,6 +22,8 @@
 #include <cudacore/deviceptr.h>
 #include <cudacore/pointer.h>
 #include <cudacore/copy.h>
+#include <cudacore/array.h>
+#include <cudacore/texture.h>
 #include <cudacore/managed.h>
 #include <cudacore/virtual.h>
 #include <cudacore/tensor_map.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed sets of names that memory and contexts take and return.
+"""Closed sets of names that memory, contexts and textures take and return.
 
 Each member is the string that it stands for; those of tensor maps are the driver's numbers.
 """
@@ -10,10 +10,14 @@ from enum import Enum, IntEnum
 from typing import TypeVar
 
 __all__ = [
+    "AddressModeType",
+    "ArrayFormatType",
+    "FilterModeType",
     "ManagedMemoryLocationType",
     "MemcpyOverlapMode",
     "MemcpySrcAccessOrder",
     "ProcessStateType",
+    "ReadModeType",
     "TensorMapDataType",
     "TensorMapIm2ColWideMode",
     "TensorMapInterleave",
@@ -41,6 +45,42 @@ class _Name(str, Enum):
 
     def __format__(self, spec: str) -> str:
         return str.__format__(self, spec)
+
+
+class AddressModeType(_Name):
+    """What a texture reads outside of itself."""
+
+    WRAP = "wrap"
+    CLAMP = "clamp"
+    MIRROR = "mirror"
+    BORDER = "border"
+
+
+class ArrayFormatType(_Name):
+    """The type of a channel of a texel."""
+
+    UINT8 = "uint8"
+    UINT16 = "uint16"
+    UINT32 = "uint32"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+class FilterModeType(_Name):
+    """How a texture combines texels."""
+
+    POINT = "point"
+    LINEAR = "linear"
+
+
+class ReadModeType(_Name):
+    """What kernels get of a texture's integers."""
+
+    ELEMENT_TYPE = "element_type"
+    NORMALIZED_FLOAT = "normalized_float"
 
 
 class ManagedMemoryLocationType(_Name):

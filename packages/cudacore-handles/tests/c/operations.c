@@ -111,6 +111,17 @@ static int tensor_map_of(cch_tensor_map *out, const world *w, int kind) {
   return cch_tensor_map_encode(out, &config);
 }
 
+static const cch_array_desc line = {
+    .size = sizeof line, .width = 16, .format = CCH_FORMAT_FLOAT, .channels = 1, .flags = CCH_ARRAY_SURFACE};
+static const cch_array_desc plane = {.size = sizeof plane,
+                                     .width = 4,
+                                     .height = 4,
+                                     .format = CCH_FORMAT_FLOAT,
+                                     .channels = 1,
+                                     .flags = CCH_ARRAY_SURFACE,
+                                     .levels = 3};
+static const cch_texture_desc sampling = {.size = sizeof sampling, .flags = CCH_TEXTURE_AS_INTEGER};
+
 void world_open(world *w) {
   cch_pool_config config = {
       .size = sizeof config, .location_type = 1, .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
@@ -150,6 +161,12 @@ void world_open(world *w) {
   w->event_handle = exported_event();
 
   w->gl_buffer = sim.gl_buffer(64, NULL);
+  OK(cch_array_create(&w->array, w->context, &line));
+  OK(cch_mipmapped_array_create(&w->mipmapped, w->context, &plane));
+  OK(cch_mipmapped_array_level(&w->level, w->mipmapped, 1));
+  OK(cch_texture_create(&w->texture, w->context,
+                        &(cch_texture_resource){.size = sizeof(cch_texture_resource), .array = w->array}, &sampling));
+  OK(cch_surface_create(&w->surface, w->context, w->array));
   OK(cch_graphics_register_gl_buffer(&w->graphics, w->context, w->gl_buffer, 0));
 
   open_graph(w);
@@ -187,6 +204,11 @@ void world_close(world *w) {
   cch_kernel_unref(w->kernel);
   cch_library_unref(w->library);
   cch_graphics_unref(w->graphics);
+  cch_surface_unref(w->surface);
+  cch_texture_unref(w->texture);
+  cch_array_unref(w->level);
+  cch_mipmapped_array_unref(w->mipmapped);
+  cch_array_unref(w->array);
   sim.gl_delete(w->gl_buffer);
   cch_event_unref(w->shared_event);
   cch_deviceptr_unref(w->import);
@@ -407,6 +429,17 @@ DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_devi
   }
 GIVES_TENSOR_MAP(tensor_map_encode, CCH_TENSOR_MAP_TILED)
 GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
+MAKES(array_create, cch_array, cch_array_create(&out, w->context, &line))
+MAKES(array_wrap, cch_array, cch_array_wrap(&out, cch_array_raw(w->level), w->context, NULL, NULL))
+DOES(array_copy_from, cch_array_copy_from(w->array, w->ptr, 0, w->stream))
+DOES(array_copy_to, cch_array_copy_to(w->array, w->ptr, 0, w->stream))
+MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &plane))
+MAKES(mipmapped_array_level, cch_array, cch_mipmapped_array_level(&out, w->mipmapped, 0))
+MAKES(texture_create, cch_texture,
+      cch_texture_create(&out, w->context,
+                         &(cch_texture_resource){.size = sizeof(cch_texture_resource), .mipmapped = w->mipmapped},
+                         &sampling))
+MAKES(surface_create, cch_surface, cch_surface_create(&out, w->context, w->array))
 MAKES(graphics_register_gl_buffer, cch_graphics,
       cch_graphics_register_gl_buffer(&out, w->context, w->gl_buffer, CCH_GRAPHICS_READ_ONLY))
 MAKES(graphics_register_gl_image, cch_graphics,
@@ -859,6 +892,14 @@ const operation operations[] = {
     DONE(managed_discard_prefetch, 0),
     DONE(tensor_map_encode, 0),
     DONE(tensor_map_encode_im2col, 0),
+    MADE(array_create, 0),
+    MADE(array_wrap, 0),
+    DONE(array_copy_from, 0),
+    DONE(array_copy_to, 0),
+    MADE(mipmapped_array_create, 0),
+    MADE(mipmapped_array_level, 0),
+    MADE(texture_create, 0),
+    MADE(surface_create, 0),
     MADE(graphics_register_gl_buffer, 0),
     MADE(graphics_register_gl_image, 0),
     MADE(graphics_map, 0),

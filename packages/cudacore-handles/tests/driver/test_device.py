@@ -131,15 +131,6 @@ def test_a_device_can_access_itself(device: ch.Device) -> None:
     assert device.can_access_peer(device.device_id) is True
 
 
-@pytest.mark.parametrize("name", ["create_texture_object", "create_opaque_array"])
-def test_what_is_not_there_yet(device: ch.Device, name: str) -> None:
-    """What cuda.core has and we have not would be taken for misspelt, or for there."""
-    for owner in (device, ch.Device):
-        assert not hasattr(owner, name)
-        with pytest.raises(AttributeError, match=rf"^Device does not have '{name}' yet \(cuda.core 1.2 has it\)$"):
-            getattr(owner, name)
-
-
 # ---- the current context
 
 

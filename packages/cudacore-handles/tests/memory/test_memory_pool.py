@@ -261,3 +261,16 @@ def test_what_fails_half_way(device: ch.Device, call: str) -> None:
         ch.PinnedMemoryResource({})
     gc.collect()
     assert (ch.live_counts()["pool"], sim.live()["pool"]) == before
+
+
+def test_a_pool_is_not_pickled(device: ch.Device) -> None:
+    """A pool that cannot reach another process would fail with the name of a private class."""
+    import copy
+    import pickle
+
+    resource = ch.DeviceMemoryResource(device)
+    for make in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match="Memory resource is not IPC-enabled: it cannot be pickled; make it with"):
+            make(resource)
+    with pytest.raises(TypeError, match="ptr must be an int, the memory's address, not bytes"):
+        resource.deallocate(b"x", 8, stream=device.default_stream)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace sim {
@@ -120,6 +121,45 @@ struct MemoryMap {
   std::vector<Range> ranges;
 };
 
+/* The texels of an array, or of memory that is used as one: rows in device memory, level after level. */
+struct Texels {
+  enum class Shape : uint8_t {
+    line,
+    plane,
+    volume,
+    cube,
+    linear
+  }; /* linear: cuda's linear memory, a line of any size */
+  enum class Type : uint8_t { unsigned_integer, signed_integer, real };
+  struct Level {
+    uint64_t address;
+    uint32_t width, height, depth; /* at least 1 each; of layers and faces the extents of one */
+    uint64_t pitch, slice;         /* from row to row, and from plane, layer or face to the next */
+  };
+  Shape shape = Shape::line;
+  bool layered = false;
+  uint32_t layers = 1; /* of a cube six faces each */
+  Type type = Type::real;
+  uint8_t channels = 1, channel_bytes = 4;
+  std::vector<Level> levels;
+  uint32_t texel_bytes() const { return uint32_t{channels} * channel_bytes; }
+};
+
+/* A texture object, or a surface object, which has texels alone. */
+struct Sampler {
+  enum class Address : uint8_t { wrap, clamp, mirror, border };
+  Texels texels;
+  bool is_surface = false;
+  std::array<Address, 3> modes{Address::clamp, Address::clamp, Address::clamp};
+  bool linear = false, linear_levels = false; /* filters */
+  bool normalized = false;                    /* coordinates */
+  bool as_integer = false, srgb = false, seamless = false;
+  uint32_t anisotropy = 0;
+  float bias = 0, min_level = 0, max_level = 0;
+  std::array<float, 4> border{};
+};
+using SamplerMap = std::unordered_map<uint64_t, std::shared_ptr<const Sampler>>; /* by handle */
+
 /* The heap of malloc() in kernels. Each context has one, which outlives launches. */
 class Heap;
 std::shared_ptr<Heap> make_heap();
@@ -152,7 +192,8 @@ struct Launch {
   bool cooperative = false;
   std::vector<std::byte> parameters; /* the argument block, parameter_bytes long */
   std::shared_ptr<const MemoryMap> memory;
-  uint32_t multiprocessors = 132; /* for %smid, %nsmid */
+  std::shared_ptr<const SamplerMap> samplers; /* null: there are none */
+  uint32_t multiprocessors = 132;             /* for %smid, %nsmid */
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
   uint64_t heap_bytes = 8 << 20;   /* of a heap without allocations; others keep their size */

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_ushort, c_void_p
+from ctypes import c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_ushort, c_void_p
 from typing import Any
 
 DEVICE, HOST, HOST_NUMA = 1, 2, 3
-FROM_HOST, FROM_DEVICE, UNIFIED = 1, 2, 4
+FROM_HOST, FROM_DEVICE, FROM_ARRAY, UNIFIED = 1, 2, 3, 4
 
 
 class Location(ctypes.Structure):
@@ -142,3 +142,71 @@ class Resource(ctypes.Structure):
     """CUdevResource; the words are what may be read of it, of multiprocessors their number first."""
 
     _fields_ = [("type", c_int), ("internal", c_ubyte * 92), ("words", c_uint * 10), ("next", c_void_p)]
+
+
+class ArrayDescriptor(ctypes.Structure):
+    """CUDA_ARRAY_DESCRIPTOR."""
+
+    _fields_ = [("width", c_size_t), ("height", c_size_t), ("format", c_int), ("channels", c_uint)]
+
+
+class Array3DDescriptor(ctypes.Structure):
+    """CUDA_ARRAY3D_DESCRIPTOR."""
+
+    _fields_ = [
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("depth", c_size_t),
+        ("format", c_int),
+        ("channels", c_uint),
+        ("flags", c_uint),
+    ]
+
+
+class ResourceDescriptor(ctypes.Structure):
+    """CUDA_RESOURCE_DESC; an array has a handle alone, and what is not pitched ends with its size."""
+
+    _fields_ = [
+        ("type", c_int),
+        ("handle", c_uint64),
+        ("format", c_int),
+        ("channels", c_uint),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("pitch", c_size_t),
+        ("rest", c_int * 22),
+        ("flags", c_uint),
+    ]
+
+
+class TextureDescriptor(ctypes.Structure):
+    """CUDA_TEXTURE_DESC."""
+
+    _fields_ = [
+        ("modes", c_int * 3),
+        ("filter", c_int),
+        ("flags", c_uint),
+        ("anisotropy", c_uint),
+        ("mipmap_filter", c_int),
+        ("bias", c_float),
+        ("minimum", c_float),
+        ("maximum", c_float),
+        ("border", c_float * 4),
+        ("reserved", c_int * 12),
+    ]
+
+
+class ViewDescriptor(ctypes.Structure):
+    """CUDA_RESOURCE_VIEW_DESC."""
+
+    _fields_ = [
+        ("format", c_int),
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("depth", c_size_t),
+        ("first_level", c_uint),
+        ("last_level", c_uint),
+        ("first_layer", c_uint),
+        ("last_layer", c_uint),
+        ("reserved", c_uint * 16),
+    ]

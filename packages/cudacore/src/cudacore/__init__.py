@@ -58,7 +58,7 @@ from cudacore_handles import (
 )
 
 if TYPE_CHECKING:
-    from cudacore import checkpoint, graph, system, typing, utils
+    from cudacore import checkpoint, graph, system, texture, typing, utils
     from cudacore_compile import (
         BatchError,
         CompilerError,
@@ -129,6 +129,7 @@ __all__ = [
     "graph",
     "launch",
     "system",
+    "texture",
     "typing",
     "utils",
 ]
@@ -156,7 +157,7 @@ _later.install_finder()
 if not TYPE_CHECKING:  # to which any name would be one that there is
 
     def __getattr__(name: str) -> object:
-        if name in ("checkpoint", "graph", "system", "typing", "utils"):
+        if name in ("checkpoint", "graph", "system", "texture", "typing", "utils"):
             return importlib.import_module(f"cudacore.{name}")
         if name in _LATER:
             globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)

@@ -10,8 +10,12 @@ from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, P
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
 from cudacore_handles.typing import (
+    AddressModeType,
+    ArrayFormatType,
+    FilterModeType,
     ManagedMemoryLocationType,
     ProcessStateType,
+    ReadModeType,
     TensorMapDataType,
     TensorMapIm2ColWideMode,
     TensorMapInterleave,
@@ -33,9 +37,12 @@ if TYPE_CHECKING:
     DevicePointerType: TypeAlias = SupportsInt | None
 
 __all__ = [
+    "AddressModeType",
+    "ArrayFormatType",
     "CompilerBackendType",
     "DevicePointerType",
     "DeviceResourcesType",
+    "FilterModeType",
     "GraphConditionalType",
     "GraphMemoryType",
     "IsStreamType",
@@ -44,6 +51,7 @@ __all__ = [
     "PCHStatusType",
     "ParamKind",
     "ProcessStateType",
+    "ReadModeType",
     "SourceCodeType",
     "TensorMapDataType",
     "TensorMapIm2ColWideMode",

@@ -12,7 +12,6 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.not_yet import NotYet, dir_of_what_is_there
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, ContextOptions, current_context
 from cudacore_handles._driver.device_resources import DeviceResources
@@ -24,6 +23,16 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.device_properties import DeviceProperties
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.resource import MemoryResource
+    from cudacore_handles.texture import (
+        MipmappedArray,
+        MipmappedArrayOptions,
+        OpaqueArray,
+        OpaqueArrayOptions,
+        ResourceDescriptor,
+        SurfaceObject,
+        TextureObject,
+        TextureObjectOptions,
+    )
 
 _BufferHandle = _native.BufferHandle
 _TEXT_SIZE = 256  # more than the name of any device
@@ -77,11 +86,6 @@ class Device:
     _properties: DeviceProperties | None
     _resources: DeviceResources
 
-    create_mipmapped_array: NotYet = NotYet()
-    create_opaque_array: NotYet = NotYet()
-    create_surface_object: NotYet = NotYet()
-    create_texture_object: NotYet = NotYet()
-
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
             device_id = max(_native.current_device(), 0)
@@ -94,9 +98,6 @@ class Device:
 
     def __int__(self) -> int:
         return self._id
-
-    def __dir__(self) -> list[str]:
-        return dir_of_what_is_there(self)
 
     def __repr__(self) -> str:
         return f"<Device {self._id} ({self.name})>"
@@ -209,6 +210,58 @@ class Device:
         if not isinstance(buffer, _BufferHandle):
             raise no_buffer(resource, buffer)
         return buffer
+
+    def create_opaque_array(self, options: OpaqueArrayOptions) -> OpaqueArray:
+        """Create a CUDA array, for textures and surfaces (cuArray3DCreate).
+
+        Parameters
+        ----------
+        options : OpaqueArrayOptions
+            Extents, format and channels of the texels.
+        """
+        from cudacore_handles.texture import OpaqueArray
+
+        return OpaqueArray._create(self, options)
+
+    def create_mipmapped_array(self, options: MipmappedArrayOptions) -> MipmappedArray:
+        """Create a mipmapped array, for textures (cuMipmappedArrayCreate).
+
+        Parameters
+        ----------
+        options : MipmappedArrayOptions
+            Extents, format and channels of the texels, and the number of levels.
+        """
+        from cudacore_handles.texture import MipmappedArray
+
+        return MipmappedArray._create(self, options)
+
+    def create_texture_object(
+        self, *, resource: ResourceDescriptor, options: TextureObjectOptions | None = None
+    ) -> TextureObject:
+        """Create a texture, by which kernels sample an array or memory (cuTexObjectCreate).
+
+        Parameters
+        ----------
+        resource : ResourceDescriptor
+            What the texture reads, and keeps alive.
+        options : TextureObjectOptions, optional
+            How it is sampled. Default: the nearest texel, by coordinates in texels.
+        """
+        from cudacore_handles.texture import TextureObject
+
+        return TextureObject._create(self, resource, options)
+
+    def create_surface_object(self, *, resource: ResourceDescriptor) -> SurfaceObject:
+        """Create a surface, by which kernels load and store the texels of an array (cuSurfObjectCreate).
+
+        Parameters
+        ----------
+        resource : ResourceDescriptor
+            An array that was created with ``is_surface_load_store=True``.
+        """
+        from cudacore_handles.texture import SurfaceObject
+
+        return SurfaceObject._create(self, resource)
 
     def sync(self) -> None:
         """Wait until all work on the device's context is done (cuCtxSynchronize)."""

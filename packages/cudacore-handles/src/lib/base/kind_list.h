@@ -32,6 +32,11 @@
     cch__graph_exec_drop)                                                                                              \
   X(NVJITLINK_LINKER, cch_nvjitlink_linker, "nvjitlink_linker", "linker", needs_never, cch__program_end,               \
     nothing_to_drop)                                                                                                   \
-  X(GRAPHICS, cch_graphics, "graphics", "graphics resource", needs_if_owned, cch__graphics_end, cch__graphics_drop)
+  X(GRAPHICS, cch_graphics, "graphics", "graphics resource", needs_if_owned, cch__graphics_end, cch__graphics_drop)    \
+  X(ARRAY, cch_array, "array", "array", needs_if_owned, cch__array_end, cch__array_drop)                               \
+  X(MIPMAPPED_ARRAY, cch_mipmapped_array, "mipmapped_array", "mipmapped array", needs_if_owned,                        \
+    cch__mipmapped_array_end, cch__mipmapped_array_drop)                                                               \
+  X(TEXTURE, cch_texture, "texture", "texture object", needs_if_owned, cch__texture_end, cch__texture_drop)            \
+  X(SURFACE, cch_surface, "surface", "surface object", needs_if_owned, cch__surface_end, cch__surface_drop)
 
 #endif

@@ -165,6 +165,38 @@ struct cch_bundle {
   cch__owner first[];
 };
 
+struct cch_array {
+  cch__box box;
+  CUarray raw;
+  cch_context *context;
+  cch_mipmapped_array *whole; /* of which it is a level; NULL for none */
+  cch_array_desc desc;
+};
+
+struct cch_mipmapped_array {
+  cch__box box;
+  CUmipmappedArray raw;
+  cch_context *context;
+  cch_array_desc desc;
+};
+
+struct cch_texture {
+  cch__box box;
+  CUtexObject raw;
+  cch_context *context;
+  void *resource; /* the box that it reads: an array, a mipmapped array, or memory */
+};
+
+struct cch_surface {
+  cch__box box;
+  CUsurfObject raw;
+  cch_context *context;
+  cch_array *array;
+};
+
+/* The bytes of a texel; 0 for a format that this library does not have. */
+size_t cch__texel_size(const cch_array_desc *desc);
+
 /* The parameters of a kernel: the driver is asked at the first call, when the right context is current. */
 int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
 
@@ -188,6 +220,10 @@ bool cch__deviceptr_end(cch_deviceptr *ptr);
 bool cch__graphics_end(cch_graphics *resource);
 bool cch__library_end(cch_library *library);
 bool cch__program_end(cch__program *program);
+bool cch__array_end(cch_array *array);
+bool cch__mipmapped_array_end(cch_mipmapped_array *array);
+bool cch__texture_end(cch_texture *texture);
+bool cch__surface_end(cch_surface *surface);
 bool cch__graph_end(cch_graph *graph);
 bool cch__graph_exec_end(cch_graph_exec *exec);
 
@@ -200,6 +236,10 @@ void cch__deviceptr_drop(cch_deviceptr *ptr);
 void cch__graphics_drop(cch_graphics *resource);
 void cch__kernel_drop(cch_kernel *kernel);
 void cch__bundle_drop(cch_bundle *bundle);
+void cch__array_drop(cch_array *array);
+void cch__mipmapped_array_drop(cch_mipmapped_array *array);
+void cch__texture_drop(cch_texture *texture);
+void cch__surface_drop(cch_surface *surface);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
 /* Gives a reference back without the driver: NULL, or the node's graph with a reference that is left to give back. */

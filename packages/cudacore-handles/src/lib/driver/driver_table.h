@@ -110,6 +110,17 @@
   X(cuMemDiscardAndPrefetchBatchAsync, 13000)                                                                          \
   X(cuMemcpyBatchAsync, 12080)                                                                                         \
   X(cuMemcpy3DAsync, 3020)                                                                                             \
+  X(cuArray3DCreate, 3020)                                                                                             \
+  X(cuArray3DGetDescriptor, 3020)                                                                                      \
+  X(cuArrayDestroy, 2000)                                                                                              \
+  X(cuMipmappedArrayCreate, 5000)                                                                                      \
+  X(cuMipmappedArrayGetLevel, 5000)                                                                                    \
+  X(cuMipmappedArrayDestroy, 5000)                                                                                     \
+  X(cuDeviceGetTexture1DLinearMaxWidth, 11010)                                                                         \
+  X(cuTexObjectCreate, 5000)                                                                                           \
+  X(cuTexObjectDestroy, 5000)                                                                                          \
+  X(cuSurfObjectCreate, 5000)                                                                                          \
+  X(cuSurfObjectDestroy, 5000)                                                                                         \
   X(cuMemcpyAsync, 4000)                                                                                               \
   X(cuMemcpyPeerAsync, 4000)                                                                                           \
   X(cuMemcpy3DPeerAsync, 4000)                                                                                         \

@@ -29,6 +29,14 @@ static uintptr_t raw_of(const void *box, int kind) {
     return (uintptr_t)cch_graph_exec_raw(box);
   case CCH_KIND_GRAPHICS:
     return (uintptr_t)cch_graphics_raw(box);
+  case CCH_KIND_ARRAY:
+    return (uintptr_t)cch_array_raw(box);
+  case CCH_KIND_MIPMAPPED_ARRAY:
+    return (uintptr_t)cch_mipmapped_array_raw(box);
+  case CCH_KIND_TEXTURE:
+    return (uintptr_t)cch_texture_raw(box);
+  case CCH_KIND_SURFACE:
+    return (uintptr_t)cch_surface_raw(box);
   default:
     return (uintptr_t)box;
   }

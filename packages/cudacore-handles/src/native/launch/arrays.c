@@ -134,9 +134,43 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
   return 0;
 }
 
+/* The device of a texture or a surface, whose box is held. */
+static int device_of_object(const handle *self) {
+  const cch_context *context =
+      self->kind == CCH_KIND_TEXTURE ? cch_texture_context(self->box) : cch_surface_context(self->box);
+  return context ? cch_context_device(context) : DEVICE_UNKNOWN;
+}
+
+/* A texture or a surface, which is an integer of 8 bytes to a kernel. */
+static int pack_object(const destination *to, PyObject *value) {
+  const handle *self = (const handle *)value;
+  if (to->kind == PARAM_POINTER)
+    return raise_about(PyExc_TypeError,
+                       "%U is an integer of %zd bytes to a kernel, but the parameter is a pointer of %u; pass an array "
+                       "or a buffer",
+                       value, 8, to->size);
+  uint64_t number;
+  if (owners_add_memory(to->keep, to->index, value, &number) < 0)
+    return -1;
+  if (!cch_is_valid(self->box)) {
+    PyErr_SetString(to->st->faces.closed_error,
+                    "the texture or surface is lost: another library reset the primary context of its device. Create "
+                    "it again");
+    return -1;
+  }
+  int device = to->device < 0 ? DEVICE_ANY : device_of_object(self);
+  if (device >= 0 && device != to->device) {
+    PyErr_Format(PyExc_ValueError, "the texture or surface is of device %d, and the launch of device %d", device,
+                 to->device);
+    return -1;
+  }
+  store(to, number);
+  return 0;
+}
+
 int pack_buffer(const destination *to, PyObject *value) {
   if (!is_buffer(to->st, value))
-    return pack_foreign_buffer(to, value);
+    return is_handle(to->st, value) ? pack_object(to, value) : pack_foreign_buffer(to, value);
   uint64_t address;
   if (owners_add_memory(to->keep, to->index, value, &address) < 0)
     return -1;

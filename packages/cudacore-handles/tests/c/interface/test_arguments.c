@@ -73,8 +73,9 @@ static void open_boxes(void) {
   OK(cch_nvrtc_load(&nvrtc, path));
   OK(cch_nvvm_load(&nvvm, path));
   OK(cch_nvjitlink_load(&nvjitlink, path));
-  void *const made[CCH_KIND_COUNT] = {w.context, w.stream, w.start, w.pool, w.ptr,  w.library, w.kernel,  NULL,
-                                      NULL,      w.bundle, w.graph, w.node, w.exec, NULL,      w.graphics};
+  void *const made[CCH_KIND_COUNT] = {w.context,  w.stream, w.start,     w.pool,    w.ptr,    w.library, w.kernel,
+                                      NULL,       NULL,     w.bundle,    w.graph,   w.node,   w.exec,    NULL,
+                                      w.graphics, w.array,  w.mipmapped, w.texture, w.surface};
   memcpy(boxes, made, sizeof boxes);
   OK(cch_nvrtc_program_create((cch_nvrtc_program **)&boxes[CCH_KIND_NVRTC_PROGRAM], nvrtc, "", "", 0, NULL, NULL));
   OK(cch_nvvm_program_create((cch_nvvm_program **)&boxes[CCH_KIND_NVVM_PROGRAM], nvvm));
@@ -102,7 +103,8 @@ static void *handle(const char *type) {
                  {"CUkernel", w.foreign_kernel},
                  {"CUgraph", cch_graph_raw(w.graph)},
                  {"CUgraphNode", cch_graph_node_raw(w.node)},
-                 {"CUgraphicsResource", cch_graphics_raw(w.graphics)}};
+                 {"CUgraphicsResource", cch_graphics_raw(w.graphics)},
+                 {"CUarray", cch_array_raw(w.level)}};
   for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
     if (strcmp(handles[i].type, type) == 0)
       return handles[i].raw;

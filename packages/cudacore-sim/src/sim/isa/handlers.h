@@ -281,6 +281,10 @@ Handler transpose_handler(); /* d, a */
 Handler load_fragment_handler(StateSpace space);
 Handler store_fragment_handler(StateSpace space);
 
+/* --- textures and surfaces ------------------------------------------------------------------------------------- */
+struct TextureAccess;
+Handler texture_handler(const TextureAccess &access); /* target: the access, in the program */
+
 /* --- control flow ------------------------------------------------------------------------------------------------- */
 Handler branch_handler();         /* target: an instruction */
 Handler branch_indexed_handler(); /* index; target: a table */

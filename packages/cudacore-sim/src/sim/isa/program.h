@@ -10,6 +10,7 @@
 #include "sim/engine.h"
 #include "sim/isa/matrix.h"
 #include "sim/isa/tensor_copy.h"
+#include "sim/isa/texture.h"
 #include "sim/isa/types.h"
 
 namespace sim::exec {
@@ -87,6 +88,7 @@ struct Program {
   std::vector<TensorCopy> tensor_copies;
   std::unordered_map<uint32_t, AccumulatorUse> accumulator_uses; /* by instruction */
   std::vector<MatrixAccess> matrix_accesses;
+  std::vector<TextureAccess> texture_accesses;
   std::vector<SharedVariable> shared_variables;
   std::vector<Kernel> kernels; /* in the order of ModuleInfo::kernels */
   std::map<uint32_t, std::string> files;

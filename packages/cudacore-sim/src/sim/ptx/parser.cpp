@@ -577,7 +577,7 @@ private:
     } else {
       result.value = in_.integer("an address");
     }
-    if (in_.accept(",")) /* [map, {c0, c1}] */
+    if (in_.accept(",")) /* [map, {c0, c1}]: of a tensor map, a texture, a surface */
       result.elements = group("{", "}", Operand::Kind::vector, 0).elements;
     in_.expect("]");
     return result;

@@ -29,6 +29,10 @@ enum class Kind : uint8_t {
   green_context,
   link,
   graphics,
+  array,
+  mipmapped_array,
+  texture,
+  surface,
   count
 };
 

@@ -42,7 +42,7 @@ std::string block_text(const char *kind, uint64_t id, uint64_t base, uint64_t si
 const char *describe(const Allocation &allocation) {
   switch (allocation.kind) {
   case Allocation::Kind::device:
-    return "device memory";
+    return allocation.is_array ? "memory of an array" : "device memory";
   case Allocation::Kind::pooled:
     return allocation.import != nullptr ? "imported stream-ordered memory" : "stream-ordered memory";
   case Allocation::Kind::pinned:
@@ -73,7 +73,7 @@ struct LastingMap : MemoryMap {
 };
 
 std::byte *Allocation::written() const {
-  bool is_ours = !internal && !host_accessible() && exported == nullptr && import == nullptr;
+  bool is_ours = (!internal || is_array) && !host_accessible() && exported == nullptr && import == nullptr;
   return is_ours ? state().arena.written(host) : nullptr;
 }
 

@@ -100,6 +100,7 @@ struct Allocation {
   unsigned flags = 0;
   bool sync_memops = false;                 /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;                    /* a variable of a module, which cannot be freed by address */
+  bool is_array = false;                    /* of an array, and internal: programs cannot have its address */
   bool visible = true;                      /* to work that runs now; pooled memory: from its allocation to its free */
   bool freed = false;                       /* by cuMemFreeAsync; or no graph that allocates it was launched */
   std::vector<std::pair<int, bool>> access; /* mapped: device, and whether it may write; empty: nobody */

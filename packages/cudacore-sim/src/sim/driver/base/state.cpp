@@ -42,6 +42,14 @@ const char *name_of(Kind kind) {
     return "linker";
   case Kind::graphics:
     return "graphics resource";
+  case Kind::array:
+    return "array";
+  case Kind::mipmapped_array:
+    return "mipmapped array";
+  case Kind::texture:
+    return "texture object";
+  case Kind::surface:
+    return "surface object";
   default:
     return "object";
   }
@@ -54,7 +62,7 @@ CUresult report_stale(Kind kind, uint64_t handle) {
   ContextPtr current = current_context();
   bool crashes = is_lost && (kind == Kind::graph_exec || current == nullptr || !current->destroyed);
   std::string what = name_of(kind);
-  report(by + " was given " + (what[0] == 'e' ? "an " : "a ") + what + " that was destroyed" +
+  report(by + " was given " + (what[0] == 'e' || what[0] == 'a' ? "an " : "a ") + what + " that was destroyed" +
          (is_lost ? " with its context: " : ": ") + hex(handle) + (crashes ? ": here the driver crashes" : ""));
   return is_lost ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_HANDLE;
 }

@@ -22,6 +22,7 @@
 namespace sim {
 
 class Image;
+struct Array;
 struct Capture;
 struct Condition;
 struct DeviceShare;
@@ -31,9 +32,11 @@ struct GraphExec;
 struct GraphNode;
 struct GraphicsResource;
 struct Link;
+struct MipmappedArray;
 struct Placement;
 struct SharedEvent;
 struct StreamCapture;
+struct TextureObject;
 struct UserObject;
 
 struct Stream {
@@ -252,6 +255,10 @@ struct State {
   Handles<GraphicsResource> graphics{Kind::graphics};
   std::map<unsigned, std::shared_ptr<std::vector<std::byte>>> gl_buffers; /* of cudasim_gl_buffer, by their names */
   unsigned last_gl_buffer = 0;
+  Handles<Array> arrays{Kind::array};
+  Handles<MipmappedArray> mipmapped_arrays{Kind::mipmapped_array};
+  Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
+  std::shared_ptr<const SamplerMap> samplers; /* of all textures and surfaces, for kernels; null: it is to be made */
   Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
   std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
   std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */
@@ -325,6 +332,10 @@ void mark_freed(Allocation &memory);
 void free_graph_memory(const AllocationPtr &memory, const char *by);
 void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
 void shrink_pools(const Device &device);                     /* at a synchronisation, to their release thresholds */
+
+/* What kernels that begin now can sample: all textures and surfaces. */
+std::shared_ptr<const SamplerMap> samplers();
+void forget_arrays(const ContextPtr &context); /* arrays, textures and surfaces of a context that is destroyed */
 
 /* ---- tables */
 

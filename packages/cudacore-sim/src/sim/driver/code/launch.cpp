@@ -150,6 +150,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
   {
     std::lock_guard<std::mutex> guard(s.mutex);
     launch.memory = s.memory.map_for(*context);
+    launch.samplers = samplers();
   }
   launch.instance = &placement->instance;
   launch.print = [](const std::string &text, bool is_error) {
@@ -171,6 +172,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
     };
   Fault fault = run(launch);
   launch.memory = nullptr;
+  launch.samplers = nullptr;
   if (fault.kind == FaultKind::none && !watch.is_used_up())
     return;
   std::lock_guard<std::mutex> guard(s.mutex);

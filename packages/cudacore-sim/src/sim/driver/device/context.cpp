@@ -258,6 +258,7 @@ void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lo
   }
   context->streams.clear();
   context->per_thread.clear();
+  forget_arrays(context);
   for (const auto &event : s.events.all())
     if (event->context.lock() == context)
       s.events.remove(event->handle);

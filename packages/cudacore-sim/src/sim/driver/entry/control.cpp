@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of the control interface that accesses the driver's objects. */
+#include "sim/driver/memory/array.h"
 #include "sim/driver/graph/exec.h"
 #include "sim/driver/device/green.h"
 #include "sim/driver/stream/graphics.h"
@@ -17,8 +18,9 @@ namespace sim {
 namespace {
 
 constexpr const char *kind_names[CUDASIM_KIND_COUNT] = {
-    "context",       "stream",  "event",  "pool",  "device_memory", "host_memory", "managed_memory", "physical_memory",
-    "address_range", "library", "module", "graph", "graph_exec",    "user_object", "graphics",
+    "context",        "stream",          "event",         "pool",    "device_memory", "host_memory",
+    "managed_memory", "physical_memory", "address_range", "library", "module",        "graph",
+    "graph_exec",     "user_object",     "graphics",      "array",   "texture",       "surface",
 };
 
 /* Holds the state's lock, unless this thread does already: a debugger may call these functions at a fault. */
@@ -73,6 +75,15 @@ template <class Found> void for_each_live(Found found) {
         return std::to_string(allocation->size) + " bytes of " + describe(*allocation) + " at " +
                hex(allocation->base) + " (allocation " + std::to_string(allocation->id) + ")";
       });
+  for (const auto &array : s.arrays.all())
+    if (array->whole.lock() == nullptr)
+      found(CUDASIM_ARRAY, [&] { return "array " + hex(array->handle) + " of " + text_of(*array); });
+  for (const auto &array : s.mipmapped_arrays.all())
+    found(CUDASIM_ARRAY, [&] { return "mipmapped array " + hex(array->handle); });
+  for (const auto &texture : s.textures.all())
+    found(CUDASIM_TEXTURE, [&] { return "texture object " + hex(texture->handle); });
+  for (const auto &surface : s.surfaces.all())
+    found(CUDASIM_SURFACE, [&] { return "surface object " + hex(surface->handle); });
   for (const auto &physical : s.physicals.all())
     found(CUDASIM_PHYSICAL_MEMORY, [&] { return std::to_string(physical->size) + " bytes of physical memory"; });
   for (const auto &[base, reservation] : s.reservations) {
@@ -266,6 +277,7 @@ void cudasim_reset_device(void) {
     release_memory(allocation, "cudasim_reset_device");
   }
   forget_graphics();
+  forget_arrays(nullptr);
   for (const auto &kernel : s.kernels.all())
     s.kernels.remove(kernel->handle);
   for (const auto &library : s.libraries.all())

@@ -2,12 +2,30 @@
 /* Reads the structures of two- and three-dimensional copies. */
 #include "sim/driver/memory/copy.h"
 
+#include "sim/driver/memory/array.h"
+
 namespace sim {
 namespace {
 
+/* A box of an array, of bytes that it has. */
+CUresult side_of_array(CUarray handle, size_t x, size_t y, size_t z, const Shape &shape, Side &out) {
+  std::shared_ptr<Array> array;
+  if (handle == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_array(handle, array))
+    return result;
+  uint64_t pitch = array->pitch(), slice = pitch * array->rows();
+  auto is_in = [](uint64_t from, uint64_t count, uint64_t all) { return from <= all && count <= all - from; };
+  if (!is_in(x, shape.width, pitch) || !is_in(y, shape.height, array->rows()) ||
+      !is_in(z, shape.depth, array->planes()))
+    return CUDA_ERROR_INVALID_VALUE;
+  out = {Place::device, array->address + z * slice + y * pitch + x, pitch, slice, nullptr, handle, {x, y, z}};
+  return CUDA_SUCCESS;
+}
+
 /* One side of a copy. The structures of the 2D and 3D functions name their fields alike. */
-CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, size_t x, size_t y, size_t z,
-                 size_t pitch, size_t rows, const Shape &shape, Side &out) {
+CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, CUarray array, size_t x, size_t y,
+                 size_t z, size_t pitch, size_t rows, const Shape &shape, Side &out) {
   switch (static_cast<int>(type)) {
   case CU_MEMORYTYPE_HOST:
     out = {Place::host, value_of(on_host)};
@@ -19,7 +37,7 @@ CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, 
     out = {Place::either, on_device};
     break;
   case CU_MEMORYTYPE_ARRAY:
-    return CUDA_ERROR_NOT_SUPPORTED;
+    return side_of_array(array, x, y, z, shape, out);
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -43,11 +61,14 @@ CUresult side_of(CUmemorytype type, const void *on_host, CUdeviceptr on_device, 
 /* CUDA_MEMCPY3D, and CUDA_MEMCPY3D_PEER with the same fields. */
 template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Side &from, Shape &shape) {
   shape = {p.WidthInBytes, p.Height, p.Depth};
-  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, p.srcZ, p.srcPitch,
-                                p.srcHeight, shape, from))
+  if ((p.srcMemoryType == CU_MEMORYTYPE_ARRAY && p.srcLOD != 0) ||
+      (p.dstMemoryType == CU_MEMORYTYPE_ARRAY && p.dstLOD != 0))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY, p.srcZ,
+                                p.srcPitch, p.srcHeight, shape, from))
     return result;
-  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch, p.dstHeight, shape,
-                 to);
+  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch,
+                 p.dstHeight, shape, to);
 }
 
 } // namespace
@@ -55,10 +76,11 @@ template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Sid
 CUresult read_copy(const CUDA_MEMCPY2D &fields, Side &to, Side &from, Shape &shape) {
   const CUDA_MEMCPY2D &p = fields;
   shape = {p.WidthInBytes, p.Height};
-  if (CUresult result =
-          side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcXInBytes, p.srcY, 0, p.srcPitch, 0, shape, from))
+  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY, 0,
+                                p.srcPitch, 0, shape, from))
     return result;
-  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstXInBytes, p.dstY, 0, p.dstPitch, 0, shape, to);
+  return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray, p.dstXInBytes, p.dstY, 0, p.dstPitch, 0, shape,
+                 to);
 }
 
 CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape) {

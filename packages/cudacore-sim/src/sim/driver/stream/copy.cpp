@@ -9,7 +9,8 @@ namespace sim {
 namespace {
 
 CUmemorytype type_of(const Side &side) {
-  return side.place == Place::host     ? CU_MEMORYTYPE_HOST
+  return side.array != nullptr         ? CU_MEMORYTYPE_ARRAY
+         : side.place == Place::host   ? CU_MEMORYTYPE_HOST
          : side.place == Place::device ? CU_MEMORYTYPE_DEVICE
                                        : CU_MEMORYTYPE_UNIFIED;
 }
@@ -21,18 +22,28 @@ CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from,
   CUDA_MEMCPY3D fields{};
   fields.srcMemoryType = type_of(from);
   fields.dstMemoryType = type_of(to);
-  if (from.place == Place::host)
-    fields.srcHost = handle_of<const void *>(from.address);
-  else
-    fields.srcDevice = from.address;
-  if (to.place == Place::host)
-    fields.dstHost = handle_of<void *>(to.address);
-  else
-    fields.dstDevice = to.address;
-  fields.srcPitch = from.pitch;
-  fields.dstPitch = to.pitch;
-  fields.srcHeight = shape.depth > 1 && from.pitch != 0 ? from.slice / from.pitch : 0;
-  fields.dstHeight = shape.depth > 1 && to.pitch != 0 ? to.slice / to.pitch : 0;
+  if (from.array != nullptr) {
+    fields.srcArray = from.array;
+    fields.srcXInBytes = from.origin[0], fields.srcY = from.origin[1], fields.srcZ = from.origin[2];
+  } else {
+    if (from.place == Place::host)
+      fields.srcHost = handle_of<const void *>(from.address);
+    else
+      fields.srcDevice = from.address;
+    fields.srcPitch = from.pitch;
+    fields.srcHeight = shape.depth > 1 && from.pitch != 0 ? from.slice / from.pitch : 0;
+  }
+  if (to.array != nullptr) {
+    fields.dstArray = to.array;
+    fields.dstXInBytes = to.origin[0], fields.dstY = to.origin[1], fields.dstZ = to.origin[2];
+  } else {
+    if (to.place == Place::host)
+      fields.dstHost = handle_of<void *>(to.address);
+    else
+      fields.dstDevice = to.address;
+    fields.dstPitch = to.pitch;
+    fields.dstHeight = shape.depth > 1 && to.pitch != 0 ? to.slice / to.pitch : 0;
+  }
   fields.WidthInBytes = shape.width;
   fields.Height = shape.height;
   fields.Depth = shape.depth;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions cuMemcpy*: lines, two- and three-dimensional boxes, batches. */
 #include "sim/driver/base/capture_rules.h"
+#include "sim/driver/memory/array.h"
 #include "sim/driver/stream/copy.h"
 
 #include <algorithm>
@@ -33,6 +34,31 @@ template <class Parameters> CUresult box(CUstream handle, const Parameters *p, R
   if (CUresult result = read_copy(*p, to, from, shape))
     return result;
   return copy(stream, to, from, shape, when);
+}
+
+/* Bytes of the first row of an array, as the functions with an A in their names count them. */
+CUresult texels(CUarray handle, size_t offset, size_t bytes, Side &out) {
+  std::shared_ptr<Array> array;
+  if (handle == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult result = find_array(handle, array))
+    return result;
+  if (offset > array->pitch() || bytes > array->pitch() - offset)
+    return CUDA_ERROR_INVALID_VALUE;
+  out = {Place::device, array->address + offset, array->pitch(), 0, nullptr, handle, {offset, 0, 0}};
+  return CUDA_SUCCESS;
+}
+
+CUresult to_texels(CUstream stream, CUarray array, size_t offset, const Side &from, size_t bytes, Return when) {
+  Side to{};
+  CUresult result = texels(array, offset, bytes, to);
+  return result != CUDA_SUCCESS ? result : line(stream, to, from, bytes, when);
+}
+
+CUresult from_texels(CUstream stream, const Side &to, CUarray array, size_t offset, size_t bytes, Return when) {
+  Side from{};
+  CUresult result = texels(array, offset, bytes, from);
+  return result != CUDA_SUCCESS ? result : line(stream, to, from, bytes, when);
 }
 
 CUresult find_peers(CUcontext to, CUcontext from, ContextPtr &to_found, ContextPtr &from_found) {
@@ -125,6 +151,38 @@ CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteC
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   return line(hStream, device(dstDevice), device(srcDevice), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
+  return to_texels(nullptr, dstArray, dstOffset, host(srcHost), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount,
+                              CUstream hStream) {
+  return to_texels(hStream, dstArray, dstOffset, host(srcHost), ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
+  return to_texels(nullptr, dstArray, dstOffset, device(srcDevice), ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  return from_texels(nullptr, host(dstHost), srcArray, srcOffset, ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream) {
+  return from_texels(hStream, host(dstHost), srcArray, srcOffset, ByteCount, Return::at_once);
+}
+
+CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  return from_texels(nullptr, device(dstDevice), srcArray, srcOffset, ByteCount, Return::when_synchronous);
+}
+
+CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  Side from{};
+  CUresult result = texels(srcArray, srcOffset, ByteCount, from);
+  return result != CUDA_SUCCESS ? result
+                                : to_texels(nullptr, dstArray, dstOffset, from, ByteCount, Return::when_synchronous);
 }
 
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,

@@ -13,6 +13,8 @@ const char *words_for(CUmemorytype kind) {
     return "HOST";
   case CU_MEMORYTYPE_UNIFIED:
     return "UNIFIED";
+  case CU_MEMORYTYPE_ARRAY:
+    return "ARRAY";
   default:
     return "DEVICE";
   }

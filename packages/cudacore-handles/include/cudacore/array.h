@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_ARRAY_H
+#define CUDACORE_ARRAY_H
+
+/**
+ * @file array.h
+ * CUDA arrays and mipmapped arrays: memory whose layout is the device's. Kernels use it through textures and surfaces.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** The type of a channel, with CUDA's numbers (CUarray_format). */
+#define CCH_FORMAT_UINT8 0x01
+#define CCH_FORMAT_UINT16 0x02
+#define CCH_FORMAT_UINT32 0x03
+#define CCH_FORMAT_INT8 0x08
+#define CCH_FORMAT_INT16 0x09
+#define CCH_FORMAT_INT32 0x0a
+#define CCH_FORMAT_HALF 0x10
+#define CCH_FORMAT_FLOAT 0x20
+
+/** Flags of arrays, with CUDA's numbers (CUDA_ARRAY3D_...). */
+#define CCH_ARRAY_LAYERED 0x01u /**< `depth` is the number of layers */
+#define CCH_ARRAY_SURFACE 0x02u /**< kernels may store to it, through a surface */
+#define CCH_ARRAY_CUBEMAP 0x04u /**< `depth` is 6; with CCH_ARRAY_LAYERED a multiple of 6 */
+#define CCH_ARRAY_GATHER 0x08u  /**< for instructions that read one channel of four texels */
+
+/** What an array is. Zero-initialise; `size` says which fields exist. */
+typedef struct cch_array_desc {
+  size_t size;       /**< sizeof(cch_array_desc) */
+  size_t width;      /**< texels of a row */
+  size_t height;     /**< rows; 0: the array has one dimension */
+  size_t depth;      /**< planes or layers; 0: at most two dimensions */
+  int32_t format;    /**< CCH_FORMAT_* */
+  uint32_t channels; /**< of a texel: 1, 2 or 4 */
+  uint32_t flags;    /**< CCH_ARRAY_* */
+  uint32_t levels;   /**< of a mipmapped array; of an array 0 or 1 */
+} cch_array_desc;
+
+/** Creates an array in a context (cuArray3DCreate). @since 0.1 */
+CCH_EXPORT int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
+
+/** Borrows an array of a context (NULL: not known). `owner` as in cch_context_wrap(). @since 0.1 */
+CCH_EXPORT int cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
+                              cch_release_fn CCH_NULLABLE release);
+
+/** Fills `out`, whose `size` says how much of it there is. @since 0.1 */
+CCH_EXPORT int cch_array_describe(cch_array_desc *out, const cch_array *array);
+
+/** The bytes of all texels; 0 if `array` is not an array. @since 0.1 */
+CCH_EXPORT size_t cch_array_size(const cch_array *array);
+
+/** The array's context, borrowed from the box; NULL when it is not known. @since 0.1 */
+CCH_EXPORT cch_context *cch_array_context(const cch_array *array);
+
+/**
+ * Copies all texels from memory, or to it, ordered on a stream (cuMemcpy3DAsync). In the memory the rows follow each
+ * other without gaps, from the byte `offset` on. CCH_EINVAL where the memory is too small. The graph of a capture keeps
+ * both. @since 0.1
+ */
+CCH_EXPORT int cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
+CCH_EXPORT int cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
+
+CCH_EXPORT cch_array *cch_array_ref(cch_array *array);
+CCH_EXPORT void cch_array_unref(cch_array *array);
+CCH_EXPORT CUarray cch_array_raw(const cch_array *array);
+
+/** Creates a mipmapped array, with `desc->levels` levels (cuMipmappedArrayCreate). @since 0.1 */
+CCH_EXPORT int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc);
+
+/** A level of a mipmapped array, which it keeps alive (cuMipmappedArrayGetLevel). @since 0.1 */
+CCH_EXPORT int cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level);
+
+/** Fills `out`, whose `size` says how much of it there is. The extents are those of level 0. @since 0.1 */
+CCH_EXPORT int cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
+
+/** The array's context, borrowed from the box. @since 0.1 */
+CCH_EXPORT cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array);
+
+CCH_EXPORT cch_mipmapped_array *cch_mipmapped_array_ref(cch_mipmapped_array *array);
+CCH_EXPORT void cch_mipmapped_array_unref(cch_mipmapped_array *array);
+CCH_EXPORT CUmipmappedArray cch_mipmapped_array_raw(const cch_mipmapped_array *array);
+
+CCH_END_DECLS
+
+#endif

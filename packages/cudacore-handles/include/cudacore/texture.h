@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_TEXTURE_H
+#define CUDACORE_TEXTURE_H
+
+/**
+ * @file texture.h
+ * Texture objects and surface objects. A kernel takes them as 64-bit handles. Each keeps the memory that it reads.
+ */
+
+#include <cudacore/array.h>
+
+CCH_BEGIN_DECLS
+
+/** What a coordinate outside of the texture reads, with CUDA's numbers (CUaddress_mode). */
+#define CCH_ADDRESS_WRAP 0
+#define CCH_ADDRESS_CLAMP 1
+#define CCH_ADDRESS_MIRROR 2
+#define CCH_ADDRESS_BORDER 3
+
+/** How texels are combined, with CUDA's numbers (CUfilter_mode). */
+#define CCH_FILTER_POINT 0
+#define CCH_FILTER_LINEAR 1
+
+/** Flags of textures, with CUDA's numbers (CU_TRSF_...). */
+#define CCH_TEXTURE_AS_INTEGER 0x01u   /**< integers are not converted to floating-point numbers */
+#define CCH_TEXTURE_NORMALIZED 0x02u   /**< coordinates are from 0 to 1 */
+#define CCH_TEXTURE_SRGB 0x10u         /**< texels are converted from sRGB */
+#define CCH_TEXTURE_NO_TRILINEAR 0x20u /**< without the optimization of trilinear filtering */
+#define CCH_TEXTURE_SEAMLESS 0x40u     /**< faces of a cube map are filtered across their edges */
+
+/** What a texture reads: one of the first three. Zero-initialise; `size` says which fields exist. */
+typedef struct cch_texture_resource {
+  size_t size; /**< sizeof(cch_texture_resource) */
+  cch_array *array;
+  cch_mipmapped_array *mipmapped;
+  cch_deviceptr *memory; /**< linear, or pitched if `height` is not 0 */
+  size_t offset;         /**< in the memory */
+  size_t width;          /**< of linear memory its bytes, of pitched memory the texels of a row */
+  size_t height;         /**< rows */
+  size_t pitch;          /**< bytes from row to row */
+  int32_t format;        /**< of memory: CCH_FORMAT_* */
+  uint32_t channels;
+} cch_texture_resource;
+
+/** How a texture is sampled (CUDA_TEXTURE_DESC). Zero-initialise; `size` says which fields exist. */
+typedef struct cch_texture_desc {
+  size_t size;             /**< sizeof(cch_texture_desc) */
+  int32_t address_mode[3]; /**< CCH_ADDRESS_*, of each dimension */
+  int32_t filter_mode;     /**< CCH_FILTER_* */
+  uint32_t flags;          /**< CCH_TEXTURE_* */
+  uint32_t max_anisotropy;
+  int32_t mipmap_filter_mode; /**< CCH_FILTER_* */
+  float mipmap_level_bias;
+  float min_mipmap_level_clamp;
+  float max_mipmap_level_clamp;
+  float border_color[4];
+} cch_texture_desc;
+
+/** Creates a texture in a context, which keeps what it reads (cuTexObjectCreate). @since 0.1 */
+CCH_EXPORT int cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
+                                  const cch_texture_desc *desc);
+
+/** The texture's context, borrowed from the box. @since 0.1 */
+CCH_EXPORT cch_context *cch_texture_context(const cch_texture *texture);
+
+CCH_EXPORT cch_texture *cch_texture_ref(cch_texture *texture);
+CCH_EXPORT void cch_texture_unref(cch_texture *texture);
+CCH_EXPORT CUtexObject cch_texture_raw(const cch_texture *texture);
+
+/** Creates a surface of an array with CCH_ARRAY_SURFACE, and keeps the array (cuSurfObjectCreate). @since 0.1 */
+CCH_EXPORT int cch_surface_create(cch_surface **out, cch_context *context, cch_array *array);
+
+/** The surface's context, borrowed from the box. @since 0.1 */
+CCH_EXPORT cch_context *cch_surface_context(const cch_surface *surface);
+
+CCH_EXPORT cch_surface *cch_surface_ref(cch_surface *surface);
+CCH_EXPORT void cch_surface_unref(cch_surface *surface);
+CCH_EXPORT CUsurfObject cch_surface_raw(const cch_surface *surface);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texture objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cudacore_handles import _native
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.names import shorten
+from cudacore_handles._base.options import as_options, check_flags, copy_options
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.context import context_of
+from cudacore_handles._driver.device import Device
+from cudacore_handles._texture.formats import FLOATS, NUMBERS, attribute_of, described, format_of
+from cudacore_handles._texture.resource import ResourceDescriptor
+from cudacore_handles.typing import AddressModeType, ArrayFormatType, FilterModeType, ReadModeType, _as_name
+
+_ADDRESS = {
+    AddressModeType.WRAP: lib.CCH_ADDRESS_WRAP,
+    AddressModeType.CLAMP: lib.CCH_ADDRESS_CLAMP,
+    AddressModeType.MIRROR: lib.CCH_ADDRESS_MIRROR,
+    AddressModeType.BORDER: lib.CCH_ADDRESS_BORDER,
+}
+_FILTER = {FilterModeType.POINT: lib.CCH_FILTER_POINT, FilterModeType.LINEAR: lib.CCH_FILTER_LINEAR}
+_SIZE = ffi.sizeof("cch_texture_desc")
+_MAX_ANISOTROPY = 16
+_BYTES = (ArrayFormatType.UINT8, ArrayFormatType.INT8)
+
+
+@dataclass
+class TextureObjectOptions:
+    """Say how a texture is sampled.
+
+    Attributes
+    ----------
+    address_mode : AddressModeType, str, or a tuple of them, optional
+        What is read outside of the texture, in all dimensions or each: ``"clamp"``, the nearest texel; ``"border"``,
+        the border color; ``"wrap"``, the texture again; ``"mirror"``, the texture reversed. The last two need
+        normalized coordinates; CUDA clamps where they are not. Default ``"clamp"``.
+    filter_mode : FilterModeType or str, optional
+        ``"point"``, the nearest texel; or ``"linear"``, which interpolates, of floating-point numbers. Default
+        ``"point"``.
+    read_mode : ReadModeType or str, optional
+        ``"element_type"``, numbers as they are; or ``"normalized_float"``: integers of 8 and 16 bits are numbers from 0
+        to 1, or from -1 to 1. Default ``"element_type"``.
+    normalized_coords : bool, optional
+        Whether coordinates are from 0 to 1, rather than in texels. Default False.
+    srgb : bool, optional
+        Whether colors are converted from sRGB; of ``"uint8"`` and with ``"normalized_float"``. Default False.
+    disable_trilinear_optimization : bool, optional
+        Whether filtering between levels is exact. Default False.
+    seamless_cubemap : bool, optional
+        Whether cube maps are filtered across the edges of their faces. Default False.
+    max_anisotropy : int, optional
+        The most samples of an anisotropic filter, up to 16. Default 0, without one.
+    mipmap_filter_mode : FilterModeType or str, optional
+        How levels are combined: ``"point"`` or ``"linear"``. Default ``"point"``.
+    mipmap_level_bias : float, optional
+        Is added to the level. Default 0.
+    min_mipmap_level_clamp, max_mipmap_level_clamp : float, optional
+        The levels that are read at least and at most. Default 0: level 0 alone.
+    border_color : tuple of four float, optional
+        What ``"border"`` reads. Default zeros.
+    """
+
+    address_mode: AddressModeType | str | tuple[AddressModeType | str, ...] = AddressModeType.CLAMP
+    filter_mode: FilterModeType | str = FilterModeType.POINT
+    read_mode: ReadModeType | str = ReadModeType.ELEMENT_TYPE
+    normalized_coords: bool = False
+    srgb: bool = False
+    disable_trilinear_optimization: bool = False
+    seamless_cubemap: bool = False
+    max_anisotropy: int = 0
+    mipmap_filter_mode: FilterModeType | str = FilterModeType.POINT
+    mipmap_level_bias: float = 0.0
+    min_mipmap_level_clamp: float = 0.0
+    max_mipmap_level_clamp: float = 0.0
+    border_color: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_flags(self)
+        self.filter_mode = _as_filter("filter_mode", self.filter_mode)
+        self.mipmap_filter_mode = _as_filter("mipmap_filter_mode", self.mipmap_filter_mode)
+        if type(self.read_mode) is not ReadModeType:
+            self.read_mode = _as_name(ReadModeType, self.read_mode, f"read_mode is {shorten(repr(self.read_mode))}")
+        _modes(self.address_mode)
+        _check_anisotropy(self.max_anisotropy)
+        for name in ("mipmap_level_bias", "min_mipmap_level_clamp", "max_mipmap_level_clamp"):
+            _as_float(name, getattr(self, name))
+        if self.min_mipmap_level_clamp > self.max_mipmap_level_clamp:
+            raise ValueError(
+                f"min_mipmap_level_clamp is {self.min_mipmap_level_clamp}, more than max_mipmap_level_clamp, "
+                f"{self.max_mipmap_level_clamp}"
+            )
+        _border(self.border_color)
+
+    def _as_struct(self) -> Any:
+        """Return a ``cch_texture_desc``."""
+        flags = 0 if self.read_mode is ReadModeType.NORMALIZED_FLOAT else lib.CCH_TEXTURE_AS_INTEGER
+        if self.normalized_coords:
+            flags |= lib.CCH_TEXTURE_NORMALIZED
+        if self.srgb:
+            flags |= lib.CCH_TEXTURE_SRGB
+        if self.disable_trilinear_optimization:
+            flags |= lib.CCH_TEXTURE_NO_TRILINEAR
+        if self.seamless_cubemap:
+            flags |= lib.CCH_TEXTURE_SEAMLESS
+        return ffi.new(
+            "cch_texture_desc *",
+            (
+                _SIZE,
+                _modes(self.address_mode),
+                _FILTER[_as_filter("filter_mode", self.filter_mode)],
+                flags,
+                self.max_anisotropy,
+                _FILTER[_as_filter("mipmap_filter_mode", self.mipmap_filter_mode)],
+                self.mipmap_level_bias,
+                self.min_mipmap_level_clamp,
+                self.max_mipmap_level_clamp,
+                _border(self.border_color),
+            ),
+        )
+
+
+class TextureObject(_native.Handle):
+    """A texture: how kernels sample an array or memory.
+
+    Textures are made by :meth:`Device.create_texture_object`, and are arguments of kernels: a
+    ``cudaTextureObject_t``. A texture keeps its array or buffer alive. A launch keeps the texture until it was
+    submitted, a graph as long as it can run: close it when the kernels that use it have ended.
+    """
+
+    __slots__ = ("__weakref__", "_options", "_resource")
+    _resource: ResourceDescriptor
+    _options: TextureObjectOptions
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        raise RuntimeError("TextureObject objects cannot be instantiated directly; use Device.create_texture_object()")
+
+    def __enter__(self) -> TextureObject:
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<TextureObject {'closed' if self.is_closed else f'handle={self._raw:#x} of {self._resource!r}'}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a TextureObject cannot be pickled or copied: create another one of the same resource")
+
+    @classmethod
+    def _create(cls, device: Device, resource: Any, options: Any) -> TextureObject:
+        check_resource(resource)
+        sampling: TextureObjectOptions = as_options(TextureObjectOptions, options)
+        source = resource._hold()
+        _check_suitable(device, resource, source, sampling)
+        out = ffi.new("cch_texture **")
+        check(
+            lib.cch_texture_create(out, hold(device._target()), resource._as_struct(source), sampling._as_struct()),
+        )
+        made = adopt(cls, out[0])
+        made._resource, made._options = resource, copy_options(sampling)
+        return made
+
+    @property
+    def handle(self) -> int:
+        """int: The CUtexObject; 0 if the texture is closed."""
+        return 0 if self.is_closed else self._raw
+
+    @property
+    def resource(self) -> ResourceDescriptor:
+        """ResourceDescriptor: What the texture reads."""
+        return self._resource
+
+    @property
+    def options(self) -> TextureObjectOptions:
+        """TextureObjectOptions: How the texture is sampled."""
+        return self._options
+
+    @property
+    def device(self) -> Device:
+        """Device: The device that the texture is of."""
+        return context_of(lib.cch_texture_context(hold(self))).device
+
+
+def check_resource(resource: object) -> None:
+    """Raise for what is not a descriptor."""
+    if not isinstance(resource, ResourceDescriptor):
+        raise TypeError(
+            f"resource must be a ResourceDescriptor, not {type(resource).__name__}: use "
+            "ResourceDescriptor.from_opaque_array() and its like"
+        )
+
+
+def _as_filter(name: str, value: object) -> FilterModeType:
+    if type(value) is FilterModeType:
+        return value
+    return _as_name(FilterModeType, value, f"{name} is {shorten(repr(value))}")
+
+
+def _modes(given: object) -> tuple[int, int, int]:
+    """Return the address modes of three dimensions; the last that is given counts for the others."""
+    if isinstance(given, str):
+        mode = _ADDRESS[_as_name(AddressModeType, given, f"address_mode is {shorten(repr(given))}")]
+        return mode, mode, mode
+    if not isinstance(given, (tuple, list)) or not 1 <= len(given) <= 3:
+        raise ValueError(
+            f"address_mode is {shorten(repr(given))}; it must be an AddressModeType, or a tuple of one to three of them"
+        )
+    modes = [_ADDRESS[_as_name(AddressModeType, mode, f"address_mode has {shorten(repr(mode))}")] for mode in given]
+    modes += modes[-1:] * (3 - len(modes))
+    return modes[0], modes[1], modes[2]
+
+
+def _check_anisotropy(value: object) -> None:
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"max_anisotropy must be an int, not {shorten(repr(value))}, of type {type(value).__name__}")
+    if not 0 <= number <= _MAX_ANISOTROPY:
+        raise ValueError(f"max_anisotropy is {number}; it must be from 0 to {_MAX_ANISOTROPY}")
+
+
+def _as_float(name: str, value: Any) -> float:
+    try:
+        number = float("nan") if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isnan(number):
+        raise ValueError(f"{name} is {shorten(repr(value))}; it must be a number")
+    return number
+
+
+def _border(color: Any) -> tuple[float, float, float, float]:
+    if color is None:
+        return 0.0, 0.0, 0.0, 0.0
+    if isinstance(color, (str, bytes)) or not isinstance(color, Sequence) or len(color) != 4:
+        raise ValueError(f"border_color is {shorten(repr(color))}; it must be a tuple of four numbers, or None")
+    red, green, blue, alpha = (_as_float(f"border_color[{place}]", value) for place, value in enumerate(color))
+    return red, green, blue, alpha
+
+
+def _check_suitable(device: Device, resource: ResourceDescriptor, source: Any, options: TextureObjectOptions) -> None:
+    """Raise for options that the texels do not have, and for memory that the device cannot sample."""
+    kind = resource._kind
+    if kind == "array":
+        texel = format_of(described(lib.cch_array_describe, source).format)
+    elif kind == "mipmapped_array":
+        texel = format_of(described(lib.cch_mipmapped_array_describe, source).format)
+    else:
+        texel = resource._format
+        _check_memory(device, resource)
+    normalizes = options.read_mode is ReadModeType.NORMALIZED_FLOAT
+    if options.filter_mode is FilterModeType.LINEAR and texel not in FLOATS and kind != "linear":
+        if NUMBERS[texel][1] == 4:
+            raise ValueError(
+                f"filter_mode is 'linear', and the format {str(texel)!r}: integers of 32 bits cannot be filtered"
+            )
+        if not normalizes:
+            raise ValueError(
+                f"filter_mode is 'linear', and the format {str(texel)!r}: integers are filtered with "
+                "read_mode='normalized_float'"
+            )
+    if options.srgb and texel not in _BYTES:
+        raise ValueError(f"srgb is True, and the format {str(texel)!r}: only channels of 8 bits can be sRGB")
+
+
+def _check_memory(device: Device, resource: ResourceDescriptor) -> None:
+    address = resource._source._raw
+    alignment = attribute_of(device, "texture_alignment")
+    if address % alignment:
+        raise ValueError(
+            f"the address of the buffer, {address:#x}, is not a multiple of {alignment} (texture_alignment)"
+        )
+    if resource._kind == "linear":
+        return  # the library asks the driver how many texels of the format there can be
+    pitch, alignment = resource._pitch, attribute_of(device, "texture_pitch_alignment")
+    if pitch % alignment:
+        raise ValueError(f"pitch_bytes is {pitch}, not a multiple of {alignment} (texture_pitch_alignment)")
+    _check_limit(device, "width", resource._width, "maximum_texture2d_linear_width")
+    _check_limit(device, "height", resource._height, "maximum_texture2d_linear_height")
+    _check_limit(device, "pitch_bytes", pitch, "maximum_texture2d_linear_pitch")
+
+
+def _check_limit(device: Device, name: str, value: int, limit: str) -> None:
+    most = attribute_of(device, limit)
+    if value > most:
+        raise ValueError(f"{name} is {value}; device {device.device_id} takes at most {most} ({limit})")
+
+
+_native.register(TextureObject, _native.POINTER)

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texture objects and surface objects. */
+#include "driver/current.h"
+#include "base/reclaim.h"
+
+#include <string.h>
+
+CCH__DEFINE_VERBS(cch_texture, CUtexObject, raw)
+CCH__DEFINE_VERBS(cch_surface, CUsurfObject, raw)
+
+enum { RESOURCE_0_1 = sizeof(cch_texture_resource), DESC_0_1 = sizeof(cch_texture_desc) };
+
+/* What the driver takes of a resource, and the box that it is of. */
+static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_resource *given,
+                         const char *operation) {
+  cch_texture_resource known;
+  int status =
+      cch__read_sized(&known, sizeof known, given, given->size, RESOURCE_0_1, "cch_texture_resource", operation);
+  if (status == 0 && (known.array != NULL) + (known.mipmapped != NULL) + (known.memory != NULL) != 1)
+    status = cch__fail(CCH_EINVAL, operation, "a texture reads one of an array, a mipmapped array, and memory");
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(known.array, "the field array", operation);
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(known.mipmapped, "the field mipmapped", operation);
+  if (status == 0)
+    status = CCH__USABLE_OR_NULL(known.memory, "the field memory", operation);
+  if (status != 0)
+    return status;
+  memset(out, 0, sizeof *out);
+  if (known.array != NULL) {
+    *box = known.array;
+    out->resType = CU_RESOURCE_TYPE_ARRAY;
+    out->res.array.hArray = known.array->raw;
+    return 0;
+  }
+  if (known.mipmapped != NULL) {
+    *box = known.mipmapped;
+    out->resType = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+    out->res.mipmap.hMipmappedArray = known.mipmapped->raw;
+    return 0;
+  }
+  const cch_deviceptr *memory = known.memory;
+  *box = known.memory;
+  size_t last = known.width;
+  bool is_pitched = known.height != 0;
+  /* Of the last row there need not be more than its texels, whose size the driver checks. */
+  if (is_pitched && (__builtin_mul_overflow(known.pitch, known.height - 1, &last)))
+    last = SIZE_MAX;
+  if (known.offset > memory->size || last > memory->size - known.offset)
+    return cch__fail(CCH_EINVAL, operation, "the texture reads beyond the memory, which has %zu bytes", memory->size);
+  if (is_pitched) {
+    out->resType = CU_RESOURCE_TYPE_PITCH2D;
+    out->res.pitch2D.devPtr = memory->ptr + known.offset;
+    out->res.pitch2D.format = (CUarray_format)known.format;
+    out->res.pitch2D.numChannels = known.channels;
+    out->res.pitch2D.width = known.width;
+    out->res.pitch2D.height = known.height;
+    out->res.pitch2D.pitchInBytes = known.pitch;
+  } else {
+    out->resType = CU_RESOURCE_TYPE_LINEAR;
+    out->res.linear.devPtr = memory->ptr + known.offset;
+    out->res.linear.format = (CUarray_format)known.format;
+    out->res.linear.numChannels = known.channels;
+    out->res.linear.sizeInBytes = known.width;
+  }
+  return 0;
+}
+
+static int read_desc(CUDA_TEXTURE_DESC *out, const cch_texture_desc *given, const char *operation) {
+  cch_texture_desc known;
+  int status = cch__read_sized(&known, sizeof known, given, given->size, DESC_0_1, "cch_texture_desc", operation);
+  if (status != 0)
+    return status;
+  memset(out, 0, sizeof *out);
+  for (int i = 0; i < 3; i++)
+    out->addressMode[i] = (CUaddress_mode)known.address_mode[i];
+  out->filterMode = (CUfilter_mode)known.filter_mode;
+  out->flags = known.flags;
+  out->maxAnisotropy = known.max_anisotropy;
+  out->mipmapFilterMode = (CUfilter_mode)known.mipmap_filter_mode;
+  out->mipmapLevelBias = known.mipmap_level_bias;
+  out->minMipmapLevelClamp = known.min_mipmap_level_clamp;
+  out->maxMipmapLevelClamp = known.max_mipmap_level_clamp;
+  memcpy(out->borderColor, known.border_color, sizeof known.border_color);
+  return 0;
+}
+
+/* Linear memory may have more texels than the driver samples, which it does not say. The context is current. */
+static int check_linear(const CUDA_RESOURCE_DESC *reads, const cch_context *context, const char *operation) {
+  enum { NEVER_TOO_MANY = 1 << 28 };
+  size_t most = 0;
+  if (reads->resType != CU_RESOURCE_TYPE_LINEAR || reads->res.linear.sizeInBytes <= NEVER_TOO_MANY)
+    return 0;
+  int status = CCH__CALL(cuDeviceGetTexture1DLinearMaxWidth,
+                         (&most, reads->res.linear.format, reads->res.linear.numChannels, context->device));
+  cch_array_desc texel = {.format = (int32_t)reads->res.linear.format, .channels = reads->res.linear.numChannels};
+  size_t texels = status == 0 ? reads->res.linear.sizeInBytes / cch__texel_size(&texel) : 0;
+  if (texels > most)
+    return cch__fail(CCH_EINVAL, operation,
+                     "the texture has %zu texels; device %d takes at most %zu of this format "
+                     "(cuDeviceGetTexture1DLinearMaxWidth)",
+                     texels, context->device, most);
+  return status;
+}
+
+static int create(CUtexObject *out, const CUDA_RESOURCE_DESC *reads, const CUDA_TEXTURE_DESC *samples,
+                  const cch_context *context, const char *operation) {
+  int status = check_linear(reads, context, operation);
+  return status != 0 ? status : CCH__CALL(cuTexObjectCreate, (out, reads, samples, NULL));
+}
+
+int cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
+                       const cch_texture_desc *desc) {
+  CCH__REQUIRE_USABLE(out, context, resource, desc);
+  CUDA_RESOURCE_DESC reads;
+  CUDA_TEXTURE_DESC samples;
+  void *box = NULL;
+  int status = read_resource(&reads, &box, resource, __func__);
+  if (status == 0)
+    status = read_desc(&samples, desc, __func__);
+  if (status != 0)
+    return status;
+  cch__poll();
+  cch_texture *texture = cch__box_new(CCH_KIND_TEXTURE, sizeof *texture, __func__);
+  if (texture == NULL)
+    return CCH_ENOMEM;
+  status = CCH__IN_CONTEXT(context, create(&texture->raw, &reads, &samples, context, __func__));
+  if (status != 0) {
+    cch__box_discard(texture);
+    return status;
+  }
+  texture->box.owned = true;
+  texture->resource = cch_ref(box);
+  texture->context = cch_context_ref(context);
+  texture->box.context = context->box.context;
+  *out = texture;
+  return 0;
+}
+
+cch_context *cch_texture_context(const cch_texture *texture) {
+  CCH__REQUIRE_ELSE(NULL, texture);
+  return texture->context;
+}
+
+int cch_surface_create(cch_surface **out, cch_context *context, cch_array *array) {
+  CCH__REQUIRE_USABLE(out, context, array);
+  if ((array->desc.flags & CCH_ARRAY_SURFACE) == 0)
+    return cch__fail(CCH_EINVAL, __func__, "a surface needs an array that was created with CCH_ARRAY_SURFACE");
+  cch__poll();
+  cch_surface *surface = cch__box_new(CCH_KIND_SURFACE, sizeof *surface, __func__);
+  if (surface == NULL)
+    return CCH_ENOMEM;
+  CUDA_RESOURCE_DESC reads;
+  memset(&reads, 0, sizeof reads);
+  reads.resType = CU_RESOURCE_TYPE_ARRAY;
+  reads.res.array.hArray = array->raw;
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuSurfObjectCreate, (&surface->raw, &reads)));
+  if (status != 0) {
+    cch__box_discard(surface);
+    return status;
+  }
+  surface->box.owned = true;
+  surface->array = cch_array_ref(array);
+  surface->context = cch_context_ref(context);
+  surface->box.context = context->box.context;
+  *out = surface;
+  return 0;
+}
+
+cch_context *cch_surface_context(const cch_surface *surface) {
+  CCH__REQUIRE_ELSE(NULL, surface);
+  return surface->context;
+}
+
+bool cch__texture_end(cch_texture *texture) {
+  int status = CCH__CALL(cuTexObjectDestroy, (texture->raw));
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
+void cch__texture_drop(cch_texture *texture) {
+  cch_unref(texture->resource);
+  cch_context_unref(texture->context);
+}
+
+bool cch__surface_end(cch_surface *surface) {
+  int status = CCH__CALL(cuSurfObjectDestroy, (surface->raw));
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
+void cch__surface_drop(cch_surface *surface) {
+  cch_array_unref(surface->array);
+  cch_context_unref(surface->context);
+}

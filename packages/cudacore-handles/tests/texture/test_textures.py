@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Textures and surfaces: what they are made of, and what they keep alive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles.texture import (
+    MipmappedArrayOptions,
+    OpaqueArray,
+    OpaqueArrayOptions,
+    ResourceDescriptor,
+    SurfaceObject,
+    TextureObject,
+    TextureObjectOptions,
+)
+from cudacore_handles.typing import AddressModeType, ArrayFormatType, FilterModeType, ReadModeType
+
+TAKES_OBJECT = b"""
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry take(.param .u64 object, .param .u64 out)
+{
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [object];
+  ld.param.u64 %rd2, [out];
+  st.global.u64 [%rd2], %rd1;
+  ret;
+}
+"""
+
+
+def make_array(device: ch.Device, shape: tuple[int, ...] = (8, 4), name: str = "float32", **more: Any) -> OpaqueArray:
+    return device.create_opaque_array(OpaqueArrayOptions(shape, name, **{"num_channels": 1, **more}))
+
+
+def make_texture(device: ch.Device, array: OpaqueArray, **options: Any) -> TextureObject:
+    resource = ResourceDescriptor.from_opaque_array(array)
+    return device.create_texture_object(resource=resource, options=TextureObjectOptions(**options))
+
+
+def make_surface(device: ch.Device) -> SurfaceObject:
+    array = make_array(device, is_surface_load_store=True)
+    return device.create_surface_object(resource=ResourceDescriptor.from_opaque_array(array))
+
+
+# ---- resources
+
+
+def test_descriptors(device: ch.Device, stream: ch.Stream) -> None:
+    """A descriptor would not say what it describes."""
+    array, buffer = make_array(device), device.allocate(4096, stream=stream)
+    levels = device.create_mipmapped_array(MipmappedArrayOptions((8, 8), "uint8", 4, 2))
+    of = ResourceDescriptor
+    line = of.from_linear(buffer, format=np.float32, num_channels=2)
+    rows = of.from_pitch2d(buffer, format="uint8", num_channels=4, width=8, height=9, pitch_bytes=64)
+    for made, kind, source in (
+        (of.from_opaque_array(array), "array", array),
+        (of.from_mipmapped_array(levels), "mipmapped_array", levels),
+        (line, "linear", buffer),
+        (rows, "pitch2d", buffer),
+    ):
+        assert made.kind == kind
+        assert made.source is source
+        assert f"kind={kind!r}" in repr(made)
+    assert (line.format, line.num_channels, line.size_bytes, line.width) == (ArrayFormatType.FLOAT32, 2, 4096, None)
+    assert (rows.width, rows.height, rows.pitch_bytes, rows.size_bytes) == (8, 9, 64, None)
+    assert of.from_linear(buffer, format="uint8", num_channels=1, size_bytes=100).size_bytes == 100
+
+
+def test_bad_descriptors(device: ch.Device, stream: ch.Stream) -> None:
+    """A texture would read beyond a buffer, or what is no memory of a texture."""
+    array, buffer = make_array(device), device.allocate(4096, stream=stream)
+    of = ResourceDescriptor
+    texel: dict[str, Any] = {"format": "float32", "num_channels": 1}
+    rows: dict[str, Any] = {**texel, "width": 8, "height": 8, "pitch_bytes": 64}
+    with pytest.raises(RuntimeError, match="from_opaque_array"):
+        of()
+    with pytest.raises(TypeError, match="array must be an OpaqueArray"):
+        of.from_opaque_array(buffer)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="must be a MipmappedArray"):
+        of.from_mipmapped_array(array)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="buffer must be a Buffer"):
+        of.from_linear(array, **texel)  # type: ignore[arg-type]
+    for size, message in ((5000, "the buffer has 4096"), (0, "at least one"), (6, "not a multiple of the 4 bytes")):
+        with pytest.raises(ValueError, match=message):
+            of.from_linear(buffer, size_bytes=size, **texel)
+    for more, message in (
+        ({"pitch_bytes": 31}, "less than the 32 bytes of a row"),
+        ({"width": 0}, "width is 0"),
+        ({"height": 65}, "the image ends 4128 bytes into the buffer"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            of.from_pitch2d(buffer, **{**rows, **more})
+    array.close()
+    with pytest.raises(ch.ClosedError):
+        of.from_opaque_array(array)
+
+
+# ---- options
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"address_mode": "nope"}, ValueError, "one of 'wrap', 'clamp', 'mirror', 'border'"),
+        ({"address_mode": ()}, ValueError, "one to three"),
+        ({"address_mode": ("wrap",) * 4}, ValueError, "one to three"),
+        ({"address_mode": 0}, ValueError, "one to three"),
+        ({"filter_mode": "cubic"}, ValueError, "one of 'point', 'linear'"),
+        ({"mipmap_filter_mode": 1}, ValueError, "one of 'point', 'linear'"),
+        ({"read_mode": "x"}, ValueError, "one of 'element_type', 'normalized_float'"),
+        ({"normalized_coords": "yes"}, TypeError, "must be True or False"),
+        ({"max_anisotropy": 17}, ValueError, "from 0 to 16"),
+        ({"max_anisotropy": 1.5}, TypeError, "must be an int"),
+        ({"mipmap_level_bias": float("nan")}, ValueError, "must be a number"),
+        ({"mipmap_level_bias": "1"}, ValueError, "must be a number"),
+        ({"min_mipmap_level_clamp": 2, "max_mipmap_level_clamp": 1}, ValueError, "more than max_mipmap_level_clamp"),
+        ({"border_color": (1, 2, 3)}, ValueError, "a tuple of four numbers"),
+        ({"border_color": (1, 2, 3, "x")}, ValueError, r"border_color\[3\]"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    """CUDA would take, or ignore, options that cannot be meant."""
+    with pytest.raises(error, match=message):
+        TextureObjectOptions(**options)
+
+
+@pytest.mark.cuda_sim
+def test_options_reach_the_driver(device: ch.Device) -> None:
+    """A texture would be sampled in another way than its options say."""
+    import ctypes
+
+    import cudacore_sim
+
+    texture = make_texture(
+        device, make_array(device), address_mode=("wrap", AddressModeType.BORDER), filter_mode="linear",
+        normalized_coords=True, disable_trilinear_optimization=True, max_anisotropy=4, mipmap_filter_mode="linear",
+        mipmap_level_bias=0.5, min_mipmap_level_clamp=1, max_mipmap_level_clamp=2.5, border_color=(1, 2, 3, 4),
+    )  # fmt: skip
+    words = (ctypes.c_uint32 * 26)()
+    assert cudacore_sim.load().cuTexObjectGetTextureDesc(words, ctypes.c_uint64(texture.handle)) == 0
+    assert list(words[:7]) == [0, 3, 3, 1, 0x01 | 0x02 | 0x20, 4, 1]
+    assert np.frombuffer(words, np.float32)[7:10].tolist() == [0.5, 1, 2.5]
+    assert texture.options.filter_mode is FilterModeType.LINEAR
+    assert texture.options.address_mode == ("wrap", AddressModeType.BORDER)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("uint8", {"filter_mode": "linear"}, "integers are filtered with read_mode='normalized_float'"),
+        ("int32", {"filter_mode": "linear", "read_mode": "normalized_float"}, "integers of 32 bits cannot be filtered"),
+        ("float32", {"srgb": True}, "only channels of 8 bits can be sRGB"),
+    ],
+)
+def test_options_that_do_not_suit(device: ch.Device, name: str, options: dict[str, Any], message: str) -> None:
+    """The texture would read as if the options had not been given."""
+    with pytest.raises(ValueError, match=message):
+        make_texture(device, make_array(device, name=name), **options)
+
+
+def test_options_are_copied(device: ch.Device) -> None:
+    """A texture would say that it is sampled in another way than it is."""
+    options = TextureObjectOptions(read_mode=ReadModeType.NORMALIZED_FLOAT)
+    resource = ResourceDescriptor.from_opaque_array(make_array(device))
+    texture = device.create_texture_object(resource=resource, options=options)
+    options.filter_mode = "linear"
+    assert texture.options.filter_mode is FilterModeType.POINT
+    assert device.create_texture_object(resource=resource, options={"filter_mode": "linear"})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="resource must be a ResourceDescriptor"):
+        device.create_texture_object(resource=resource.source)  # type: ignore[arg-type]
+
+
+def test_alignment(device: ch.Device, stream: ch.Stream) -> None:
+    """The driver would refuse memory without saying what is wrong with it."""
+    buffer = device.allocate(1 << 16, stream=stream)
+    of = ResourceDescriptor
+    texel: dict[str, Any] = {"format": "float32", "num_channels": 1}
+    rows: dict[str, Any] = {**texel, "width": 8, "height": 2}
+    with pytest.raises(ValueError, match=r"not a multiple of \d+ \(texture_alignment\)"):
+        device.create_texture_object(resource=of.from_linear(buffer[16:], **texel))
+    with pytest.raises(ValueError, match=r"pitch_bytes is 36, not a multiple of \d+ \(texture_pitch_alignment\)"):
+        device.create_texture_object(resource=of.from_pitch2d(buffer, **rows, pitch_bytes=36))
+    device.create_texture_object(resource=of.from_linear(buffer, **texel))
+    device.create_texture_object(resource=of.from_pitch2d(buffer, **rows, pitch_bytes=64))
+
+
+# ---- textures and surfaces
+
+
+def test_texture(device: ch.Device) -> None:
+    """A texture would not be what it was made of, or not end."""
+    array = make_array(device)
+    texture, other = make_texture(device, array), make_texture(device, array)
+    assert texture.handle
+    assert texture.device == device
+    assert texture.resource.source is array
+    assert texture != other
+    assert hash(texture) == hash(texture)
+    assert f"handle={texture.handle:#x}" in repr(texture)
+    with texture:
+        pass
+    assert (texture.handle, texture.is_closed, repr(texture)) == (0, True, "<TextureObject closed>")
+    with pytest.raises(RuntimeError, match=r"use Device\.create_texture_object"):
+        TextureObject()
+
+
+def test_surface(device: ch.Device, stream: ch.Stream) -> None:
+    """A surface could be made of what kernels cannot store to."""
+    surface = make_surface(device)
+    assert surface.handle
+    assert surface.device == device
+    assert surface.resource.kind == "array"
+    of = ResourceDescriptor
+    with pytest.raises(ValueError, match="without is_surface_load_store=True"):
+        device.create_surface_object(resource=of.from_opaque_array(make_array(device)))
+    buffer = device.allocate(4096, stream=stream)
+    with pytest.raises(ValueError, match="of the kind 'linear'"):
+        device.create_surface_object(resource=of.from_linear(buffer, format="uint8", num_channels=1))
+    with surface:
+        pass
+    assert (surface.handle, repr(surface)) == (0, "<SurfaceObject closed>")
+    with pytest.raises(RuntimeError, match=r"use Device\.create_surface_object"):
+        SurfaceObject()
+
+
+def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
+    """A texture would read memory that was freed, and belongs to somebody else."""
+    before = ch.live_counts()
+    array = make_array(device, is_surface_load_store=True)
+    buffer = device.allocate(4096, stream=stream)
+    resource = ResourceDescriptor.from_opaque_array(array)
+    linear = ResourceDescriptor.from_linear(buffer, format="uint8", num_channels=1)
+    made: list[Any] = [
+        device.create_texture_object(resource=resource),
+        device.create_surface_object(resource=resource),
+        device.create_texture_object(resource=linear),
+    ]
+    array.close()
+    buffer.close()
+    del resource, linear
+    counts = ch.live_counts()
+    assert counts["array"] == before["array"] + 1
+    assert counts["deviceptr"] == before["deviceptr"] + 1
+    with pytest.raises(ch.ClosedError):
+        device.create_texture_object(resource=made[0].resource)
+    made.clear()
+    assert ch.live_counts() == before
+
+
+@pytest.mark.parametrize("kind", ["texture", "surface"])
+def test_kernel_arguments(device: ch.Device, stream: ch.Stream, kind: str) -> None:
+    """A kernel would get another handle; or a closed texture, without an error."""
+    made = make_texture(device, make_array(device)) if kind == "texture" else make_surface(device)
+    kernel = ch.ObjectCode.from_ptx(TAKES_OBJECT).get_kernel("take")
+    out = ch.LegacyPinnedMemoryResource().allocate(8)
+    config = ch.LaunchConfig(grid=1, block=1)
+    handle = made.handle
+    prepared = kernel.prepare(stream, config, made, out)
+    for launch in (lambda: ch.launch(stream, config, kernel, made, out), lambda: prepared()):
+        np.asarray(out)[:] = 0
+        launch()
+        stream.sync()
+        assert np.asarray(out).view(np.uint64)[0] == handle
+    made.close()
+    with pytest.raises(ch.ClosedError):
+        ch.launch(stream, config, kernel, made, out)
+
+
+def test_a_pointer_is_no_texture(device: ch.Device, stream: ch.Stream) -> None:
+    """A texture in the place of an array would make the kernel read at its handle."""
+    kernel = ch.ObjectCode.from_ptx(TAKES_OBJECT).get_kernel("take")
+    texture = make_texture(device, make_array(device))
+    layout = b"".join(np.array([0, 8, int(kind)], np.uint32).tobytes() for kind in _pointer_kinds())
+    from cudacore_handles import _native
+
+    with pytest.raises(TypeError, match="the parameter is a pointer"):
+        _native.pack(layout, (texture,))
+    with pytest.raises(TypeError, match="bytes"):
+        _native.pack(np.array([0, 4, 0], np.uint32).tobytes(), (texture,))
+    assert kernel.num_arguments == 2
+
+
+def _pointer_kinds() -> list[int]:
+    from cudacore_handles._code.param_kinds import KINDS, ParamKind
+
+    return [list(KINDS).index(ParamKind.POINTER)]
+
+
+def test_captured_copies(device: ch.Device, stream: ch.Stream) -> None:
+    """A graph would copy from memory that was freed, or host memory would be read too late."""
+    from cudacore_handles._base.errors import call_driver
+
+    array, buffer = make_array(device, (4,)), device.allocate(16, stream=stream)
+    out = device.allocate(16, stream=stream)
+    buffer.copy_from(np.arange(4, dtype=np.float32), stream=stream)
+    stream.sync()
+    call_driver("cuStreamBeginCapture", stream.handle, 1)
+    array.copy_from(buffer, stream=stream)
+    array.copy_to(out, stream=stream)
+    with pytest.raises(ValueError, match="the stream is being captured"):
+        array.copy_from(bytes(16), stream=stream)
+    graph = call_driver("cuStreamEndCapture", stream.handle)
+    before = ch.live_counts()["array"]
+    array.close()
+    buffer.close()
+    assert ch.live_counts()["array"] == before
+    executable = call_driver("cuGraphInstantiate", graph, 0)
+    call_driver("cuGraphLaunch", executable, stream.handle)
+    got = np.zeros(4, np.float32)
+    out.copy_to(got, stream=stream)
+    assert got.tolist() == [0, 1, 2, 3]
+    call_driver("cuGraphExecDestroy", executable)
+    call_driver("cuGraphDestroy", graph)
+    stream.sync()
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("call", ["cuTexObjectCreate", "cuSurfObjectCreate"])
+def test_failures(device: ch.Device, call: str) -> None:
+    """A call of the driver that fails would leave something behind, or keep the array."""
+    import cudacore_sim
+
+    array = make_array(device, is_surface_load_store=True)
+    resource = ResourceDescriptor.from_opaque_array(array)
+    operations: dict[str, Callable[[], object]] = {
+        "cuTexObjectCreate": lambda: device.create_texture_object(resource=resource),
+        "cuSurfObjectCreate": lambda: device.create_surface_object(resource=resource),
+    }
+    before = ch.live_counts()
+    with cudacore_sim.failing(call, error=2), pytest.raises(ch.CUDAError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        operations[call]()
+    assert ch.live_counts() == before

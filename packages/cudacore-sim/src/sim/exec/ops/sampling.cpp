@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/exec/ops/sampling.h"
+
+#include "sim/isa/numeric.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace sim::exec {
+namespace {
+
+using Address = Sampler::Address;
+
+/* Without normalized coordinates a texture is not repeated. */
+Address mode_of(const Sampler &sampler, size_t axis) {
+  Address mode = sampler.modes[axis];
+  bool repeats = mode == Address::wrap || mode == Address::mirror;
+  return repeats && !sampler.normalized ? Address::clamp : mode;
+}
+
+int64_t wrapped(int64_t index, int64_t extent) {
+  int64_t rest = index % extent;
+  return rest < 0 ? rest + extent : rest;
+}
+
+int64_t placed(Address mode, int64_t index, int64_t extent) {
+  switch (mode) {
+  case Address::wrap:
+    return wrapped(index, extent);
+  case Address::mirror: {
+    int64_t twice = wrapped(index, 2 * extent);
+    return twice < extent ? twice : 2 * extent - 1 - twice;
+  }
+  case Address::clamp:
+    return std::clamp<int64_t>(index, 0, extent - 1);
+  default:
+    return index >= 0 && index < extent ? index : -1;
+  }
+}
+
+/* A coordinate in units of 1 / 256 texel. */
+int64_t fixed(double texels) {
+  constexpr double most = 1ll << 40; /* far outside of any texture */
+  if (std::isnan(texels))
+    return 0;
+  return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
+}
+
+template <class T> T read(const std::byte *at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+} // namespace
+
+Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t extent, bool linear) {
+  Address mode = mode_of(sampler, axis);
+  double texels = coordinate;
+  if (sampler.normalized) {
+    /* The part that repeats is removed first, so that the rest is exact. */
+    if (mode == Address::wrap && std::isfinite(coordinate))
+      texels -= std::floor(texels);
+    texels *= extent;
+  }
+  Taps taps{};
+  if (!linear) {
+    double whole = std::isnan(texels) ? 0 : std::floor(std::clamp(texels, -1e12, 1e12));
+    taps.index[0] = taps.index[1] = placed(mode, static_cast<int64_t>(whole), extent);
+    return taps;
+  }
+  int64_t at = fixed(texels - 0.5);
+  int64_t first = at >> weight_bits;
+  taps.index[0] = placed(mode, first, extent);
+  taps.index[1] = placed(mode, first + 1, extent);
+  taps.weight = at & (weight_one - 1);
+  return taps;
+}
+
+Taps taps_of(const Sampler &sampler, size_t axis, int32_t coordinate, uint32_t extent) {
+  Taps taps{};
+  taps.index[0] = taps.index[1] = placed(mode_of(sampler, axis), coordinate, extent);
+  return taps;
+}
+
+int64_t layer_of(uint32_t layer, uint32_t layers) { return std::min<int64_t>(layer, layers - 1); }
+
+FacePoint face_of(float x, float y, float z) {
+  float ax = std::fabs(x), ay = std::fabs(y), az = std::fabs(z);
+  FacePoint point{};
+  float s = 0, t = 0, m = 0;
+  if (az >= ax && az >= ay) {
+    point.face = std::signbit(z) ? 5 : 4;
+    s = std::signbit(z) ? -x : x, t = -y, m = az;
+  } else if (ay >= ax) {
+    point.face = std::signbit(y) ? 3 : 2;
+    s = x, t = std::signbit(y) ? -z : z, m = ay;
+  } else {
+    point.face = std::signbit(x) ? 1 : 0;
+    s = std::signbit(x) ? z : -z, t = -y, m = ax;
+  }
+  point.x = (s / m + 1) / 2;
+  point.y = (t / m + 1) / 2;
+  return point;
+}
+
+LevelTaps levels_of(const Sampler &sampler, float level) {
+  auto last = static_cast<int64_t>(sampler.texels.levels.size()) - 1;
+  float biased = std::clamp(level + sampler.bias, sampler.min_level, std::max(sampler.max_level, sampler.min_level));
+  int64_t at = std::clamp<int64_t>(fixed(biased), 0, last * weight_one);
+  LevelTaps taps{};
+  if (!sampler.linear_levels) {
+    taps.index[0] = taps.index[1] =
+        static_cast<uint32_t>(std::clamp<int64_t>((at + weight_one / 2) >> weight_bits, 0, last));
+    return taps;
+  }
+  taps.index[0] = static_cast<uint32_t>(at >> weight_bits);
+  taps.index[1] = static_cast<uint32_t>(std::min<int64_t>(taps.index[0] + 1, last));
+  taps.weight = at & (weight_one - 1);
+  return taps;
+}
+
+float linear_of_srgb(uint8_t value) {
+  double s = value / 255.0;
+  return static_cast<float>(s <= 0.04045 ? s / 12.92 : std::pow((s + 0.055) / 1.055, 2.4));
+}
+
+float number_of(const Sampler &sampler, const std::byte *bytes, size_t channel) {
+  const Texels &texels = sampler.texels;
+  const std::byte *at = bytes + channel * texels.channel_bytes;
+  switch (texels.type) {
+  case Texels::Type::real:
+    return texels.channel_bytes == 2 ? static_cast<float>(value_of(format_f16, read<uint16_t>(at))) : read<float>(at);
+  case Texels::Type::unsigned_integer:
+    if (texels.channel_bytes == 1) {
+      auto value = read<uint8_t>(at);
+      return sampler.srgb && channel < 3 ? linear_of_srgb(value) : static_cast<float>(value) / 255.0F;
+    }
+    return static_cast<float>(read<uint16_t>(at)) / 65535.0F;
+  default:
+    if (texels.channel_bytes == 1)
+      return std::max(static_cast<float>(read<int8_t>(at)) / 127.0F, -1.0F);
+    return std::max(static_cast<float>(read<int16_t>(at)) / 32767.0F, -1.0F);
+  }
+}
+
+} // namespace sim::exec

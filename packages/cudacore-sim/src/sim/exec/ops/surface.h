@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_EXEC_OPS_SURFACE_H
+#define CUDACORE_SIM_EXEC_OPS_SURFACE_H
+
+#include "sim/exec/grid.h"
+#include "sim/isa/texture.h"
+
+namespace sim::exec {
+
+/* The object that a lane's handle means. Throws if there is none, or if the instruction is for the other kind. */
+const Sampler &sampler_of(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane);
+
+Handler surface_handler(const TextureAccess &access);
+
+} // namespace sim::exec
+
+#endif

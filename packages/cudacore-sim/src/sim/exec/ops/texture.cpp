@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tex, tld4, and queries. */
+#include "sim/isa/texture.h"
+
+#include "sim/exec/ops/memory.h"
+#include "sim/exec/ops/sampling.h"
+#include "sim/exec/ops/surface.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace sim::exec {
+
+std::string hex_of(uint64_t value) {
+  char text[20];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+const Sampler &sampler_of(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane) {
+  auto handle = get<uint64_t>(w.in(access.object), lane);
+  const SamplerMap *all = w.grid->launch.samplers.get();
+  auto found = all != nullptr ? all->find(handle) : SamplerMap::const_iterator();
+  bool wants_surface = access.op >= TextureAccess::Op::load;
+  if (all == nullptr || found == all->end())
+    w.access_fault(FaultKind::illegal_address, ins, lane, handle, 0, false, "texture",
+                   hex_of(handle) + " is not a texture or surface, or was destroyed");
+  const Sampler &sampler = *found->second;
+  if (access.op != TextureAccess::Op::query && sampler.is_surface != wants_surface)
+    w.fault(FaultKind::illegal_instruction, ins, lane,
+            hex_of(handle) + (wants_surface ? " is a texture, and the instruction is for surfaces"
+                                            : " is a surface, and the instruction is for textures"));
+  return sampler;
+}
+
+namespace {
+
+using Geometry = TextureAccess::Geometry;
+using Shape = Texels::Shape;
+
+const char *words_of(Shape shape) {
+  static constexpr const char *names[] = {"one dimension", "two dimensions", "three dimensions", "a cube",
+                                          "linear memory"};
+  return names[static_cast<size_t>(shape)];
+}
+
+/* The texture must have the geometry of the instruction. */
+void check_geometry(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane, const Texels &texels) {
+  auto shape = static_cast<Shape>(access.geometry);
+  bool fits = shape == texels.shape || (shape == Shape::line && texels.shape == Shape::linear);
+  if (!fits || access.layered != texels.layered)
+    w.fault(FaultKind::illegal_instruction, ins, lane,
+            std::string("the texture is of ") + words_of(texels.shape) + (texels.layered ? " with layers" : "") +
+                ", and the instruction is for " + words_of(shape) + (access.layered ? " with layers" : ""));
+}
+
+/* A texel, found with the checks of memory. Null: the border. */
+struct Fetch {
+  Warp &w;
+  const Instruction &ins;
+  uint32_t lane;
+  const Sampler &sampler;
+
+  const std::byte *texel(const Texels::Level &level, int64_t x, int64_t y, int64_t z) const {
+    if (x < 0 || y < 0 || z < 0)
+      return nullptr;
+    const Texels &texels = sampler.texels;
+    uint64_t address = level.address + static_cast<uint64_t>(z) * level.slice + static_cast<uint64_t>(y) * level.pitch +
+                       static_cast<uint64_t>(x) * texels.texel_bytes();
+    return locate<StateSpace::global>(w, ins, lane, address, texels.texel_bytes(), false);
+  }
+
+  float number(const std::byte *texel, size_t channel) const {
+    if (texel == nullptr)
+      return sampler.border[channel];
+    return number_of(sampler, texel, channel);
+  }
+};
+
+using Color = std::array<float, 4>;
+
+struct Place {
+  Taps x{}, y{}, z{};
+};
+
+/* The weighted sum of the texels around a place; each axis halves their number. */
+Color filtered(const Fetch &fetch, const Texels::Level &level, const Place &place, size_t axes) {
+  const Texels &texels = fetch.sampler.texels;
+  Color sum{};
+  for (size_t corner = 0; corner < (size_t{1} << axes); corner++) {
+    size_t i = corner & 1, j = corner >> 1 & 1, k = corner >> 2 & 1;
+    auto part = [](const Taps &taps, size_t second) { return second ? taps.weight : weight_one - taps.weight; };
+    double weight = static_cast<double>(part(place.x, i)) / weight_one;
+    if (axes > 1)
+      weight *= static_cast<double>(part(place.y, j)) / weight_one;
+    if (axes > 2)
+      weight *= static_cast<double>(part(place.z, k)) / weight_one;
+    if (weight == 0)
+      continue;
+    const std::byte *texel = fetch.texel(level, place.x.index[i], place.y.index[j], place.z.index[k]);
+    for (size_t channel = 0; channel < texels.channels; channel++)
+      sum[channel] += static_cast<float>(weight * static_cast<double>(fetch.number(texel, channel)));
+  }
+  return sum;
+}
+
+/* The words of a texel as they are, extended to 32 bits. */
+std::array<uint32_t, 4> raw(const Fetch &fetch, const std::byte *texel) {
+  const Texels &texels = fetch.sampler.texels;
+  std::array<uint32_t, 4> words{};
+  for (size_t channel = 0; channel < texels.channels; channel++) {
+    if (texel == nullptr) {
+      float border = fetch.sampler.border[channel];
+      std::memcpy(&words[channel], &border, sizeof border);
+      continue;
+    }
+    const std::byte *at = texel + channel * texels.channel_bytes;
+    bool is_signed = texels.type == Texels::Type::signed_integer;
+    uint32_t word = 0;
+    std::memcpy(&word, at, texels.channel_bytes);
+    if (is_signed && texels.channel_bytes < 4) {
+      unsigned shift = 32 - 8U * texels.channel_bytes;
+      word = static_cast<uint32_t>(static_cast<int32_t>(word << shift) >> shift);
+    }
+    words[channel] = word;
+  }
+  return words;
+}
+
+bool gives_numbers(const Sampler &sampler) {
+  bool is_real = sampler.texels.type == Texels::Type::real;
+  return is_real || (!sampler.as_integer && sampler.texels.channel_bytes < 4);
+}
+
+/* The coordinates of a lane, resolved on a level. */
+Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uint32_t lane, const Texels::Level &level,
+               bool linear) {
+  Place place;
+  std::array<uint32_t, 3> extents{level.width, level.height, level.depth};
+  std::array<Taps *, 3> axes{&place.x, &place.y, &place.z};
+  size_t first = access.layered ? 1 : 0, count = axes_of(access.geometry);
+  const std::vector<OperandIndex> &from = access.coordinates;
+  if (access.geometry == Geometry::cube) {
+    FacePoint point = face_of(get<float>(w.in(from[first]), lane), get<float>(w.in(from[first + 1]), lane),
+                              get<float>(w.in(from[first + 2]), lane));
+    Sampler on_face = sampler;
+    on_face.normalized = true;
+    on_face.modes = {Sampler::Address::clamp, Sampler::Address::clamp, Sampler::Address::clamp};
+    place.x = taps_of(on_face, 0, point.x, level.width, linear);
+    place.y = taps_of(on_face, 1, point.y, level.height, linear);
+    place.z.index[0] = place.z.index[1] = point.face;
+  } else {
+    for (size_t axis = 0; axis < count; axis++)
+      *axes[axis] = access.integer_coordinates
+                        ? taps_of(sampler, axis, get<int32_t>(w.in(from[first + axis]), lane), extents[axis])
+                        : taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
+  }
+  if (access.layered) {
+    int64_t layer = layer_of(get<uint32_t>(w.in(from[0]), lane), sampler.texels.layers);
+    int64_t slice = access.geometry == Geometry::cube ? layer * 6 + place.z.index[0] : layer;
+    place.z.index[0] = place.z.index[1] = slice;
+  }
+  return place;
+}
+
+float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uint32_t lane) {
+  switch (access.level) {
+  case TextureAccess::Level::given:
+    return access.integer_coordinates ? static_cast<float>(get<int32_t>(w.in(access.more[0]), lane))
+                                      : get<float>(w.in(access.more[0]), lane);
+  case TextureAccess::Level::gradient: {
+    size_t axes = access.more.size() / 2;
+    const Texels::Level &base = sampler.texels.levels.front();
+    std::array<double, 3> extents{static_cast<double>(base.width), static_cast<double>(base.height),
+                                  static_cast<double>(base.depth)};
+    double longest = 0;
+    for (size_t side = 0; side < 2; side++) {
+      double sum = 0;
+      for (size_t axis = 0; axis < axes; axis++) {
+        double step = static_cast<double>(get<float>(w.in(access.more[side * axes + axis]), lane)) * extents[axis];
+        sum += step * step;
+      }
+      longest = std::max(longest, sum);
+    }
+    return static_cast<float>(0.5 * std::log2(longest));
+  }
+  default:
+    return 0;
+  }
+}
+
+/* What is returned for channels that the format lacks. */
+constexpr Color missing{0, 0, 0, 1};
+
+void put_color(Warp &w, const TextureAccess &access, uint32_t lane, const Color &color) {
+  for (size_t i = 0; i < 4; i++)
+    put<uint64_t>(w.out(access.registers[i]), lane, 0), put<float>(w.out(access.registers[i]), lane, color[i]);
+}
+
+void put_words(Warp &w, const TextureAccess &access, uint32_t lane, const std::array<uint32_t, 4> &words) {
+  for (size_t i = 0; i < 4; i++)
+    put<uint64_t>(w.out(access.registers[i]), lane, words[i]);
+}
+
+/* tex on linear memory: a texel by its index, or zeros. */
+void fetch_linear(const Fetch &fetch, const TextureAccess &access) {
+  Warp &w = fetch.w;
+  const Texels::Level &level = fetch.sampler.texels.levels.front();
+  int64_t index = access.integer_coordinates
+                      ? get<int32_t>(w.in(access.coordinates[0]), fetch.lane)
+                      : static_cast<int64_t>(std::floor(get<float>(w.in(access.coordinates[0]), fetch.lane)));
+  bool is_inside = index >= 0 && index < level.width;
+  const std::byte *texel = is_inside ? fetch.texel(level, index, 0, 0) : nullptr;
+  if (gives_numbers(fetch.sampler)) {
+    Color color = missing;
+    for (size_t channel = 0; channel < fetch.sampler.texels.channels; channel++)
+      color[channel] = texel != nullptr ? fetch.number(texel, channel) : 0;
+    return put_color(w, access, fetch.lane, is_inside ? color : Color{});
+  }
+  put_words(w, access, fetch.lane, texel != nullptr ? raw(fetch, texel) : std::array<uint32_t, 4>{});
+}
+
+void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane) {
+  const Sampler &sampler = sampler_of(w, ins, access, lane);
+  check_geometry(w, ins, access, lane, sampler.texels);
+  Fetch fetch{w, ins, lane, sampler};
+  if (sampler.texels.shape == Shape::linear)
+    return fetch_linear(fetch, access);
+  LevelTaps levels{};
+  if (access.level != TextureAccess::Level::base || sampler.texels.levels.size() > 1)
+    levels = levels_of(sampler, level_of(w, access, sampler, lane));
+  size_t axes = access.geometry == Geometry::cube ? 2 : axes_of(access.geometry);
+  bool linear = sampler.linear && gives_numbers(sampler) && !access.integer_coordinates;
+  if (!gives_numbers(sampler)) {
+    const Texels::Level &level = sampler.texels.levels[levels.index[0]];
+    Place place = place_on(w, access, sampler, lane, level, false);
+    return put_words(w, access, lane,
+                     raw(fetch, fetch.texel(level, place.x.index[0], place.y.index[0], place.z.index[0])));
+  }
+  Color color = missing;
+  for (size_t tap = 0; tap < (levels.weight != 0 ? 2 : 1); tap++) {
+    const Texels::Level &level = sampler.texels.levels[levels.index[tap]];
+    Place place = place_on(w, access, sampler, lane, level, linear);
+    Color found = filtered(fetch, level, place, linear ? axes : 0);
+    for (size_t channel = 0; channel < sampler.texels.channels; channel++) {
+      float weight = static_cast<float>(levels.weight) / weight_one;
+      color[channel] = tap == 0 ? found[channel] : color[channel] + (found[channel] - color[channel]) * weight;
+    }
+  }
+  put_color(w, access, lane, color);
+}
+
+void sample(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const TextureAccess &access = w.grid->program.texture_accesses[ins.target];
+  for_lanes(lanes, [&](uint32_t lane) { sample_lane(w, ins, access, lane); });
+}
+
+/* The four texels that a filter would combine, counterclockwise from the lower left. */
+void gather(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const TextureAccess &access = w.grid->program.texture_accesses[ins.target];
+  for_lanes(lanes, [&](uint32_t lane) {
+    const Sampler &sampler = sampler_of(w, ins, access, lane);
+    check_geometry(w, ins, access, lane, sampler.texels);
+    Fetch fetch{w, ins, lane, sampler};
+    const Texels::Level &level = sampler.texels.levels.front();
+    Place place = place_on(w, access, sampler, lane, level, true);
+    static constexpr std::array<std::array<size_t, 2>, 4> order{{{0, 1}, {1, 1}, {1, 0}, {0, 0}}};
+    size_t channel = access.channel;
+    bool has_channel = channel < sampler.texels.channels;
+    std::array<uint32_t, 4> words{};
+    for (size_t i = 0; i < 4; i++) {
+      const std::byte *texel = fetch.texel(level, place.x.index[order[i][0]], place.y.index[order[i][1]], 0);
+      if (gives_numbers(sampler)) {
+        float value = has_channel ? fetch.number(texel, channel) : missing[channel];
+        std::memcpy(&words[i], &value, sizeof value);
+      } else if (has_channel) {
+        words[i] = raw(fetch, texel)[channel];
+      }
+    }
+    put_words(w, access, lane, words);
+  });
+}
+
+uint32_t answer(const Sampler &sampler, const TextureAccess &access, uint32_t level) {
+  const Texels &texels = sampler.texels;
+  if (level >= texels.levels.size())
+    return 0;
+  const Texels::Level &at = texels.levels[level];
+  switch (access.query) {
+  case TextureAccess::Query::width:
+    return at.width;
+  case TextureAccess::Query::height:
+    return texels.shape == Shape::linear ? 0 : texels.shape == Shape::line ? texels.layers : at.height;
+  default:
+    if (texels.shape == Shape::volume)
+      return at.depth;
+    if (texels.shape == Shape::cube && sampler.is_surface)
+      return 6 * texels.layers;
+    return texels.layered && texels.shape != Shape::line ? texels.layers : 0;
+  }
+}
+
+void query(Warp &w, const Instruction &ins, uint32_t lanes) {
+  const TextureAccess &access = w.grid->program.texture_accesses[ins.target];
+  for_lanes(lanes, [&](uint32_t lane) {
+    const Sampler &sampler = sampler_of(w, ins, access, lane);
+    uint32_t level = access.more.empty() ? 0 : get<uint32_t>(w.in(access.more[0]), lane);
+    put<uint64_t>(w.out(access.registers[0]), lane, answer(sampler, access, level));
+  });
+}
+
+} // namespace
+
+Handler texture_handler(const TextureAccess &access) {
+  switch (access.op) {
+  case TextureAccess::Op::sample:
+    return sample;
+  case TextureAccess::Op::gather:
+    return gather;
+  case TextureAccess::Op::query:
+    return query;
+  default:
+    return surface_handler(access);
+  }
+}
+
+} // namespace sim::exec

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA arrays, textures and surfaces; see ``cudacore_handles.texture``."""
+
+from __future__ import annotations
+
+from cudacore_handles.texture import (
+    MipmappedArray,
+    MipmappedArrayOptions,
+    OpaqueArray,
+    OpaqueArrayOptions,
+    ResourceDescriptor,
+    SurfaceObject,
+    TextureObject,
+    TextureObjectOptions,
+)
+
+__all__ = [
+    "MipmappedArray",
+    "MipmappedArrayOptions",
+    "OpaqueArray",
+    "OpaqueArrayOptions",
+    "ResourceDescriptor",
+    "SurfaceObject",
+    "TextureObject",
+    "TextureObjectOptions",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
