@@ -49,8 +49,8 @@ UPWARD = {
 MAX_FILES, MAX_LINES, MAX_LINES_OF_TEST = 25, 600, 1000
 #: Folders with more files, with the reason.
 LARGE_FOLDERS = {
+    "packages/cudacore-sim/src/sim/exec/ops": "a file for each group of instructions",
     "packages/cudacore-handles/include/cudacore": "public headers, one a subject: programs include them by these names",
-    "packages/cudacore-compile/tests": "to be divided into rooms",
     "packages/cudacore-sim/tests/corpus/kernels": "kernels for the GPU that recorded them, found by their names",
 }
 #: Files with more lines, with the reason.

@@ -31,7 +31,7 @@ std::byte *find(Warp &w, const Instruction &ins, const TextureAccess &access, ui
     at[axis] = get<int32_t>(w.in(access.coordinates[first + axis]), lane);
   int64_t slices = axes == 3 ? level.depth : texels.shape == Shape::cube ? 6 * int64_t{texels.layers} : texels.layers;
   if (access.layered)
-    at[2] = get<int32_t>(w.in(access.coordinates[0]), lane);
+    at[2] = get<uint16_t>(w.in(access.coordinates[0]), lane); /* the hardware looks at 16 bits */
   int64_t unit = access.formatted ? texels.texel_bytes() : 1;
   int64_t x = at[0] * unit, row = static_cast<int64_t>(level.width) * texels.texel_bytes();
   if (x % bytes != 0)
@@ -74,15 +74,14 @@ void load(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* A 32-bit word in the format of a channel. */
-uint32_t formatted(const Texels &texels, uint32_t word) { return texels.channel_bytes == 4 ? word : word; }
-
 void store(Warp &w, const Instruction &ins, uint32_t lanes) {
   const TextureAccess &access = access_of(w, ins);
   ++w.stores;
   for_lanes(lanes, [&](uint32_t lane) {
     const Sampler &surface = sampler_of(w, ins, access, lane);
     const Texels &texels = surface.texels;
+    if (access.formatted && texels.channel_bytes != 4)
+      w.fault(FaultKind::illegal_instruction, ins, lane, "sust.p to channels of fewer than 32 bits is not simulated");
     size_t count =
         access.formatted ? std::min<size_t>(texels.channels, access.registers.size()) : access.registers.size();
     uint32_t size = access.formatted ? texels.channel_bytes : bytes_of(access.type);
@@ -92,8 +91,6 @@ void store(Warp &w, const Instruction &ins, uint32_t lanes) {
       return;
     for (size_t i = 0; i < count; i++, at += size) {
       auto value = get<uint64_t>(w.in(access.registers[i]), lane);
-      if (access.formatted)
-        value = formatted(texels, static_cast<uint32_t>(value));
       std::memcpy(at, &value, size);
     }
   });
