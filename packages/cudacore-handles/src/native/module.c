@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module object: its state, its functions, its end. */
+/* The module object: its state, its functions, and its destruction. */
 #include "base/types.h"
 #include "graph/graph.h"
 #include "launch/launch.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 
 /*
- * Keeps the module as long as its interpreter. Its objects have its state, and keep it by their types; but a garbage
- * collection that finds all of them, as the last one does, takes the module from the types before it comes to the
- * objects. The interpreter's dictionary goes after that.
+ * Keeps the module as long as its interpreter. Its objects use its state, and keep it alive through their types. But
+ * the last garbage collection finds all of them, and takes the module from the types before it destroys the objects.
+ * The interpreter's dictionary is destroyed after that.
  */
 static int keep_to_the_end(PyObject *module) {
   static const char name[] = "cudacore_handles.modules";
@@ -28,7 +28,7 @@ static int keep_to_the_end(PyObject *module) {
   return status;
 }
 
-/* What each file adds to the module, its types after those that they stand on. */
+/* The parts that each file adds to the module; a type comes after its base types. */
 static int (*const parts[])(PyObject *, state *) = {
     add_types,        add_handle_type,   add_event_type,      add_stream_type, add_buffer_type,
     add_launch_types, add_prepared_type, add_graph_types,     add_node_type,   add_adjacency_type,
@@ -81,7 +81,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
 static int clear(PyObject *module) {
   state *st = PyModule_GetState(module);
   for (size_t i = 0; st->table && i <= st->mask; ++i) {
-    /* The slot is empty before anything is released: that can run code which packs or registers. */
+    /* The slot is emptied before anything is released, because releasing can run code that packs or registers. */
     type_entry old = st->table[i];
     st->table[i] = (type_entry){0};
     if (old.type)
@@ -98,7 +98,7 @@ static int clear(PyObject *module) {
 static void release(void *module) {
   clear(module);
   state *st = PyModule_GetState(module);
-  /* What is needed as long as there are objects of the types: they keep the module. */
+  /* These are needed as long as there are objects of the types, which keep the module alive. */
   Py_CLEAR(st->ptr_name);
   Py_CLEAR(st->value_name);
   Py_CLEAR(st->interface_name);

@@ -8,21 +8,22 @@
 #include "base/dlpack.h"
 
 /* ---- dlpack.c ---- */
-/* DLPack's codes of devices, as constants of the module. */
+/* DLPack's device codes, as constants of the module. */
 int add_dlpack_constants(PyObject *module);
 
 /*
- * A new tensor of memory that the box, or the owner, keeps: a dl_managed_tensor_versioned or a dl_managed_tensor. Takes
- * over a reference to the box (may be NULL) and the owner (likewise), also on failure: NULL with an exception.
+ * Makes a tensor of memory that the box, or the owner, keeps alive: a dl_managed_tensor_versioned or a
+ * dl_managed_tensor. Takes over references to the box and the owner, each of which may be NULL, even if it fails: NULL
+ * with an exception.
  */
 void *dlpack_lend(const dl_tensor *tensor, cch_deviceptr *box, owner *keeper, bool versioned, uint64_t flags);
-/* A capsule for it, which is taken over, also on failure: NULL with an exception. */
+/* Makes a capsule for a tensor, which it takes over even if it fails: NULL with an exception. */
 PyObject *dlpack_capsule(void *managed, bool versioned);
 /* Takes the tensor out of a capsule; NULL with an exception. */
 void *dlpack_take(PyObject *capsule, bool *versioned);
-/* Gives a tensor back: calls its deleter. Keeps the exception that is set. NULL does nothing. */
+/* Deletes a tensor by its deleter. Keeps the current exception. NULL does nothing. */
 void dlpack_delete(void *managed, bool versioned);
-/* The tensor in it, and its flags; NULL with an exception for a layout that is not known. */
+/* The tensor in a managed tensor, and its flags; NULL with an exception if its layout is not known. */
 const dl_tensor *dlpack_tensor(void *managed, bool versioned, uint64_t *flags);
 
 /* ---- view.c ---- */
@@ -35,16 +36,16 @@ typedef struct view {
   int64_t itemsize; /* bytes of an element */
   bool explicit;    /* the strides were given */
   bool read_only;
-  bool versioned;     /* of the next */
-  void *managed;      /* a tensor of the exporting object, to give back; NULL: none */
-  cch_deviceptr *box; /* a reference to memory of a Buffer; NULL: none */
-  PyObject *keeper;   /* the view that has either; NULL: none */
+  bool versioned;     /* whether `managed` is versioned */
+  void *managed;      /* the exporting object's tensor, which must be deleted; NULL if there is none */
+  cch_deviceptr *box; /* a reference to the memory of a Buffer; NULL if there is none */
+  PyObject *keeper;   /* the view that has either of them; NULL if there is none */
   PyObject *exporting;
-  PyObject *dtype, *layout; /* made when they are asked for; NULL: not yet */
+  PyObject *dtype, *layout; /* created at first use; NULL before that */
   int64_t inside[2 * VIEW_INLINE];
 } view;
 
-/* Whether the elements are smaller than a byte, and have one each. */
+/* Whether the elements are smaller than a byte, and padded to one byte each. */
 static inline bool view_is_padded(const view *self) {
   return (unsigned)self->tensor.dtype.bits * self->tensor.dtype.lanes % 8 != 0;
 }
@@ -52,25 +53,29 @@ static inline bool view_is_padded(const view *self) {
 int add_view_type(PyObject *module, state *st);
 int add_view_from_functions(PyObject *module);
 void drop_view_names(state *st);
-/* A view with room for so many dimensions, and nothing in it; NULL with an exception. */
+/* Makes an empty view with room for the given number of dimensions; NULL with an exception. */
 view *view_new(const state *st, PyTypeObject *type, int32_t ndim);
-/* The type that is packed as code | bits << 8 | lanes << 16. */
+/* Unpacks a type that is packed as code | bits << 8 | lanes << 16. */
 dl_data_type view_type(unsigned long packed);
 /* Sets the size of elements from the type; -1 with an exception. */
 int view_set_itemsize(view *self, uint64_t flags);
-/* Fills in shape and strides from tuples; strides can be None, and are in units of so many bytes. Where `size` is not
- * negative, no element must lie before the address, or beyond so many bytes. -1 with an exception. */
+/*
+ * Fills in shape and strides from tuples. Strides can be None, and are in units of `unit` bytes. If `size` is not
+ * negative, all elements must lie within that many bytes from the address. -1 with an exception.
+ */
 int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, int64_t size);
 /* Takes over what keeps the memory of a buffer or another view; -1 with an exception. */
 int view_set_keeper(view *self, PyObject *keeper);
-/* Refuse memory that no kernel could use as what it is said to be; a device that is not CUDA's; what is no class of
- * views. -1 with an exception. */
+/*
+ * Raise an error for: memory that kernels could not use with its stated type; a device that is not CUDA's; an object
+ * that is not a class of views. -1 with an exception.
+ */
 int view_check_alignment(const view *self);
 int view_check_device(long long type);
 int view_check_class(const state *st, const char *function, PyObject *cls);
-/* A view of a tensor, which is taken over, also on failure: NULL with an exception. */
+/* Makes a view of a tensor, which it takes over even if it fails: NULL with an exception. */
 PyObject *view_of_managed(const state *st, PyTypeObject *type, void *managed, bool versioned, PyObject *exporting);
-/* The tensor of a view or a buffer, lent; NULL with an exception. */
+/* Exports the tensor of a view or a buffer; NULL with an exception. */
 void *view_lend(const state *st, PyObject *object, bool versioned);
 
 /* ---- view_from.c ---- */
@@ -88,7 +93,7 @@ int add_tensor_map_type(PyObject *module, state *st);
 
 /* ---- exchange.c ---- */
 
-/* DLPack's device of the memory of a Buffer; -1 with an exception. */
+/* The DLPack device of a Buffer's memory; -1 with an exception. */
 int buffer_device(const state *st, PyObject *buffer, dl_device *out);
 
 /* The capsule of our exchange API, as a constant of the module. */
