@@ -99,8 +99,8 @@ def test_what_went_wrong_before(cuda: Any) -> None:
 
 def test_what_is_not_simulated(cuda: Any) -> None:
     """What the simulator does not have would be refused in silence."""
-    assert cuda.code("cuArrayCreate_v2", None, None) == NOT_SUPPORTED
-    assert cudacore_sim.why() == "cuArrayCreate_v2 is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
+    assert cuda.code("cuTexRefCreate", None) == NOT_SUPPORTED
+    assert cudacore_sim.why() == "cuTexRefCreate is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
     table = c_void_p()
     assert cuda.code("cuGetExportTable", byref(table), b"\0" * 16) == NOT_SUPPORTED
     assert "CUDA runtime (libcudart" in cudacore_sim.why()
@@ -115,7 +115,7 @@ def test_stderr_has_it_once(run_python: Callable[..., Any]) -> None:
         cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
         for _ in range(3):
             cu.cuModuleLoadData(byref(module), b".version 8.0\\n.target sm_90\\n.entry f( { }\\n")
-            cu.cuArrayCreate_v2(None, None)
+            cu.cuTexRefCreate(None)
         size = c_uint64()
         for i in range(3):
             cu.cuMemAlloc_v2(byref(size), c_size_t((1 << 40) + i))
