@@ -146,6 +146,8 @@ class Handle:
     """
 
     __slots__ = ("_found", "uuid")
+    _found: tuple[int, int]
+    uuid: str
 
     def __init__(self, value: int) -> None:
         self._found = _initializations, value
@@ -176,6 +178,9 @@ class EventSet:
     """
 
     __slots__ = ("__weakref__", "_kind", "_made_in", "_value")
+    _kind: str
+    _made_in: int
+    _value: int
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
