@@ -55,6 +55,7 @@ LARGE_FOLDERS = {
 }
 #: Files with more lines, with the reason.
 LONG_FILES = {
+    "packages/cudacore-handles/tests/c/operations.c": "one list of all operations",
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
     "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
 }

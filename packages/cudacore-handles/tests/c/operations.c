@@ -161,12 +161,6 @@ void world_open(world *w) {
   w->event_handle = exported_event();
 
   w->gl_buffer = sim.gl_buffer(64, NULL);
-  OK(cch_array_create(&w->array, w->context, &line));
-  OK(cch_mipmapped_array_create(&w->mipmapped, w->context, &plane));
-  OK(cch_mipmapped_array_level(&w->level, w->mipmapped, 1));
-  OK(cch_texture_create(&w->texture, w->context,
-                        &(cch_texture_resource){.size = sizeof(cch_texture_resource), .array = w->array}, &sampling));
-  OK(cch_surface_create(&w->surface, w->context, w->array));
   OK(cch_graphics_register_gl_buffer(&w->graphics, w->context, w->gl_buffer, 0));
 
   open_graph(w);
@@ -204,11 +198,6 @@ void world_close(world *w) {
   cch_kernel_unref(w->kernel);
   cch_library_unref(w->library);
   cch_graphics_unref(w->graphics);
-  cch_surface_unref(w->surface);
-  cch_texture_unref(w->texture);
-  cch_array_unref(w->level);
-  cch_mipmapped_array_unref(w->mipmapped);
-  cch_array_unref(w->array);
   sim.gl_delete(w->gl_buffer);
   cch_event_unref(w->shared_event);
   cch_deviceptr_unref(w->import);
@@ -430,16 +419,61 @@ DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_devi
 GIVES_TENSOR_MAP(tensor_map_encode, CCH_TENSOR_MAP_TILED)
 GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
 MAKES(array_create, cch_array, cch_array_create(&out, w->context, &line))
-MAKES(array_wrap, cch_array, cch_array_wrap(&out, cch_array_raw(w->level), w->context, NULL, NULL))
-DOES(array_copy_from, cch_array_copy_from(w->array, w->ptr, 0, w->stream))
-DOES(array_copy_to, cch_array_copy_to(w->array, w->ptr, 0, w->stream))
 MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &plane))
-MAKES(mipmapped_array_level, cch_array, cch_mipmapped_array_level(&out, w->mipmapped, 0))
-MAKES(texture_create, cch_texture,
-      cch_texture_create(&out, w->context,
-                         &(cch_texture_resource){.size = sizeof(cch_texture_resource), .mipmapped = w->mipmapped},
-                         &sampling))
-MAKES(surface_create, cch_surface, cch_surface_create(&out, w->context, w->array))
+/* What needs an array, or levels, makes them: memory that a world has would change the addresses of the next one. */
+static int with_array(world *w, int (*call)(world *w, cch_array *array)) {
+  cch_array *array;
+  int status = cch_array_create(&array, w->context, &line);
+  if (status != 0)
+    return status;
+  status = call(w, array);
+  cch_array_unref(array);
+  return status;
+}
+static int copy_from(world *w, cch_array *array) { return cch_array_copy_from(array, w->ptr, 0, w->stream); }
+static int copy_to(world *w, cch_array *array) { return cch_array_copy_to(array, w->ptr, 0, w->stream); }
+DOES(array_copy_from, with_array(w, copy_from))
+DOES(array_copy_to, with_array(w, copy_to))
+static int level_of(cch_array **out, world *w) {
+  cch_mipmapped_array *levels;
+  int status = cch_mipmapped_array_create(&levels, w->context, &plane);
+  if (status != 0)
+    return status;
+  status = cch_mipmapped_array_level(out, levels, 1);
+  cch_mipmapped_array_unref(levels);
+  return status;
+}
+MAKES(mipmapped_array_level, cch_array, level_of(&out, w))
+static int wrapped(cch_array **out, world *w) {
+  cch_array *level;
+  int status = level_of(&level, w);
+  if (status != 0)
+    return status;
+  status = cch_array_wrap(out, cch_array_raw(level), w->context, NULL, NULL);
+  cch_array_unref(level);
+  return status;
+}
+MAKES(array_wrap, cch_array, wrapped(&out, w))
+static int texture_of(cch_texture **out, world *w) {
+  cch_texture_resource resource = {.size = sizeof resource};
+  int status = cch_array_create(&resource.array, w->context, &line);
+  if (status != 0)
+    return status;
+  status = cch_texture_create(out, w->context, &resource, &sampling);
+  cch_array_unref(resource.array);
+  return status;
+}
+MAKES(texture_create, cch_texture, texture_of(&out, w))
+static int surface_of(cch_surface **out, world *w) {
+  cch_array *array;
+  int status = cch_array_create(&array, w->context, &line);
+  if (status != 0)
+    return status;
+  status = cch_surface_create(out, w->context, array);
+  cch_array_unref(array);
+  return status;
+}
+MAKES(surface_create, cch_surface, surface_of(&out, w))
 MAKES(graphics_register_gl_buffer, cch_graphics,
       cch_graphics_register_gl_buffer(&out, w->context, w->gl_buffer, CCH_GRAPHICS_READ_ONLY))
 MAKES(graphics_register_gl_image, cch_graphics,
@@ -892,14 +926,6 @@ const operation operations[] = {
     DONE(managed_discard_prefetch, 0),
     DONE(tensor_map_encode, 0),
     DONE(tensor_map_encode_im2col, 0),
-    MADE(array_create, 0),
-    MADE(array_wrap, 0),
-    DONE(array_copy_from, 0),
-    DONE(array_copy_to, 0),
-    MADE(mipmapped_array_create, 0),
-    MADE(mipmapped_array_level, 0),
-    MADE(texture_create, 0),
-    MADE(surface_create, 0),
     MADE(graphics_register_gl_buffer, 0),
     MADE(graphics_register_gl_image, 0),
     MADE(graphics_map, 0),
@@ -989,5 +1015,13 @@ const operation operations[] = {
     DONE(capture_is_active, 0),
     DONE(capture_keep_all, 0),
     DONE(capture_join, 0),
+    MADE(array_create, 0),
+    MADE(array_wrap, 0),
+    DONE(array_copy_from, 0),
+    DONE(array_copy_to, 0),
+    MADE(mipmapped_array_create, 0),
+    MADE(mipmapped_array_level, 0),
+    MADE(texture_create, 0),
+    MADE(surface_create, 0),
 };
 const size_t operation_count = sizeof operations / sizeof *operations;

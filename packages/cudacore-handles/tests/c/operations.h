@@ -23,10 +23,6 @@ typedef struct world {
   cch_deviceptr *shared, *import;
   cch_ipc_handle handle, event_handle; /* of the pool's memory, and of an event of another process */
   cch_event *shared_event;
-  cch_array *array, *level; /* the second is of the mipmapped array */
-  cch_mipmapped_array *mipmapped;
-  cch_texture *texture;
-  cch_surface *surface;
   cch_library *library;
   cch_kernel *kernel;
   unsigned gl_buffer; /* a stand-in for one of OpenGL */

@@ -73,13 +73,26 @@ static void open_boxes(void) {
   OK(cch_nvrtc_load(&nvrtc, path));
   OK(cch_nvvm_load(&nvvm, path));
   OK(cch_nvjitlink_load(&nvjitlink, path));
-  void *const made[CCH_KIND_COUNT] = {w.context,  w.stream, w.start,     w.pool,    w.ptr,    w.library, w.kernel,
-                                      NULL,       NULL,     w.bundle,    w.graph,   w.node,   w.exec,    NULL,
-                                      w.graphics, w.array,  w.mipmapped, w.texture, w.surface};
+  void *const made[CCH_KIND_COUNT] = {w.context, w.stream, w.start, w.pool, w.ptr,  w.library, w.kernel,  NULL,
+                                      NULL,      w.bundle, w.graph, w.node, w.exec, NULL,      w.graphics};
   memcpy(boxes, made, sizeof boxes);
   OK(cch_nvrtc_program_create((cch_nvrtc_program **)&boxes[CCH_KIND_NVRTC_PROGRAM], nvrtc, "", "", 0, NULL, NULL));
   OK(cch_nvvm_program_create((cch_nvvm_program **)&boxes[CCH_KIND_NVVM_PROGRAM], nvvm));
   OK(cch_nvjitlink_linker_create((cch_nvjitlink_linker **)&boxes[CCH_KIND_NVJITLINK_LINKER], nvjitlink, 1, options));
+  const cch_array_desc plane = {.size = sizeof plane,
+                                .width = 4,
+                                .height = 4,
+                                .format = CCH_FORMAT_FLOAT,
+                                .channels = 1,
+                                .flags = CCH_ARRAY_SURFACE,
+                                .levels = 1};
+  const cch_texture_desc sampling = {.size = sizeof sampling};
+  cch_texture_resource resource = {.size = sizeof resource};
+  OK(cch_array_create(&resource.array, w.context, &plane));
+  boxes[CCH_KIND_ARRAY] = resource.array;
+  OK(cch_mipmapped_array_create((cch_mipmapped_array **)&boxes[CCH_KIND_MIPMAPPED_ARRAY], w.context, &plane));
+  OK(cch_texture_create((cch_texture **)&boxes[CCH_KIND_TEXTURE], w.context, &resource, &sampling));
+  OK(cch_surface_create((cch_surface **)&boxes[CCH_KIND_SURFACE], w.context, resource.array));
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
     CHECK_EQ(cch_kind_of(boxes[kind]), kind);
 }
@@ -88,6 +101,10 @@ static void close_boxes(void) {
   cch_unref(boxes[CCH_KIND_NVRTC_PROGRAM]);
   cch_unref(boxes[CCH_KIND_NVVM_PROGRAM]);
   cch_unref(boxes[CCH_KIND_NVJITLINK_LINKER]);
+  cch_unref(boxes[CCH_KIND_SURFACE]);
+  cch_unref(boxes[CCH_KIND_TEXTURE]);
+  cch_unref(boxes[CCH_KIND_MIPMAPPED_ARRAY]);
+  cch_unref(boxes[CCH_KIND_ARRAY]);
   world_close(&w);
 }
 
@@ -104,7 +121,7 @@ static void *handle(const char *type) {
                  {"CUgraph", cch_graph_raw(w.graph)},
                  {"CUgraphNode", cch_graph_node_raw(w.node)},
                  {"CUgraphicsResource", cch_graphics_raw(w.graphics)},
-                 {"CUarray", cch_array_raw(w.level)}};
+                 {"CUarray", cch_array_raw(boxes[CCH_KIND_ARRAY])}};
   for (size_t i = 0; i < sizeof handles / sizeof *handles; i++)
     if (strcmp(handles[i].type, type) == 0)
       return handles[i].raw;
