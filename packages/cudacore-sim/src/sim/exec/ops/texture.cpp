@@ -191,7 +191,7 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
 }
 
 /* What is returned for channels that the format lacks. */
-constexpr Color missing{0, 0, 0, 1};
+constexpr Color missing{};
 
 void put_color(Warp &w, const TextureAccess &access, uint32_t lane, const Color &color) {
   for (size_t i = 0; i < 4; i++)
