@@ -76,7 +76,10 @@ def theirs(call: str) -> Any:
     outcome = outcomes("cuda.core")[call]
     if outcome[0] == "raises" and "requires cuda-bindings" in outcome[2]:
         pytest.skip("cuda.core has this with newer cuda-bindings alone")
-    missing = r"requires CUDA 13|name '[cp]?man2?' is not defined|Unsupported allocation_type: 'managed'"
+    missing = (
+        r"requires CUDA 13|name '[cp]?man2?' is not defined|Unsupported allocation_type: 'managed'"
+        r"|requires cuda.bindings with CUDA checkpoint API support"
+    )
     if outcome[0] == "raises" and re.search(missing, outcome[2]):
         pytest.skip("cuda.core has this on CUDA 13 alone")
     return outcome

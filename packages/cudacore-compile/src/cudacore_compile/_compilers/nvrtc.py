@@ -121,7 +121,7 @@ class NVRTC:
         except CUDAError as error:
             raise as_compiler_error(NVRTCError, error, log=log, words=words) from None
         if self._restrict_stays and not restrict:
-            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=4)
+            warnings.warn(_RESTRICT_STAYS, RuntimeWarning, stacklevel=5)
         return Result(code, log, lowered, signatures, pch_status)
 
     def cancel(self, box: Any) -> None:

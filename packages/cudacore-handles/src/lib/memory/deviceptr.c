@@ -46,7 +46,8 @@ int cch_deviceptr_check(const cch_deviceptr *ptr) {
   if (ptr->box.context == NULL) /* a reset does not take it away */
     return 0;
   CCH__REQUIRE_USABLE(ptr);
-  return cch__in_callback() ? 0 : cch__context_check((const cch_context *)ptr->box.context, __func__);
+  /* A part of mapped memory is lost with the whole, which is lost with the context. */
+  return cch__in_callback() ? 0 : cch__context_check(cch__lost_with(&cch__whole(ptr)->box), __func__);
 }
 
 int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) {

@@ -443,8 +443,10 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   if (ctxId == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (ctx != nullptr)
-    if (CUresult result = find_any_context(ctx, context))
+    if (CUresult result = find_any_context(ctx, context)) {
+      report("cuCtxGetId was given " + hex(value_of(ctx)) + ", which is not a context: here the driver crashes");
       return result;
+    }
   if (context == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
   *ctxId = context->id;
