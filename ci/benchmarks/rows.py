@@ -227,6 +227,13 @@ ROWS = (
     Row("view of a NumPy array", "from_any_interface(array, -1)", 2_000),
     Row("view.shape", "view.shape", 20_000),
     Row("view.as_tensor_map", "matrix_view.as_tensor_map((8, 8))", 2_000, ratio=0.6),
+    Row("array, create and close", "device.create_opaque_array(array_options).close()", 200, ratio=1.0),
+    Row(
+        "texture, create and close",
+        "device.create_texture_object(resource=texels, options=texture_options).close()",
+        500,
+        ratio=0.6,
+    ),
     copying("dense", "dense"),
     copying("every second column", "strided", over_row=("copy of a view, 4 MiB, dense", 2.0)),
     adding("kernel node, pointer", "add_kernels()"),

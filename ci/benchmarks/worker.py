@@ -94,6 +94,10 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "view": views.from_any_interface(np.zeros((2, 3)), -1),
         "matrix_view": views.from_buffer(buffer, (16, 16), dtype=np.dtype("f4")),
     }
+    texture = importlib.import_module(f"{core.__name__}.texture")
+    names["array_options"] = texture.OpaqueArrayOptions((64, 64), "float32", num_channels=1)
+    names["texels"] = texture.ResourceDescriptor.from_opaque_array(device.create_opaque_array(names["array_options"]))
+    names["texture_options"] = texture.TextureObjectOptions(filter_mode="linear", read_mode="element_type")
     stream.sync()
     return names
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import fields
+from enum import Enum
 from typing import Any, TypeVar
 
 from cudacore_handles._base.address import is_bool
@@ -14,7 +15,7 @@ from cudacore_handles._base.names import shorten
 T = TypeVar("T")
 # Deep copies of these are the values themselves. Most options have only such values, which copy.deepcopy() is slow to
 # detect.
-_IMMUTABLE = {type(None), bool, int, str, bytes}
+_IMMUTABLE = {type(None), bool, int, float, str, bytes}
 
 
 def as_flag(name: str, value: object) -> bool:
@@ -82,6 +83,6 @@ def copy_options(options: T) -> T:
     """Return a deep copy of options, because the caller can change the original."""
     made = copy.copy(options)
     for name, value in list(vars(made).items()):
-        if type(value) not in _IMMUTABLE:
+        if type(value) not in _IMMUTABLE and not isinstance(value, Enum):
             setattr(made, name, copy.deepcopy(value))
     return made
