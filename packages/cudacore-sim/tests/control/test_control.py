@@ -437,7 +437,7 @@ def test_what_is_not_simulated(run_python: Python) -> None:
     code = """
     cu.cuInit(0)
     graph = c_void_p()
-    print([cu.cuArrayDestroy(graph) for _ in range(3)], cu.cuArrayGetPlane(byref(graph), graph, 0))
+    print([cu.cuTexRefDestroy(graph) for _ in range(3)], cu.cuTexRefCreate(byref(graph)))
     cu.cuGetExportTable(byref(graph), b"0123456789abcdef")
     print(cudacore_sim.reports())
     """
@@ -446,7 +446,7 @@ def test_what_is_not_simulated(run_python: Python) -> None:
     *missing, table = child.stderr.splitlines()
     assert missing == [
         f"cudacore-sim: {name} is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
-        for name in ("cuArrayDestroy", "cuArrayGetPlane")
+        for name in ("cuTexRefDestroy", "cuTexRefCreate")
     ]
     assert "cuGetExportTable" in table
     assert run_python(code, REPORTS=0).stderr == ""

@@ -134,6 +134,8 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
   exec->conditions = graph->conditions;
   exec->handle = state().graph_execs.add(exec);
   graph->executable = exec;
+  for (const std::shared_ptr<GraphMemory> &memory : exec->allocations)
+    memory->was_instantiated = true;
   *out = handle_of<CUgraphExec>(exec->handle);
   return CUDA_SUCCESS;
 }

@@ -24,7 +24,8 @@ struct GraphMemory {
   AllocationPtr allocation;
   uint64_t home = 0;           /* the graph with the allocation node */
   uint64_t freed_in_graph = 0; /* the graph with a free node; 0: none */
-  ~GraphMemory();              /* gives the address back; called with the lock */
+  bool was_instantiated = false;
+  ~GraphMemory(); /* gives the address back; called with the lock */
 };
 
 /* ---- graphs */

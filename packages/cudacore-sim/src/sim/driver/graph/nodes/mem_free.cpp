@@ -61,8 +61,8 @@ CUresult read_free(const Graph &into, CUdeviceptr address, ParamsPtr &out) {
     return CUDA_ERROR_INVALID_VALUE;
   if (into.owner != nullptr && into.owner->type == CU_GRAPH_NODE_TYPE_GRAPH)
     return CUDA_ERROR_NOT_SUPPORTED;
-  if (into.handle == memory->home && !into.executable.expired())
-    return CUDA_ERROR_INVALID_VALUE; /* the executable graph was made for memory that is not freed */
+  if (into.handle == memory->home && memory->was_instantiated)
+    return CUDA_ERROR_INVALID_VALUE; /* executable graphs were made for memory that is not freed */
   memory->freed_in_graph = into.handle;
   out = std::make_shared<FreeParams>(address, memory);
   return CUDA_SUCCESS;
