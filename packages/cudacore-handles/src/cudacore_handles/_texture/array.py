@@ -66,9 +66,10 @@ class OpaqueArrayOptions:
 class OpaqueArray(_native.Handle):
     """A CUDA array: memory whose layout is the device's, for textures and surfaces.
 
-    Arrays are made by :meth:`Device.create_opaque_array` and :meth:`MipmappedArray.get_level`. Kernels use the texels
-    through a :class:`TextureObject` or a :class:`SurfaceObject`, which keep the array alive. There is no address:
-    :meth:`copy_from` and :meth:`copy_to` move the texels. Two arrays are equal if they are the same CUDA array.
+    Arrays are made by :meth:`~cudacore_handles.Device.create_opaque_array` and :meth:`MipmappedArray.get_level`.
+    Kernels use the texels through a :class:`TextureObject` or a :class:`SurfaceObject`, which keep the array alive.
+    There is no address: :meth:`copy_from` and :meth:`copy_to` move the texels. Two arrays are equal if they are the
+    same CUDA array.
     """
 
     __slots__ = ("__weakref__",)
@@ -207,5 +208,5 @@ class OpaqueArray(_native.Handle):
 
     @property
     def device(self) -> Device:
-        """Device: The device that the array is of."""
+        """cudacore_handles.Device: The device that the array is of."""
         return context_of(lib.cch_array_context(hold(self))).device

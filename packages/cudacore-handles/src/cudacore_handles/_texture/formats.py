@@ -84,7 +84,7 @@ def as_shape(value: object) -> tuple[int, ...]:
 
 
 def attribute_of(device: Device, name: str) -> int:
-    """Return an attribute of a device by its name in :class:`DeviceProperties`."""
+    """Return an attribute of a device by its name in :class:`~cudacore_handles.DeviceProperties`."""
     value: int = getattr(device.properties, name)
     return value
 

@@ -65,8 +65,8 @@ class MipmappedArrayOptions:
 class MipmappedArray(_native.Handle):
     """A mipmapped CUDA array: an image, and smaller versions of it for textures.
 
-    Mipmapped arrays are made by :meth:`Device.create_mipmapped_array`. Each level is an :class:`OpaqueArray`, which
-    keeps the whole alive.
+    Mipmapped arrays are made by :meth:`~cudacore_handles.Device.create_mipmapped_array`. Each level is an
+    :class:`OpaqueArray`, which keeps the whole alive.
     """
 
     __slots__ = ("__weakref__",)
@@ -164,5 +164,5 @@ class MipmappedArray(_native.Handle):
 
     @property
     def device(self) -> Device:
-        """Device: The device that the array is of."""
+        """cudacore_handles.Device: The device that the array is of."""
         return context_of(lib.cch_mipmapped_array_context(hold(self))).device

@@ -81,7 +81,8 @@ class ResourceDescriptor:
         Parameters
         ----------
         buffer : Buffer
-            Memory of the device. Its address must be a multiple of :attr:`DeviceProperties.texture_alignment`.
+            Memory of the device. Its address must be a multiple of
+            :attr:`~cudacore_handles.DeviceProperties.texture_alignment`.
         format : ArrayFormatType, str or numpy.dtype
             The type of a channel, such as ``"float32"``.
         num_channels : int
@@ -118,7 +119,8 @@ class ResourceDescriptor:
         Parameters
         ----------
         buffer : Buffer
-            Memory of the device. Its address must be a multiple of :attr:`DeviceProperties.texture_alignment`.
+            Memory of the device. Its address must be a multiple of
+            :attr:`~cudacore_handles.DeviceProperties.texture_alignment`.
         format : ArrayFormatType, str or numpy.dtype
             The type of a channel, such as ``"float32"``.
         num_channels : int
@@ -126,7 +128,7 @@ class ResourceDescriptor:
         width, height : int
             Texels of a row, and rows.
         pitch_bytes : int
-            Bytes from row to row: a multiple of :attr:`DeviceProperties.texture_pitch_alignment`.
+            Bytes from row to row: a multiple of :attr:`~cudacore_handles.DeviceProperties.texture_pitch_alignment`.
         """
         size = _check_buffer(buffer)
         made = cls._of("pitch2d", buffer)

@@ -18,7 +18,7 @@ from cudacore_handles._texture.texture import check_resource
 class SurfaceObject(_native.Handle):
     """A surface: how kernels load and store the texels of an array.
 
-    Surfaces are made by :meth:`Device.create_surface_object`, and are arguments of kernels: a
+    Surfaces are made by :meth:`~cudacore_handles.Device.create_surface_object`, and are arguments of kernels: a
     ``cudaSurfaceObject_t``. A surface keeps its array alive. A launch keeps the surface until it was submitted, a graph
     as long as it can run: close it when the kernels that use it have ended.
     """
@@ -69,7 +69,7 @@ class SurfaceObject(_native.Handle):
 
     @property
     def device(self) -> Device:
-        """Device: The device that the surface is of."""
+        """cudacore_handles.Device: The device that the surface is of."""
         return context_of(lib.cch_surface_context(hold(self))).device
 
 

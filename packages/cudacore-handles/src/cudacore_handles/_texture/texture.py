@@ -131,7 +131,7 @@ class TextureObjectOptions:
 class TextureObject(_native.Handle):
     """A texture: how kernels sample an array or memory.
 
-    Textures are made by :meth:`Device.create_texture_object`, and are arguments of kernels: a
+    Textures are made by :meth:`~cudacore_handles.Device.create_texture_object`, and are arguments of kernels: a
     ``cudaTextureObject_t``. A texture keeps its array or buffer alive. A launch keeps the texture until it was
     submitted, a graph as long as it can run: close it when the kernels that use it have ended.
     """
@@ -186,7 +186,7 @@ class TextureObject(_native.Handle):
 
     @property
     def device(self) -> Device:
-        """Device: The device that the texture is of."""
+        """cudacore_handles.Device: The device that the texture is of."""
         return context_of(lib.cch_texture_context(hold(self))).device
 
 
