@@ -37,13 +37,19 @@ def state(cuda: Any, pid: int = SELF) -> int:
     return value.value
 
 
-@pytest.fixture
-def locked(cuda: Any) -> Iterator[Any]:
-    """Lock this process; at the end it runs, whatever happened."""
-    assert lock(cuda, 1000) == 0
-    yield cuda
+@pytest.fixture(autouse=True)
+def _runs_at_the_end(cuda: Any) -> Iterator[None]:
+    """Have the process run again, whatever happened: all later tests would wait."""
+    yield
     cuda.code("cuCheckpointProcessRestore", SELF, None)
     cuda.code("cuCheckpointProcessUnlock", SELF, None)
+
+
+@pytest.fixture
+def locked(cuda: Any) -> Any:
+    """Lock this process."""
+    assert lock(cuda, 1000) == 0
+    return cuda
 
 
 @contextlib.contextmanager
@@ -110,7 +116,7 @@ def test_a_call_under_way_is_done_first(cuda: Any, run_in_stream: Callable[..., 
     stream, go = cuda.stream(1), threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
     with in_thread(lambda: cuda.cuStreamSynchronize(stream)) as done:
-        time.sleep(0.02)
+        time.sleep(0.3)  # until it waits, on a busy machine too
         with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)):
             time.sleep(0.02)
             go.set()
