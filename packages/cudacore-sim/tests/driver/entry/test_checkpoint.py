@@ -103,6 +103,7 @@ def test_a_wait_in_memory_is_work(cuda: Any) -> None:
     """A stream that waits for a value would count as done."""
     stream, memory = cuda.stream(1), cuda.malloc(4)
     cuda.cuMemsetD32_v2(memory, 0, ctypes.c_size_t(1))
+    cuda.cuCtxSynchronize()  # the stream does not wait for the default stream
     cuda.cuStreamWaitValue32_v2(stream, memory, 1, 0)
     assert lock(cuda, 20) == NOT_READY
     cuda.cuMemsetD32_v2(memory, 1, ctypes.c_size_t(1))
