@@ -470,7 +470,7 @@ class Device:
 
         Parameters
         ----------
-        field_ids : sequence of FieldId or of pairs
+        field_ids : sequence of int or of pairs
             The fields; in a pair the second is what it is asked for, such as a link.
         """
         fields = make_fields(field_ids)
@@ -482,7 +482,7 @@ class Device:
 
         Parameters
         ----------
-        field_ids : sequence of FieldId or of pairs
+        field_ids : sequence of int or of pairs
             As for :meth:`get_field_values`.
         """
         call("device_clear_field_values", self._handle, make_fields(field_ids))

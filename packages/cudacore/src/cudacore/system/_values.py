@@ -266,7 +266,7 @@ class FieldValue:
 
     @property
     def field_id(self) -> Any:
-        """FieldId: which field."""
+        """int: which field, as a member of ``cudacore.system.typing.FieldId``."""
         return bindings().FieldId(self._id)
 
     @property
