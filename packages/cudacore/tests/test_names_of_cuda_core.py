@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public names of ``cuda.core``, members of classes included.
 
-Each is here, or cudacore says that it is not here yet (``_later.py``, ``NotYet``), or it is listed below.
+Each is here, or it is listed below.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 import pytest
 
-import cudacore
 from cudacore import CUDA_CORE_VERSION
 
 MIGRATION = Path(__file__).resolve().parents[3] / "docs" / "migration.rst"
@@ -80,37 +79,24 @@ def has(cls: type, member: str) -> bool:
     return member in getattr(cls, "__dataclass_fields__", ())
 
 
-def is_announced(owner: Any, name: str) -> bool:
-    """Return whether the error for a name says that it is not here yet."""
-    try:
-        getattr(owner, name)
-    except AttributeError as error:
-        return " yet (cuda.core" in str(error)
-    return False
-
-
 def missing_names() -> set[str]:
-    """Return what ``cuda.core`` has and ``cudacore`` neither has nor announces, such as ``"texture.TextureObject"``."""
-    missing = set()
+    """Return what ``cuda.core`` has and ``cudacore`` has not, such as ``"texture.TextureObject"``."""
+    missing: set[str] = set()
     for module, names in names_of_cuda_core().items():
         try:
             ours: Any = importlib.import_module(f"cudacore{module}")
         except ImportError:
-            missing |= set() if is_announced(cudacore, module[1:]) else {module[1:]}
+            missing.add(module[1:])
             continue
         for name, members in names.items():
             path = f"{module[1:]}.{name}".lstrip(".")
             if not hasattr(ours, name):
-                missing |= set() if is_announced(ours, name) else {path}
+                missing.add(path)
                 continue
             if members is None or not inspect.isclass(getattr(ours, name)):
                 continue
             cls = getattr(ours, name)
-            missing |= {
-                f"{path}.{member}"
-                for member in members
-                if is_public(member) and not has(cls, member) and not is_announced(cls, member)
-            }
+            missing |= {f"{path}.{member}" for member in members if is_public(member) and not has(cls, member)}
     return missing
 
 

@@ -15,7 +15,6 @@ from cudacore._version import CUDA_CORE_VERSION
 from cudacore._version import __version__ as __version__  # before all else: it sees that what is installed fits
 
 # isort: split
-from cudacore import _later
 from cudacore_handles import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,
@@ -151,8 +150,6 @@ _LATER = {
     "UncacheableError": "cudacore_compile",
 }
 
-_later.install_finder()
-
 
 if not TYPE_CHECKING:  # to which any name would be one that there is
 
@@ -162,7 +159,7 @@ if not TYPE_CHECKING:  # to which any name would be one that there is
         if name in _LATER:
             globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)
             return value
-        raise AttributeError(_later.message(__name__, name), name=name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:

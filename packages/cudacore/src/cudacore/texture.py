@@ -3,27 +3,11 @@
 
 from __future__ import annotations
 
-from cudacore_handles.texture import (
-    MipmappedArray,
-    MipmappedArrayOptions,
-    OpaqueArray,
-    OpaqueArrayOptions,
-    ResourceDescriptor,
-    SurfaceObject,
-    TextureObject,
-    TextureObjectOptions,
-)
+from cudacore_handles import texture as _texture
+from cudacore_handles.texture import *  # noqa: F403
 
-__all__ = [
-    "MipmappedArray",
-    "MipmappedArrayOptions",
-    "OpaqueArray",
-    "OpaqueArrayOptions",
-    "ResourceDescriptor",
-    "SurfaceObject",
-    "TextureObject",
-    "TextureObjectOptions",
-]
+__all__: list[str] = []
+__all__ += _texture.__all__
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cudacore import _later
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
@@ -76,7 +75,7 @@ if not TYPE_CHECKING:  # to which any name would be one that there is
 
             globals()[name] = driver.CUdeviceptr | int | None
             return globals()[name]
-        raise AttributeError(_later.message(__name__, name), name=name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -7,9 +7,6 @@ those of ``cudacore_compile``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from cudacore import _later
 from cudacore_compile import (
     FileStreamProgramCache,
     InMemoryProgramCache,
@@ -43,12 +40,6 @@ __all__ = [
     "make_program_cache_key",
     "prefetch_batch",
 ]
-
-
-if not TYPE_CHECKING:  # to which any name would be one that there is
-
-    def __getattr__(name: str) -> object:
-        raise AttributeError(_later.message(__name__, name), name=name)
 
 
 def __dir__() -> list[str]:
