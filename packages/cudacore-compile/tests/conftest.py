@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cudacore_compile import Program, ProgramOptions
+from cudacore_compile import CompilerError, Program, ProgramOptions, _fatbin
+from cudacore_compile._compilers import nvjitlink, nvvm
 from cudacore_compile._compilers import process_state as _process_state
 from cudacore_compile._compilers.nvrtc import load
 from cudacore_handles import live_counts
@@ -69,6 +70,29 @@ def python() -> Callable[..., subprocess.CompletedProcess[str]]:
 @pytest.fixture(scope="session")
 def nvrtc_version() -> tuple[int, ...]:
     return tuple(map(int, load().version_text.split(".")))
+
+
+def skip_without(load: Callable[[], object]) -> None:
+    """Skip a test if a compiler is not installed."""
+    try:
+        load()
+    except CompilerError as error:
+        pytest.skip(str(error).splitlines()[0])
+
+
+@pytest.fixture
+def _nvjitlink() -> None:
+    skip_without(nvjitlink.load)
+
+
+@pytest.fixture
+def _nvvm() -> None:
+    skip_without(nvvm.load)
+
+
+@pytest.fixture
+def _nvfatbin() -> None:
+    skip_without(_fatbin._load)
 
 
 Run = Callable[..., tuple[int, str, str]]

@@ -15,6 +15,8 @@ from cudacore_compile import Linker, NVFatbinError, Program, compile_many, make_
 from cudacore_compile._compilers.nvrtc import load
 from cudacore_handles import Device, LaunchConfig, ObjectCode, UnsupportedCodeError, launch
 
+pytestmark = pytest.mark.usefixtures("_nvfatbin")
+
 SOURCE = """
 template <class T> __global__ void set(T *out, T value) { *out = value; }
 """
@@ -24,16 +26,6 @@ MAGIC = b"\x50\xed\x55\xba"
 
 def build(arch: str, target: str = "cubin", source: str = SOURCE) -> ObjectCode:
     return Program(source, "c++", {"arch": arch, "name": "set.cu"}).compile(target, NAMES)
-
-
-@pytest.fixture(autouse=True)
-def _has_nvfatbin() -> None:
-    from cudacore_compile._fatbin import _load
-
-    try:
-        _load()
-    except NVFatbinError as error:
-        pytest.skip(str(error).splitlines()[0])
 
 
 def test_what_it_has() -> None:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from cudacore_compile._batch_error import make_batch_error
@@ -20,7 +20,7 @@ from cudacore_compile._cache.compile import CachedCompilation, Watch, check_cach
 from cudacore_compile._cache.identity import Look
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._compilers.errors import cancelled
-from cudacore_compile._compilers.interrupt import start_thread
+from cudacore_compile._compilers.interrupt import get_interruptibly, start_thread
 from cudacore_compile._compilers.option_values import current_arch
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, Request, files_written
@@ -29,8 +29,6 @@ from cudacore_compile._program import Program
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 from cudacore_handles._sdk import as_options
-
-_POLL_SECONDS = 0.1
 
 
 class _Outcome(NamedTuple):
@@ -326,16 +324,10 @@ class _Calls:
         self._events.put(None)
 
     def completed(self) -> Iterator[tuple[_Group, _Outcome | Exception]]:
-        """Yield groups with what became of them; signals are handled meanwhile.
-
-        A signal that comes right before the main thread waits does not wake it, so that it must not wait for long.
-        """
+        """Yield groups with what became of them; signals are handled meanwhile."""
         left = len(self._groups)
         while left:
-            try:
-                group, outcome = self._outcomes.get(timeout=_POLL_SECONDS)
-            except Empty:
-                continue
+            group, outcome = get_interruptibly(self._outcomes)
             if group is not None and isinstance(outcome, (_Outcome, Exception)):
                 left -= 1
                 yield group, outcome

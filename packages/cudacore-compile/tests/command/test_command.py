@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 from compile_sources import SLOW
 
-from cudacore_compile import FileStreamProgramCache, NVFatbinError, Program
+from cudacore_compile import FileStreamProgramCache, Program
 from cudacore_compile._command import arguments as _arguments
-from cudacore_compile._compilers import process_state as _process_state
 from cudacore_compile._compilers.diagnostics import Diagnostic, parse_log, render
 from cudacore_handles import ObjectCode
 
@@ -40,19 +39,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Start beside a program, with a cache of the test's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(_process_state, "_left", set())  # options of one test would keep others from storing
     (tmp_path / "size.h").write_text("#define SIZE 4\n")
     (tmp_path / "kernel.cu").write_text(SOURCE)
     (tmp_path / "bad.cu").write_text("__global__ void f(int *p) {\n  int a = 1;\n\t*p = nope + a;\n}\n")
-
-
-def needs_nvfatbin() -> None:
-    from cudacore_compile._fatbin import _load
-
-    try:
-        _load()
-    except NVFatbinError as error:
-        pytest.skip(str(error).splitlines()[0])
 
 
 def files() -> set[str]:
@@ -125,9 +114,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"piped" in Path("piped.ptx").read_bytes()
 
 
+@pytest.mark.usefixtures("_nvfatbin")
 def test_fatbin(run: Run) -> None:
     """A fat binary would lack an architecture, or the names of its kernels."""
-    needs_nvfatbin()
     status, out, err = run(
         "kernel.cu", "--arch", "sm_80,sm_90,compute_90", "-o", "k.fatbin", "-e", "scale<float>", "--names", "names.json"
     )

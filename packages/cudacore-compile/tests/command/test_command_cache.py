@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import FileStreamProgramCache, NVJitLinkError
+from cudacore_compile import FileStreamProgramCache
 from cudacore_compile._command import cache as _cache
 from cudacore_compile._command import explain as _explain
-from cudacore_compile._compilers import nvjitlink
 
 Run = Callable[..., tuple[int, str, str]]
 WORDS = ("k.cu", "-arch=sm_90", "-ptx")
@@ -102,12 +101,9 @@ def test_many_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert explain(run)["reasons"] == ["* has changed"]
 
 
+@pytest.mark.usefixtures("_nvjitlink")
 def test_linked_code_is_kept(run: Run) -> None:
     """Code would be linked again although nothing has changed, which can take as long as compiling it."""
-    try:
-        nvjitlink.load()
-    except NVJitLinkError as error:
-        pytest.skip(str(error).splitlines()[0])
     Path("g.cu").write_text("__device__ int g() { return 1; }")
     words = ("k.cu", "g.cu", "--link", "-arch=sm_90", "-o", "all.cubin")
     assert run(*words)[0] == 0
@@ -118,12 +114,9 @@ def test_linked_code_is_kept(run: Run) -> None:
     assert (statistics["hits"], statistics["misses"]) == (3, 3)
 
 
+@pytest.mark.usefixtures("_nvjitlink")
 def test_explanations_of_links(run: Run) -> None:
     """Somebody whose links are slow would not learn why code is linked again."""
-    try:
-        nvjitlink.load()
-    except NVJitLinkError as error:
-        pytest.skip(str(error).splitlines()[0])
     Path("g.cu").write_text("__device__ int g() { return 1; }")
     words = ["k.cu", "g.cu", "--link", "-arch=sm_90", "-o", "all.cubin"]
 

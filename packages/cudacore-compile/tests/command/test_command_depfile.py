@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cudacore_compile import NVFatbinError, Program, UncacheableError
+from cudacore_compile import Program, UncacheableError
 from cudacore_compile._command import files, plan
 from cudacore_compile._command.depfile import make_rule, quote
 
@@ -151,13 +151,7 @@ def test_rebuilds(tool: str) -> None:
 
 
 @pytest.fixture
-def _nvfatbin() -> None:
-    from cudacore_compile._fatbin import _load
-
-    try:
-        _load()
-    except NVFatbinError as error:
-        pytest.skip(str(error).splitlines()[0])
+def _projects(_nvfatbin: None) -> None:
     if not EXAMPLES.is_dir():
         pytest.skip("needs the repository's docs folder")
     program("ninja")
@@ -180,7 +174,7 @@ def check_project(*setup: str) -> None:
     assert output.read_bytes() != first
 
 
-@pytest.mark.usefixtures("_nvfatbin")
+@pytest.mark.usefixtures("_projects")
 def test_cmake_project() -> None:
     """The example for CMake would not build, or not build again when a header changes."""
     shutil.copytree(EXAMPLES / "cmake", "project")
@@ -188,7 +182,7 @@ def test_cmake_project() -> None:
     check_project(program("cmake"), "-G", "Ninja", "-S", ".", "-B", "build", "-DGPU_ARCHITECTURES=sm_80,sm_90")
 
 
-@pytest.mark.usefixtures("_nvfatbin")
+@pytest.mark.usefixtures("_projects")
 def test_meson_project() -> None:
     """The example for Meson would not build, or not build again when a header changes."""
     shutil.copytree(EXAMPLES / "meson", "project")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from compile_sources import FUNCTION, FUNCTION_IR, KERNEL, WHOLE
 
-from cudacore_compile import Linker, NVFatbinError, NVJitLinkError, NVVMError, compile_many
+from cudacore_compile import Linker, compile_many
 from cudacore_compile._command import link, plan
-from cudacore_compile._compilers import nvjitlink, nvrtc, nvvm
+from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
 
 Run = Callable[..., tuple[int, str, str]]
@@ -32,32 +32,6 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None
     Path("kernel.cu").write_text(KERNEL)
     Path("function.cu").write_text(FUNCTION)
     Path("function.ll").write_text(FUNCTION_IR)
-
-
-@pytest.fixture
-def _nvjitlink() -> None:
-    try:
-        nvjitlink.load()
-    except NVJitLinkError as error:
-        pytest.skip(str(error).splitlines()[0])
-
-
-@pytest.fixture
-def _nvvm() -> None:
-    try:
-        nvvm.load()
-    except NVVMError as error:
-        pytest.skip(str(error).splitlines()[0])
-
-
-@pytest.fixture
-def _nvfatbin() -> None:
-    from cudacore_compile._fatbin import _load
-
-    try:
-        _load()
-    except NVFatbinError as error:
-        pytest.skip(str(error).splitlines()[0])
 
 
 def kernels(file: str) -> list[str]:

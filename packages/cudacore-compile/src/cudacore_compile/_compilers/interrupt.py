@@ -9,10 +9,23 @@ import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
-# A signal that comes right before the main thread waits does not wake it.
 _POLL_SECONDS = 0.1
+_T = TypeVar("_T")
 _Work = Callable[[], None]
+
+
+def get_interruptibly(queue: SimpleQueue[_T]) -> _T:
+    """Take the next item of a queue; signals are handled meanwhile.
+
+    A signal that comes right before the main thread waits does not wake it, so that it must not wait for long.
+    """
+    while True:
+        try:
+            return queue.get(timeout=_POLL_SECONDS)
+        except Empty:
+            pass
 
 
 def run_interruptibly(work: _Work, cancel: _Work) -> None:
@@ -81,11 +94,7 @@ class _Thread(threading.Thread):
 
     def wait(self) -> list[BaseException]:
         """Return the exception that the call has raised, if any, once it is over; signals are handled meanwhile."""
-        while True:
-            try:
-                return self._results.get(timeout=_POLL_SECONDS)
-            except Empty:
-                pass
+        return get_interruptibly(self._results)
 
     def give_up(self) -> None:
         """Have the thread end after its call, of which nothing is kept."""
@@ -134,12 +143,7 @@ def start_thread(thread: threading.Thread) -> None:
             results.put(None)
 
     _thread.start_new_thread(start, ())
-    while True:
-        try:
-            failure = results.get(timeout=_POLL_SECONDS)
-            break
-        except Empty:
-            pass
+    failure = get_interruptibly(results)
     if failure is not None:
         raise RuntimeError(*failure.args)
 
