@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from cudacore_compile import CompilerError, Program, ProgramOptions, _fatbin
+from cudacore_compile import CompilerError, NVFatbinError, Program, ProgramOptions, _fatbin
 from cudacore_compile._compilers import nvjitlink, nvvm
 from cudacore_compile._compilers import process_state as _process_state
 from cudacore_compile._compilers.nvrtc import load
@@ -76,7 +76,7 @@ def skip_without(load: Callable[[], object]) -> None:
     """Skip a test if a compiler is not installed."""
     try:
         load()
-    except CompilerError as error:
+    except (CompilerError, NVFatbinError) as error:
         pytest.skip(str(error).splitlines()[0])
 
 

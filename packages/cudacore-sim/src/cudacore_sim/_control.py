@@ -283,6 +283,10 @@ def log(after: int = 0) -> list[Call]:
         after = found[-1].number
 
 
+def _no_entry_point(name: str | None) -> ValueError:
+    return ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+
+
 def calls(name: str | None = None) -> int:
     """Count the calls of an entry point, also those that the log has dropped.
 
@@ -303,7 +307,7 @@ def calls(name: str | None = None) -> int:
     """
     count = int(_controls().cudasim_calls(name.encode() if name is not None else None))
     if count == _NO_ENTRY_POINT:
-        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+        raise _no_entry_point(name)
     return count
 
 
@@ -350,7 +354,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
     if nth < 0:
         raise ValueError(f"nth is {nth}; 1 is the next call, 0 is every call")
     if _controls().cudasim_fail(name.encode() if name is not None else None, nth, int(error)):
-        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+        raise _no_entry_point(name)
 
 
 @contextlib.contextmanager
@@ -414,7 +418,7 @@ def hold(name: str) -> None:
         When there is no such entry point.
     """
     if _controls().cudasim_hold(name.encode()):
-        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+        raise _no_entry_point(name)
 
 
 def held(name: str) -> int:
@@ -437,7 +441,7 @@ def held(name: str) -> int:
     """
     count = int(_controls().cudasim_held(name.encode()))
     if count == _NO_ENTRY_POINT:
-        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+        raise _no_entry_point(name)
     return count
 
 
@@ -455,7 +459,7 @@ def let_go(name: str) -> None:
         When there is no such entry point.
     """
     if _controls().cudasim_let_go(name.encode()):
-        raise ValueError(f"name is {name!r}, and the driver has no entry point of that name")
+        raise _no_entry_point(name)
 
 
 @contextlib.contextmanager

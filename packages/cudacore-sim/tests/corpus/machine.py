@@ -144,13 +144,13 @@ def _captured(into: list[bytes]) -> Iterator[None]:
             into.append(file.read())
 
 
-class _Attribute(ctypes.Structure):
+class LaunchAttribute(ctypes.Structure):
     """CUlaunchAttribute."""
 
     _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
 
 
-class _Launch(ctypes.Structure):
+class LaunchConfig(ctypes.Structure):
     """CUlaunchConfig."""
 
     _fields_ = (
@@ -158,14 +158,14 @@ class _Launch(ctypes.Structure):
         ("block", ctypes.c_uint * 3),
         ("shared", ctypes.c_uint),
         ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
         ("count", ctypes.c_uint),
     )
 
 
-def _launch_of_clusters(kernel: Kernel) -> _Launch:
-    attribute = _Attribute(_CLUSTER_DIMENSION, 0, (kernel.cluster, 1, 1))
-    return _Launch((kernel.grid, 1, 1), (kernel.block, 1, 1), kernel.shared, None, ctypes.pointer(attribute), 1)
+def _launch_of_clusters(kernel: Kernel) -> LaunchConfig:
+    attribute = LaunchAttribute(_CLUSTER_DIMENSION, 0, (kernel.cluster, 1, 1))
+    return LaunchConfig((kernel.grid, 1, 1), (kernel.block, 1, 1), kernel.shared, None, ctypes.pointer(attribute), 1)
 
 
 class Machine:

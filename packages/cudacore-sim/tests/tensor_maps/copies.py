@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from corpus.machine import CUDAError, Machine
+from corpus.machine import CUDAError, LaunchAttribute, LaunchConfig, Machine
 
 from tensor_maps.kernels import TILE, text
 
@@ -46,21 +46,6 @@ def pattern(size: int, seed: int = 0) -> Bytes:
     i = np.arange(size // 4, dtype=np.uint32) + seed
     words = (i & 0xFF) | ((i >> 8) & 0xFF) << 8 | ((i * 7 + 3) & 0xFF) << 16 | ((i * 31 >> 3) & 0x7F) << 24
     return words.astype("<u4").view(np.uint8)
-
-
-class _Attribute(ctypes.Structure):
-    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
-
-
-class _Launch(ctypes.Structure):
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
-        ("count", ctypes.c_uint),
-    )
 
 
 class Copier:
@@ -173,7 +158,7 @@ class Copier:
             ctypes.c_uint64(self._status), ctypes.c_uint(mask),
         ]  # fmt: skip
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
-        attribute = _Attribute(_CLUSTER_DIMENSION, 0, (blocks, 1, 1))
-        config = _Launch((blocks, 1, 1), (128, 1, 1), 0, None, ctypes.pointer(attribute), int(blocks > 1))
+        attribute = LaunchAttribute(_CLUSTER_DIMENSION, 0, (blocks, 1, 1))
+        config = LaunchConfig((blocks, 1, 1), (128, 1, 1), 0, None, ctypes.pointer(attribute), int(blocks > 1))
         self._call("cuLaunchKernelEx", ctypes.byref(config), self._function(name), places, None)
         self._call("cuCtxSynchronize")

@@ -10,7 +10,7 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check, closed
-from cudacore_handles._base.handle import address, hold
+from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._driver.device import Device
@@ -157,7 +157,7 @@ class GraphicsResource(_native.Handle):
 
     @classmethod
     def _made(cls, box: Any, stream: Stream | None) -> GraphicsResource:
-        resource = cls._adopt(address(box))
+        resource = adopt(cls, box)
         resource._mapped, resource._stream = _nothing, stream
         return resource
 

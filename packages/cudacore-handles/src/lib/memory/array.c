@@ -63,7 +63,7 @@ static int give_desc(cch_array_desc *out, const cch_array_desc *desc, const char
   if (room < DESC_0_1)
     return cch__fail(CCH_EINVAL, operation, "the size of the cch_array_desc is %zu, and none has less than %zu bytes",
                      room, (size_t)DESC_0_1);
-  memcpy(out, desc, sizeof *desc);
+  memcpy(out, desc, room < sizeof *desc ? room : sizeof *desc);
   out->size = room;
   return 0;
 }

@@ -118,6 +118,18 @@ static int read_arguments(const state *st, PyObject *const *arguments, cch_tenso
   return PyErr_Occurred() ? -1 : 0;
 }
 
+/* Asks the driver without the GIL; -1 with an exception. */
+static int encode(const state *st, cch_tensor_map *map, const cch_tensor_map_config *config) {
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = cch_tensor_map_encode(map, config);
+  Py_END_ALLOW_THREADS;
+  if (status == 0)
+    return 0;
+  raise_failure(st, status);
+  return -1;
+}
+
 static PyObject *tensor_map_make(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   const state *st = PyModule_GetState(module);
   if (count != TILED_ARGUMENTS && check_argument_count("tensor_map_make(cls, view, ...)", count, ALL_ARGUMENTS) < 0)
@@ -133,14 +145,8 @@ static PyObject *tensor_map_make(PyObject *module, PyObject *const *arguments, P
   cch_tensor_map map;
   if (read_arguments(st, arguments, &config) < 0)
     return NULL;
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_tensor_map_encode(&map, &config);
-  Py_END_ALLOW_THREADS;
-  if (status != 0) {
-    raise_failure(st, status);
+  if (encode(st, &map, &config) < 0)
     return NULL;
-  }
   allocfunc make = (allocfunc)PyType_GetSlot(cls, Py_tp_alloc);
   tensor_map *self = (tensor_map *)make(cls, 0);
   if (self == NULL)
@@ -203,14 +209,8 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
   cch_tensor_map_config config = self->config;
   config.address = now.address;
   cch_tensor_map map;
-  int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_tensor_map_encode(&map, &config);
-  Py_END_ALLOW_THREADS;
-  if (status != 0) {
-    raise_failure(st, status);
+  if (encode(st, &map, &config) < 0)
     return NULL;
-  }
   /* Together, with the GIL: a launch that packs the map keeps the memory that its bytes describe. */
   PyObject *old = self->tensor;
   self->map = map;
