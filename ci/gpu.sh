@@ -81,7 +81,7 @@ for each in $parts; do
             --deselect=packages/cudacore-graph/tests/test_lifetime.py::test_dropped_in_any_order "$@"
         ;;
     bench)
-        part bench 0 "$python" ci/benchmarks/run.py --rounds 3 --wheels "$folder" --json "$results/bench.json"
+        part bench 0 "$python" ci/benchmarks/run.py --seconds 140 --wheels "$folder" --json "$results/bench.json"
         ;;
     *)
         failed="$failed $each(no such part)"

@@ -2,7 +2,7 @@
 /*
  * The floor: what the driver calls behind each row of rows.py cost from plain C, with nothing between.
  *
- * usage: floor CODE                prints a line a row: its name, a tab, nanoseconds
+ * usage: floor CODE [ROW...]       prints a line a row: its name, and nanoseconds of each measurement, behind tabs
  *        floor --first CODE        does what first_result.py does, once
  *
  * Compiled against cuda.h and linked to nothing of CUDA: the driver is loaded at run time.
@@ -68,9 +68,20 @@ double now(void) {
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-int ascending(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
+static char **chosen; /* the names of rows, ending with NULL; NULL for all */
+
+bool wanted(const char *name) {
+  for (char **each = chosen; each != NULL && *each != NULL; each++)
+    if (strcmp(*each, name) == 0)
+      return true;
+  return chosen == NULL;
+}
+
+void report(const char *name, const double *times, size_t count) {
+  printf("%s", name);
+  for (size_t i = 0; i < count; i++)
+    printf("\t%.1f", times[i]);
+  printf("\n");
 }
 
 CUlaunchConfig one_block(CUstream on) {
@@ -223,10 +234,12 @@ static void first_result(const void *image) {
 
 int main(int argc, char **argv) {
   int first = argc == 3 && strcmp(argv[1], "--first") == 0;
-  if (argc != 2 + first) {
-    fprintf(stderr, "usage: %s [--first] CODE\n", argv[0]);
+  if (argc < 2) {
+    fprintf(stderr, "usage: %s CODE [ROW...]\n       %s --first CODE\n", argv[0], argv[0]);
     return 2;
   }
+  if (argc > 2 && !first)
+    chosen = argv + 2;
   load_driver();
   CUdevice device;
   CUcontext context;

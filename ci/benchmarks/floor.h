@@ -5,6 +5,7 @@
 /* What the files of the floor share: the driver's functions, and how a row is measured. */
 
 #include <cuda.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,15 +68,20 @@ extern CUstream stream;
 void check(CUresult result, const char *call);
 #define CHECK(call) check(call, #call)
 double now(void);
-int ascending(const void *a, const void *b);
+void report(const char *name, const double *times, size_t count);
 CUlaunchConfig one_block(CUstream on);
 
+/* Whether a row was asked for: all are, if none is named on the command line. */
+bool wanted(const char *name);
+
 /*
- * As worker.py does it: a short warm-up, then the median of `repeat` measurements with nothing running between. `per`
- * is the number of operations in a statement.
+ * As worker.py does it: a short warm-up, then `repeat` measurements with nothing running between. `per` is the number
+ * of operations in a statement.
  */
 #define ROW_PER(per, name, number, repeat, statement)                                                                  \
   do {                                                                                                                 \
+    if (!wanted(name))                                                                                                 \
+      break;                                                                                                           \
     double times[repeat];                                                                                              \
     for (int r = -1; r < (repeat); r++) {                                                                              \
       int n = r < 0 ? (number) / 10 + 1 : (number);                                                                    \
@@ -87,8 +93,7 @@ CUlaunchConfig one_block(CUstream on);
         times[r] = (now() - start) / n / (per);                                                                        \
       CHECK(cu.cuCtxSynchronize());                                                                                    \
     }                                                                                                                  \
-    qsort(times, repeat, sizeof times[0], ascending);                                                                  \
-    printf("%s\t%.1f\n", name, times[(repeat) / 2]);                                                                   \
+    report(name, times, repeat);                                                                                       \
   } while (0)
 #define ROW(name, number, repeat, statement) ROW_PER(1, name, number, repeat, statement)
 

@@ -15,7 +15,7 @@ from rows import FIRST_VALUE, KERNELS, OURS, TARGET, TINY
 
 SOURCES = [Path(__file__).resolve().parent / name for name in ("floor.c", "floor_graphs.c")]
 KERNELS_FILE = f"kernels.{TARGET}"
-FIRST_FILE = f"first.{TARGET}"
+FIRST_FILE, SOURCE_FILE = f"first.{TARGET}", "first.cu"
 
 # Runs in a process of its own, lest the one that reports holds a context on the device.
 COMPILE = f"""
@@ -27,8 +27,18 @@ with open(sys.argv[1], "wb") as file:
 """
 
 
+FIND = f"import {OURS} as core; print(core.Device(0).name)"
+
+
+def find_device() -> str | None:
+    """Return the name of device 0, or None without one."""
+    process = subprocess.run([sys.executable, "-c", FIND], capture_output=True, text=True, check=False)
+    return process.stdout.strip() if process.returncode == 0 else None
+
+
 def compile_kernels(folder: Path) -> None:
     """Compile the kernels for device 0 into a folder."""
+    (folder / SOURCE_FILE).write_text(TINY % FIRST_VALUE)
     for name, source in ((KERNELS_FILE, KERNELS), (FIRST_FILE, TINY % FIRST_VALUE)):
         subprocess.run([sys.executable, "-c", COMPILE, str(folder / name)], input=source, text=True, check=True)
 
@@ -57,10 +67,3 @@ def build(folder: Path) -> Path | None:
     ]
     subprocess.run(command, check=True)
     return program
-
-
-def run(program: Path) -> dict[str, float]:
-    """Run the program that build() made; return nanoseconds a row."""
-    command = [str(program), str(program.parent / KERNELS_FILE)]
-    process = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return {name: float(value) for name, value in (line.split("\t") for line in process.stdout.splitlines())}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the rows of one module in this process; print nanoseconds a row as JSON.
+"""Measure the rows of one module in this process; print nanoseconds of each measurement as JSON.
 
-usage: worker.py MODULE [TEXT]          TEXT: only the rows whose names contain it
+usage: worker.py MODULE [ROW...]          ROW: the name of a row; all, if there is none
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import importlib.util
 import itertools
 import json
 import os
-import statistics
 import struct
 import sys
 import tempfile
@@ -144,8 +143,8 @@ def arrays_of(library: str, names: dict[str, Any]) -> dict[str, Any]:
     return {"cupy2": arrays[:2], "cupy8": arrays, "raw8": raw}
 
 
-def measure(row: Row, names: dict[str, Any]) -> float:
-    """Return the median time of a row's statement in nanoseconds; garbage collection is off meanwhile."""
+def measure(row: Row, names: dict[str, Any]) -> list[float]:
+    """Return times of a row's statement in nanoseconds; garbage collection is off meanwhile."""
     timer = timeit.Timer(row.statement, row.setup, globals=names)
     times: list[float] = []
     for number in (row.number // 10 + 1, *[row.number] * row.repeat):
@@ -153,18 +152,18 @@ def measure(row: Row, names: dict[str, Any]) -> float:
         if row.drain:
             for stream in names["streams"]:
                 stream.sync()
-    return statistics.median(times[1:]) * 1e9
+    return [time * 1e9 for time in times[1:]]
 
 
 def main() -> None:
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    module, text = sys.argv[1], (sys.argv[2:] or [""])[0]
+    module, *chosen = sys.argv[1:]
     core = importlib.import_module(module)
     names = prepare(core)
-    results: dict[str, float | str] = {}
+    results: dict[str, list[float] | str] = {}
     for row in ROWS:
-        if text not in row.name or (row.ours and module != OURS):
+        if (chosen and row.name not in chosen) or (row.ours and module != OURS):
             continue
         if row.gpu and "no_gpu" in names:
             results[row.name] = names["no_gpu"]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of measurements: each candidate in fresh processes on one core, until the minima are stable.
+
+A process can be in a fast or a slow mode for all of its life, depending on where its memory and the driver's lie; the
+two differ by up to a factor of 2. So one process says little, and the median of a few processes decides nothing.
+Here each round runs every candidate in a process of its own, on the same core. A row is done when the two best rounds
+of each candidate agree. The minimum counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rows import FIRST_VALUE, ROWS, THREADS, Row
+
+HERE = Path(__file__).resolve().parent
+WORKER_HANGS = 600.0  # seconds
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 15
+STABLE = 1.03  # the second-best round of a candidate takes at most so many times the best one
+
+# Nanoseconds of each measurement by row, or why there are none.
+Measurements = dict[str, "list[float] | str"]
+
+
+def cores() -> tuple[set[int], set[int]]:
+    """Return the core that all processes run on, and those of the rows with several threads."""
+    usable = sorted(os.sched_getaffinity(0))
+    return {usable[-1]}, set(usable[:THREADS])
+
+
+def run_on(where: set[int], command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command on these cores alone."""
+    pin = functools.partial(os.sched_setaffinity, 0, where)
+    return subprocess.run(command, preexec_fn=pin, capture_output=True, text=True, check=False, **options)
+
+
+@dataclass
+class Candidate:
+    """What is measured: a module, or another version of it, or the floor."""
+
+    name: str
+    command: list[str]
+    env: dict[str, str] = field(default_factory=dict)
+    version: str | None = None
+    device: str | None = None
+
+    def run(self, rows: list[Row], where: set[int]) -> Measurements:
+        """Measure rows in one process."""
+        if not rows:
+            return {}
+        command = [*self.command, *(self.row_name(row) for row in rows)]
+        try:
+            process = run_on(where, command, env=os.environ | self.env, timeout=WORKER_HANGS)
+            error = "" if process.returncode == 0 else (process.stderr.strip() or "no message").splitlines()[-1]
+        except subprocess.TimeoutExpired:
+            error = f"deadlock: the process has not ended after {WORKER_HANGS:.0f} s"
+        return dict.fromkeys((row.name for row in rows), error) if error else self.read(process.stdout, rows)
+
+    def row_name(self, row: Row) -> str:
+        return row.name
+
+    def read(self, output: str, rows: list[Row]) -> Measurements:
+        report = json.loads(output)
+        self.version, self.device = report["version"], report["device"]
+        return report["rows"]
+
+
+class Floor(Candidate):
+    """Plain C. Several rows can have the same counterpart there."""
+
+    def row_name(self, row: Row) -> str:
+        return row.floor_name
+
+    def read(self, output: str, rows: list[Row]) -> Measurements:
+        lines = (line.split("\t") for line in output.splitlines())
+        found = {name: [float(value) for value in values] for name, *values in lines}
+        return {row.name: found[row.floor_name] for row in rows if row.floor_name in found}
+
+
+@dataclass
+class Series:
+    """All measurements of one row: for each candidate, those of each round."""
+
+    name: str
+    rounds: dict[str, list[list[float]]] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+    def add(self, candidate: str, values: list[float] | str) -> None:
+        if isinstance(values, str):
+            self.notes[candidate] = values
+            self.rounds.pop(candidate, None)
+        elif candidate not in self.notes:
+            self.rounds.setdefault(candidate, []).append(values)
+
+    def is_done(self) -> bool:
+        """Return whether the two best rounds of each candidate agree, and there were enough of them."""
+        for rounds in self.rounds.values():
+            if len(rounds) < FEWEST_ROUNDS:
+                return False
+            best, second = sorted(map(min, rounds))[:2]
+            if second > best * STABLE:
+                return False
+        return True
+
+
+@dataclass
+class Clock:
+    """Limits of rounds and of seconds."""
+
+    most_rounds: int
+    seconds: float
+    start: float = field(default_factory=time.monotonic)
+
+    def allows(self, number: int) -> bool:
+        """Return whether another round can begin, if it takes as long as those before it did on average."""
+        elapsed = time.monotonic() - self.start
+        return number < self.most_rounds and (number == 0 or elapsed * (number + 1) / number <= self.seconds)
+
+
+# Measures the row in a process of its own; returns nanoseconds, or why there are none.
+Process = Callable[[], "float | str"]
+
+
+def measure(
+    candidates: list[Candidate], rows: list[Row], processes: dict[str, dict[str, Process]], clock: Clock
+) -> dict[str, Series]:
+    """Measure rows, and whole processes, in rounds; return a series for each.
+
+    `processes` has, for each name, how each candidate's process is measured.
+    """
+    one, several = cores()
+    series = {row.name: Series(row.name) for row in rows} | {name: Series(name) for name in processes}
+    number = 0
+    while clock.allows(number):
+        pending = [row for row in rows if not number or not series[row.name].is_done()]
+        waiting = [name for name in processes if not number or not series[name].is_done()]
+        if not pending and not waiting:
+            break
+        print(f"round {number + 1}: {len(pending) + len(waiting)} rows", file=sys.stderr)
+        # What comes first is another candidate in each round.
+        for candidate in candidates[number % len(candidates) :] + candidates[: number % len(candidates)]:
+            for where, group in (
+                (one, [r for r in pending if not r.threads]),
+                (several, [r for r in pending if r.threads]),
+            ):
+                for name, values in candidate.run(group, where).items():
+                    series[name].add(candidate.name, values)
+            for name in waiting:
+                if candidate.name in processes[name]:
+                    value = processes[name][candidate.name]()
+                    series[name].add(candidate.name, value if isinstance(value, str) else [value])
+        number += 1
+    return series
+
+
+# ---- whole processes ----
+
+
+def time_import(module: str, env: dict[str, str]) -> float | str:
+    """Return how long importing a module takes in a fresh process, in nanoseconds."""
+    code = "import sys, time; t = time.perf_counter_ns(); __import__(sys.argv[1]); print(time.perf_counter_ns() - t)"
+    process = run_on(cores()[0], [sys.executable, "-c", code, module], env=os.environ | env)
+    return float(process.stdout) if process.returncode == 0 else process.stderr.strip().splitlines()[-1]
+
+
+def time_first_result(command: list[str], env: dict[str, str], cold: bool = False) -> float | str:
+    """Return how long a process takes from its start to what a kernel has computed, in nanoseconds.
+
+    `cold` adds a new and empty folder to the command, for a program cache.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter_ns()
+        process = run_on(cores()[0], [*command, folder] if cold else command, env=os.environ | env)
+        elapsed = float(time.perf_counter_ns() - start)
+    if process.returncode or process.stdout.strip() != str(FIRST_VALUE):
+        return (process.stderr.strip() or f"wrong result {process.stdout!r}").splitlines()[-1]
+    return elapsed
+
+
+def select(texts: list[str]) -> list[Row]:
+    """Return the rows whose names contain one of the texts, and those that they are judged by; without texts, all."""
+    chosen = {row.name for row in ROWS if not texts or any(text in row.name for text in texts)}
+    chosen |= {row.over_row[0] for row in ROWS if row.name in chosen and row.over_row}
+    return [row for row in ROWS if row.name in chosen]
