@@ -260,7 +260,7 @@ USES: dict[str, Callable[[Made, cg.GraphBuilder, ch.Buffer], object]] = {
 def test_drops_of_what_is_used(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, kind: str, use: str, mode: str
 ) -> None:
-    """What captured work uses would be gone when the graph runs, whichever builder it was given to (trap 3)."""
+    """What captured work uses would be gone when the graph runs, whichever builder it was given to."""
     made = Made(device, stream, numbers)
     things = [MEMORY[kind](device, stream) for _ in range(3)]
     for memory in things:
@@ -340,7 +340,7 @@ NEWER = {
 def test_first_uses(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, use: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is made or asked for at first use would break the capture that it comes in, or go into it (trap 12)."""
+    """What is made or asked for at first use would break the capture that it comes in, or go into it."""
     made = Made(device, stream, numbers)
     pool = ch.DeviceMemoryResource(device, {})
     builder = stream.create_graph_builder().begin_building(mode)

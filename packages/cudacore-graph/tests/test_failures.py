@@ -731,7 +731,7 @@ def test_each_destruction(world: World, cuda_sim: Any) -> None:
 def test_a_failed_destruction_is_reported_once(
     run_python: Callable[..., subprocess.CompletedProcess[str]], make: str, call: str
 ) -> None:
-    """What cannot be destroyed would be so in silence, flood stderr, or raise in a garbage collection (trap 25)."""
+    """What cannot be destroyed would be so in silence, flood stderr, or raise in a garbage collection."""
     result = run_python(
         f"""
         import gc

@@ -115,7 +115,7 @@ USES = (by_launch, by_prepared, by_fill, by_copy, by_part, by_batch, by_view)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__[3:])
 def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numbers, use: Any, mode: str) -> None:
-    """The replay of another library's graph would write to memory that has been given to somebody else (trap 40)."""
+    """The replay of another library's graph would write to memory that has been given to somebody else."""
     stream, other = device.create_stream(), device.create_stream()
     memory = device.allocate(64, stream=other)
     out = ch.Buffer.from_handle(numbers.at(16), 64)
@@ -280,7 +280,7 @@ def begins(stream: ch.Stream, way: str) -> Any:
 def test_a_capture_that_begins_while_arguments_are_read(
     device: ch.Device, add: ch.Kernel, numbers: Numbers, way: str, prepared: bool
 ) -> None:
-    """The graph would keep nothing of the launch, and its replay write to freed memory (trap 37)."""
+    """The graph would keep nothing of the launch, and its replay write to freed memory."""
     stream = device.create_stream()
     captures: list[Any] = []
 

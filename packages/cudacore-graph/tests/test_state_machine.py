@@ -45,7 +45,7 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 CELLS = 400
-MOST_NODES, MOST_ROOTS, MOST_EXECS = 14, 4, 4
+MAX_NODES, MAX_ROOTS, MAX_EXECS = 14, 4, 4
 MASK = 2**32 - 1
 
 # Conditional nodes, and the driver that first had each.
@@ -329,7 +329,7 @@ class Machine(RuleBasedStateMachine):
         return ["mix", "mix", "fill", "copy", "empty"] + ([] if in_body else ["call", "record"])
 
     def room(self) -> list[Level]:
-        return [level for level in self.levels() if len(level.nodes) < MOST_NODES]
+        return [level for level in self.levels() if len(level.nodes) < MAX_NODES]
 
     def forget(self, root: Level) -> None:
         """Drop all objects of a graph."""
@@ -345,7 +345,7 @@ class Machine(RuleBasedStateMachine):
         for _ in range(2):
             self.new_definition(data)
 
-    @precondition(lambda self: len(self.roots) < MOST_ROOTS and self.free_cell < CELLS - 20)
+    @precondition(lambda self: len(self.roots) < MAX_ROOTS and self.free_cell < CELLS - 20)
     @rule(data=st.data())
     def new_definition(self, data: st.DataObject) -> None:
         self.roots.append(Level(cg.GraphDefinition()))
@@ -447,7 +447,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.roots and self.free_cell < CELLS - 20)
     @rule(data=st.data(), value=small)
     def add_memory(self, data: st.DataObject, value: int) -> None:
-        roots = [root for root in self.roots if len(root.nodes) < MOST_NODES and not root.execs]
+        roots = [root for root in self.roots if len(root.nodes) < MAX_NODES and not root.execs]
         if not roots:
             return
         level = self.pick(data, roots)
@@ -573,7 +573,7 @@ class Machine(RuleBasedStateMachine):
         level.root.version += 1
         level.root.has_lost_condition |= bool(node.bodies)
 
-    @precondition(lambda self: 0 < len(self.roots) < MOST_ROOTS)
+    @precondition(lambda self: 0 < len(self.roots) < MAX_ROOTS)
     @rule(data=st.data())
     def clone(self, data: st.DataObject) -> None:
         root = self.pick(data, self.roots)
@@ -592,7 +592,7 @@ class Machine(RuleBasedStateMachine):
         copy.edges = {(pairs[a], pairs[b]) for a, b in root.edges}
         self.roots.append(copy)
 
-    @precondition(lambda self: len(self.roots) < MOST_ROOTS and self.free_cell < CELLS - 20)
+    @precondition(lambda self: len(self.roots) < MAX_ROOTS and self.free_cell < CELLS - 20)
     @rule(data=st.data(), count=st.integers(1, 4))
     def capture(self, data: st.DataObject, count: int) -> None:
         ops: list[Op] = []
@@ -620,7 +620,7 @@ class Machine(RuleBasedStateMachine):
 
     # Running.
 
-    @precondition(lambda self: self.roots and len(self.execs) < MOST_EXECS)
+    @precondition(lambda self: self.roots and len(self.execs) < MAX_EXECS)
     @rule(data=st.data(), upload=st.booleans())
     def instantiate(self, data: st.DataObject, upload: bool) -> None:
         root = self.pick(data, self.roots)

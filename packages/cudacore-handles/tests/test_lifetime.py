@@ -35,7 +35,7 @@ def run(run_on_driver: Callable[..., str]) -> Callable[[str], str]:
 
 
 def test_collected_in_a_host_function(run: Callable[[str], str]) -> None:
-    """A garbage collection inside a host function, where no CUDA call is permitted, would leak for good (trap 31)."""
+    """A garbage collection inside a host function, where no CUDA call is permitted, would leak for good."""
     run("""
 import ctypes
 from cuda.bindings import driver
@@ -62,7 +62,7 @@ del stream
 
 
 def test_memory_resources_do_not_free_in_host_functions(run: Callable[[str], str]) -> None:
-    """A memory resource would be asked to free where no CUDA call is permitted, and the memory be lost (trap 31)."""
+    """A memory resource would be asked to free where no CUDA call is permitted, and the memory be lost."""
     run("""
 import ctypes, time
 from cuda.bindings import driver
@@ -105,7 +105,7 @@ del stream
 
 
 def test_every_order(run: Callable[[str], str]) -> None:
-    """In some order of going, an object would go before what needs it (trap 7)."""
+    """In some order of going, an object would go before what needs it."""
     run("""
 def make():
     stream = device.create_stream()
@@ -268,7 +268,7 @@ assert seen == ["cch_kernel_wrap: CCH_EINVAL (-2): the argument raw is NULL"], s
 
 
 def test_an_owner_whose_del_raises(run: Callable[[str], str]) -> None:
-    """An error in an owner's clean-up would be lost, or abort the process (trap 25)."""
+    """An error in an owner's clean-up would be lost, or abort the process."""
     run("""
 class Owner:
     def __del__(self):
@@ -283,7 +283,7 @@ assert seen == ["lost"], seen
 
 @pytest.mark.parametrize("current", ["another device's", "none"])
 def test_what_is_current_when_things_go(run_on_sim: Callable[..., str], current: str) -> None:
-    """Destruction would need the object's context to be current, or leave another one current (trap 26)."""
+    """Destruction would need the object's context to be current, or leave another one current."""
     run_on_sim(f"""{BEGIN}
 _ = ch.Device(1).context  # is made at first use and stays
 begin, alive = counts(), sim.live()
@@ -330,7 +330,7 @@ assert sim.live() == alive
     ],
 )
 def test_a_failure_in_a_destructor_is_reported_once(run_python: Callable[..., Any], make: str, call: str) -> None:
-    """What cannot be freed would be so in silence, flood stderr, or abort the process (trap 25)."""
+    """What cannot be freed would be so in silence, flood stderr, or abort the process."""
     result = run_python(
         f"""{BEGIN}
 import cudacore_sim as sim
@@ -362,7 +362,7 @@ del stream, event
 
 
 def test_an_address_that_is_used_again(run: Callable[[str], str]) -> None:
-    """A handle would give the object that was there before (trap 4)."""
+    """A handle would give the object that was there before."""
     run("""
 for i in range(200):
     stream = device.create_stream(options=ch.StreamOptions(nonblocking=bool(i % 2), priority=-(i % 3)))

@@ -173,7 +173,7 @@ def test_no_device(run_python: Run) -> None:
     ],
 )
 def test_a_driver_that_is_too_old(run_python: Run, hidden: str, use: str, works: str) -> None:
-    """One function that a driver lacks would disable the others, or be a crash at its call (trap 25)."""
+    """One function that a driver lacks would disable the others, or be a crash at its call."""
     code = "None" if hidden == "cuLibraryLoadData" else "ch.ObjectCode.from_ptx(PTX)"
     ok(
         run_python(

@@ -106,12 +106,12 @@ next(generator)
 
 @pytest.mark.parametrize("where", AT_EXIT)
 def test_exit_with_live_objects(run_on_driver: Callable[..., str], where: str) -> None:
-    """A program would crash at its end, hang, fail, or print something that nobody understands (trap 22)."""
+    """A program would crash at its end, hang, fail, or print something that nobody understands."""
     run_on_driver(BEGIN + AT_EXIT[where], MALLOC_PERTURB_="170")  # what is used after it was freed is seen to be
 
 
 def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> None:
-    """A clean-up function in Python would be called when Python is half gone (trap 22)."""
+    """A clean-up function in Python would be called when Python is half gone."""
     out = run_on_driver(
         BEGIN
         + """
@@ -193,7 +193,7 @@ gc.callbacks.clear()
 
 
 def test_a_garbage_collection_in_the_first_use_of_a_type(run_on_driver: Callable[..., str]) -> None:
-    """A finalizer that uses a C type while cffi completes it would end the process (trap 42): SIGABRT."""
+    """A finalizer that uses a C type while cffi completes it would end the process: SIGABRT."""
     run_on_driver("""
 import gc, os
 import cudacore_handles
@@ -226,7 +226,7 @@ for use in uses:
 
 
 def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:
-    """A forked child that uses CUDA would crash or hang, or free what is its parent's (trap 22)."""
+    """A forked child that uses CUDA would crash or hang, or free what is its parent's."""
     run_on_driver(
         BEGIN
         + IN_CHILD
@@ -427,7 +427,7 @@ event = stream.record()
 
 @needs_interpreters
 def test_an_interpreter_that_ends_loses_nothing(run_on_driver: Callable[..., str]) -> None:
-    """Memory of a second interpreter would be lost, or its end be taken for the process's (trap 33)."""
+    """Memory of a second interpreter would be lost, or its end be taken for the process's."""
     out = run_on_driver(
         BEGIN
         + INTERPRETERS
@@ -480,7 +480,7 @@ assert ch.live_counts()["deviceptr"] == 0, ch.live_counts()
 
 
 def test_functions_at_exit_that_are_older_than_the_import(run_on_driver: Callable[..., str]) -> None:
-    """What a program frees in an atexit function would be lost where that was registered first (trap 33)."""
+    """What a program frees in an atexit function would be lost where that was registered first."""
     out = run_on_driver(
         """
 import atexit, os
@@ -510,7 +510,7 @@ buffers = [ch.Buffer.from_handle(ptr, 8, mr=Loud(), stream=stream) for ptr in (1
 
 
 def test_owners_in_a_forked_child_are_the_parents(run_on_driver: Callable[..., str]) -> None:
-    """A child would free its parent's memory, or complain that it cannot (trap 22)."""
+    """A child would free its parent's memory, or complain that it cannot."""
     out = run_on_driver(
         BEGIN
         + """

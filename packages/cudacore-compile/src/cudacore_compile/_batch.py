@@ -32,7 +32,7 @@ from cudacore_handles._sdk import as_options
 
 
 class _Outcome(NamedTuple):
-    """What a worker gives back."""
+    """The result of a worker."""
 
     code: ObjectCode
     log: str
@@ -49,45 +49,45 @@ def compile_many(
     progress: bool | None = None,
     logs: Any = None,
 ) -> list[ObjectCode]:
-    """Compile many programs, each different one once, in parallel.
+    """Compile many programs in parallel. Equal jobs are compiled once.
 
     Parameters
     ----------
     jobs : iterable of CompileJob
-        What to compile; also tuples of what a job has, in its order, and mappings. All jobs are taken before anything
-        is compiled, and a cache looks at the files that they include after that, once.
+        The jobs. A job can also be a tuple or a mapping of its fields. All jobs are read before compilation starts.
+        After that, a cache examines the included files once.
     cache : ProgramCacheResource, optional
-        Where to look first, and to keep what was compiled. It is used in this process only, also when an executor's
-        workers are elsewhere. Default none.
+        A cache in which the code is looked up first, and then stored. It is used in this process only, even if an
+        executor has workers in other processes. Default none.
     executor : concurrent.futures.Executor, optional
-        Where to compile: processes, or a cluster's (``dask.distributed.Client.get_executor()``). Jobs and results are
-        pickled then. Workers that read headers must find them where this process does. Default: threads, because NVRTC
-        compiles in several at once.
+        An executor with processes, or with a cluster (``dask.distributed.Client.get_executor()``). Jobs and results
+        are pickled then. Workers must find headers under the same paths as this process. Default: threads, because
+        NVRTC can compile on several threads at once.
     max_workers : int, optional
-        How many threads to use, without an executor. Default: as many as there are cores to run on.
+        The number of threads, without an executor. Default: the number of available cores.
     progress : bool, optional
-        Whether to show the progress, on stderr or in a notebook, which needs the package rich, and in a notebook
-        ipywidgets. Default: if stderr is a terminal, or this a notebook, and what it needs is installed.
+        Whether to show a progress bar, on stderr or in a notebook. It needs the package rich, and in a notebook also
+        ipywidgets. Default: True if stderr is a terminal or this is a notebook, and these packages are installed.
     logs : object with a ``write`` method, optional
         Receives the compilers' logs, in the order of the jobs. Default None.
 
     Returns
     -------
     list of ObjectCode
-        In the order of the jobs. Jobs that are the same share one.
+        The code, in the order of the jobs. Equal jobs share one object.
 
     Raises
     ------
     BatchError
-        When jobs failed, after all others are done; it has the results of those.
+        If jobs failed. It is raised when all other jobs are done, and has their results.
     TypeError, ValueError
-        For arguments that are no such things.
+        If an argument is invalid.
     """
     if cache is not None:
         check_cache(cache)
     if logs is not None and not callable(getattr(logs, "write", None)):
         raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
-    if callable(getattr(executor, "get_executor", None)):  # it has a submit of another kind
+    if callable(getattr(executor, "get_executor", None)):  # its submit() has another signature
         raise TypeError(
             f"executor must be a concurrent.futures.Executor, and this is a {type(executor).__name__} of Dask's: "
             "give its executor, client.get_executor()"
@@ -107,14 +107,14 @@ def compile_many(
 
 
 class _Group:
-    """Jobs that are the same, of which one is compiled."""
+    """Equal jobs, one of which is compiled."""
 
     def __init__(self, job: CompileJob) -> None:
         self.job = job
         self.cached: CachedCompilation | None = None
         self.indices: list[int] = []
-        self.cancellations: list[Cancellation] = []  # of all its jobs
-        self._lock = threading.Lock()  # of the three attributes below
+        self.cancellations: list[Cancellation] = []  # the indices of its jobs
+        self._lock = threading.Lock()  # guards the three attributes below
         self._future: Future[_Outcome] | None = None
         self._program: Program | None = None
         self._cancelled = False
@@ -128,7 +128,7 @@ class _Group:
         return self.cached is not None and self.cached.is_cacheable
 
     def compile(self) -> _Outcome:
-        """Compile on a thread of this process, so that the compilation can be cancelled."""
+        """Compile on a thread of this process. The compilation can be cancelled."""
         return _compile_job(self.job, self.is_cacheable, self._begin)
 
     def _begin(self, program: Program) -> None:
@@ -139,7 +139,7 @@ class _Group:
             program.cancel()
 
     def submitted(self, future: Future[_Outcome]) -> None:
-        """Remember the future of the compilation."""
+        """Store the future of the compilation."""
         with self._lock:
             self._future = future
             cancelled = self._cancelled
@@ -147,7 +147,7 @@ class _Group:
             future.cancel()
 
     def cancel(self) -> None:
-        """End the compilation, or keep it from beginning."""
+        """Cancel the compilation, or prevent it from starting."""
         with self._lock:
             self._cancelled = True
             program, future = self._program, self._future
@@ -179,7 +179,8 @@ class _Group:
             self.cached.keep(outcome.code, outcome.log, outcome.key)
 
     def failed(self, error: Exception) -> None:
-        if error.__traceback__ is not None:  # without the frame that caught it, which leads to this object
+        # removes the frame that caught the exception, because that frame refers to this object
+        if error.__traceback__ is not None:
             error.__traceback__ = error.__traceback__.tb_next
         self.error, self.log = error, getattr(error, "log", "")
         note = f"in job {', '.join(map(str, self.indices))} of the batch"
@@ -188,7 +189,7 @@ class _Group:
 
 
 class _Batch:
-    """The work of one call."""
+    """The work of one call of :func:`compile_many`."""
 
     def __init__(self, jobs: Iterable[CompileJob], cache: ProgramCacheResource | None) -> None:
         self.groups: list[_Group] = []
@@ -207,7 +208,8 @@ class _Batch:
                     options = dataclasses.replace(options, arch=arch)
                 program = Program(job.code, job.code_type, options, headers=job.headers)
                 request = program._request(job.target_type, job.name_expressions)
-                job = CompileJob(  # of copies: what the caller changes meanwhile, or has for reading once, is the same
+                # copies, because the caller can change the originals meanwhile, or they can be read only once
+                job = CompileJob(
                     request.code,
                     program._options,
                     request.target,
@@ -233,7 +235,10 @@ class _Batch:
             self._look_up(cache, requests)
 
     def _look_up(self, cache: ProgramCacheResource, requests: Sequence[tuple[_Group, Request]]) -> None:
-        """Find the keys, once there are all jobs: who makes them one after the other may write headers meanwhile."""
+        """Find the keys.
+
+        Call this when all jobs are known, because the caller can write headers while it yields jobs.
+        """
         look = Look()
         for group, request in requests:
             try:
@@ -242,7 +247,7 @@ class _Batch:
                 group.failed(error)
 
     def run(self, executor: Executor | None, workers: int, step: Callable[[], None]) -> None:
-        """Compile what is not cached."""
+        """Compile all code that is not in the cache."""
         todo = []
         for group in self.groups:
             found = None if group.cached is None else group.cached.find()
@@ -263,7 +268,7 @@ class _Batch:
             pool = ThreadPoolExecutor(min(workers, len(todo)), thread_name_prefix="cudacore-compile")
             try:
                 self._run_on(todo, lambda group: pool.submit(group.compile), step)
-            finally:  # after an interrupt, the threads end in a moment, which the interpreter waits for when it exits
+            finally:  # after an interrupt, the threads end soon; the interpreter waits for them at exit
                 pool.shutdown(wait=False)
 
     def _run_on(
@@ -283,7 +288,7 @@ class _Batch:
             raise
 
     def finish(self, logs: Any) -> list[ObjectCode]:
-        """Return the results, or raise what failed."""
+        """Return the results, or raise the errors of all failed jobs."""
         results: list[ObjectCode | None] = [None] * self._count
         errors: dict[int, Exception] = {}
         for group in self.groups:
@@ -300,11 +305,11 @@ class _Batch:
 
 
 class _Calls:
-    """The compilations of an executor, which a thread submits and awaits.
+    """The compilations of an executor, which are submitted and awaited by a thread of their own.
 
-    The locks of futures and executors are Python code. A signal handler that raises an exception right behind the call
-    that locks leaves them locked, and the executor's threads wait forever, also when the process exits. Python calls
-    signal handlers on the main thread, which therefore uses queues alone: these are C code.
+    The locks of futures and executors are acquired by Python code. If a signal handler raises an exception just after a
+    lock was acquired, the lock stays locked, and the executor's threads wait forever, even when the process exits.
+    Python calls signal handlers on the main thread. So the main thread uses only queues, which are written in C.
     """
 
     def __init__(self, groups: Sequence[_Group], submit: Callable[[_Group], Future[_Outcome]]) -> None:
@@ -319,12 +324,12 @@ class _Calls:
         start_thread(threading.Thread(target=self._run, name="cudacore-compile-batch"))
 
     def cancel(self) -> None:
-        """Have the thread cancel all compilations, and end."""
+        """Make the thread cancel all compilations and end."""
         self._is_cancelled = True
         self._events.put(None)
 
     def completed(self) -> Iterator[tuple[_Group, _Outcome | Exception]]:
-        """Yield groups with what became of them; signals are handled meanwhile."""
+        """Yield each group with its result. Signals are handled meanwhile."""
         left = len(self._groups)
         while left:
             group, outcome = get_interruptibly(self._outcomes)
@@ -334,7 +339,7 @@ class _Calls:
                 continue
             assert isinstance(outcome, BaseException)
             failures = [outcome]
-            del group, outcome  # so that this frame, which is in its traceback, does not have it
+            del group, outcome  # this frame is in the exception's traceback, so it must not refer to the exception
             raise failures.pop()
 
     def _run(self) -> None:
@@ -353,7 +358,7 @@ class _Calls:
                 break
             try:
                 future = self._submit(group)
-            except Exception as error:  # an executor whose workers have died takes no more
+            except Exception as error:  # for example, the workers of the executor have died
                 self._outcomes.put((group, error))
                 continue
             futures[future] = group
@@ -405,7 +410,7 @@ def _as_job(index: int, job: object) -> CompileJob:
 
 @contextmanager
 def _bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
-    """Show a progress bar, if wanted; give a function that moves it by one."""
+    """Show a progress bar, if wanted. Yield a function that advances it by one step."""
     if wanted is False or (wanted is None and (total < 2 or not _is_watched())):
         yield lambda: None
         return
@@ -426,5 +431,5 @@ def _bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _is_watched() -> bool:
-    """Return whether there is a terminal, or a notebook that shows what changes."""
+    """Return whether stderr is a terminal, or this is a notebook that can show progress."""
     return sys.stderr.isatty() or ("ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets") is not None)

@@ -170,7 +170,7 @@ class Program:
         return self._compile_now(request, logs)
 
     def _compile_now(self, request: Request, logs: Any, *, is_kept: bool = False) -> ObjectCode:
-        """Compile, without a look at a cache of ours.
+        """Compile without looking into a cache.
 
         Parameters
         ----------

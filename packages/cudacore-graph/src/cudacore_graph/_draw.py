@@ -144,17 +144,17 @@ class _Layers:
 
     def order(self) -> None:
         """Sort each layer by the mean position of its neighbours, repeatedly, and keep the best order."""
-        best, fewest = [list(layer) for layer in self.layers], self._crossings()
+        best, min_crossings = [list(layer) for layer in self.layers], self._crossings()
         for sweep in range(_ORDER_SWEEPS):
-            if not fewest:
+            if not min_crossings:
                 break
             down = sweep % 2 == 0
             layers = self.layers if down else self.layers[::-1]
             for fixed, layer in pairwise(layers):
                 self._order_layer(fixed, layer, self.above if down else self.below)
             crossings = self._crossings()
-            if crossings < fewest:
-                best, fewest = [list(layer) for layer in self.layers], crossings
+            if crossings < min_crossings:
+                best, min_crossings = [list(layer) for layer in self.layers], crossings
         self.layers = best
 
     @staticmethod

@@ -421,7 +421,7 @@ def fails_in_native(device: ch.Device) -> None:
 def test_an_error_is_of_its_own_call(
     device: ch.Device, failing_finalizers: None, fails: Callable[..., None], expected: tuple[str, int, str, str]
 ) -> None:
-    """An exception would bear the operation and the text of another call, made in a finalizer meanwhile (trap 43)."""
+    """An exception would bear the operation and the text of another call, made in a finalizer meanwhile."""
     for _ in range(200):
         try:
             fails(device)

@@ -118,7 +118,7 @@ def test_corrupt_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: Path) -> No
 
 
 def test_errors_of_the_driver_say_what_to_do(run_on_sim: Any) -> None:
-    """A cubin for another architecture, or PTX that is too new, would be a bare code (trap 19), at either step."""
+    """A cubin for another architecture, or PTX that is too new, would be a bare code, at either step."""
     run_on_sim(
         """
         import cudacore_handles as ch
@@ -163,7 +163,7 @@ def test_a_cubin_for_another_architecture(
 
 
 def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> None:
-    """The error would not say both versions (trap 19)."""
+    """The error would not say both versions."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNSUPPORTED_PTX_VERSION") as caught:
         make("ptx", PTX.replace(b".version 7.0", b".version 99.9")).get_kernel("nothing")
     assert caught.value.hint.startswith("The PTX is of version 99.9, which is newer than the driver, for CUDA 1")

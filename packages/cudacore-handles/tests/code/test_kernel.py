@@ -127,7 +127,7 @@ def test_cannot_be_pickled(kernel: ch.Kernel) -> None:
 
 
 def test_a_kernel_keeps_its_code(device: ch.Device, stream: ch.Stream) -> None:
-    """A kernel would be launched whose code was unloaded (trap 7)."""
+    """A kernel would be launched whose code was unloaded."""
     before = ch.live_counts()
     code = ch.ObjectCode.from_ptx(PTX)
     kernel = code.get_kernel("nothing")
@@ -143,7 +143,7 @@ def test_a_kernel_keeps_its_code(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("keep", ["face", pytest.param("code", marks=ASKED_FOR_ITS_CODE), "mod"])
 def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
-    """A handle that went through another library would not keep the code loaded (trap 5)."""
+    """A handle that went through another library would not keep the code loaded."""
     before = ch.live_counts()
     code = ch.ObjectCode.from_ptx(PTX)
     face = code.get_kernel("nothing")
@@ -253,7 +253,7 @@ def test_attributes_keep_the_kernel(device: ch.Device, made: Callable[[ch.Kernel
 
 
 def test_an_address_that_is_used_again(device: ch.Device, stream: ch.Stream) -> None:
-    """A kernel at the address of an old one would be launched with the old one's signature (trap 4)."""
+    """A kernel at the address of an old one would be launched with the old one's signature."""
     other = PTX.replace(b".param .u32 amount", b".param .u64 amount, .param .u16 more").replace(
         b"ld.param.u32 %n, [amount];", b"mov.u32 %n, 1;"
     )

@@ -217,7 +217,7 @@ def test_handle_and_module(device: ch.Device) -> None:
 
 
 def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
-    """A library that numba-cuda has unloaded would be unloaded again (trap 40): a SIGSEGV, or another library's end."""
+    """A library that numba-cuda has unloaded would be unloaded again: a SIGSEGV, or another library's end."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)

@@ -194,7 +194,7 @@ def test_set_current_with_a_wrong_context(device: ch.Device, other_device: ch.De
 def test_acts_on_its_own_device(
     request: pytest.FixtureRequest, device: ch.Device, in_new_thread: Any, act: Callable[[ch.Device], Any], current: str
 ) -> None:
-    """A method would act on the device that is current, or leave another one current (trap 26)."""
+    """A method would act on the device that is current, or leave another one current."""
 
     other_device = request.getfixturevalue("other_device") if current == "other device" else None
 

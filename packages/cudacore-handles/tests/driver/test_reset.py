@@ -118,7 +118,7 @@ def run_reset(on_sim: bool, run_python: Callable[..., subprocess.CompletedProces
 @pytest.mark.parametrize("active", [False, True], ids=["not active", "active again"])
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
 def test_what_was_lost_is_dropped(run_reset: Callable[[str], None], make: str, active: bool) -> None:
-    """Dropping an object after a reset would end the process: SIGSEGV in the driver (trap 39)."""
+    """Dropping an object after a reset would end the process: SIGSEGV in the driver."""
     run_reset(f"""
 thing = {make}
 reset()

@@ -95,7 +95,7 @@ def numbers(value: Any) -> tuple[Any, ...]:
     ("kind", "value", "form"), SCALARS, ids=lambda v: type(v).__name__ if not isinstance(v, str) else v
 )
 def test_scalars(read_argument: Read, kind: str, value: Any, form: str) -> None:
-    """A number would arrive in the kernel as another one (trap 24)."""
+    """A number would arrive in the kernel as another one."""
     assert read_argument(f"echo_{kind}", value, struct.calcsize(form)) == struct.pack("=" + form, *numbers(value))
 
 

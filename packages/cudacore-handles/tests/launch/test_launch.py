@@ -102,7 +102,7 @@ class Closes:
 
 
 def test_argument_that_a_later_one_closes(code: ch.ObjectCode, device: ch.Device, stream: ch.Stream) -> None:
-    """The kernel would write to memory that was freed while its arguments were packed (trap 28)."""
+    """The kernel would write to memory that was freed while its arguments were packed."""
     out = device.allocate(4, stream=stream)
     out.fill(0, stream=stream)
     ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, Closes(out))

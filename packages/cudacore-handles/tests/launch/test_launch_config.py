@@ -168,7 +168,7 @@ def test_a_config_cannot_be_changed(name: str) -> None:
 
 
 def test_every_option_reaches_the_driver(run_on_sim: Any) -> None:
-    """Cluster dimensions, the cooperative flag or another attribute of a launch would be lost on the way (trap 15)."""
+    """Cluster dimensions, the cooperative flag or another attribute of a launch would be lost on the way."""
     run_on_sim("""
         from cudacore_handles import Device, LaunchConfig, ObjectCode, launch
         from kernel_sources import PTX

@@ -27,7 +27,7 @@ class CudaArray:
 def test_memory_of_another_device(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool, current: int
 ) -> None:
-    """A kernel would be given memory that it cannot reach, or refused what it can, by what is current (trap 29)."""
+    """A kernel would be given memory that it cannot reach, or refused what it can, by what is current."""
     mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
     kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
     device.sync()
@@ -119,7 +119,7 @@ def test_from_a_thread_without_a_context(
 def test_on_the_streams_device(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any
 ) -> None:
-    """A launch would run on the device that is current, or leave the stream's current (trap 26)."""
+    """A launch would run on the device that is current, or leave the stream's current."""
     out = pinned(4)
     other_device.set_current()
     ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, 3)

@@ -119,7 +119,7 @@ def test_any_stream(resource: Any, stream: ch.Stream) -> None:
 
 
 def test_a_buffer_keeps_what_it_needs(resource: Any, device: ch.Device) -> None:
-    """The stream that memory is freed on, or the pool that it is of, would go before the memory (trap 7)."""
+    """The stream that memory is freed on, or the pool that it is of, would go before the memory."""
     before = ch.live_counts()
     stream = device.create_stream()
     buffer = resource.allocate(64, stream=stream)
@@ -330,7 +330,7 @@ def test_the_buffer_takes_its_properties_from_the_allocator(host_memory: Any) ->
 
 
 def test_an_error_in_deallocate_is_reported_once(host_memory: Any, unraisable: list[Any], stream: ch.Stream) -> None:
-    """An allocator that fails would do so in silence, abort the process, or break what comes after (trap 25)."""
+    """An allocator that fails would do so in silence, abort the process, or break what comes after."""
     host_memory.error = LookupError("lost")
     host_memory.allocate(8).close()
     buffer = host_memory.allocate(8)

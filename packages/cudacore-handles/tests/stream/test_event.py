@@ -130,7 +130,7 @@ def test_closed(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_an_address_that_is_used_again(device: ch.Device) -> None:
-    """A new event at the address of an old one would have the old one's options (trap 4)."""
+    """A new event at the address of an old one would have the old one's options."""
     for i in range(20):
         timing = bool(i % 2)
         event = device.create_event(ch.EventOptions(timing_enabled=timing))

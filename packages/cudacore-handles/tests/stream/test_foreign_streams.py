@@ -65,7 +65,7 @@ def test_a_foreign_handle_is_borrowed(device: ch.Device, foreign: Foreign) -> No
 
 
 def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Device) -> None:
-    """A foreign stream would go while we use it, or never (trap 5)."""
+    """A foreign stream would go while we use it, or never."""
     owner = Foreign()
     raw, gone = owner.stream, weakref.ref(owner)
     stream = device.create_stream(owner)
@@ -101,7 +101,7 @@ def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Str
 
 
 def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: Foreign) -> None:
-    """Of two objects that offer one stream only one would be kept (trap 5)."""
+    """Of two objects that offer one stream only one would be kept."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:

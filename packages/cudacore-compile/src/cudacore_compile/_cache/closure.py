@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that a C++ program may read.
 
-All branches of conditionals count, and a file that is looked for in vain counts too: it could appear. So there are
-more files here than the compiler reads, never fewer.
+All branches of conditionals are considered. Places where a file is looked for in vain are included too, because the
+file could be created. So the result can have more files than the compiler reads, but never fewer.
 
-NVRTC 12.0 to 13.5 look for a quoted name in the directory of the file that includes it, then in the include path, and
-for a name in angle brackets in the include path alone. The first regular file is taken. A name without a suffix is
-tried with the suffix ``.stdh``, too.
+NVRTC 12.0 to 13.5 look for a quoted name in the directory of the including file and then in the include path. A name in
+angle brackets is looked for in the include path only. The first regular file is used. A name without a suffix is also
+tried with the suffix ``.stdh``.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _MAX_LOOKS = 50
 
 
 class Files:
-    """What files say, by path: each file is read again when it has changed.
+    """A cache of scanned files by path. A file is read again after it has changed.
 
-    What two threads do at once they do twice.
+    Two threads that need the same file at once both read it.
     """
 
     def __init__(self) -> None:
         self._scans: dict[str, tuple[Identity, Scan]] = {}
 
     def scan(self, path: str, identity: Identity) -> tuple[Identity, Scan]:
-        """Return what a file says, and the identity that it had then."""
+        """Return the scan of a file, and the identity that the file had when it was read."""
         known = self._scans.get(path)
         if known is not None and known[0] == identity:
             return known
@@ -53,7 +53,7 @@ class Files:
 
 @dataclass
 class Closure:
-    """Files that a program may read, and places where it looks for files in vain."""
+    """Files that a program may read, and the places where a file is missing."""
 
     files: dict[str, tuple[bytes, Identity]] = field(default_factory=dict)
     """dict: SHA-256 and identity, by path."""
@@ -64,10 +64,10 @@ class Closure:
 
     @cached_property
     def digest(self) -> bytes:
-        """bytes: A hash of all files, with their paths; of a closure that is complete.
+        """bytes: A hash of all files, with their paths. The search must be complete.
 
-        The compiler reads a file with ``#pragma once`` a single time, by whatever paths it is included. So it counts
-        which paths lead to the same file.
+        The compiler reads a file with ``#pragma once`` a single time, by whatever path it is included. Therefore the
+        hash contains which paths lead to the same file.
         """
         found = hashlib.sha256()
         first: dict[tuple[int, int], int] = {}
@@ -86,7 +86,7 @@ class Closure:
 
     @cached_property
     def _identities(self) -> list[tuple[str, Identity | None]]:
-        """list: Paths and identities of all files and directories; of a closure that is complete."""
+        """list: Paths and identities of all files and directories. The search must be complete."""
         return [
             *((path, identity) for path, (_, identity) in self.files.items()),
             *self.others.items(),
@@ -94,11 +94,14 @@ class Closure:
         ]
 
     def is_same(self, look: Look) -> bool:
-        """Return whether no file has changed, come or gone."""
+        """Return whether no file was changed, created or removed."""
         return look.are(self._identities)
 
     def refreshed(self) -> Closure | None:
-        """Return the closure with the present identities; None where contents have changed, or files come or gone."""
+        """Return the closure with the present identities.
+
+        Return None if contents were changed, or files created or removed.
+        """
         try:
             return self._refreshed()
         except UncacheableError:
@@ -127,14 +130,17 @@ class Closure:
         return Closure(files, directories, self.others)
 
     def is_settled(self) -> bool:
-        """Return whether every later change would show."""
+        """Return whether every later change will be detected."""
         return all(is_settled(identity) for _, identity in self.files.values()) and all(
             is_settled(identity) for identity, _ in self.directories.values()
         )
 
 
 def _first(name: str) -> str:
-    """Return the first part of a path: once there is such a directory, the rest appears without a change above it."""
+    """Return the first part of a path.
+
+    When a directory of that name is created, the rest can appear without a change of the directories above it.
+    """
     return next((part for part in name.split("/") if part not in ("", ".")), "")
 
 
@@ -211,7 +217,7 @@ class _Walk:
         self._texts: list[tuple[Scan, Callable[[], bytes] | None]] = []
 
     def add(self, said: Scan, shown: str, directory: str | None, load: Callable[[], bytes] | None) -> None:
-        """Add what a file says.
+        """Add the result of scanning a file.
 
         Parameters
         ----------
@@ -242,7 +248,8 @@ class _Walk:
                 said, directory = self._todo.pop()
                 for reference in said.references:
                     self.add_reference(reference, directory)
-            for said, directory, shown in list(self._computed):  # again, because there may be more definitions now
+            # repeated, because more definitions may have been found
+            for said, directory, shown in list(self._computed):
                 for computed in said.computed:
                     try:
                         names = expand(computed, self._macros)
@@ -254,7 +261,7 @@ class _Walk:
         self._check_pastes()
 
     def _check_tests(self) -> None:
-        """Raise if ``__has_include`` may be in the arguments of a macro, where macros in its name are expanded."""
+        """Raise if ``__has_include`` may be in the arguments of a macro. Macros in its name would be expanded there."""
         if any(said.openers for said, _ in self._texts):
             for said, _ in self._texts:
                 if not said.before_tests.isdisjoint(self._macros):
@@ -263,7 +270,7 @@ class _Walk:
     def _check_pastes(self) -> None:
         """Raise if ``##`` can make a word that makes the program uncacheable.
 
-        Macros that NVRTC predefines paste their arguments, so that this does not depend on a ``##`` in the program.
+        The macros that NVRTC predefines paste their arguments, so this can happen in a program without ``##``.
         """
         has = [(said.atoms, said.tested_atoms, load) for said, load in self._texts if said.atoms or said.tested_atoms]
         counts = Counter(atom for atoms, tested, _ in has for atom in atoms | tested)
@@ -271,7 +278,8 @@ class _Walk:
         tested = {atom for _, one, _ in has for atom in one}
         unbalanced = {name for said, _ in self._texts for name in said.unbalanced}
         seen: dict[int, Set[bytes]] = {}
-        # Most of these tokens are names in ordinary code, which no macro gets. The rare ones are looked at closely.
+        # Most of these tokens are names in ordinary code that are not arguments of macros. Only the rare ones are
+        # examined.
         for atom, count in sorted(counts.items(), key=lambda item: item[1]):
             word = pasted_word(atoms, tested)
             if word is None:
@@ -297,14 +305,14 @@ class _Walk:
             raise UncacheableError(f"the program has tokens of which {word.decode()} can be pasted")
 
     def add_reference(self, reference: Reference, directory: str | None) -> None:
-        """Add the file that a name means; `directory` is that of the file which has the name."""
+        """Add the file that a name refers to; `directory` is that of the file which contains the name."""
         if not reference.is_quoted:
             directory = None
         if (reference, directory) in self._seen:
             return
         self._seen.add((reference, directory))
         name = os.fsdecode(reference.name)
-        if name.endswith("/"):  # NVRTC opens the file without the slash
+        if name.endswith("/"):  # NVRTC opens the file without the trailing slash
             raise UncacheableError(f"the file name {name!r} ends with a slash")
         suffixes = ("",) if "." in os.path.basename(name) else ("", ".stdh")
         places = self._include_path if directory is None else [directory, *self._include_path]
@@ -317,10 +325,10 @@ class _Walk:
                     return
 
     def add_place(self, path: str) -> None:
-        """Add the path that a header in memory would have, when all files are found.
+        """Add the path that a header in memory would have, after all files are found.
 
-        The contents of a file there do not matter. But NVRTC takes the header for that file: with ``#pragma once`` it
-        reads only one of the header and another path to the file.
+        The contents of a file with that path do not matter. But NVRTC regards the header as that file: with ``#pragma
+        once``, it reads either the header or the file by another path, not both.
         """
         if path not in self.closure.files and path not in self.closure.others:
             identity = self._look_up(path)
@@ -328,16 +336,16 @@ class _Walk:
                 self.closure.others[path] = identity
 
     def _directory(self, path: str) -> tuple[str, set[str]]:
-        """Return the directory of a path, or the nearest above it that exists, and the names that are missing in it.
+        """Return the nearest existing directory of a path, and the names that are missing in it.
 
-        Where nothing of a name is in a directory, the name does not appear without a change of that directory.
+        If a directory lacks the first of these names, the file cannot be created without a change of that directory.
         """
         directories = self.closure.directories
         directory = os.path.dirname(path)
         while True:
             shown = directory or "."
             known = directories.get(shown)
-            if known is None:  # before anything is looked for in it
+            if known is None:  # before files are looked for in it
                 identity = settled(identity_of(shown))
                 above = os.path.dirname(directory)
                 if identity is None and directory != above and not os.path.lexists(shown):
@@ -347,7 +355,7 @@ class _Walk:
             return shown, known[1]
 
     def _look_up(self, path: str) -> Identity | None:
-        """Return the identity of a file or directory, or add the place where there is none."""
+        """Return the identity of a file or directory. If it does not exist, add its place."""
         directory, names = self._directory(path)
         identity = identity_of(path)
         if identity is None:
@@ -358,7 +366,7 @@ class _Walk:
         return identity
 
     def _add_file(self, path: str) -> bool:
-        """Add a file, or the place where there is none; return whether there is one."""
+        """Add a file and return True. If it does not exist, add its place and return False."""
         closure = self.closure
         if path in closure.files:
             return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request with a program cache."""
+"""Compilation with a program cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 
-_MAX_TRIES = 3  # to find the files as they were a moment ago, while somebody writes them
+_MAX_TRIES = 3  # determines the files again, because they may be changed by another process at the moment
 
 
 def key_of(request: Request, *, look: Look | None = None, notes: Notes | None = None) -> Key:
@@ -37,7 +37,7 @@ def key_of(request: Request, *, look: Look | None = None, notes: Notes | None = 
 
 
 def check_cache(cache: object) -> None:
-    """Raise for what is no program cache."""
+    """Raise an error if an object is not a program cache."""
     if not isinstance(cache, ProgramCacheResource):
         raise TypeError(f"cache must be a ProgramCacheResource or None, not {type(cache).__name__}")
 
@@ -45,7 +45,7 @@ def check_cache(cache: object) -> None:
 def compile_cached(
     cache: ProgramCacheResource, request: Request, compile_now: Callable[[Any], ObjectCode], logs: Any
 ) -> ObjectCode:
-    """Return the code from a cache, or compile it and keep it there.
+    """Return the code from a cache, or compile it and store it.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def compile_cached(
 
 
 class Watch:
-    """What decides on a compilation, from right before it to right after it, in the process that compiles.
+    """What a compilation depends on, from just before it until just after it, in the process that compiles.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Watch:
                 return
 
     def end(self) -> bytes:
-        """Return the key of what was compiled; an empty one where it is not certain."""
+        """Return the key of the compiled code; an empty one if it is not certain."""
         key = self._key
         if key is None or (key.inputs is not None and not key.inputs.are_same()):
             return b""
@@ -117,7 +117,7 @@ class Watch:
 
 
 class CachedCompilation:
-    """One compilation, as a cache sees it.
+    """One compilation, as seen by a cache.
 
     Parameters
     ----------
@@ -144,12 +144,12 @@ class CachedCompilation:
         return bool(self._key)
 
     def find(self) -> tuple[ObjectCode, str] | None:
-        """Return the code and the log, if they are kept."""
+        """Return the code and the log; None if they are not stored."""
         if not self._key:
             return None
         try:
             entry = self._cache._load(self._key)
-        except Exception as error:  # a user's cache can fail in ways of its own
+        except Exception as error:  # a user's cache can raise any exception
             self._warn("read", error)
             return None
         if entry is None:
@@ -158,10 +158,10 @@ class CachedCompilation:
         return None if code is None else (code, entry.log)
 
     def keep(self, code: ObjectCode, log: str, key: bytes) -> None:
-        """Keep what was compiled, if its key is the one that was looked up.
+        """Store the code if its key is the one that was looked up.
 
-        It is another one if a file was changed in between, or if the process that has compiled has another compiler,
-        other files or another environment.
+        The keys differ if a file was changed meanwhile, or if the process that compiled has another compiler, other
+        files or another environment.
         """
         if not self._key or key != self._key:
             return

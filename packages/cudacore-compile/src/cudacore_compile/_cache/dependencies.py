@@ -12,7 +12,7 @@ from cudacore_compile._cache.inputs import inputs_of
 from cudacore_compile._cache.settings import check_options
 from cudacore_compile._compilers.options import ProgramOptions
 
-_ANY_ARCH = "sm_90"  # any architecture works, because all branches count
+_ANY_ARCH = "sm_90"  # any architecture will do, because all branches are considered
 
 
 def included_files(code: bytes, options: ProgramOptions, headers: Mapping[bytes, bytes]) -> dict[str, bytes]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that decides on what a program compiles to, as one hash."""
+"""One hash of everything that a compilation depends on."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from cudacore_compile._compilers.request import BACKENDS, files_written
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles._sdk.compile import carries_ptx
 
-# Whatever changes what a key means, or what an entry has, changes this: old entries are not found any more.
+# Must be changed whenever the meaning of keys or the contents of entries change, so that old entries are not used.
 _SCHEMA = b"cudacore-program-5"
 
 
 class Key(NamedTuple):
-    """The key of a compilation, with the files that are in it."""
+    """The key of a compilation, and the files that it covers."""
 
     key: bytes
     inputs: Inputs | None
@@ -78,7 +78,7 @@ def program_key(
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
     digest.add(b"code", code)
-    if options.debug or options.lineinfo:  # there is the whole path of the program then
+    if options.debug or options.lineinfo:  # the code contains the whole path of the program then
         digest.add(b"directory", os.fsencode(os.getcwd()))
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     inputs = None
@@ -100,13 +100,13 @@ def program_key(
 
 
 def compiler_identity(code_type: SourceCodeType, code: bytes) -> bytes:
-    """Return what tells the build of the compiler for a program from all others."""
+    """Return an identification of the build of the compiler for a program."""
     backend = BACKENDS[code_type]
     return nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend, code)
 
 
 class Digest:
-    """A hash of parts, each with its length."""
+    """A hash of parts, each preceded by its length."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -127,7 +127,7 @@ class Digest:
 
 
 def _add_modules(digest: Digest, options: ProgramOptions) -> None:
-    """Add what an NVVM program is linked with."""
+    """Add the libraries that an NVVM program is linked with."""
     from cudacore_compile._compilers import nvvm as _nvvm
 
     for name, module in options.extra_sources or ():
@@ -139,7 +139,7 @@ def _add_modules(digest: Digest, options: ProgramOptions) -> None:
 
 
 def _identity(backend: CompilerBackendType, code: bytes) -> bytes:
-    """Return what tells this build of libNVVM or nvJitLink from all others."""
+    """Return an identification of the build of libNVVM or nvJitLink."""
     from cudacore_compile._compilers import nvvm as _nvvm
 
     path = _nvvm.load().path if backend is CompilerBackendType.NVVM else _linker_of(code)
@@ -147,7 +147,7 @@ def _identity(backend: CompilerBackendType, code: bytes) -> bytes:
 
 
 def _linker_of(ptx: bytes) -> str:
-    """Return the path of nvJitLink, or raise where the driver links, of which there is no telling what is behind it."""
+    """Return the path of nvJitLink. Raise if the driver links, because the build of its linker cannot be determined."""
     from cudacore_compile._compilers import nvjitlink as _nvjitlink
     from cudacore_compile._compilers.choose_linker import choose_linker, ptx_version
 
@@ -163,7 +163,7 @@ def _linker_of(ptx: bytes) -> str:
 
 @functools.cache
 def nvrtc_identity() -> bytes:
-    """Return what tells this build of NVRTC, with its built-in functions, from all others."""
+    """Return an identification of the build of NVRTC and its built-in functions."""
     compiler = _nvrtc.load()
     parts = [compiler.version_text.encode()]
     if compiler.path:
@@ -172,10 +172,10 @@ def nvrtc_identity() -> bytes:
 
 
 def has_other_builtins() -> bool:
-    """Return whether NVRTC has loaded other built-in functions than those of :func:`nvrtc_identity`.
+    """Return whether NVRTC has loaded built-in functions other than those of :func:`nvrtc_identity`.
 
-    It loads them for the first compilation. Before that, they can be replaced on the disk, or another library can have
-    loaded some of the same name.
+    NVRTC loads them for the first compilation. Before that, the file can be replaced, or another library can load a
+    file with the same name.
     """
     compiler = _nvrtc.load()
     if not compiler.path:
@@ -194,7 +194,7 @@ _BUILTINS = re.compile(rb"/[^\n]*/libnvrtc-builtins\.so[^\n]*")
 
 def _find_builtins(nvrtc: str) -> dict[str, bytes]:
     """Return the builds of all built-in functions that NVRTC may load, by path."""
-    # The loader looks into LD_LIBRARY_PATH before it looks beside NVRTC 12.
+    # The loader searches LD_LIBRARY_PATH before the directory of NVRTC 12.
     places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), os.path.dirname(os.path.realpath(nvrtc))]
     files = [file.resolve() for place in places if place for file in sorted(Path(place).glob("libnvrtc-builtins.so*"))]
     return {str(file): build_identity(file) for file in files}
@@ -218,14 +218,17 @@ def loaded_identity(path: str) -> bytes:
         mappings = Path("/proc/self/maps").read_bytes()
     except OSError as error:
         raise UncacheableError(f"it is not known which build {path!r} is: {error}") from None
-    # The name alone: pip renames directories before it removes them.
+    # Compare the name only, because pip renames directories before it removes them.
     if b"/" + os.fsencode(library.name) + b" (deleted)\n" in mappings:
         raise UncacheableError(f"{library} was replaced after this process has loaded it")
     return found
 
 
 def build_identity(library: Path) -> bytes:
-    """Return the build ID of a shared library, which its linker made of its contents; or else its size and time."""
+    """Return the build ID of a shared library, a hash that its linker has stored.
+
+    If there is none, return the size and time of the file.
+    """
     with open(library, "rb") as file:
         header = file.read(64)
         if header[:6] == b"\x7fELF\x02\x01":

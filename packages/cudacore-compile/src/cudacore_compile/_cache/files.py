@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 # a later layout gets its own directory, so that releases that share a cache do not see each other's files
 _LAYOUT = "v1"
-# A store waits at most this long for the lock, and is then skipped: its holder may be a stopped process.
+# A store waits at most this long for the lock, and is then skipped: the process with the lock may be stopped.
 _LOCK_SECONDS = 5.0
-_BACK_OFF_SECONDS = 60.0  # after that, stores do not wait for this long
+_BACK_OFF_SECONDS = 60.0  # after a store was skipped, stores do not wait for this long
 _CLOSURE = ".closure"  # the suffix of files beside the entries, with data for other processes
-_MANY = 512  # with more entries than this, room is made for several at once, because each time all are examined
+_MANY = 512  # with more entries than this, several are evicted at once, because each eviction examines all of them
 
 
 class _File(NamedTuple):
@@ -169,7 +169,7 @@ class FileStreamProgramCache(ProgramCacheResource):
             total = self._read_total() + len(data)
             if self._limit is not None and total > self._limit:
                 total = self._make_room(len(data)) + len(data)
-            # Written first: if the process is killed after this, the total is too large, which is corrected later.
+            # Written first. If the process is killed after this, the total is too large until it is computed again.
             self._write_total(total)
             temporary = os.path.join(self._temporary, os.path.basename(path))
             try:
@@ -211,7 +211,7 @@ class FileStreamProgramCache(ProgramCacheResource):
                     status = file.stat(follow_symlinks=False)
                     yield _File(status.st_mtime_ns, status.st_size, file.path)
 
-    # -- what only who has the lock does
+    # -- methods that require the lock
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[bool]:
@@ -240,7 +240,8 @@ class FileStreamProgramCache(ProgramCacheResource):
             try:
                 yield locked
             finally:
-                if locked:  # unlocked explicitly, because a forked child can have the file too, and live longer
+                # unlocked explicitly, because a forked child can have the file open, too, and outlive this process
+                if locked:
                     fcntl.flock(file, fcntl.LOCK_UN)
         finally:
             os.close(file)

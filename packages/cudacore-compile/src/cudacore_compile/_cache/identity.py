@@ -24,10 +24,10 @@ class Identity(NamedTuple):
     ctime_ns: int
 
 
-# A file can be written twice within one tick of the clock that its times come from.
+# Within one tick of the clock, a file can be written twice with the same times.
 _FINE_NS = 20_000_000
 _COARSE_NS = 2_000_000_000
-_NEVER = -1  # instead of a time: such an identity is not equal to any that is looked up
+_NEVER = -1  # replaces the time: such an identity is not equal to any other
 
 
 def identity_of(path: str) -> Identity | None:
@@ -56,7 +56,10 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def settled(identity: Identity | None) -> Identity | None:
-    """Return an identity that detects every later change. If the last change is too recent, it equals no other one."""
+    """Return an identity that detects every later change.
+
+    If the last change is too recent, it equals no other identity.
+    """
     if identity is None or settles_in(identity) < 0:
         return identity
     return identity._replace(ctime_ns=_NEVER)
@@ -75,7 +78,7 @@ def settles_in(identity: Identity) -> int:
 
 
 def read(path: str) -> tuple[bytes, Identity]:
-    """Return the contents of a file, and its identity at that time.
+    """Return the contents of a file, and the identity that it had then.
 
     Raises
     ------
@@ -103,7 +106,7 @@ def _open(path: str, flags: int) -> int:
 
 
 class Look(dict[str, "Identity | None"]):
-    """Identities by path, each looked up once. For work at one time, such as a batch."""
+    """A cache of identities by path. Use it only for lookups at one time, such as those of a batch."""
 
     def __missing__(self, path: str) -> Identity | None:
         found = self[path] = identity_of(path)
@@ -129,7 +132,7 @@ Way = dict[str, tuple[int, int, int]]
 
 
 def way_to(paths: Iterable[str]) -> Way:
-    """Return the state of the directories and links on the paths of files, for :func:`is_same_way`."""
+    """Return the state of the directories and links on the paths of files; :func:`is_same_way` compares it."""
     found: Way = {}
     todo = list(paths)
     while todo:
@@ -148,7 +151,7 @@ def way_to(paths: Iterable[str]) -> Way:
 
 
 def is_same_way(before: Way, after: Way) -> bool:
-    """Return whether no directory or link was replaced in between, even if it was put back.
+    """Return whether no directory or link on the paths was replaced since then, even if it was put back.
 
     Renaming a directory changes its `ctime`, but not its `mtime`. A link that is created again has another inode.
     """

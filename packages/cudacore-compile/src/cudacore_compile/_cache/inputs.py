@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compilation reads, remembered: in the process, and beside the entries of a cache for later processes."""
+"""The files that a compilation reads, cached in the process, and beside the entries of a cache for other processes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._version import __version__
 
 _MAX_CLOSURES = 200
-_VERSION = f"cudacore-closure-4 {__version__}"  # what one release understands, another one may not
+_VERSION = f"cudacore-closure-4 {__version__}"  # the format may differ between releases
 _FRESH_SECONDS = 0.02
 _files = Files()
 _closures: dict[bytes, Closure] = {}
 
 
 class Notes(NamedTuple):
-    """Where closures are kept for other processes."""
+    """The storage of closures for other processes."""
 
     load: Callable[[bytes], bytes | None]
     save: Callable[[bytes, bytes], None]
@@ -52,7 +52,7 @@ class Inputs:
         self._way: Way = {}
 
     def look(self, look: Look) -> bytes:
-        """Find the files, or see that those of the last time are the same; return a hash of them."""
+        """Find the files, or check that the known ones are unchanged; return a hash of them."""
         closure = _closures.get(self._question)
         if closure is None and self._notes is not None:
             data = self._notes.load(self._question)
@@ -66,9 +66,9 @@ class Inputs:
         return self.closure.digest
 
     def prepare(self) -> bool:
-        """Get ready for the compiler to read the files: wait until every change will show.
+        """Prepare for the compiler to read the files: wait until every later change will be detected.
 
-        A few milliseconds, where a file was written just now.
+        If a file was written just now, this takes a few milliseconds.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class Inputs:
         return True
 
     def are_same(self) -> bool:
-        """Return whether the files that the compiler has read since :meth:`prepare` are those in the key."""
+        """Return whether the files that the compiler has read since :meth:`prepare` are those of the key."""
         closure = self.closure
         return closure.is_settled() and closure.is_same(Look()) and is_same_way(self._way, way_to(closure.paths))
 
@@ -110,7 +110,7 @@ def inputs_of(
     headers: Mapping[bytes, bytes],
     notes: Notes | None = None,
 ) -> Inputs:
-    """Return what finds the files that a C++ program reads.
+    """Return an object that finds the files that a C++ program reads.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _pack(closure: Closure) -> bytes:
 
 
 def _unpack(data: bytes) -> Closure | None:
-    """Return a closure of bytes; None for anything else."""
+    """Return the closure that bytes contain; None if they are not one."""
     try:
         facts = json.loads(data)
         return Closure(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first phases of translating a C++ file: continued lines, comments and literals.
 
-What these phases leave has one directive a line, no comments, and no text of literals. A file is refused if two
-readings of it are possible: what NVRTC does there would have to be guessed.
+The result has one directive a line, no comments, and no text of literals. If a file has two possible readings, it is
+refused, because NVRTC's reading could only be guessed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import NamedTuple
 from cudacore_compile._cache.uncacheable import UncacheableError
 
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
-_ALLOWED = bytes([*b"\t\n\r", *range(0x20, 0x7F), *range(0x80, 0xFF)])  # NVRTC takes 0xff for the end of the file
+# NVRTC takes the byte 0xff for the end of the file
+_ALLOWED = bytes([*b"\t\n\r", *range(0x20, 0x7F), *range(0x80, 0xFF)])
 _TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
 _TRAILING_BLANK = re.compile(rb"\\[ \t]+\n")
-# Each alternative begins with a letter of its own, which makes the search many times as fast.
+# Each alternative begins with a different character, which makes the search many times as fast.
 _COMMENT = rb"/(?:/[^\n]*|\*[^*]*\*+(?:[^/*][^*]*\*+)*/|\*)"
 _LITERAL = rb""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)+'|"(?P<string>[^\n]*)|'(?P<character>[^\n]*)"""
 _COMMON = re.compile(_COMMENT + b"|" + _LITERAL)
@@ -31,7 +32,7 @@ _ALL = re.compile(
 )
 
 
-# A digit and a sign before a raw string make a number of it, and a literal makes a suffix.
+# If a digit and a sign precede a raw string, it is part of a number. If a literal precedes it, it is a suffix.
 _GOES_ON = frozenset(b"$.+-'\"")
 _LITERAL_MARK = b"\x02"
 _DIRECTIVE_FOLLOWS = re.compile(rb"(?:[ \t]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:#|%:)")
@@ -65,7 +66,7 @@ def lex(data: bytes) -> Lexed:
     if data.startswith(_MARKS):
         raise UncacheableError("begins with a byte order mark")
     odd = data.translate(None, _ALLOWED)
-    if b"??" in data and _TRIGRAPH.search(data):  # C++14 and earlier have them
+    if b"??" in data and _TRIGRAPH.search(data):  # C++14 and earlier have trigraphs
         raise UncacheableError("has trigraphs")
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
@@ -107,7 +108,7 @@ class _Literals:
         self._is_continued = is_continued
 
     def replace(self, match: re.Match[bytes]) -> bytes:
-        """Return what stands for a token in the text."""
+        """Return the replacement of a token in the text."""
         token = match[0]
         first = token[:1]
         if first == b"/":
@@ -126,7 +127,7 @@ class _Literals:
         if match.lastgroup is not None:
             return self._raw(match)
         if first == b"'":
-            if b"/*" in token:  # code that is skipped can have a lone apostrophe, as in "don't"
+            if b"/*" in token:  # skipped code can contain a single apostrophe, as in "don't"
                 raise UncacheableError("has a comment between two apostrophes")
             return _LITERAL_MARK
         if _ENDS_RAW.search(match.string, max(0, match.start() - 4), match.start()):
@@ -139,16 +140,16 @@ class _Literals:
         self.has_raw = True
         if _continues_a_word(match):
             raise UncacheableError("has a raw string that can be read in two ways")
-        if self._is_continued:  # a raw string has no continued lines
+        if self._is_continued:  # raw strings have no continued lines
             raise UncacheableError("has a raw string and continued lines")
         if b"\n" in match[0] and _begins_directive(match.string, match.start()):
             raise UncacheableError("has a raw string of several lines in a directive")
-        self.strings.append(b"\n")  # which is no name of a file
+        self.strings.append(b"\n")  # not part of a file name
         self.contents.append(match[0])
         return b"\x01%d\x01" % (len(self.strings) - 1)
 
     def _open(self, match: re.Match[bytes]) -> bytes:
-        """Take a literal that ends nowhere, as in ``#error don't``, whatever is made of the rest of the line."""
+        """Skip a literal without an end, as in ``#error don't``. Compilers may read the rest of the line in any way."""
         before = match.string[max(0, match.start() - 1) : match.start()]
         if before == b"R" or any(mark in match[0][1:] for mark in (b"/*", b"*/", b"'", b'"')):
             raise UncacheableError("has a literal without an end")
@@ -156,15 +157,15 @@ class _Literals:
 
 
 def _continues_a_word(match: re.Match[bytes]) -> bool:
-    """Return whether what stands before a token can belong to it, as the suffix of a literal or part of a number."""
+    """Return whether the text before a token can belong to it, as in a literal with a suffix or in a number."""
     before = match.string[max(0, match.start() - 1) : match.start()]
     return before >= b"\x80" or (before != b"" and before[0] in _GOES_ON)
 
 
 def _check_comment(match: re.Match[bytes]) -> None:
-    """Raise for a directive behind a comment of several lines, unless the comment begins its line.
+    """Raise if a directive follows a comment of several lines, unless the comment begins its line.
 
-    NVRTC takes that for a directive, and the C++ standard does not.
+    NVRTC takes it for a directive, but the C++ standard does not.
     """
     data = match.string
     if _DIRECTIVE_FOLLOWS.match(data, match.end()):

@@ -18,12 +18,12 @@ from cudacore_compile._compilers.nvjitlink import Input, Linked, NVJitLink
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles._sdk.compile import carries_ptx
 
-# Whatever changes what a key means, what an entry has, or what is refused before it is linked, changes this.
+# Must be changed whenever the meaning of keys, the contents of entries or the checks before linking change.
 _SCHEMA = b"cudacore-link-2"
 
 
 class LinkFacts(NamedTuple):
-    """What decides on what is linked.
+    """Everything that a link depends on.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class LinkFacts(NamedTuple):
 
 
 def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callable[[], Linked]) -> Linked:
-    """Return what was linked from a cache, or link it and keep it there.
+    """Return the linked code from a cache, or link it and store it.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
         return link_now()
     try:
         entry = cache._load(key)
-    except Exception as error:  # a user's cache can fail in ways of its own
+    except Exception as error:  # a user's cache can raise any exception
         _warn(cache, "read", error)
         entry = None
     if entry is not None and entry.facts.get("code_type") == facts.target.value:
@@ -89,7 +89,7 @@ def link_cached(cache: ProgramCacheResource, facts: LinkFacts, link_now: Callabl
     return linked
 
 
-_BETWEEN_LOGS = "\0"  # which logs do not have
+_BETWEEN_LOGS = "\0"  # logs do not contain this
 
 
 def link_key(facts: LinkFacts) -> bytes:
@@ -121,7 +121,7 @@ def link_key(facts: LinkFacts) -> bytes:
 
 
 def has_directory(options: LinkerOptions) -> bool:
-    """Return whether the current directory is in what is linked."""
+    """Return whether the linked code contains the current directory."""
     return bool(options.debug or options.lineinfo)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator ``##`` can make of the tokens of a program.
+"""Words that the operator ``##`` can form from the tokens of a program.
 
-``__TIME__`` and ``__has_include`` can be pasted from parts, which no search for these words finds. So a program is
-refused if they can be put together from the tokens that reach the operator: those in definitions of macros, in
-conditions, in pragmas, in strings, which can be pragmas, and in the arguments of macros.
+``__TIME__`` and ``__has_include`` can be pasted from parts, which a search for these words does not find. So a program
+is refused if they can be formed from the tokens that reach the operator: tokens in definitions of macros, in
+conditions, in pragmas, in strings (which can be pragmas), and in the arguments of macros.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cudacore_compile._cache.scan import DIRECTIVE, TIMES, WORDS, atoms_of
 
 
 def pasted_word(atoms: Set[bytes], tested_atoms: Set[bytes]) -> bytes | None:
-    """Return a word that ``##`` can make of tokens and that makes a program uncacheable; None if there is none."""
+    """Return a word that ``##`` can form from tokens and that makes a program uncacheable; None if there is none."""
     for word in WORDS:
         parts = atoms if word in TIMES else tested_atoms
         reached = {0}
@@ -32,13 +32,13 @@ _CONDITIONS = (b"if", b"ifdef", b"ifndef", b"elif", b"elifdef", b"elifndef", b"e
 _PAREN = re.compile(rb"\x03|\)|(?:([A-Za-z_$][\w$]*)[ \t\n]*)?\(|\b[_A-Za-z]{1,18}\b")
 _STRING = re.compile(rb"\x01(\d+)\x01")
 _NAME = re.compile(rb"[A-Za-z_$][\w$]*")
-# What an opening parenthesis without a name may belong to: a macro that is the result of another one, and one whose
-# name is in another file or branch.
+# An opening parenthesis without a name before it may belong to a macro that is the result of another macro, or to a
+# macro whose name is in another file or branch.
 _AFTER_UNKNOWN = frozenset(b")\x03\x04")
 
 
 def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> Set[bytes]:
-    """Return the parts of the words that a file has where macros are expanded or defined.
+    """Return the tokens of a file that may be parts of the words, where macros are expanded or defined.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
         token = match[0]
         is_inside = bool(stack) and stack[-1]
         if token == b"\x03":
-            if stack:  # each branch may close what is open
+            if stack:  # each branch may close parentheses that are open before it
                 return everything
         elif token == b")":
             if not stack:
@@ -96,7 +96,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
 
 
 def _is_after_unknown(body: bytes, at: int) -> bool:
-    """Return whether a macro that is not seen there can end right before a place."""
+    """Return whether a macro that is defined elsewhere can end right before a position."""
     while at > 0 and body[at - 1] in b" \t\n":
         at -= 1
     return at == 0 or body[at - 1] in _AFTER_UNKNOWN

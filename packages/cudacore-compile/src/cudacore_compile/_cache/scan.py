@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one file of C++ says of other files.
+"""The parts of one C++ file that determine which other files are read.
 
-This recognizes a small grammar, which docs/compile-cache.rst describes. Everything else is refused. All branches of
-conditionals count, because their conditions are not evaluated.
+This recognizes a small grammar, which docs/compile-cache.rst describes. All other forms are refused. All branches of
+conditionals are considered, because their conditions are not evaluated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Reference(NamedTuple):
 
     name: bytes
     is_quoted: bool
-    is_next: bool  # #include_next, which goes on behind the directory of its own file
+    is_next: bool  # #include_next, which continues the search after the directory of its own file
 
 
 class Computed(NamedTuple):
@@ -35,30 +35,30 @@ class Computed(NamedTuple):
 class Definition(NamedTuple):
     """A ``#define`` that can be part of a name."""
 
-    parameter: bytes | None  # of a macro with one parameter
-    name: bytes  # part of a name, or a macro
+    parameter: bytes | None  # for a macro with one parameter
+    name: bytes  # part of a name, or the name of a macro
     is_quoted: bool
 
 
 class Scan(NamedTuple):
-    """What a file says that matters here."""
+    """The relevant parts of a file."""
 
     digest: bytes
     references: tuple[Reference, ...]
     computed: tuple[Computed, ...]
     macros: Mapping[bytes, frozenset[Definition | None]]  # None: a definition that cannot be part of a name
-    atoms: frozenset[bytes]  # tokens of which __TIME__ and the like can be pasted
-    tested_atoms: frozenset[bytes]  # tokens of which __has_include can be pasted, in definitions and conditions
-    unbalanced: frozenset[bytes]  # macros whose parentheses are not in pairs
-    openers: frozenset[bytes]  # macros that end in a call of another one, whose arguments are what follows
-    before_tests: frozenset[bytes]  # names before __has_include in its condition, which can be macros
+    atoms: frozenset[bytes]  # tokens from which __TIME__ and similar words can be pasted
+    tested_atoms: frozenset[bytes]  # tokens from which __has_include can be pasted, in definitions and conditions
+    unbalanced: frozenset[bytes]  # macros whose parentheses are not balanced
+    openers: frozenset[bytes]  # macros that end in a call of another macro, whose arguments follow the macro
+    before_tests: frozenset[bytes]  # names before __has_include in its condition, which may be macros
     has_raw: bool
     has_separators: bool
-    error: str  # what is not understood; the rest is empty then
+    error: str  # the construct that is not understood; all other fields are empty then
 
     @property
     def question(self) -> tuple[object, ...]:
-        """tuple: All but the digest: files of which this is the same read the same files."""
+        """tuple: All fields but the digest. Files with equal tuples read the same files."""
         return (
             self.references,
             self.computed,
@@ -91,12 +91,12 @@ _PART = re.compile(rb"<(?P<angle>[\w./-]+)>|\x01(?P<string>\d+)\x01|(?P<part>[\w
 _PARAMETER = re.compile(rb"\([ \t]*([A-Za-z_]\w*)[ \t]*\)")
 _MODULES = re.compile(rb"^[ \t]*(?:export\s+)?(?:import|module)\b[ \t]*[^ \t=(.,>\-+)]", re.MULTILINE)
 
-# What makes a result depend on more than the text of the files.
+# Words that make a result depend on more than the text of the files.
 FILE_TESTS = (b"__has_include", b"__has_include_next", b"__has_embed")
 TIMES = (b"__TIME__", b"__DATE__", b"__TIMESTAMP__")
 WORDS = (*FILE_TESTS, *TIMES)
 _WORD = re.compile(rb"\b(?:" + b"|".join(sorted(WORDS, reverse=True)) + rb")\b")
-# Directives in which no macro is expanded that has arguments.
+# Directives in which no macro with arguments is expanded.
 _WITHOUT_ATOMS = re.compile(
     rb"^[ \t]*(?:#|%:)[ \t]*(?:include|include_next|undef|error|warning|line)\b[^\n]*$", re.MULTILINE
 )
@@ -105,7 +105,7 @@ _BLANKS = bytes.maketrans(_NO_TOKEN, b" " * len(_NO_TOKEN))
 
 
 def _parts(words: Sequence[bytes]) -> frozenset[bytes]:
-    """Return all parts of words, without the words."""
+    """Return all parts of the words, but not the words themselves."""
     parts = {word[start:end] for word in words for start in range(len(word)) for end in range(start + 1, len(word) + 1)}
     return frozenset(parts.difference(WORDS))
 
@@ -116,7 +116,7 @@ _ATOMS = _TIME_ATOMS | _TEST_ATOMS
 
 
 def atoms_of(text: bytes) -> frozenset[bytes]:
-    """Return the tokens that are parts of the words that matter."""
+    """Return the tokens that are parts of the relevant words."""
     return _ATOMS.intersection(text.translate(_BLANKS).split())
 
 
@@ -126,7 +126,7 @@ def _refused(error: str, digest: bytes = b"") -> Scan:
 
 
 def scan(data: bytes) -> Scan:
-    """Return what a file says of other files."""
+    """Scan a file."""
     digest = hashlib.sha256(data).digest()
     try:
         return _scan(digest, lex(data))
@@ -135,7 +135,7 @@ def scan(data: bytes) -> Scan:
 
 
 def scan_options(definitions: Iterable[bytes]) -> Scan:
-    """Return what the macros of the options say: ``NAME`` or ``NAME=BODY``."""
+    """Scan the macros of the options: ``NAME`` or ``NAME=BODY``."""
     lines = []
     for definition in definitions:
         if b"\n" in definition or b"//" in definition or b"/*" in definition or definition.endswith(b"\\"):
@@ -150,7 +150,7 @@ _ODD = re.compile(rb'[\n\r\\#"]|/[/*]|%:')
 
 
 def scan_names(names: Sequence[bytes]) -> Scan:
-    """Return what name expressions say: NVRTC expands macros in them."""
+    """Scan name expressions, in which NVRTC expands macros."""
     for name in names:
         if _ODD.search(name):
             error = f"{name.decode('utf-8', 'replace')!r}, which may be read in two ways"
@@ -258,7 +258,10 @@ class _Directives:
                 self.words += 1
 
     def _before(self, text: bytes) -> None:
-        """Take what stands before ``__has_include``: in the arguments of a macro, macros in its name are expanded."""
+        """Record the names before ``__has_include``.
+
+        If it is in the arguments of a macro, macros in its name are expanded.
+        """
         text = _TESTED.sub(b"", _ANY_DEFINED.sub(b"0", text))
         self.before_tests.update(name for name in _IDENTIFIER.findall(text) if name not in WORDS)
         if _opens_call(text):
@@ -298,7 +301,7 @@ class _Directives:
             try:
                 return Definition(parameter, self._string(part["string"]), True)
             except UncacheableError:
-                return None  # it is a name only if something includes it
+                return None  # it is a name only if another directive includes it
         return Definition(parameter, part["part"] or part[0], False)
 
 
@@ -320,7 +323,7 @@ def _are_unbalanced(body: bytes) -> bool:
 
 
 def _opens_call(text: bytes) -> bool:
-    """Return whether there is a parenthesis that is not closed and may begin the arguments of a macro."""
+    """Return whether a parenthesis is left open and may begin the arguments of a macro."""
     calls: list[bool] = []
     for match in re.finditer(rb"[()]", text):
         if match[0] == b"(":

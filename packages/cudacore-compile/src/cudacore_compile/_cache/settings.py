@@ -82,7 +82,7 @@ def processors(flags: Sequence[bytes]) -> bytes:
 
 
 def check_options(options: ProgramOptions) -> None:
-    """Raise if an option or an environment variable makes the compiler read files that the cache does not follow.
+    """Raise if an option or an environment variable makes the compiler read files that are not in the key.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def check_link_options(options: LinkerOptions) -> None:
 
 
 def check_environment() -> None:
-    """Raise UncacheableError if an environment variable makes a compiler read files that the cache does not follow."""
+    """Raise UncacheableError if an environment variable makes a compiler read files that are not in the key."""
     for name in _READS_FILES:
         if os.environ.get(name):
             raise UncacheableError(f"the environment variable {name} can have the compiler read other files")

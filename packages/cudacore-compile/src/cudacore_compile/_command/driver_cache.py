@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache that compilers have in the driver, which the command does not use: it answers without warnings and logs."""
+"""Turns off the compilers' cache in the driver. The command does not use it, because it returns no warnings or logs."""
 
 from __future__ import annotations
 
@@ -24,5 +24,6 @@ def no_cache(kind: str) -> bool | None:
         return None
     try:
         return bool((nvrtc if kind == "c++" else nvjitlink).load().no_cache_flags([])) or None
-    except CompilerError:  # it is missing, which is said where it is needed; the driver links in place of nvJitLink
+    # the library is missing, which is reported when it is needed; the driver links in place of nvJitLink
+    except CompilerError:
         return None if kind == "c++" else True

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         say_usage_error(str(error), error.usage or make_parser().format_usage(), as_json=wants_json(words))
         return USAGE
-    except BrokenPipeError:  # the reader of the standard output has ended, such as head
+    except BrokenPipeError:  # the program that reads the standard output has ended, such as head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except SystemExit as stop:  # --help and --version
@@ -94,7 +94,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _say(text: str) -> None:
-    """Write to the standard output and flush, because errors at the exit of Python could not be handled."""
+    """Write to the standard output and flush it, because errors at Python's exit could not be handled."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -102,7 +102,7 @@ def _say(text: str) -> None:
 def _exit_now() -> NoReturn:
     """End the process without waiting for compilers. Outputs are written only after all of them are done.
 
-    It ends by the signal, because a shell would otherwise go on with its loop or script.
+    The process ends by the signal, so that a shell does not continue its loop or script.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

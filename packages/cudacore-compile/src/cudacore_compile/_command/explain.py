@@ -126,11 +126,11 @@ def _explain_link(cache: FileStreamProgramCache | None, plan: Plan, arch: str | 
 
 
 _NO_CACHE = "the options have the compiler write files, or there is no cache"
-_LINKED = "linked "  # prefix in records, because a compilation can have the same name and format
+_LINKED = "linked "  # prefix of the records, because a compilation can have the same name and format
 
 
 def _reasons(record: Path, now: dict[str, Any], done: str) -> list[str]:
-    """Return why something that may have been compiled or linked before is not in the cache."""
+    """Return why code that may have been compiled or linked before is not in the cache."""
     before = _read_record(record)
     if before is None:
         return [f"this command has not {done} it for this architecture and format yet"]

@@ -93,7 +93,7 @@ def read(file: str, language: str | None) -> Input:
     if language is not None:
         return Input(file, language, content)
     by_suffix, by_content = _SUFFIXES.get(Path(file).suffix.lower()), _kind_of(content)
-    if by_content is None:  # text of another kind, or a damaged file, which its reader reports
+    if by_content is None:  # text of another type, or a damaged file; the program that reads it reports the error
         return Input(file, by_suffix or "c++", content)
     if by_suffix not in (None, by_content):
         raise UsageError(

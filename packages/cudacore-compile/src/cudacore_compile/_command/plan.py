@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arguments ask for: what is compiled, linked and written."""
+"""The plan of a command: the code to compile, to link and to write."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from cudacore_compile._program import Program
 from cudacore_handles import ObjectCode
 
 _CACHE_BYTES = 1 << 30
-_LINKS = ("ltoir", "object", "library")  # kinds of input that can only be linked
-# What the assembler or linker takes, when it goes on with what libNVVM has made.
+_LINKS = ("ltoir", "object", "library")  # types of input that can only be linked
+# Options for the assembler or the linker, which process the output of libNVVM.
 _BEHIND_NVVM = {"ptxas_options", "max_register_count", "lineinfo"}
-_COMBINES = ("cubin", "ptx", "ltoir")  # and those that can go into a fat binary
+_COMBINES = ("cubin", "ptx", "ltoir")  # types that can also go into a fat binary
 
 
 class _Unit(NamedTuple):
-    """A source that is compiled for an architecture."""
+    """A source to compile for an architecture."""
 
     source: Input
     arch: str | None
@@ -96,7 +96,7 @@ class Plan:
         ]
         self._jobs = [self._job(unit) for unit in self._units]
         self._outputs = [] if only_lists and not self._links else self._all_outputs()
-        self.linkers: dict[str | None, Linker] = {}  # once all is compiled
+        self.linkers: dict[str | None, Linker] = {}  # available once everything is compiled
         self._linked: dict[str | None, ObjectCode] = {}
         self._check_files()
         self.cache: FileStreamProgramCache | None = None
@@ -108,7 +108,7 @@ class Plan:
                     raise
 
     def _check(self) -> None:
-        """Raise where it is not clear what to write."""
+        """Raise if the arguments do not determine the outputs."""
         if self._target == "fatbin":
             wrong = [one.file for one in self._ready if not self._links and one.kind not in _COMBINES]
             if wrong:
@@ -146,12 +146,15 @@ class Plan:
         elif self._links and unit.target == "cubin" and options.relocatable_device_code is None:
             options = dataclasses.replace(options, relocatable_device_code=True)
         names = [name for name in self._arguments.name_expression if self._is_asked(unit.source, name)]
-        # libNVVM makes PTX, which is assembled afterwards.
+        # libNVVM generates PTX, which is then assembled.
         target = "ptx" if (unit.source.kind, unit.target) == ("nvvm", "cubin") else unit.target
         return CompileJob(unit.source.content, options, target, names, unit.source.kind)
 
     def _is_asked(self, source: Input, expression: str) -> bool:
-        """Return whether a source is asked for a name: of several, those are that have the word."""
+        """Return whether a name expression is for this source.
+
+        With several sources, it is for those that contain the word.
+        """
         sources = [one for one in self._sources if one.kind == "c++"]
         words = re.findall(r"\w+", expression.partition("<")[0])
         if len(sources) > 1 and words:
@@ -160,7 +163,7 @@ class Plan:
         return source in sources
 
     def _options_of(self, unit: _Unit, options: ProgramOptions) -> ProgramOptions:
-        """Return the options without those for other sources, and for the assembler and linker behind libNVVM."""
+        """Return the options without those for other sources, and for the assembler and linker after libNVVM."""
         others = {one.kind for one in self._sources} - {unit.source.kind}
         dropped = _BEHIND_NVVM if unit.source.kind == "nvvm" and unit.target != "ptx" else set()
         if others:
@@ -168,7 +171,7 @@ class Plan:
         return dataclasses.replace(options, **dict.fromkeys(dropped))
 
     def _all_outputs(self) -> list[_Output]:
-        """Return the files to write: of fat binaries one a source, of linked code one an architecture."""
+        """Return the files to write: a fat binary for each source, or linked code for each architecture."""
         target, arches = str(self._target), self._arches
         if self._links:
             if target == "fatbin":
@@ -192,7 +195,7 @@ class Plan:
         return f"{name}.{arch}.{suffix}" if several else f"{name}.{suffix}"
 
     def _check_files(self) -> None:
-        """Raise for files that would be written twice, or over what is read."""
+        """Raise if a file would be written twice, or an input would be overwritten."""
         outputs = [one.path for one in self._outputs]
         if self._arguments.names:
             outputs.append(self._arguments.names)
@@ -214,11 +217,11 @@ class Plan:
 
     @property
     def jobs(self) -> list[tuple[str, CompileJob]]:
-        """list of (str, CompileJob): What is compiled first, with the files that it is of."""
+        """list of (str, CompileJob): The jobs that come first, each with the name of its file."""
         return [(unit.source.file, job) for unit, job in zip(self._units, self._jobs, strict=True)]
 
     def compile(self, report: Report) -> list[ObjectCode]:
-        """Compile and link; what fails goes to the report."""
+        """Compile and link. Failures are added to the report."""
         results = self._compile(self._jobs, [unit.source.file for unit in self._units], report)
         again = [
             at
@@ -229,7 +232,8 @@ class Plan:
             jobs = [self._assembly(self._units[at], results[at]) for at in again]
             files = [self._units[at].source.file for at in again]
             results = [*results]
-            for at, code in zip(again, self._compile(jobs, files, report), strict=False):  # there are none if one fails
+            # empty if a compilation failed
+            for at, code in zip(again, self._compile(jobs, files, report), strict=False):
                 results[at] = code
         if self._links and not report.status:
             self.linkers = self.make_linkers(results)
@@ -260,7 +264,7 @@ class Plan:
         return CompileJob(ptx._read(), options, "cubin", (), "ptx")
 
     def make_linkers(self, results: Sequence[ObjectCode]) -> dict[str | None, Linker]:
-        """Return the linkers of what was compiled, by architecture: none if nothing is linked."""
+        """Return the linkers of the compiled code, by architecture; none if nothing is linked."""
         if not self._links:
             return {}
         ready = [_object_code(one) for one in self._ready]
@@ -272,7 +276,7 @@ class Plan:
 
     @property
     def links(self) -> bool:
-        """bool: Whether what is compiled is linked afterwards."""
+        """bool: Whether the compiled code is linked afterwards."""
         return self._links
 
     @property
@@ -282,7 +286,7 @@ class Plan:
 
     @property
     def link_name(self) -> str:
-        """str: The name of what is linked: that of the first output."""
+        """str: The name of the linked code, which is that of the first output."""
         return self._outputs[0].path
 
     @property
@@ -293,7 +297,7 @@ class Plan:
     def write(self, results: Sequence[ObjectCode], report: Report) -> None:
         """Write all files."""
         codes = [self._code_of(output, results) for output in self._outputs]
-        # The code comes last: if the command is killed before, a build system makes all of it again.
+        # The code is written last. If the command is killed before, a build system makes all outputs again.
         if self._writes_rules:
             self.write_rules(report)
         if self._arguments.names:
@@ -316,7 +320,7 @@ class Plan:
         return make_fatbin([*codes, *map(_object_code, self._ready)], name=output.inputs[0].file)
 
     def listed(self, results: Sequence[ObjectCode]) -> list[tuple[str, ObjectCode]]:
-        """Return the code to list, with the files that it is of."""
+        """Return the code to list, each with the name of its file."""
         if self._links:
             return [(output.path, self._linked[arch]) for output in self._outputs for arch in output.arches]
         compiled = [(unit.source.file, code) for unit, code in zip(self._units, results, strict=True)]
@@ -328,7 +332,7 @@ class Plan:
         return bool(arguments.write_rule or arguments.rule_file or arguments.only_rule)
 
     def _rules(self) -> list[tuple[str, list[_Output]]]:
-        """Return the dependency files, with the outputs that each is about."""
+        """Return the dependency files, each with its outputs."""
         if self._arguments.rule_file or self._arguments.only_rule:
             return [(self._arguments.rule_file or "-", self._outputs)]
         if "-" in (output.path for output in self._outputs):
@@ -350,7 +354,7 @@ class Plan:
             write(path, text.encode("utf-8", "surrogateescape"))
 
     def _dependencies(self, one: Input, report: Report) -> Iterable[str] | None:
-        """Return what a source may include; None where that is not known."""
+        """Return the files that a source may include; None if they cannot be determined."""
         if one.kind != "c++":
             return ()
         options = dataclasses.replace(self._options, arch=self._arches[0], name=one.program_name)
@@ -362,7 +366,7 @@ class Plan:
 
 
 class _Log:
-    """What compilers write to."""
+    """The file-like object that compilers write to."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -55,7 +55,7 @@ class Report:
         self._found[Diagnostic("warning", message)] = None
 
     def add_failure(self, failure: Exception, file: str) -> None:
-        """Add the reason of a failed compilation, in the compiler's words if there are any."""
+        """Add the error of a failed compilation, with the compiler's messages if there are any."""
         known = parse_log(getattr(failure, "log", ""))
         for one in known:
             self._add(one)

@@ -140,4 +140,4 @@ def _excerpt(diagnostic: Diagnostic, text: str | None) -> list[tuple[int, str]]:
     if at < len(lines) and lines[at].expandtabs().rstrip() == diagnostic.source.expandtabs().rstrip():
         first = max(0, at - _CONTEXT)
         return [(i + 1, lines[i]) for i in range(first, at + 1)]
-    return [(diagnostic.line, diagnostic.source)]  # the file has changed, or does not exist
+    return [(diagnostic.line, diagnostic.source)]  # the file was changed or removed meanwhile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long calls of a compiler that a signal can end."""
+"""Runs long calls of a compiler so that signals can interrupt them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _Work = Callable[[], None]
 
 
 def get_interruptibly(queue: SimpleQueue[_T]) -> _T:
-    """Take the next item of a queue; signals are handled meanwhile.
+    """Take the next item of a queue. Signals are handled while it waits.
 
-    A signal that comes right before the main thread waits does not wake it, so that it must not wait for long.
+    A signal that arrives just before the main thread waits does not wake it, so each wait is short.
     """
     while True:
         try:
@@ -31,16 +31,17 @@ def get_interruptibly(queue: SimpleQueue[_T]) -> _T:
 def run_interruptibly(work: _Work, cancel: _Work) -> None:
     """Call a function; if a signal handler raises an exception meanwhile, cancel the function and raise that exception.
 
-    Python handles signals on the main thread, between two bytecodes, so that Ctrl-C waits for a call in C. On the main
-    thread, `work` therefore runs on another thread, while the main thread waits for a queue, which a signal interrupts.
-    Other threads handle no signals and call `work` themselves.
+    Python handles signals on the main thread, between two bytecodes, so Ctrl-C would wait for a call in C. If this is
+    the main thread, `work` therefore runs on another thread. The main thread waits for a queue, which a signal
+    interrupts. Other threads handle no signals, so they call `work` themselves.
 
-    A function that NVRTC calls while it compiles (nvrtcSetFlowCallback) could not look for signals instead. NVRTC 13.5
-    does not call it for 3 seconds while it compiles a kernel with 4,096 inlined calls, nor for 2 minutes while it
-    compiles a kernel of 1,500 long lines. NVRTC 12.9 does not call it in the second half of a compilation of 2 seconds.
+    The function that NVRTC calls while it compiles (nvrtcSetFlowCallback) is not called often enough to look for
+    signals. NVRTC 13.5 does not call it for 3 seconds while it compiles a kernel with 4,096 inlined calls, nor for 2
+    minutes while it compiles a kernel of 1,500 long lines. NVRTC 12.9 does not call it in the second half of a
+    compilation of 2 seconds.
 
-    This is for NVRTC alone. nvJitLink keeps state by thread: when one thread makes a linker and another thread links it
-    and ends, the next linker of the first thread is a SIGSEGV (13.5).
+    Use this for NVRTC only. nvJitLink keeps state by thread. If one thread creates a linker, and another thread links
+    it and ends, the next linker of the first thread crashes (13.5).
 
     Parameters
     ----------
@@ -64,14 +65,14 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
         raise
     _idle.append(thread)
     if failures:
-        raise failures.pop()  # so that this frame, which is in its traceback, does not have it
+        raise failures.pop()  # this frame is in the exception's traceback, so it must not refer to the exception
 
 
 class _Thread(threading.Thread):
     """A thread that calls functions, one after another.
 
-    It stays, because a new thread for each call would cost a short compilation some percent. It is a daemon, because
-    the interpreter would otherwise wait for it before it calls :func:`_end`.
+    It is kept, because a new thread for each call would make a short compilation some percent slower. It is a daemon,
+    because otherwise the interpreter would wait for it before it calls :func:`_end`.
     """
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class _Thread(threading.Thread):
         try:
             while (work := self.calls.get()) is not None:
                 result = _call(work)
-                del work  # before the result is there: when it is, nothing keeps what the call has used
+                del work  # before the result is delivered, so that nothing keeps the objects of the call afterwards
                 self._results.put(result)
                 del result
                 if self._is_given_up:
@@ -93,18 +94,18 @@ class _Thread(threading.Thread):
             _threads.discard(self)
 
     def wait(self) -> list[BaseException]:
-        """Return the exception that the call has raised, if any, once it is over; signals are handled meanwhile."""
+        """Wait for the call to end. Return the exception that it raised, or None. Signals are handled meanwhile."""
         return get_interruptibly(self._results)
 
     def give_up(self) -> None:
-        """Have the thread end after its call, of which nothing is kept."""
+        """Make the thread end after its call, and drop the objects of the call."""
         self._is_given_up = True
         self.calls.put(None)
-        self._drop_results()  # the thread does so, too, if its call ends later
+        self._drop_results()  # if its call ends later, the thread does the same
 
     def _drop_results(self) -> None:
-        # An exception refers to its frames, these to the thread, and the thread to it: a cycle that is not collected if
-        # the thread is older than a gc.freeze().
+        # The exception refers to its frames, these to the thread, and the thread to the exception. This cycle is never
+        # collected if the thread is older than a gc.freeze().
         while True:
             try:
                 self._results.get_nowait()
@@ -116,16 +117,16 @@ def _call(work: _Work) -> list[BaseException]:
     try:
         work()
     except BaseException as error:
-        # Without this frame, which has `work`.
+        # Remove this frame from the traceback, because it refers to `work`.
         return [error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)]
     return []
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Start a thread, so that a signal handler can raise an exception meanwhile.
+    """Start a thread, even if a signal handler raises an exception meanwhile.
 
-    ``Thread.start`` waits for a lock that is Python code. An exception right behind the call that locks would leave it
-    locked, and the new thread would wait for it forever. So another thread makes the call.
+    ``Thread.start`` waits for a lock that is Python code. An exception just after the lock was acquired would leave it
+    locked, and the new thread would wait for it forever. So another thread calls ``Thread.start``.
 
     Raises
     ------
@@ -148,14 +149,14 @@ def start_thread(thread: threading.Thread) -> None:
         raise RuntimeError(*failure.args)
 
 
-# Changed by the main thread, and by threads that end.
+# Changed by the main thread and by threads that end.
 _threads: set[_Thread] = set()
-_idle: list[_Thread] = []  # several, if signal handlers have compiled
+_idle: list[_Thread] = []  # several, if signal handlers have compiled programs
 _is_ending = False
 
 
 def _take_thread() -> _Thread | None:
-    """Return a thread that has nothing to do, or None if there can be none."""
+    """Return an idle thread; None if none can be started."""
     if _is_ending:
         return None
     if _idle:
@@ -163,14 +164,14 @@ def _take_thread() -> _Thread | None:
     thread = _Thread()
     try:
         start_thread(thread)
-    except RuntimeError:  # the interpreter is ending, or the system's limit is reached
+    except RuntimeError:  # the interpreter is ending, or the system allows no more threads
         return None
     _threads.add(thread)
     return thread
 
 
 def _end() -> None:
-    """Wait for calls that are running; a compiler that runs while the process ends would crash."""
+    """Wait for running calls, because a compiler that runs while the process ends would crash."""
     global _is_ending
     _is_ending = True
     for thread in list(_threads):
@@ -179,11 +180,11 @@ def _end() -> None:
 
 
 def _end_idle() -> None:
-    """End the threads that wait for work: Python warns of a fork in a process with threads, and its child has none."""
+    """End the idle threads. Python warns of a fork in a process with threads, and the child has none of them."""
     while _idle:
         try:
             thread = _idle.pop()
-        except IndexError:  # the main thread has taken it meanwhile
+        except IndexError:  # the main thread has taken this thread meanwhile
             return
         thread.calls.put(None)
         thread.join()
@@ -195,4 +196,4 @@ def _forget() -> None:
 
 
 atexit.register(_end)
-os.register_at_fork(before=_end_idle, after_in_child=_forget)  # in the child there is one thread
+os.register_at_fork(before=_end_idle, after_in_child=_forget)  # the child has only one thread

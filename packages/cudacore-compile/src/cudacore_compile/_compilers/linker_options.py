@@ -192,7 +192,7 @@ _SINCE = {"split_compile": (12, 3), "split_compile_extended": (12, 3), "no_cache
 
 
 def newer_fields(flags: Sequence[bytes], version: tuple[int, int]) -> dict[str, str]:
-    """Return the fields of LinkerOptions behind some flags that an nvJitLink is too old for, with what brought them."""
+    """Return the fields of LinkerOptions for flags that an nvJitLink is too old for, with the first versions."""
     given = {flag.partition(b"=")[0].decode() for flag in flags}
     return {
         field: f"{since[0]}.{since[1]}"

@@ -66,7 +66,7 @@ class NVJitLink:
         return on_new_thread(lambda: self._create(flags, inputs))
 
     def no_cache_flags(self, flags: Sequence[bytes]) -> list[bytes]:
-        """Return what some flags lack, so that nvJitLink does not use its cache in the driver."""
+        """Return the options that make nvJitLink ignore its cache in the driver, unless the flags have them."""
         flag = b"-no-cache"
         return [] if flag in flags or newer_fields([flag], self.version) else [flag]
 
@@ -142,7 +142,7 @@ def on_new_thread(function: Callable[[], _T]) -> _T:
     thread = threading.Thread(target=run, name="nvJitLink", daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # the interpreter ends, or no more threads can start
+    except RuntimeError:  # the interpreter is ending, or no more threads can be started
         run()
     else:
         thread.join()
@@ -158,7 +158,8 @@ _NAMED = re.compile(r" in '[^']*', first (?:defined|specified) in '[^']*'$")
 
 def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
     """Return the error for a mismatch between LTO-IR and other code, which nvJitLink reports but links anyway."""
-    found = _NAMED.sub("", _ERROR.findall(log)[0])  # its names are those of the last input, which need not be the cause
+    # the names in its message are those of the last input, which need not be the cause
+    found = _NAMED.sub("", _ERROR.findall(log)[0])
     optimized = ", ".join(part.name for part in inputs if part.has_ltoir)
     others = ", ".join(part.name for part in inputs if not part.has_ltoir)
     return NVJitLinkError(
@@ -174,7 +175,7 @@ def _ignored(log: str, inputs: Sequence[Input]) -> NVJitLinkError:
 def _check_arch(flags: Sequence[bytes]) -> None:
     """Raise an error for an architecture that CUDA 12 does not have.
 
-    After it has linked LTO-IR, its nvJitLink would end the process.
+    Otherwise nvJitLink of CUDA 12 would end the process if it has linked LTO-IR before.
     """
     for flag in flags:
         match = re.match(rb"-arch=\w+_(\d+)", flag)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVRTC, loaded when it is first needed: its calls with their errors raised."""
+"""NVRTC, loaded at first use: calls of its functions, and their errors."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from cuda.bindings import nvrtc
 
 LIBRARY = Library("NVRTC", "nvrtc", NVRTCError, "")
-# A defect of NVRTC, found in 12.9, 13.0 and 13.5. Nothing that it accepts turns the option off again.
+# This is a defect of NVRTC 12.9, 13.0 and 13.5. No other option turns this one off again.
 _RESTRICT_STAYS = (
     "a program was compiled with ProgramOptions(restrict=True) in this process, and NVRTC keeps to that option: "
     "pointer parameters of kernels are taken for restrict pointers in this program too. Write __restrict__ in the "
     "source instead, or compile such programs in a process of their own"
 )
-# A program that has a read-only load with --restrict, and a log with --optimization-info.
+# A program with a read-only load if --restrict is in effect, and with a log if --optimization-info is.
 _CANARY = b"""
 static __device__ float twice(float x) { return x + x; }
 __global__ void canary(const float *in, float *out) { *out = twice(*in); }
 """
-# A program that multiplies and adds, unless with --use_fast_math.
+# A program that multiplies and adds, and uses other instructions if --use_fast_math is in effect.
 _FAST_MATH_CANARY = b"__global__ void power(double *out) { *out = pow(*out, 1.0); }\n"
 _FAST_MATH_ARCH = b"--gpu-architecture=compute_100"
 _MINIMAL = (12, 4)  # the first version with --minimal
-_HAS_CACHE = (12, 9)  # the first one that has a cache in the driver, and --no-cache
+_HAS_CACHE = (12, 9)  # the first version with a cache in the driver, and with --no-cache
 _CANCELS = (12, 8)  # the first version with nvrtcSetFlowCallback
 _PCH_STATUS = {
     "NVRTC_SUCCESS": PCHStatusType.CREATED,
@@ -73,7 +73,7 @@ class NVRTC:
             raise as_compiler_error(NVRTCError, error) from None
 
     def handle(self, box: Any) -> nvrtc.nvrtcProgram:
-        """Return a program as ``cuda.bindings`` has it, which is imported for it."""
+        """Return a program as an object of ``cuda.bindings``, which is imported for that."""
         from cuda.bindings import nvrtc
 
         return nvrtc.nvrtcProgram(self._library.raw(box))
@@ -88,7 +88,7 @@ class NVRTC:
         program_name: bytes,
         creates_pch: bool,
     ) -> Result:
-        """Compile a program that was not compiled before, and return everything of it (nvrtcCompileProgram).
+        """Compile a program once, and return all of its results (nvrtcCompileProgram).
 
         Raises
         ------
@@ -108,7 +108,7 @@ class NVRTC:
                 run_interruptibly(lambda: library.compile(box, flags), lambda: self.cancel(box))
             except CUDAError as error:
                 words = (b"nvrtc", *flags, program_name)
-                if error.code_name != "NVRTC_ERROR_CANCELLED":  # its log speaks of internal errors
+                if error.code_name != "NVRTC_ERROR_CANCELLED":  # the log contains internal errors
                     log = log_text(library.log(box))
                 raise
             log = log_text(library.log(box))
@@ -125,16 +125,16 @@ class NVRTC:
         return Result(code, log, lowered, signatures, pch_status)
 
     def cancel(self, box: Any) -> None:
-        """Cancel the compilation of a program, if this NVRTC can do that; any thread may call this."""
+        """Cancel the compilation of a program, if this NVRTC supports that. Any thread may call this."""
         if self.version >= _CANCELS:
             self._library.cancel(box)
 
     def ptx(self, box: Any) -> bytes:
-        """Return the PTX of a program that was compiled, also to a cubin; without the NUL at its end."""
+        """Return the PTX of a compiled program, without the NUL at its end. A cubin has PTX, too."""
         return self._library.output(box, "ptx").rstrip(b"\0")
 
     def _signatures(self, box: Any, target: ObjectCodeFormatType) -> dict[str, str] | None:
-        """Return what the kernels of a cubin take, from the PTX that NVRTC keeps beside it."""
+        """Return the parameters of the kernels of a cubin, from the PTX that NVRTC keeps with it."""
         if target is not ObjectCodeFormatType.CUBIN:
             return None
         try:
@@ -144,13 +144,16 @@ class NVRTC:
         return ptx_signatures(ptx.decode("utf-8", "replace")) if ptx else None
 
     def grow_pch_heap(self, box: Any) -> bool:
-        """Enlarge the heap if it was too small for the precompiled header of a program; return whether it was."""
+        """Enlarge the heap if it was too small for the precompiled header of a program.
+
+        Return whether it was too small.
+        """
         library = self._library
         try:
             if library.pch_status(box) != "NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED":
                 return False
             required = library.pch_heap_required(box)
-            with _pch_heap_lock:  # another thread may need more
+            with _pch_heap_lock:  # another thread may need more memory than this one
                 if required > library.pch_heap():
                     library.set_pch_heap(required)
         except CUDAError as error:
@@ -158,9 +161,10 @@ class NVRTC:
         return True
 
     def kept_options(self, with_fast_math: bool) -> frozenset[str]:
-        """Return the fields of options of earlier compilations of this process that change what is compiled now.
+        """Return the options of earlier compilations of this process that affect later ones, as field names.
 
-        Other libraries compile, too. So a small program is compiled that shows the options which NVRTC keeps.
+        Other libraries compile with NVRTC, too. So a small program is compiled whose code shows which options NVRTC has
+        kept.
 
         Parameters
         ----------
@@ -168,9 +172,9 @@ class NVRTC:
             Whether to look for `use_fast_math`, too, which NVRTC keeps for later architectures.
         """
         flags = [b"--minimal"] if self.version >= _MINIMAL else []
-        flags += self.no_cache_flags(flags)  # else the answer can be of before an option was set
+        flags += self.no_cache_flags(flags)  # otherwise, the code can be from before the option was set
         source = _CANARY
-        with_fast_math = with_fast_math and self.version >= (13, 0)  # 12.9 does not keep it
+        with_fast_math = with_fast_math and self.version >= (13, 0)  # 12.9 does not keep this option
         if with_fast_math:
             flags.append(_FAST_MATH_ARCH)
             source += _FAST_MATH_CANARY
@@ -179,7 +183,7 @@ class NVRTC:
             self._library.compile(box, flags)
             ptx, log = self.ptx(box), log_text(self._library.log(box))
         except CUDAError:
-            return frozenset(("raw_options",))  # which no program that is stored has
+            return frozenset(("raw_options",))  # no stored program has these options
         kept = {
             "restrict": b"ld.global.nc" in ptx,
             "optimization_info": bool(log.strip()),
@@ -188,11 +192,11 @@ class NVRTC:
         return frozenset(field for field, is_kept in kept.items() if is_kept)
 
     def no_cache_flags(self, flags: Sequence[bytes]) -> list[bytes]:
-        """Return what some flags lack, so that NVRTC does not use its cache in the driver."""
+        """Return the options that make NVRTC ignore its cache in the driver, unless the flags have them."""
         return [b"--no-cache"] if self.version >= _HAS_CACHE and b"--no-cache" not in flags else []
 
     def architectures(self) -> Sequence[int]:
-        """Return the numbers of the architectures that this NVRTC compiles for."""
+        """Return the numbers of the architectures that this NVRTC supports."""
         return self._library.architectures()
 
 
@@ -202,7 +206,7 @@ _pch_heap_lock = threading.Lock()
 
 
 def load() -> NVRTC:
-    """Return NVRTC, loading it first if need be.
+    """Return NVRTC, which is loaded if necessary.
 
     Raises
     ------

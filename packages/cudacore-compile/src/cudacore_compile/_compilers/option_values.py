@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of options: what each kind of them can be, and the arguments of the flags that it becomes.
+"""Checks values of options, and converts them to the arguments of compiler flags.
 
-``field`` is the option as a user knows it, such as ``"ProgramOptions.arch"``, for the errors.
+``field`` is the name of the option in errors, such as ``"ProgramOptions.arch"``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from cudacore_handles import CUDAError, Device
 from cudacore_handles._sdk import as_flag, as_integer
 
 TRACE_SUFFIX = ".json"
-_MOST_THREADS = 1024  # NVRTC starts as many threads as it is told to: 100,000 of them hang it
+_MOST_THREADS = 1024  # NVRTC starts as many threads as it is asked for, and hangs with 100,000
 _CUT_OFF = " \t\n\r\v\f"  # at the end of an option
 _ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
 
 
 def encode(text: str) -> bytes:
-    """Return text as the compilers take it: UTF-8, and paths byte by byte."""
+    """Return text in the encoding of compilers: UTF-8; bytes of paths are not changed."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -45,7 +45,7 @@ def current_arch() -> str:
         raise CUDAError(error.operation, error.code, error.code_name, error.meaning, hint=hint) from error
 
 
-# What turns the value of an option into the arguments of its flag, one for each time that the flag is given.
+# Functions that convert the value of an option to the arguments of its flag. The flag is given once for each argument.
 
 
 def switch(field: str, value: object) -> list[str]:
@@ -61,7 +61,7 @@ def one_or_zero(field: str, value: object) -> list[str]:
 
 
 def flag(field: str, value: object) -> bool:
-    """Return a bool, which 0 and 1 and NumPy's are too."""
+    """Return a bool. The integers 0 and 1 and the bools of NumPy are accepted, too."""
     try:
         return as_flag(field, value)
     except TypeError:
@@ -85,7 +85,7 @@ def paths(field: str, value: object) -> list[str]:
 
 
 def time_file(field: str, value: object) -> list[str]:
-    if isinstance(value, bool):  # True is the log
+    if isinstance(value, bool):  # True stands for the log
         return ["=-"] if value else []
     return path(field, value)
 
@@ -103,7 +103,7 @@ def register_count(field: str, value: object) -> list[str]:
 
 
 def thread_count(field: str, value: object) -> list[str]:
-    if isinstance(value, bool):  # True is as many as there are processors
+    if isinstance(value, bool):  # True stands for the number of processors
         return ["=0"] if value else []
     return [f"={integer(field, value, 0, _MOST_THREADS)}"]
 
@@ -118,7 +118,7 @@ def macros(field: str, value: object) -> list[str]:
     pair = (
         isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and not isinstance(value[1], tuple)
     )
-    # Two strings in a tuple are a name and its value, as in cuda.core.
+    # A tuple of two strings is a name and its value, as in cuda.core.
     return [f"={_macro(field, item)}" for item in ([value] if pair else items(value))]
 
 
@@ -127,7 +127,7 @@ def _macro(field: str, value: object) -> str:
         name, definition = value
         if isinstance(definition, bool):
             definition = int(definition)
-        if hasattr(definition, "__float__"):  # a number, of Python or another library
+        if hasattr(definition, "__float__"):  # a number of Python or of another library
             definition = decimal(field, definition)
         text = string(field, name)
         if definition is not None:
@@ -170,7 +170,7 @@ def path_string(field: str, value: object) -> str:
 
 
 def trace_stem(field: str, value: object) -> str:
-    # NVRTC adds the suffix itself; in some versions, where there is one, to one part of the profile only.
+    # NVRTC adds the suffix itself. Given a suffix, some versions add it to one part of the profile only.
     return path_string(field, value).removesuffix(TRACE_SUFFIX)
 
 
@@ -184,7 +184,7 @@ def integer(field: str, value: object, least: int, most: int) -> int:
 
 
 def decimal(field: str, number: object) -> str:
-    """Return a number's digits, of which Python does not write as many as one likes."""
+    """Return the digits of a number. Python limits how many it converts."""
     try:
         return str(number)
     except ValueError:

@@ -58,7 +58,7 @@ bool cch__box_needs_driver(const cch__box *box) {
   return false;
 }
 
-static bool end(cch__box *box) {
+static bool end_resource(cch__box *box) {
   switch ((cch_kind)box->kind) {
 #define END(KIND, type, name, text, needs, end, drop)                                                                  \
   case CCH_KIND_##KIND:                                                                                                \
@@ -105,7 +105,7 @@ bool cch__box_destroy(cch__box *box, bool is_there) {
   bool by_value = box->value_size > 0;
   if (!by_value)
     cch__registry_remove(box);
-  if (!atomic_load_explicit(&box->gone, memory_order_acquire) && (is_there || !is_lost(box)) && !end(box))
+  if (!atomic_load_explicit(&box->gone, memory_order_acquire) && (is_there || !is_lost(box)) && !end_resource(box))
     return false;
   if (by_value)
     cch__registry_remove(box);

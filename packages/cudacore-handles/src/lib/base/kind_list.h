@@ -5,14 +5,14 @@
 /*
  * The kinds of boxes, in the order of cch_kind: X(KIND, type, name, text, needs, end, drop).
  *
- *   name   of its capsules, "cudacore_handles." before it
- *   text   what messages call it
- *   needs  needs_...() of destroy.c: whether its end enters the driver, or foreign code that may
- *   end    destroys the resource; false where the driver refuses that now, when everything must be as it was
- *   drop   gives up what the box holds, and cannot fail
+ *   name   of its capsules, after "cudacore_handles."
+ *   text   its name in messages
+ *   needs  needs_...() of destroy.c: whether its destruction calls the driver, or foreign code that may do so
+ *   end    destroys the resource; false if the driver refuses that now, and then nothing has changed
+ *   drop   gives back the references that the box holds; cannot fail
  *
- * A kernel goes with its library, a node with its graph. A foreign allocation frees through its owner at its end, which
- * needs the stream.
+ * A kernel is destroyed with its library, and a node with its graph. To free foreign memory, `end` calls its owner,
+ * which needs the stream.
  */
 #define CCH__KINDS(X)                                                                                                  \
   X(CONTEXT, cch_context, "context", "context", needs_if_owned, cch__context_end, nothing_to_drop)                     \

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Boxes that are dead. Where it can be, one is destroyed at once; what dies of it comes onto a list of the thread's,
- * so that a chain of a million boxes needs no more stack than one. Where CUDA calls are forbidden, boxes are queued.
- * What the driver refuses is queued apart, to be tried again, because each try costs a call.
+ * Destroys boxes without references, immediately if possible. Boxes that lose their last reference by that are put on a
+ * list of the thread, so that a chain of a million boxes needs no more stack than one box. Where CUDA calls are
+ * forbidden, boxes are queued. Boxes that the driver refuses to destroy are in a queue of their own, because each
+ * attempt costs a call.
  *
- * Lists link the boxes themselves, and the queues are lock-free: entering a box can neither allocate, block nor fail.
+ * The boxes themselves are the links of the lists, and the queues are lock-free. So adding a box can neither allocate,
+ * block nor fail.
  */
 #include "base/reclaim.h"
 
@@ -20,18 +22,21 @@ typedef struct stack {
 static stack queue, refused;
 atomic_size_t cch__pending;
 
-/* Polls until the refused are tried again: as many as there are of them, so that each poll costs a constant. */
-enum { FEWEST_POLLS = 64 };
+/*
+ * Polls before refused boxes are tried again. The number of refused boxes is added, so that the mean cost of a poll is
+ * constant.
+ */
+enum { MIN_POLLS = 64 };
 static atomic_size_t refused_count, polls;
 
 static _Thread_local unsigned callback_depth;
 
-/* What the thread destroys. Its first box is the next. */
+/* The boxes that the thread is destroying, in this order. */
 static _Thread_local struct {
   cch__box *first, *last;
   bool running;
   enum { UNKNOWN, PERMITTED, FORBIDDEN } calls;
-  size_t drained; /* boxes that had been queued */
+  size_t drained; /* number of destroyed boxes that had been queued */
 } dying;
 
 bool cch__in_callback(void) { return callback_depth > 0; }
@@ -52,8 +57,8 @@ void cch_callback_leave(void) {
 }
 
 /*
- * Nothing of a forked child's is ever destroyed: the handles are the parent's, and a lock may be held by a thread that
- * does not exist here.
+ * In a forked child nothing is ever destroyed: the handles belong to the parent, and a thread that does not exist in
+ * the child may hold a lock.
  */
 static void push(stack *onto, cch__box *box) {
   if (cch__forked())
@@ -84,7 +89,7 @@ static void append(cch__box *box) {
   dying.last = box;
 }
 
-/* Taking the whole stack at once leaves no window for the reuse of an address that is still linked. */
+/* The whole stack is taken at once, so that no other thread can pop a box and push it again meanwhile. */
 static void take(stack *from) {
   cch__box *box = atomic_exchange_explicit(&from->top, NULL, memory_order_acquire), *next;
   for (; box != NULL; box = next) {
@@ -100,15 +105,16 @@ bool cch__not_now(int result) {
          (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }
 
-/* The end of our memory is a call that may be refused first of all: it enters the context. */
+/* Freeing memory of a pool begins with a call that enters the context, which fails if calls are forbidden. */
 static bool asks_by_itself(const cch__box *box) {
   const cch_deviceptr *ptr = (const cch_deviceptr *)box;
   return box->kind == CCH_KIND_DEVICEPTR && ptr->origin == CCH__FROM_POOL && ptr->context != NULL;
 }
 
 /*
- * In a host function or a user object's destructor, of which nobody told us, the driver refuses some calls and not
- * others, and foreign owners count on being able to make them: so it is asked once for all that die together.
+ * In a host function, or in the destructor of a user object, that was not announced by cch_callback_enter(), the driver
+ * refuses only some calls. But the release functions of foreign owners rely on being able to call it. So the driver is
+ * asked once for all boxes that are destroyed together.
  */
 static bool is_permitted(const cch__box *box, bool *is_there) {
   if (!cch__box_needs_driver(box) || asks_by_itself(box))
@@ -195,7 +201,7 @@ size_t cch_reclaim_drain(void) {
   do
     cch__reclaim_settle();
   while (atomic_load_explicit(&queue.top, memory_order_relaxed) !=
-         NULL); /* the end of a graph can queue what it kept */
+         NULL); /* the end of a graph can queue the boxes that it kept */
   return dying.drained;
 }
 
@@ -204,8 +210,8 @@ void cch__poll_pending(bool patient) {
     return;
   take(&queue);
   if (atomic_load_explicit(&refused.top, memory_order_relaxed) != NULL) {
-    size_t most = FEWEST_POLLS + atomic_load_explicit(&refused_count, memory_order_relaxed);
-    if (patient || atomic_fetch_add_explicit(&polls, 1, memory_order_relaxed) >= most)
+    size_t wait = MIN_POLLS + atomic_load_explicit(&refused_count, memory_order_relaxed);
+    if (patient || atomic_fetch_add_explicit(&polls, 1, memory_order_relaxed) >= wait)
       take_refused();
   }
   if (dying.first != NULL)

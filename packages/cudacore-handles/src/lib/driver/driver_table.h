@@ -2,7 +2,7 @@
 #ifndef CUDACORE_DRIVER_TABLE_H
 #define CUDACORE_DRIVER_TABLE_H
 
-/* The driver's entry points, and how they are called. */
+/* The entry points of the driver, and the macros that call them. */
 
 #include "base/errors.h"
 #include "base/process.h"
@@ -192,7 +192,9 @@
   X(cuStreamEndCapture, 10000)                                                                                         \
   X(cuStreamUpdateCaptureDependencies, 11030)
 
-/* Newer versions of some of them, which take or tell more: used where there are any. Fields have the version's number.
+/*
+ * Newer versions of some entry points, which accept or return more. They are used if the driver has them. Their fields
+ * have the version number at the end.
  */
 #define CCH__NEWER_FUNCTIONS(X)                                                                                        \
   X(cuGraphAddNode, 12030)                                                                                             \
@@ -205,7 +207,7 @@
   X(cuStreamGetCaptureInfo, 11030)                                                                                     \
   X(cuStreamGetCaptureInfo, 12030)
 
-/* Functions of drivers before 12.2 that newer ones replace. They are only looked for in such drivers. */
+/* Functions of drivers before 12.2 that newer functions replace. They are only looked up in such drivers. */
 #define CCH__OLDER_FUNCTIONS(X)                                                                                        \
   X(cuGraphAddKernelNode, 12000)                                                                                       \
   X(cuGraphAddMemcpyNode, 10000)                                                                                       \
@@ -234,17 +236,18 @@
   X(cuMemPrefetchAsync, 8000)
 
 /*
- * cuda.h renames some functions to versioned ones by macros. Such a name is never expanded where it is pasted or made a
- * string, as for the types PFN_* and for messages; everywhere else, it is expanded alike in the table and in its uses.
+ * By macros, cuda.h renames some functions to names with a version. The name must not be expanded where it is pasted or
+ * made a string, as in the types PFN_* and in messages. Everywhere else it is expanded in the same way in the table and
+ * in its uses.
  */
 
-/* Of cudaGL.h, which needs OpenGL's headers. */
+/* From cudaGL.h, which needs the headers of OpenGL. */
 typedef CUresult(CUDAAPI *PFN_cuGraphicsGLRegisterBuffer_v3000)(CUgraphicsResource *pCudaResource, unsigned int buffer,
                                                                 unsigned int Flags);
 typedef CUresult(CUDAAPI *PFN_cuGraphicsGLRegisterImage_v3000)(CUgraphicsResource *pCudaResource, unsigned int image,
                                                                unsigned int target, unsigned int Flags);
 
-/* Of headers that are newer than the oldest that the library can be built with. */
+/* From headers that are newer than the oldest ones that the library can be built with. */
 #if CUDA_VERSION < 13010
 typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
   unsigned smCount, coscheduledSmCount, preferredCoscheduledSmCount, flags, reserved[12];
@@ -275,28 +278,36 @@ typedef struct cch__older_table {
 
 extern cch__older_table cch__older;
 
-/* An entry point with the ABI of a version of CUDA, NULL where the driver has none; it is loaded. */
+/* An entry point with the ABI of a version of CUDA; NULL if the driver does not have it. The driver must be loaded. */
 void *cch__driver_entry(const char *name, int version);
 
-/* Finds the older functions that this driver needs, and fills empty places of the table by them: older_driver.c. */
+/*
+ * Finds the older functions that this driver needs, and stores their replacements in empty places of the table:
+ * older_driver.c.
+ */
 void cch__stand_in(void);
 
-/* Whether the table is filled: for those who may look before, or without, cch_driver_init(). */
+/* Whether the table is filled. For functions that may run before, or without, cch_driver_init(). */
 bool cch__driver_loaded(void);
 
-/* The simulated driver where $CUDACORE_DRIVER asks for it, or else a driver that is loaded already, for nothing that
- * needs no driver loads one; it stays open. NULL: none. */
+/*
+ * The simulated driver if $CUDACORE_DRIVER selects it, otherwise a driver that is loaded already; NULL if there is
+ * none. This function is used where no driver is needed, so it does not load the real one. The library stays open.
+ */
 void *cch__driver_chosen(void);
 
 static inline int cch__checked(int result, const char *operation) {
   return result == 0 ? 0 : cch__fail_driver(result, operation);
 }
 
-/* Call the driver: CCH__CALL(cuEventCreate, (&raw, flags)) is 0 or a recorded failure. */
+/* CCH__CALL(cuEventCreate, (&raw, flags)) calls the driver. It is 0 or a recorded failure. */
 #define CCH__CALL(name, arguments)                                                                                     \
   (cch__driver.name ? cch__checked((int)cch__driver.name arguments, #name) : cch__fail_missing(#name))
 
-/* The same for an older function; CCH_ENOSYMBOL, and nothing recorded, where the driver does not have it. */
+/*
+ * The same for an older function. If the driver does not have the function, it is CCH_ENOSYMBOL and nothing is
+ * recorded.
+ */
 #define CCH__OLDER(name, arguments)                                                                                    \
   (cch__older.name ? cch__checked((int)cch__older.name arguments, #name) : CCH_ENOSYMBOL)
 

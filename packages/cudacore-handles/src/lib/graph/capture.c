@@ -256,7 +256,7 @@ static void forget_joined(cch_graph *graph, uint64_t capture) {
 }
 
 /* The capture is over. From now on, the graph alone keeps what the capture kept. */
-static void over(cch_graph *graph) {
+static void forget_capture(cch_graph *graph) {
   pthread_mutex_lock(&cch__captures_lock);
   cch__capture *capture = graph->capture;
   graph->capture = NULL;
@@ -301,7 +301,7 @@ static bool goes_on(const cch__capture *capture) {
  * Ends the capture, unless somebody else has ended it. Then the stream may be in another capture, whose graph is not
  * ours. The right context must be current.
  */
-static int end(bool *ended, const cch__capture *capture, const char *operation) {
+static int end_in_driver(bool *ended, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
   *ended = false;
   int status = cch__capture_info_of(&info, capture->stream->raw);
@@ -334,11 +334,11 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     return cch__fail(CCH_EMISMATCH, __func__,
                      "the capture into the graph began on the default stream of another thread");
   bool ended = false;
-  int status = CCH__IN_CONTEXT(capture->context, end(&ended, capture, __func__));
+  int status = CCH__IN_CONTEXT(capture->context, end_in_driver(&ended, capture, __func__));
   if (!ended)
     return status;
   bool makes_graph = capture->makes_graph;
-  over(graph);
+  forget_capture(graph);
   if (cch__is_gone(graph))
     status = status != 0 ? status : cch__fail_gone(graph, __func__);
   else if (status == 0)
@@ -382,7 +382,7 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
 bool cch__capture_abandon(cch_graph *graph) {
   cch__capture *capture = graph->capture;
   if (cch__context_is_lost(capture->context)) { /* the stream is lost, and so is the capture */
-    over(graph);
+    forget_capture(graph);
     return true;
   }
   if (!is_reached_from_here(capture))
@@ -399,13 +399,13 @@ bool cch__capture_abandon(cch_graph *graph) {
   if (cch__not_now(status))
     return false;
   cch__report(status);
-  over(graph);
+  forget_capture(graph);
   return true;
 }
 
 void cch__capture_drop(cch_graph *graph) {
   if (graph->capture != NULL && !(cch__is_gone(graph) && cch__capture_abandon(graph)))
-    over(graph);
+    forget_capture(graph);
   free_joined(graph->joined);
 }
 

@@ -21,7 +21,7 @@ int cch_graph_node_type(const cch_graph_node *node) {
 
 /* ---- boxes ---- */
 
-static cch_graph_node *new_box(cch_graph *graph, CUgraphNode raw, int type, const char *operation) {
+static cch_graph_node *new_node(cch_graph *graph, CUgraphNode raw, int type, const char *operation) {
   cch_graph_node *node = cch__box_new(CCH_KIND_GRAPH_NODE, sizeof *node, operation);
   if (node != NULL) {
     node->raw = raw;
@@ -59,7 +59,7 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
   int status = type >= 0 ? 0 : CCH__CALL(cuGraphNodeGetType, (raw, &asked));
   if (status != 0)
     return status;
-  node = new_box(graph, raw, (int)asked, operation);
+  node = new_node(graph, raw, (int)asked, operation);
   if (node == NULL)
     return CCH_ENOMEM;
   cch__graph_lock(graph);
@@ -106,7 +106,7 @@ void cch__graph_node_drop(cch_graph_node *node) {
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node) {
   cch_graph *graph = node->graph;
   cch__graph_lock(graph);
-  /* Only here, under the lock, can a thread without a reference to the node get one. */
+  /* A thread without a reference to the node can only get one here, under the lock. */
   bool last = !cch__box_unref_unless_last(&node->box);
   if (last)
     leave_record(node);
@@ -254,7 +254,7 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
     status = make_programmatic(&programmatic, before, count, operation);
     edges = programmatic;
   }
-  if (status == 0 && out != NULL && (box = new_box(graph, NULL, spec->type, operation)) == NULL)
+  if (status == 0 && out != NULL && (box = new_node(graph, NULL, spec->type, operation)) == NULL)
     status = CCH_ENOMEM;
   if (status == 0 && !atomic_load_explicit(&graph->has_room, memory_order_relaxed)) {
     cch__graph_lock(graph);

@@ -99,7 +99,7 @@ void cch__record_end_children(cch__record *record) {
   record->children = NULL;
 }
 
-static void end(cch__record *record) {
+static void clear_record(cch__record *record) {
   if (record->box != NULL)
     cch__invalidate(record->box);
   cch__unref_later(record->bundle);
@@ -108,7 +108,7 @@ static void end(cch__record *record) {
 }
 
 void cch__record_end(cch__level *level, cch__record *record) {
-  end(record);
+  clear_record(record);
   take_out(level, record);
 }
 
@@ -122,7 +122,7 @@ cch__record *cch__record_begin(cch__level *level, CUgraphNode raw) {
 void cch__level_end(cch__level *level) {
   for (size_t i = 0; i < level->capacity; i++)
     if (level->records[i].raw != NULL)
-      end(&level->records[i]);
+      clear_record(&level->records[i]);
   free(level->records);
   level->records = NULL;
   level->count = level->capacity = 0;

@@ -57,7 +57,7 @@ static size_t rows_of(const cch_array_desc *desc) { return desc->height != 0 ? d
 
 static size_t planes_of(const cch_array_desc *desc) { return desc->depth != 0 ? desc->depth : 1; }
 
-/* Gives a caller as much of a description as it has room for. */
+/* Copies as many fields of a description as the caller's version of it has. */
 static int give_desc(cch_array_desc *out, const cch_array_desc *desc, const char *operation) {
   size_t room = out->size;
   if (room < DESC_0_1)
@@ -143,7 +143,7 @@ cch_context *cch_array_context(const cch_array *array) {
 
 /* ---- copies ---- */
 
-/* The context of the stream is current. */
+/* The context of the stream must be current. */
 static int copy_now(cch_array *array, cch_deviceptr *memory, const CUDA_MEMCPY3D *box, cch_stream *stream) {
   bool captured;
   void *used[] = {array, memory};

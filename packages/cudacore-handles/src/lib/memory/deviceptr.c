@@ -18,7 +18,7 @@ size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
   return ptr->size;
 }
 
-/* A part that was given no stream has that of the whole. */
+/* A part without a stream of its own uses that of the whole. */
 cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(NULL, ptr);
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
@@ -43,10 +43,10 @@ cch_context *cch_deviceptr_context(const cch_deviceptr *ptr) {
 
 int cch_deviceptr_check(const cch_deviceptr *ptr) {
   CCH__REQUIRE(ptr);
-  if (ptr->box.context == NULL) /* a reset does not take it away */
+  if (ptr->box.context == NULL) /* a reset of the context does not free it */
     return 0;
   CCH__REQUIRE_USABLE(ptr);
-  /* A part of mapped memory is lost with the whole, which is lost with the context. */
+  /* A part of mapped memory is lost with the whole, and the whole with the context. */
   return cch__in_callback() ? 0 : cch__context_check(cch__lost_with(&cch__whole(ptr)->box), __func__);
 }
 
@@ -55,7 +55,7 @@ int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr) {
   return cch_deviceptr_whole(ptr)->origin == CCH__FOREIGN;
 }
 
-static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *operation) {
+static cch_deviceptr *new_memory(cch__origin origin, size_t size, const char *operation) {
   cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
   if (ptr != NULL) {
     ptr->origin = origin;
@@ -64,8 +64,10 @@ static cch_deviceptr *new_box(cch__origin origin, size_t size, const char *opera
   return ptr;
 }
 
-/* The capture that a stream is in, 0 for none. The right context is current. What a driver does not have at all is no
- * reason to allocate nothing: where it cannot say that a stream is captured, none is taken to be. */
+/*
+ * The number of the capture that a stream is in; 0 if there is none. The right context must be current. A driver
+ * without cuStreamIsCapturing can still allocate: no stream is taken to be captured there.
+ */
 static int capture_of(uint64_t *out, CUstream stream) {
   CUstreamCaptureStatus capture;
   cuuint64_t id = 0;
@@ -80,8 +82,10 @@ static int capture_of(uint64_t *out, CUstream stream) {
   return status;
 }
 
-/* The box of the graph that a stream is captured into, a new reference; NULL where the capture was not begun here. The
- * right context is current. */
+/*
+ * The box of the graph that a stream is captured into, as a new reference. NULL if the capture was not begun by this
+ * library. The right context must be current.
+ */
 static cch_graph *graph_of_capture(CUstream stream) {
   cch__capture_info info;
   if (cch_capture_count() == 0 || cch__capture_info_of(&info, stream) != 0 || info.graph == NULL)
@@ -89,8 +93,10 @@ static cch_graph *graph_of_capture(CUstream stream) {
   return cch__registry_find(CCH_KIND_GRAPH, info.graph);
 }
 
-/* Whether work on a stream would go into a capture, or break one: a failure is that of the legacy stream, for which the
- * driver says so of any blocking stream's capture. */
+/*
+ * Whether work on a stream would go into a capture or invalidate one. The call fails only for the legacy stream: the
+ * driver reports in this way that a blocking stream is being captured.
+ */
 bool cch__is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (cch__driver.cuStreamIsCapturing == NULL)
@@ -99,23 +105,26 @@ bool cch__is_capturing(CUstream stream) {
   return cch__not_now(result) || (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* A box for memory that is about to be allocated, with a reference to the context; end_alloc() follows. */
+/*
+ * Makes a box for memory that is about to be allocated, with a reference to the context. The caller must call
+ * end_alloc().
+ */
 static inline __attribute__((always_inline)) int begin_alloc(cch_deviceptr **out, cch__origin origin, size_t size,
                                                              cch_context *context, const char *operation) {
   if (size == 0)
     return cch__fail(CCH_EINVAL, operation, "the size is 0");
   cch__poll();
-  cch_deviceptr *ptr = new_box(origin, size, operation);
+  cch_deviceptr *ptr = new_memory(origin, size, operation);
   if (ptr == NULL)
     return CCH_ENOMEM;
   ptr->context = cch_context_ref(context);
-  if (origin != CCH__FROM_POOL) /* memory of a pool outlives a reset of the context */
+  if (origin != CCH__FROM_POOL) /* memory of a pool survives a reset of the context */
     ptr->box.context = context->box.context;
   *out = ptr;
   return 0;
 }
 
-/* Gives out the box, or discards it where the allocation failed. */
+/* Stores the box in *out, or discards it if the allocation failed. */
 static inline int end_alloc(cch_deviceptr **out, cch_deviceptr *ptr, int status) {
   if (status == 0) {
     *out = ptr;
@@ -126,7 +135,7 @@ static inline int end_alloc(cch_deviceptr **out, cch_deviceptr *ptr, int status)
   return status;
 }
 
-/* The context of the stream is current. */
+/* The context of the stream must be current. */
 static int alloc_async(cch_deviceptr *ptr, cch_pool *pool, cch_stream *stream) {
   int status = capture_of(&ptr->capture, stream->raw);
   if (status == 0)
@@ -142,7 +151,7 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
   int status = begin_alloc(&ptr, CCH__FROM_POOL, size, stream->context, __func__);
   if (status != 0)
     return status;
-  if (stream->context == NULL) /* on a default stream the free must find the context that is current now */
+  if (stream->context == NULL) /* on a default stream, the free needs the context that is current now */
     status = cch_context_current(&ptr->context);
   if (status == 0)
     status = CCH__IN_CONTEXT(stream->context, alloc_async(ptr, pool, stream));
@@ -179,7 +188,7 @@ int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_co
                        cch_free_fn free) {
   CCH__REQUIRE(out);
   CCH__REQUIRE_USABLE_OR_NULL(context);
-  cch_deviceptr *ptr = new_box(CCH__FOREIGN, size, __func__);
+  cch_deviceptr *ptr = new_memory(CCH__FOREIGN, size, __func__);
   if (ptr == NULL)
     return CCH_ENOMEM;
   ptr->ptr = raw;
@@ -190,7 +199,10 @@ int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_co
   return 0;
 }
 
-/* Between the load of a box's stream and the reference to it, nobody may give back the box's own. */
+/*
+ * Guards the time between reading the stream of a box and taking a reference to it. Nobody may give back the box's own
+ * reference meanwhile.
+ */
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
@@ -206,7 +218,7 @@ int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
 
 cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(NULL, ptr);
-  if (cch__forked()) /* the lock may be a thread's that is not here; nothing sets a stream any more */
+  if (cch__forked()) /* a thread that does not exist in this process may hold the lock; but no stream is set any more */
     return cch_stream_ref(cch_deviceptr_stream(ptr));
   pthread_mutex_lock(&stream_lock);
   cch_stream *stream = cch_stream_ref(cch_deviceptr_stream(ptr));
@@ -281,16 +293,16 @@ int cch_pointer_check(CUdeviceptr raw) {
   CUresult result = cch__driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, raw);
   if (result == CUDA_SUCCESS)
     result = cch__driver.cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, raw);
-  if (result == CUDA_ERROR_INVALID_VALUE) /* what it says to a pointer that it does not know */
+  if (result == CUDA_ERROR_INVALID_VALUE) /* the result for an address that the driver does not know */
     return cch__fail(CCH_EMISMATCH, __func__, "0x%llx is not memory that CUDA knows", raw);
   if (result != CUDA_SUCCESS)
     return cch__fail_driver((int)result, "cuPointerGetAttribute");
-  /* Pinned and managed memory can be reached from every device. */
+  /* Every device can access pinned and managed memory. */
   int managed = 0;
   if (type == CU_MEMORYTYPE_HOST || owner == device ||
       (cch__driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, raw) == CUDA_SUCCESS && managed))
     return 0;
-  /* Memory of another device can be reached where access was given; the driver has an address of it then. */
+  /* A device can access memory of another device if it was given access. The driver then has an address for it. */
   CUdeviceptr address;
   if (cch__driver.cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, raw) == CUDA_SUCCESS)
     return 0;
@@ -299,8 +311,8 @@ int cch_pointer_check(CUdeviceptr raw) {
 }
 
 /*
- * The stream that the free is ordered on. The per-thread default stream is another one on the thread that frees; the
- * legacy stream waits for it, as for every stream that is not non-blocking.
+ * The stream that orders the free. The per-thread default stream is a different one on the thread that frees, so the
+ * legacy stream is used there. It waits for all streams that are not non-blocking.
  */
 cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread) {
   if (stream == NULL || stream->raw != CU_STREAM_PER_THREAD || thread == cch__thread())
@@ -315,8 +327,8 @@ static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
 }
 
 /*
- * Memory of a pool, and virtual memory, outlive the context that they were made in. They are freed in the one that has
- * taken its place after a reset: a new reference, or NULL where there is none.
+ * The context in which to free memory of a pool, or virtual memory, after a reset: such memory survives its context. A
+ * new reference; NULL if there is no primary context.
  */
 static cch_context *context_after(const cch_context *lost) {
   cch_context *context = NULL;
@@ -335,7 +347,7 @@ static void free_foreign(cch_deviceptr *ptr, cch_stream *stream) {
   cch__owner_leave(&saved);
 }
 
-/* Whether the memory of a graph is allocated now: a launch has allocated it, and nothing has freed it since. */
+/* Whether memory of a graph is allocated now: a launch has allocated it, and nothing has freed it since. */
 static bool is_allocated(const cch_deviceptr *ptr) {
   unsigned type;
   return cch__driver.cuPointerGetAttribute == NULL ||
@@ -344,9 +356,9 @@ static bool is_allocated(const cch_deviceptr *ptr) {
 }
 
 /*
- * Frees memory of a pool; the driver's answer. Memory that was allocated in a capture is freed in that one. Once that
- * has ended, or cannot end well any more, there is something to free only if the graph was launched. Other memory the
- * driver does not free into a capture: it says that the address is none of the graph's.
+ * Frees memory of a pool; returns the driver's result. Memory that a capture allocated is freed in that capture. After
+ * the capture has ended, or failed, it is freed only if a launch of the graph has allocated it. Other memory cannot be
+ * freed in a capture: the driver answers that the address does not belong to the graph.
  */
 static int free_async(const cch_deviceptr *ptr, CUstream stream) {
   if (stream == CU_STREAM_LEGACY && cch__is_capturing(stream))
@@ -372,12 +384,15 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
       return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     if (ptr->capture != 0)
       return 0; /* something else has freed it meanwhile */
-    /* Another thread may have ended the capture that was in the way just before the question. */
+    /* Another thread may have ended the capture between the refusal and cch__is_capturing(). Try once more. */
   }
   return cch__checked(result, "cuMemFreeAsync");
 }
 
-/* Waits for a stream; the driver's answer. The legacy stream is not waited for, but what it waits for is. */
+/*
+ * Waits for a stream; returns the driver's result. For the legacy stream, this waits for an event on it, so only for
+ * earlier work.
+ */
 static int wait_for(CUstream stream) {
   if (cch__is_capturing(stream))
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -394,8 +409,10 @@ static int wait_for(CUstream stream) {
   return status;
 }
 
-/* Ends memory that is of no pool. A resource of graphics is unmapped in the order of the stream; the free of all else
- * knows nothing of streams, and waits for the one that still uses it. */
+/*
+ * Frees memory that does not belong to a pool. Memory of a graphics resource is unmapped in the order of the stream.
+ * All other free functions ignore streams, so this waits for the stream that may still use the memory.
+ */
 static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   if (ptr->origin == CCH__FROM_GRAPHICS)
     return cch__graphics_end_mapping(ptr, stream != NULL ? stream->raw : CU_STREAM_LEGACY);
@@ -422,7 +439,7 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
   cch_context *after = NULL;
   bool from_pool = ptr->origin == CCH__FROM_POOL || ptr->origin == CCH__MAPPED;
   int entered = cch__current_enter(&current, context);
-  if (entered == CCH_EGONE) { /* and what was given to the stream is over */
+  if (entered == CCH_EGONE) { /* all work on the stream has ended */
     stream = NULL;
     after = context_after(context);
     entered = after != NULL ? cch__current_enter(&current, after) : entered;
@@ -460,7 +477,7 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
   cch_stream *stream = stream_of_free(ptr);
   if (ptr->graph == NULL)
     return end_of_whole(ptr, stream);
-  if (cch__is_gone(ptr->graph)) /* its capture failed, and never gave the memory */
+  if (cch__is_gone(ptr->graph)) /* its capture failed, so the memory was never allocated */
     return true;
   stream = cch__capture_stream(ptr->graph, stream, ptr->capture);
   bool ended = end_of_whole(ptr, stream);
@@ -485,7 +502,7 @@ int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdev
     return status;
   CUmemorytype type = (CUmemorytype)0;
   int ordinal = -1;
-  unsigned managed = 0; /* of which the driver writes one byte */
+  unsigned managed = 0; /* the driver writes only one byte */
   CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
   void *values[] = {&type, &ordinal, &managed};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources of OpenGL, and the memory that they are mapped as. */
+/* Resources of OpenGL, and the memory that they are mapped to. */
 #include "memory/graphics.h"
 
 #include "base/reclaim.h"
@@ -9,7 +9,7 @@
 
 CCH__DEFINE_VERBS(cch_graphics, CUgraphicsResource, raw)
 
-/* Guards `mapped` and `busy` of all resources, and is never held in the driver. */
+/* Guards `mapped` and `busy` of all resources. It is never held during a call of the driver. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int register_resource(cch_graphics **out, cch_context *context, unsigned name, unsigned target, unsigned flags,
@@ -46,12 +46,12 @@ int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, uns
 }
 
 /*
- * One thread at a time maps or unmaps a resource. *mapped is what it is mapped as, with a reference of the caller's
- * own; NULL: it is not mapped. end() follows.
+ * Begins mapping or unmapping a resource; only one thread at a time does so. *mapped is the memory that it is mapped
+ * to, as a new reference; NULL if it is not mapped. The caller must call finish().
  */
 static int begin(cch_deviceptr **mapped, cch_graphics *resource, const char *operation) {
   pthread_mutex_lock(&lock);
-  /* Memory that is dying is being unmapped by its end. */
+  /* Memory without references is being unmapped by its destruction. */
   bool busy = resource->busy || (resource->mapped != NULL && !cch__box_try_ref(&resource->mapped->box));
   if (!busy) {
     resource->busy = true;
@@ -61,20 +61,20 @@ static int begin(cch_deviceptr **mapped, cch_graphics *resource, const char *ope
   return busy ? cch__fail(CCH_EINVAL, operation, "another thread maps or unmaps the resource") : 0;
 }
 
-static void end(cch_graphics *resource, cch_deviceptr *mapped) {
+static void finish(cch_graphics *resource, cch_deviceptr *mapped) {
   pthread_mutex_lock(&lock);
   resource->mapped = mapped;
   resource->busy = false;
   pthread_mutex_unlock(&lock);
 }
 
-/* The context of the stream is current. */
+/* The context of the stream must be current. */
 static int map(cch_deviceptr *memory, cch_graphics *resource, cch_stream *stream) {
   int status = CCH__CALL(cuGraphicsMapResources, (1, &resource->raw, stream->raw));
   if (status != 0)
     return status;
   status = CCH__CALL(cuGraphicsResourceGetMappedPointer, (&memory->ptr, &memory->size, resource->raw));
-  if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* the first failure is the one to tell */
+  if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* the first failure is reported */
     cch__driver.cuGraphicsUnmapResources(1, &resource->raw, stream->raw);
   return status;
 }
@@ -95,7 +95,7 @@ int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *st
   else
     status = CCH__IN_CONTEXT(resource->context, map(memory, resource, stream));
   if (status != 0) {
-    end(resource, mapped);
+    finish(resource, mapped);
     cch_deviceptr_unref(mapped);
     if (memory != NULL)
       cch__box_discard(memory);
@@ -107,12 +107,12 @@ int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *st
   memory->backing = cch__box_ref(resource);
   memory->thread = cch__thread();
   atomic_init(&memory->stream, cch_stream_ref(stream));
-  end(resource, memory);
+  finish(resource, memory);
   *out = memory;
   return 0;
 }
 
-/* Unmaps what begin() gave, and gives that back. */
+/* Unmaps the memory that begin() returned, and gives the reference back. */
 static int unmap(cch_graphics *resource, cch_deviceptr *mapped, cch_stream *stream) {
   cch_stream *used = stream != NULL ? cch_stream_ref(stream) : cch_deviceptr_stream_ref(mapped);
   CUstream raw = cch__stream_for_thread(used, mapped->thread)->raw;
@@ -121,7 +121,7 @@ static int unmap(cch_graphics *resource, cch_deviceptr *mapped, cch_stream *stre
     status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnmapResources, (1, &resource->raw, raw)));
   if (status == 0)
     cch__invalidate(mapped);
-  end(resource, status == 0 ? NULL : mapped);
+  finish(resource, status == 0 ? NULL : mapped);
   cch_stream_unref(used);
   cch_deviceptr_unref(mapped);
   return status;
@@ -136,13 +136,13 @@ int cch_graphics_unmap(cch_graphics *resource, cch_stream *stream) {
     return status;
   if (mapped != NULL)
     return unmap(resource, mapped, stream);
-  end(resource, NULL);
+  finish(resource, NULL);
   return cch__fail(CCH_EINVAL, __func__, "the resource is not mapped");
 }
 
 int cch_graphics_is_mapped(const cch_graphics *resource) {
   CCH__REQUIRE_ELSE(0, resource);
-  if (cch__forked()) /* the lock may be a thread's that is not here */
+  if (cch__forked()) /* a thread that does not exist in this process may hold the lock */
     return 0;
   pthread_mutex_lock(&lock);
   bool is_mapped = resource->mapped != NULL && !cch__is_gone(resource);
@@ -162,21 +162,24 @@ int cch_graphics_unregister(cch_graphics *resource, cch_stream *stream) {
   }
   if (status != 0)
     return status;
-  if (mapped != NULL) { /* again, by another thread */
-    end(resource, mapped);
+  if (mapped != NULL) { /* another thread has mapped it again */
+    finish(resource, mapped);
     cch_deviceptr_unref(mapped);
     return cch__fail(CCH_EINVAL, __func__, "another thread has mapped the resource");
   }
   status = CCH__IN_CONTEXT(resource->context, CCH__CALL(cuGraphicsUnregisterResource, (resource->raw)));
   if (status == 0)
     cch__invalidate(resource);
-  end(resource, NULL);
+  finish(resource, NULL);
   return status;
 }
 
 /* ---- ends ---- */
 
-/* Whether another thread can end it: this one has not the OpenGL context, which the driver wants (13.0, H200). */
+/*
+ * Whether another thread can unmap it: the driver needs the OpenGL context, which this thread does not have (13.0,
+ * H200).
+ */
 static bool is_elsewhere(int status) { return cch__not_now(status) || status == CUDA_ERROR_INVALID_GRAPHICS_CONTEXT; }
 
 int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream) {
@@ -184,7 +187,7 @@ int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream) {
   int status = CCH__CALL(cuGraphicsUnmapResources, (1, &resource->raw, stream));
   if (is_elsewhere(status))
     return CUDA_ERROR_NOT_PERMITTED;
-  end(resource, NULL);
+  finish(resource, NULL);
   return status;
 }
 

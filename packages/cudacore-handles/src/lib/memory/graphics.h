@@ -4,8 +4,10 @@
 
 #include "base/kinds.h"
 
-/* Unmaps the resource whose memory ends: the driver's answer, CUDA_ERROR_NOT_PERMITTED where another thread can do it.
- * The right context is current. */
+/*
+ * Unmaps a resource when its memory is destroyed; returns the driver's result. CUDA_ERROR_NOT_PERMITTED means that
+ * another thread can do it. The right context must be current.
+ */
 int cch__graphics_end_mapping(cch_deviceptr *mapped, CUstream stream);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that several boxes share: an allocation and its parts, or the mapping of another process's memory and its
- * imports. Each part is a box of its own, with a reference to the box of the whole. A part that was given a stream
- * leaves it behind when it ends. The memory ends with the last of its boxes, behind the work of all these streams.
+ * Memory that several boxes share: an allocation and its parts, or a mapping of another process's memory and its
+ * imports. Each part has a box of its own, with a reference to the box of the whole. When a part with a stream is
+ * closed, the whole records that stream. The memory is freed with the last of its boxes, after the work of all recorded
+ * streams.
  */
 #include "memory/part.h"
 
@@ -12,16 +13,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* The stream that a part ended on. */
+/* A stream on which a part was closed. */
 struct cch__use {
   cch__use *next;
   cch_stream *stream;
-  uint64_t thread; /* whose the per-thread default stream is */
+  uint64_t thread; /* the thread whose per-thread default stream it is, if it is that one */
 };
 
 struct cch__part {
   cch_deviceptr ptr; /* its backing is the whole */
-  cch__use *use;     /* made beforehand: an end cannot fail */
+  cch__use *use;     /* allocated in advance, because closing a part cannot fail */
 };
 
 enum { MANY_USES = 16 };
@@ -92,10 +93,12 @@ int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, s
   return 0;
 }
 
-/* ---- the end of parts ---- */
+/* ---- closing parts ---- */
 
-/* The stream of a use. One that was lost with its context has done its work: any other will do. `checked` is the box of
- * a context that was just seen not to be lost, or NULL. */
+/*
+ * The stream of a use. If the stream was lost with its context, its work has ended, and the legacy stream is returned.
+ * `checked`: a context that was checked just now and is not lost, or NULL.
+ */
 static cch_stream *stream_of(const cch__use *use, const cch__box *checked) {
   const cch_context *context = use->stream->context;
   if ((const cch__box *)context == checked || !cch__context_is_lost(context))
@@ -110,7 +113,7 @@ static void forget(cch__use *use) {
   free(use);
 }
 
-/* Leaves a use behind, unless its stream is there already; how many there are. */
+/* Adds a use, unless there is one of its stream already. Returns the number of uses. */
 static size_t add_use(cch_deviceptr *whole, cch__use *added) {
   pthread_mutex_lock(&uses_lock);
   cch__use *known = whole->uses;
@@ -129,14 +132,14 @@ static size_t add_use(cch_deviceptr *whole, cch__use *added) {
   return count;
 }
 
-/* Whether a stream has done all that it was given. */
+/* Whether all work on a stream has ended. */
 static bool is_done(const cch__use *use) {
   const cch_stream *stream = stream_of(use, NULL);
   return !cch__is_capturing(stream->raw) && cch__driver.cuStreamQuery != NULL &&
          cch__driver.cuStreamQuery(stream->raw) == CUDA_SUCCESS;
 }
 
-/* Memory that lives long does not keep all the streams that it was ever used on. */
+/* Removes uses whose work has ended, so that long-lived memory does not keep all streams on which it was ever used. */
 static void prune(cch_deviceptr *whole) {
   pthread_mutex_lock(&uses_lock);
   cch__use *uses = whole->uses, *next;
@@ -149,7 +152,7 @@ static void prune(cch_deviceptr *whole) {
   CUstreamCaptureMode mode = cch__relaxed_enter();
   for (cch__use *use = uses; use != NULL; use = next) {
     next = use->next;
-    if (next != NULL && is_done(use)) /* one stays: the end of a mapping needs a stream */
+    if (next != NULL && is_done(use)) /* one use remains, because the end of a mapping needs a stream */
       forget(use);
     else
       add_use(whole, use);
@@ -161,7 +164,7 @@ static void prune(cch_deviceptr *whole) {
 void cch__part_end(cch_deviceptr *ptr) {
   cch__part *part = (cch__part *)ptr;
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
-  if (stream == NULL) /* what it did was done on the stream of the whole */
+  if (stream == NULL) /* its work was ordered on the stream of the whole */
     return;
   cch_deviceptr *whole = (cch_deviceptr *)ptr->backing;
   cch__use *left = part->use;
@@ -181,28 +184,31 @@ void cch__uses_drop(cch_deviceptr *ptr) {
   }
 }
 
-/* ---- the end of the whole ---- */
+/* ---- freeing the whole ---- */
 
-/* Whether two boxes are of one stream: each borrower of a stream has a box of its own. */
+/* Whether two boxes are of the same stream: each wrap of a foreign stream makes a box of its own. */
 static bool is_same(const cch_stream *a, const cch_stream *b) {
   return a == b || (a->raw == b->raw && a->context == b->context && !cch__is_gone(a) && !cch__is_gone(b));
 }
 
-/* Has `join` wait for the work of a stream; false where that cannot be now. */
+/* Makes `join` wait for the work of a stream; false if that is not possible now. */
 static bool join_stream(cch_stream *join, cch_stream *stream) {
   if (is_same(stream, join) || cch__is_gone(stream))
     return true;
   int status = cch_stream_wait_stream(join, stream);
   if (cch__not_now(status))
     return false;
-  if (status != 0) { /* then the host waits */
+  if (status != 0) { /* the host waits instead */
     cch__report(status);
     cch__report(CCH__CALL(cuStreamSynchronize, (stream->raw)));
   }
   return true;
 }
 
-/* A stream of the memory's own, so that none of the program's waits for another; or else one of these. */
+/*
+ * A new stream, so that no stream of the program waits for another. If it cannot be created, one of the streams of the
+ * memory.
+ */
 static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_stream *own) {
   int status = whole->context != NULL ? cch_stream_create(out, whole->context, CU_STREAM_NON_BLOCKING, 0) : 0;
   if (cch__not_now(status))
@@ -230,7 +236,7 @@ static bool end_behind_all(cch_deviceptr *whole, cch_stream *own) {
   return ended;
 }
 
-/* Of streams that were joined in the capture that allocated the memory, the one that they were joined into. */
+/* Replaces each stream that was joined in the capture of the memory by the stream that it was joined into. */
 static void follow_joins(cch_deviceptr *whole) {
   for (cch__use *use = whole->uses; use != NULL; use = use->next) {
     cch_stream *joined = cch__capture_stream(whole->graph, use->stream, whole->capture);
@@ -242,7 +248,7 @@ static void follow_joins(cch_deviceptr *whole) {
 bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
   if (whole->graph != NULL)
     follow_joins(whole);
-  /* Most often one stream did all. */
+  /* In most cases all uses are of one stream. */
   bool one = true;
   cch_stream *first = own != NULL ? own : stream_of(whole->uses, whole->box.context);
   for (const cch__use *use = whole->uses; use != NULL && one; use = use->next)

@@ -10,12 +10,12 @@
 
 #include "base/kinds.h"
 
-/* What a copy needs to know about its memory. */
+/* The devices of a copy. */
 typedef struct cch__peers {
   cch_context *dst,
       *src; /* references to contexts of the devices that it is on; NULL if the plain functions can be used */
   bool dst_pageable,
-      src_pageable; /* ordinary host memory, which copies of boxes and between devices must be told about */
+      src_pageable; /* ordinary host memory, which copies of boxes and copies between devices must state */
 } cch__peers;
 
 /* The number of devices; 0 until it was queried. With one device, no copy is between devices. */

@@ -101,7 +101,7 @@ int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_ty
     status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
   if (status != 0)
     return status;
-  if (pool->alloc_type == 0) { /* a new box of our own, which no other thread has yet */
+  if (pool->alloc_type == 0) { /* a new box, which no other thread can have yet */
     pool->location_type = location_type;
     pool->location_id = location_id;
     pool->alloc_type = alloc_type;
@@ -136,7 +136,7 @@ int cch_pool_alloc_type(const cch_pool *pool) {
 }
 
 /*
- * Gives one import to the box that was made for the same handle in the meantime. Returns false if there is no such box.
+ * Gives one import to the box that another thread made for the same handle meanwhile. Returns false if there is none.
  */
 static bool hand_over(const cch_pool *pool) {
   cch_pool *heir = cch__registry_find(CCH_KIND_POOL, pool->raw);

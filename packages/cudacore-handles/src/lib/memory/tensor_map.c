@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor maps. The driver refuses wrong ones with CUDA_ERROR_INVALID_VALUE and no more: so its rules are checked here
- * first, with messages that name the field as Python does.
+ * Tensor maps. The driver refuses invalid ones with CUDA_ERROR_INVALID_VALUE and no explanation. So this file checks
+ * its rules first. The messages use the names of the fields in Python.
  */
 #include "base/arguments.h"
 #include "driver/current.h"
@@ -70,7 +70,7 @@ static int check_at(const char *name, int axis, int64_t value, int64_t min, int6
   return 0;
 }
 
-/* What addresses and strides are multiples of. */
+/* The alignment of addresses and strides. */
 static int64_t unit_of(const cch_tensor_map_config *config) {
   return config->interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
 }
@@ -144,7 +144,7 @@ static int check_element_strides(const cch_tensor_map_config *config) {
   return 0;
 }
 
-/* The bytes that a copy moves of the last axis at a time. */
+/* The number of bytes that a copy moves along the last axis in one piece. */
 static int check_inner(const cch_tensor_map_config *config, const char *name, int64_t count) {
   static const int64_t spans[] = {
       [CU_TENSOR_MAP_SWIZZLE_32B] = 32, [CU_TENSOR_MAP_SWIZZLE_64B] = 64, [CU_TENSOR_MAP_SWIZZLE_128B] = 128};
@@ -160,7 +160,7 @@ static int check_inner(const cch_tensor_map_config *config, const char *name, in
   return 0;
 }
 
-/* The bytes of shared memory that a copy takes, as the driver counts them. */
+/* The bytes of shared memory that a copy needs, by the driver's count. */
 static int check_volume(const cch_tensor_map_config *config, int64_t bytes) {
   enum { ALWAYS_THERE = 100 << 10 };
   int room = 0;
@@ -232,10 +232,10 @@ static int check_wide(const cch_tensor_map_config *config) {
   return 0;
 }
 
-/* Whether a device has tensor maps does not change. */
+/* Whether a device supports tensor maps. This does not change, so it is cached. */
 static int check_device(const cch_tensor_map_config *config) {
   enum { KNOWN = 64 };
-  static atomic_uchar known[KNOWN]; /* the major number of the compute capability */
+  static atomic_uchar known[KNOWN]; /* the major number of the compute capability; 0: unknown */
   int device = config->device, major = 0, minor = 0;
   int needed = config->kind == CCH_TENSOR_MAP_IM2COL_WIDE ? 10 : 9;
   if (device >= 0 && device < KNOWN)
@@ -268,7 +268,7 @@ static int check(const cch_tensor_map_config *config) {
   return status == 0 ? check_device(config) : status;
 }
 
-/* Calls the driver, whose arrays begin with the innermost axis. */
+/* Calls the driver. The driver's arrays begin with the innermost axis. */
 static int encode(CUtensorMap *map, const cch_tensor_map_config *config) {
   cuuint64_t dims[MAX_RANK], strides[MAX_RANK];
   cuuint32_t box[MAX_RANK], steps[MAX_RANK], rank = (cuuint32_t)config->rank;
@@ -330,7 +330,7 @@ int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *conf
     return status;
   CUtensorMap map;
   status = encode(&map, &known);
-  if (status == CUDA_ERROR_INVALID_CONTEXT) /* none is current, which the driver wants: any does */
+  if (status == CUDA_ERROR_INVALID_CONTEXT) /* the driver needs a current context; any context will do */
     status = encode_in_primary(&map, &known);
   if (status == 0)
     memcpy(out, &map, sizeof *out);

@@ -10,7 +10,7 @@ CCH__DEFINE_VERBS(cch_surface, CUsurfObject, raw)
 
 enum { RESOURCE_0_1 = sizeof(cch_texture_resource), DESC_0_1 = sizeof(cch_texture_desc) };
 
-/* What the driver takes of a resource, and the box that it is of. */
+/* A resource in the driver's form, and its box. */
 static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_resource *given,
                          const char *operation) {
   cch_texture_resource known;
@@ -43,7 +43,7 @@ static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_
   *box = known.memory;
   size_t last = known.width;
   bool is_pitched = known.height != 0;
-  /* Of the last row there need not be more than its texels, whose size the driver checks. */
+  /* The last row needs no padding up to the pitch. The driver checks the size of its texels. */
   if (is_pitched && (__builtin_mul_overflow(known.pitch, known.height - 1, &last)))
     last = SIZE_MAX;
   if (known.offset > memory->size || last > memory->size - known.offset)
@@ -85,7 +85,10 @@ static int read_desc(CUDA_TEXTURE_DESC *out, const cch_texture_desc *given, cons
   return 0;
 }
 
-/* Linear memory may have more texels than the driver samples, which it does not say. The context is current. */
+/*
+ * Linear memory may have more texels than a texture can have; the driver does not report that. The context must be
+ * current.
+ */
 static int check_linear(const CUDA_RESOURCE_DESC *reads, const cch_context *context, const char *operation) {
   enum { NEVER_TOO_MANY = 1 << 28 };
   size_t most = 0;

@@ -177,7 +177,7 @@ int cch__ranges_end(cch_deviceptr *ptr) {
 
 /* ---- allocations ---- */
 
-static cch_deviceptr *new_box(size_t size, size_t ranges, const char *operation) {
+static cch_deviceptr *new_allocation(size_t size, size_t ranges, const char *operation) {
   cch_deviceptr *ptr = cch__box_new(CCH_KIND_DEVICEPTR, sizeof *ptr, operation);
   if (ptr == NULL)
     return NULL;
@@ -210,7 +210,7 @@ static void append(cch_deviceptr *ptr, cch__range *range) {
 }
 
 static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t size, const char *operation) {
-  cch_deviceptr *ptr = new_box(size, 1, operation);
+  cch_deviceptr *ptr = new_allocation(size, 1, operation);
   if (ptr == NULL)
     return CCH_ENOMEM;
   cch__range *range;
@@ -288,7 +288,7 @@ static int grow_elsewhere(cch_deviceptr *ptr, const cch_deviceptr *old, const cc
 static int grow(cch_deviceptr **out, int *moved, const cch_deviceptr *old, const cch_virtual_config *config,
                 size_t size, const char *operation) {
   bool in_place = false;
-  cch_deviceptr *ptr = new_box(size, old->range_count + 1, operation);
+  cch_deviceptr *ptr = new_allocation(size, old->range_count + 1, operation);
   if (ptr == NULL)
     return CCH_ENOMEM;
   int status = grow_in_place(ptr, &in_place, old, config, operation);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The base class of all faces. A face owns one reference to a box, until it is closed or dies; what it does with the
- * box beyond that is in the classes built on it.
+ * The base class of all faces. A face owns one reference to a box until it is closed or destroyed. The derived classes
+ * define all other operations.
  */
 #include "base/native.h"
 
@@ -110,11 +110,11 @@ void handle_dealloc(PyObject *object) {
   const state *st = self->st;
   PyTypeObject *type = Py_TYPE(object);
   void *box = self->box;
-  /* A context that dies with the interpreter is left to the driver, which ends with the process, and faster. */
+  /* When the interpreter ends, contexts are left to the driver, which destroys them faster when the process ends. */
   if (box != NULL && self->kind == CCH_KIND_CONTEXT && is_finalizing())
     box = NULL;
   void *left = cch_unref_lightly(box);
-  /* A destructor runs anywhere, also where an exception is set; closing must not be seen there. */
+  /* A destructor can run while an exception is set. Keep that exception. */
   if (left != NULL) {
     PyObject *kind, *value, *traceback;
     PyErr_Fetch(&kind, &value, &traceback);
@@ -149,7 +149,10 @@ static PyObject *reference(PyObject *self, PyObject *nothing) {
 }
 
 static PyObject *adopt(PyObject *cls, PyObject *address) {
-  /* The class is one of Python's, whose state cannot be asked for: a base of it is ours, and knows its module. */
+  /*
+   * The class is defined in Python, so it has no module state. One of its base classes was made by this module and has
+   * it.
+   */
   PyObject *module = NULL;
   for (PyTypeObject *type = (PyTypeObject *)cls; type != NULL;
        type = (PyTypeObject *)PyType_GetSlot(type, Py_tp_base)) {
@@ -181,7 +184,7 @@ static PyObject *raw_property(PyObject *self, void *closure) {
 
 static Py_hash_t hash(PyObject *object) {
   const handle *self = (const handle *)object;
-  /* Handles are aligned addresses: the low bits say nothing. */
+  /* Handles are aligned addresses, so their lowest bits are always 0. */
   Py_hash_t value = (Py_hash_t)((self->raw >> 4 | self->raw << (8 * sizeof self->raw - 4)) + (uintptr_t)self->kind);
   return value == -1 ? -2 : value;
 }

@@ -3,14 +3,16 @@
 #define CUDACORE_NATIVE_H
 
 /*
- * The extension module cudacore_handles._native: what is called so often that the way through cffi would cost more than
- * the work, and what must talk to CPython directly.
+ * The extension module cudacore_handles._native. It has the functions that are called so often that cffi would cost
+ * more than the work, and the functions that use CPython directly.
  *
- * This header is the base's: the module's state, and what all faces stand on. Each room has one header of its own.
+ * This header belongs to the room `base`: it has the state of the module and the base class of all faces. Each other
+ * room has one header of its own.
  *
- * The C library's calls release the GIL, so anybody may close anything meanwhile. The rule is: what is read from a face
- * is held before Python code runs or the GIL is released: by a reference (handle_hold), or, for one call, by the face
- * itself, which gives its reference back only when nobody uses it any more (handle_use, handle_done).
+ * Calls of the C library release the GIL, so other threads can close any face meanwhile. Therefore: before Python code
+ * runs or the GIL is released, hold what was read from a face. Either take a reference (handle_hold), or mark the face
+ * as in use for one call (handle_use, handle_done). A face that is closed while in use gives its reference back when
+ * the last use ends.
  *
  * Limited API of Python 3.10: one binary for every later version.
  */
@@ -34,48 +36,50 @@
 
 /* ---- the module's state: module.c, faces.c, call.c ---- */
 
-/* What the Python half of the package gives to this one, by connect() of its rooms: classes, and functions for what is
- * not hot. */
+/*
+ * Classes, and functions that are not called often, which the Python code of the package passes to this module by
+ * connect(), room by room.
+ */
 #define FACES(X)                                                                                                       \
   X(base, closed)              /* (face) -> the exception for the use of a closed object */                            \
   X(base, closed_error)        /* its class */                                                                         \
   X(base, cuda_error)          /* the class CUDAError */                                                               \
   X(base, raise_status)        /* (status): raises for a failed call of the library */                                 \
-  X(base, as_integer)          /* (object) -> the int that it is, or None: a bool of any library is not one */         \
-  X(stream, raise_not_elapsed) /* (end, start, status): the same for a time that cannot be had */                      \
+  X(base, as_integer)          /* (object) -> the int that it equals; None for any other object, and for bools */      \
+  X(stream, raise_not_elapsed) /* (end, start, status): raises if the time between two events is not available */      \
   X(stream, stream)            /* the class Stream */                                                                  \
-  X(stream, accept_stream)     /* (object) -> the Stream that it stands for */                                         \
+  X(stream, accept_stream)     /* (object) -> the Stream that the object is or represents */                           \
   X(stream, event)             /* the class Event */                                                                   \
   X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
-  X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: a Python function */    \
-  X(memory, buffer)        /* the class Buffer */                                                                      \
-  X(memory, free_memory)   /* (memory resource, address, size, address of the stream's box or 0) */                    \
-  X(views, view)           /* the class StridedMemoryView */                                                           \
-  X(views, layout_of)      /* (shape, strides, itemsize) -> a _StridedLayout */                                        \
-  X(views, element_types) /* a dict: dtype -> a tuple (DLPack's type, itemsize, dtype or ...), of those seen before */ \
-  X(views, element_type)  /* (dtype, itemsize) -> the same, of all others */                                           \
-  X(views, dtype_of)      /* (code, bits, lanes) -> the dtype of DLPack's type */                                      \
-  X(views, dlpack_type_of)    /* (dtype) -> DLPack's type: code | bits << 8 | lanes << 16 */                           \
-  X(views, interface_of)      /* (class, object, stream, name) -> a view of what has no DLPack */                      \
-  X(views, check_values)      /* (array, name): raises if its memory does not hold its values */                       \
+  X(stream, host_function)    /* (function, user data) -> (address, data, objects to keep); None: call it by Python */ \
+  X(memory, buffer)           /* the class Buffer */                                                                   \
+  X(memory, free_memory)      /* (memory resource, address, size, address of the stream's box or 0): frees memory */   \
+  X(views, view)              /* the class StridedMemoryView */                                                        \
+  X(views, layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                     \
+  X(views, element_types)     /* a dict, the cache of element_type(): dtype -> tuple */                                \
+  X(views, element_type)      /* (dtype, itemsize) -> (type in DLPack, itemsize, dtype or ...) */                      \
+  X(views, dtype_of)          /* (code, bits, lanes) -> the dtype of a type in DLPack */                               \
+  X(views, dlpack_type_of)    /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                      \
+  X(views, interface_of)      /* (class, object, stream, name) -> a view of an object without DLPack */                \
+  X(views, check_values)      /* (array, name): raises if the array's memory does not hold its values */               \
   X(views, buffer_device)     /* (buffer) -> DLPack's device */                                                        \
   X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
   X(views, default_stream)    /* () -> the address of the default stream */                                            \
   X(launch, config)           /* the class LaunchConfig */                                                             \
   X(launch, kernel)           /* the class Kernel */                                                                   \
-  X(launch, launch_checked)   /* launches what the fast path cannot, or says what is wrong with it */                  \
+  X(launch, launch_checked)   /* launches what the fast path cannot launch, or raises an error that explains why */    \
   X(launch, explain)          /* (status, config, kernel): raises for a launch that was refused */                     \
-  X(launch, read_array)       /* (array, size) -> what arrays.c cannot read itself, see there */                       \
-  X(launch, check_device)     /* (value, address, device): raises for memory that the device cannot reach */           \
+  X(launch, read_array)       /* (array, size) -> the address of an array that arrays.c cannot read itself */          \
+  X(launch, check_device)     /* (value, address, device): raises if the device cannot access the memory */            \
   X(graph, graph)             /* the class GraphDefinition */                                                          \
   X(graph, adjacency)         /* the class AdjacencySetProxy */                                                        \
-  X(graph, node_classes)      /* a tuple of its subclasses, by node_params.class */                                    \
-  X(graph, gone)              /* (face) -> the exception for the use of what was destroyed */                          \
-  X(graph, node_failed)       /* (status, kind, place): raises for a node that could not be added or set */            \
-  X(graph, check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or says what is wrong */       \
-  X(graph, node_memory)       /* (value, name) -> the address of what is neither a Buffer nor an int */                \
-  X(graph, fill_value)        /* (value) -> (pattern, bytes), of what is no int */                                     \
-  X(graph, alloc_place)       /* (device, memory type, peers) -> what node_params.c reads */                           \
+  X(graph, node_classes)      /* a tuple of the subclasses of GraphNode, by node_params.class */                       \
+  X(graph, gone)              /* (face) -> the exception for the use of a destroyed node */                            \
+  X(graph, node_failed)       /* (status, kind, place): raises for a node that could not be added or updated */        \
+  X(graph, check_node_kernel) /* (config, kernel, args) -> the kernel, with its layout; or raises */                   \
+  X(graph, node_memory)       /* (value, name) -> the address of a value that is neither a Buffer nor an int */        \
+  X(graph, fill_value)        /* (value) -> (pattern, bytes), for a value that is not an int */                        \
+  X(graph, alloc_place)       /* (device, memory type, peers) -> the tuple that node_params.c reads */                 \
   X(graph, bad_condition)     /* (condition, graph or None): raises for a condition that cannot be used */
 
 typedef struct faces {
@@ -86,7 +90,7 @@ typedef struct faces {
 
 typedef struct runtime runtime;
 
-/* Names of what arrays are asked for, interned, and the version of DLPack that it asks for. */
+/* Interned names of the attributes that arrays are asked for, and the version of DLPack that is requested. */
 typedef struct view_names {
   PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version;
   PyObject *version, *is_conj, *is_neg;
@@ -111,14 +115,17 @@ typedef struct state {
   PyTypeObject *view_type, *tensor_map_type;
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
   view_names names;                                             /* likewise, of view_from.c */
-  PyObject *dlpack_types;                                       /* what faces.dlpack_type_of said of dtypes */
+  PyObject *dlpack_types;                                       /* results of faces.dlpack_type_of, by dtype */
 } state;
 
 int add_face_functions(PyObject *module);
 int faces_visit(state *st, visitproc visit, void *arg);
 void faces_clear(state *st);
 
-/* Whether an object is of a class on one of the bases. Usually it is of the face's own class, which is one compare. */
+/*
+ * Whether an object is an instance of a class that is derived from one of the bases. Usually its type is the face's own
+ * class, so that one comparison suffices.
+ */
 static inline bool is_of(PyObject *object, const PyObject *usual, PyTypeObject *base) {
   return (const PyObject *)Py_TYPE(object) == usual || PyType_IsSubtype(Py_TYPE(object), base) != 0;
 }
@@ -132,16 +139,19 @@ static inline bool is_buffer(const state *st, PyObject *object) {
   return is_of(object, st->faces.buffer, st->buffer_type);
 }
 
-/* Raises for a failed call of the library on this thread just now; returns NULL. */
+/* Raises the exception for the library call that has just failed on this thread; returns NULL. */
 PyObject *raise_status(const state *st, int status);
 
-/* The int that an object is, as faces.as_integer says: a new reference. NULL: it is not one, or with an exception. */
+/*
+ * The int that an object equals, as faces.as_integer says: a new reference. NULL without an exception: it is not an
+ * integer. NULL with an exception: the conversion failed.
+ */
 PyObject *integer_of(const state *st, PyObject *value);
 
 /*
- * Makes a type of a specification and adds it to the module as `name`; NULL with an exception. The reference is the
- * caller's. The specification has the name of the public class that is made from the type, because CPython's messages
- * about wrong calls show it.
+ * Makes a type from a specification and adds it to the module as `name`; NULL with an exception. The caller owns the
+ * reference. The specification has the name of the public class that is derived from the type, because CPython's
+ * messages about wrong calls show it.
  */
 PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec, PyTypeObject *base);
 
@@ -149,39 +159,43 @@ PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec, Py
 int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);
 
 /*
- * Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function into `out`, by their names; those that are not given
- * stay as they are. The first `positional` names can be given by position. -1 with an exception.
+ * Sorts the arguments of a METH_FASTCALL | METH_KEYWORDS function into `out`, by their names. Elements for arguments
+ * that are not given stay unchanged. The first `positional` arguments can be given by position. -1 with an exception.
  */
 int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
                    PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out);
 
-/* Raises an exception whose format has %U for the name of the value's type, and then two sizes; returns -1. */
+/* Raises an exception. The format has %U for the name of the value's type, followed by two sizes. Returns -1. */
 int raise_about(PyObject *exception, const char *format, PyObject *value, Py_ssize_t given, uint32_t size);
 
 /* ---- handle.c: the base class of all faces ---- */
 
 typedef struct handle {
-  PyObject_HEAD const state *st; /* NULL in an object that nothing here has made */
+  PyObject_HEAD const state *st; /* NULL in an object that was not made by handle_make() */
   void *box;                     /* one reference; NULL once closed */
-  uintptr_t raw;                 /* the CUDA handle or address, which outlives closing: objects keep their hash */
-  int kind;                      /* cch_kind of the box */
-  unsigned users;                /* calls that use the box; guarded by the GIL, as all of this */
-  void *closing; /* the reference of a face that was closed meanwhile, for the last of them to give back */
+  uintptr_t raw;  /* the CUDA handle or address; it remains after closing, so that the object keeps its hash */
+  int kind;       /* cch_kind of the box */
+  unsigned users; /* number of calls that are using the box; guarded by the GIL, as are all fields */
+  void *closing;  /* the reference of a face that was closed while in use; the last use gives it back */
 } handle;
 
 int add_handle_type(PyObject *module, state *st);
 
-/* A new face that takes over one reference to a box, also on failure: NULL with an exception. */
+/* A new face that takes over one reference to a box, also on failure. NULL with an exception. */
 PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
 
-/* A new reference to the box of a face, which the caller knows to be a handle; NULL with an exception when closed. */
+/*
+ * A new reference to the box of a face. The caller has checked the type. NULL with an exception if the face is closed.
+ */
 void *handle_hold(PyObject *face);
 
-/* Gives back a box's reference where it may be the last: the driver may be entered, and wait. NULL does nothing. */
+/* Gives back a reference that may be the last, so it may call the driver and wait. NULL does nothing. */
 void box_let_go(void *box);
 
-/* For a call that uses the box of a face which the caller keeps alive: cheaper than a reference. NULL with an
- * exception. */
+/*
+ * Marks the box of a face as in use for one call, which is cheaper than a reference. The caller keeps the face alive.
+ * NULL with an exception.
+ */
 static inline void *handle_use(PyObject *face) {
   handle *self = (handle *)face;
   if (self->box == NULL)
@@ -190,7 +204,10 @@ static inline void *handle_use(PyObject *face) {
   return self->box;
 }
 
-/* The end of that call, with the GIL. Runs Python code where the face was closed meanwhile; keeps the exception. */
+/*
+ * Ends a use. Call it with the GIL. If the face was closed meanwhile, this can run Python code. It keeps the current
+ * exception.
+ */
 void handle_give_back(handle *self);
 static inline void handle_done(PyObject *face) {
   handle *self = (handle *)face;
@@ -198,21 +215,24 @@ static inline void handle_done(PyObject *face) {
     handle_give_back(self);
 }
 
-/* Closes a face: nothing when it is closed. Runs Python code: owners are released. */
+/* Closes a face. Does nothing if it is closed already. Releases owners, so it runs Python code. */
 void handle_close(handle *self);
 
-/* What every deallocator of a face ends with. */
+/* The last part of the deallocator of every face. */
 void handle_dealloc(PyObject *object);
 
-/* Whether an object is a face, of any kind. */
+/* Whether an object is a face of any kind. */
 bool is_handle(const state *st, PyObject *object);
 
-/* handle_use() of what may be no face, where a Context is needed: of another kind the library says so. */
+/*
+ * handle_use() where a Context is needed, for an object that may not be a face. The library rejects faces of other
+ * kinds.
+ */
 void *context_use(const state *st, PyObject *face);
 
 /* ---- capsule.c: handles for other extension modules ---- */
 
-/* __cudacore_handle__() of a face. */
+/* The method __cudacore_handle__() of faces. */
 PyObject *handle_capsule(PyObject *face, PyObject *nothing);
 
 /* Adds the capsule of the library's function table. */
@@ -221,9 +241,9 @@ int add_api_capsule(PyObject *module);
 /* ---- runtime.c: Python objects that boxes own ---- */
 
 /*
- * An owner: a Python object that a box keeps alive, or a memory resource that frees a box's memory. It is released by
- * the interpreter that it is of, never by the thread on which its box happens to die: that one queues it and goes on,
- * so nothing ever waits for the GIL in a destructor, and what is of an interpreter that has ended is left alone.
+ * An owner: a Python object that a box keeps alive, or a memory resource that frees the memory of a box. The last
+ * reference to the box can be given back on any thread. That thread only puts the owner into a queue, so no destructor
+ * waits for the GIL. The owner's interpreter releases it later. If the interpreter has ended, the owner is leaked.
  */
 runtime *runtime_of_interpreter(void); /* a new reference; NULL with an exception */
 void runtime_unref(runtime *rt);
@@ -234,20 +254,20 @@ typedef struct owner owner;
 owner *owner_make(const state *st, PyObject *object, bool frees);
 /* A cch_release_fn for owners. */
 void owner_release(void *self);
-/* Ends an owner that nobody has taken over. */
+/* Destroys an owner that no box has taken over. */
 void owner_discard(owner *self);
-/* What it keeps: borrowed. */
+/* The object that an owner keeps: borrowed. */
 PyObject *owner_object(const owner *self);
-/* Whether its interpreter has ended, so that the object must not be touched. Without the GIL, too. */
+/* Whether the owner's interpreter has ended, so that the object must not be touched. The GIL is not needed. */
 bool owner_ended(const owner *self);
-/* Takes the GIL for its interpreter, on a thread of anybody's; what it returns goes to owner_detach(). */
+/* Takes the GIL of the owner's interpreter on any thread. The result must be passed to owner_detach(). */
 void *owner_attach(const owner *self);
 void owner_detach(const owner *self, void *attached);
 
-/* Whether the interpreter ends, so that Python code must not be run any more. Keeps the exception that is set. */
+/* Whether the interpreter is ending, so that Python code must not run any more. Keeps the current exception. */
 bool is_finalizing(void);
 
-/* Releases what is queued for this interpreter. Runs Python code; keeps the exception that is set. */
+/* Releases the queued owners of this interpreter. Runs Python code; keeps the current exception. */
 void owners_drain_now(const state *st);
 bool owners_waiting(const state *st);
 static inline void owners_drain(const state *st) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the values of each type are packed: a table of the types that the module was told about. */
+/* How the values of each type are packed: a table of the registered types. */
 #include "base/types.h"
 
 enum { TABLE_START = 64 }; /* slots of a new table of types; a power of two */
@@ -26,7 +26,7 @@ static bool has_elements(const dl_tensor *tensor) {
   return true;
 }
 
-/* Whether a tensor can be the real or the imaginary part of a complex one, whose strides are even. */
+/* Whether a tensor can be the real or the imaginary part of a complex tensor, whose strides are even. */
 static bool can_be_part(const dl_tensor *tensor) {
   for (int32_t i = tensor->ndim - 1; i >= 0; i--)
     if (tensor->shape[i] != 1 && (tensor->strides == NULL || tensor->strides[i] % 2 != 0))
@@ -35,8 +35,8 @@ static bool can_be_part(const dl_tensor *tensor) {
 }
 
 /*
- * PyTorch conjugates lazily: x.conj() has the memory of x and a bit, and the imaginary part of that has another bit.
- * Its exchange API does not tell. A tensor is only asked if it can have such a bit.
+ * PyTorch conjugates lazily: x.conj() shares the memory of x and sets a flag, and its imaginary part has another flag.
+ * PyTorch's exchange API does not report these flags. A tensor is only asked for them if it can have one.
  */
 int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) {
   if (tensor->data == NULL && has_elements(tensor))
@@ -102,7 +102,7 @@ int types_store(state *st, type_entry item) {
 
 static void remove_slot(state *st, size_t hole) {
   type_entry old = st->table[hole];
-  /* Close the gap: an entry further on moves into it unless its home lies between the gap and its place. */
+  /* Close the gap: move a later entry into it, unless the entry's home slot lies between the gap and the entry. */
   for (size_t i = (hole + 1) & st->mask; st->table[i].type; i = (i + 1) & st->mask) {
     size_t from_home = (i - home_slot(st, st->table[i].type)) & st->mask;
     if (from_home >= ((i - hole) & st->mask)) {
@@ -115,9 +115,9 @@ static void remove_slot(state *st, size_t hole) {
   types_drop(&old);
 }
 
-/* ---- telling the module about types ---- */
+/* ---- registering types ---- */
 
-/* Reads a code (kind | itemsize << 8 | flags) into an entry. */
+/* Stores a code (kind | itemsize << 8 | flags) in an entry. */
 static int read_code(PyObject *code, type_entry *out) {
   int overflow;
   long number = PyLong_AsLongAndOverflow(code, &overflow);
@@ -159,7 +159,7 @@ static int read_code(PyObject *code, type_entry *out) {
   return 0;
 }
 
-/* Finds in a chain of exchange APIs the one whose layout is known; false when there is none. */
+/* Returns the exchange API in a chain whose layout is known; false if there is none. */
 static bool read_exchange_api(PyObject *capsule, type_entry *out) {
   const dl_exchange_api *api = PyCapsule_GetPointer(capsule, DL_EXCHANGE_API);
   while (api && api->version.major > DL_MAJOR)
@@ -181,7 +181,7 @@ static bool is_path(PyObject *names) {
   return true;
 }
 
-/* Reads what a type is registered with, other than a code, into an entry; -1 with an exception. */
+/* Stores a registered way to pack that is not a code in an entry; -1 with an exception. */
 static int read_given(PyObject *given, type_entry *out) {
   if (PyCapsule_IsValid(given, DL_EXCHANGE_API)) {
     if (read_exchange_api(given, out))
@@ -257,7 +257,7 @@ static PyObject *types_registered(PyObject *module, PyObject *type) {
   return found->given;
 }
 
-/* The callback of the weak references: their type is about to be freed. */
+/* The callback of weak references: the type is about to be freed. */
 static PyObject *types_forget(PyObject *module, PyObject *weak) {
   state *st = PyModule_GetState(module);
   for (size_t i = 0; i <= st->mask; ++i)

@@ -2,13 +2,13 @@
 #ifndef CUDACORE_NATIVE_TYPES_H
 #define CUDACORE_NATIVE_TYPES_H
 
-/* The types of arguments, and how their values are packed. */
+/* The registered types of arguments, and how their values are packed. */
 
-#include "base/native.h" /* first, as CPython asks */
+#include "base/native.h" /* must come first, as CPython requires */
 
 #include "base/dlpack.h"
 
-/* How the values of a type are packed. The first ones are public, as module constants. */
+/* How the values of a type are packed. The first constants are public: the module has them, too. */
 typedef enum kind {
   KIND_SIGNED,
   KIND_UNSIGNED,
@@ -16,28 +16,29 @@ typedef enum kind {
   KIND_COMPLEX,
   KIND_BOOL,
   KIND_POINTER,
-  KIND_ARRAY, /* __cuda_array_interface__, or what the array functions make of it */
+  KIND_ARRAY, /* __cuda_array_interface__, or a description that is made of it */
   KIND_TENSOR_MAP,
   KIND_PUBLIC_COUNT,
   KIND_CONVERTER = KIND_PUBLIC_COUNT,
   KIND_EXCHANGE, /* DLPack's C exchange API */
-  KIND_PATHS,    /* attributes that have the address and the device */
+  KIND_PATHS,    /* attributes that give the address and the device */
   KIND_NONE,
   KIND_BYTES,
   KIND_BYTEARRAY,
   KIND_MEMORYVIEW,
 } kind;
 
-/* Flag of a code: a value's `value` is packed in its place. */
+/* Flag of a code: the attribute `value` of a value is packed in its place. */
 #define CODE_HAS_VALUE 0x10000
 
 /*
- * One attribute that leads to an array's address. Where it is a property that a C type computes, which instances cannot
- * hide, the property is remembered with the type of the objects that have it: looking it up costs more than calling it.
+ * One attribute on the path to an array's address. If the attribute is a property of a C type, which instances cannot
+ * hide, the property is stored together with the type of the objects that have it, because looking it up costs more
+ * than calling it.
  */
 typedef struct attribute {
-  PyObject *name;     /* borrowed from the entry's `given` */
-  const void *type;   /* of objects whose property is known; only compared */
+  PyObject *name;     /* borrowed from `given` of the entry */
+  const void *type;   /* the type of the objects that have the property; only compared, never dereferenced */
   PyObject *property; /* a getset_descriptor */
   descrgetfunc get;
 } attribute;
@@ -47,28 +48,28 @@ typedef struct attribute {
  * entry before the type's address can be reused. Built-in types are immortal and have none.
  */
 typedef struct type_entry {
-  const void *type; /* the key, borrowed; NULL: a free slot */
+  const void *type; /* the key, borrowed; NULL marks a free slot */
   PyObject *weak;
   PyObject *given;                 /* a converter, a capsule with an exchange API, or paths */
   const dl_exchange_api *exchange; /* of KIND_EXCHANGE */
-  attribute to_address[2];         /* of KIND_PATHS; name NULL: no more */
+  attribute to_address[2];         /* the path of KIND_PATHS; it ends at a name that is NULL */
   kind kind;
-  uint32_t itemsize; /* what the parameter must have; 0: any size that suits the kind */
+  uint32_t itemsize; /* the size that the parameter must have; 0: any size that suits the kind */
   bool has_value;
 } type_entry;
 
 int add_types(PyObject *module, state *st);
 
-/* Makes room for so many types, a power of two; -1 with an exception. */
+/* Makes room for a number of types, which is a power of two; -1 with an exception. */
 int types_reserve(state *st, size_t slots);
-/* Stores a new entry or replaces a type's old one. Takes over the references of `item`, also on failure. */
+/* Stores an entry, in place of an old one of the same type. Takes over the references of `item`, also on failure. */
 int types_store(state *st, type_entry item);
-/* Gives back the references of an entry that is in no table any more. Runs Python code. */
+/* Gives back the references of an entry that was removed from the table. Runs Python code. */
 void types_drop(type_entry *entry);
 /* The slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);
 
-/* Raises if the memory of a tensor that another library exported is not there, or does not hold the tensor's values. */
+/* Raises an exception if the memory of a tensor from another library was freed or does not hold the tensor's values. */
 int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor);
 
 #endif

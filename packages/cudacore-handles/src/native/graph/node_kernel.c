@@ -62,7 +62,7 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
   int status = -1, device = -1;
   if (block == NULL)
     PyErr_NoMemory();
-  else if (device_to_check(st, &device) == 0)
+  else if (find_device_to_check(st, &device) == 0)
     status = pack_values(st, &layout, arguments->rest, block, &keep, device);
   Py_DECREF(layout_bytes);
   params->args = block;

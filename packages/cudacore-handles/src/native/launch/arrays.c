@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing what has its memory elsewhere: buffers and the arrays of other libraries, as addresses.
+ * Packs the addresses of buffers and of arrays of other libraries.
  *
- * The address and what keeps it alive are taken at the same moment. Where there are several devices, the memory's is
- * compared with that of the launch; only when they differ is the driver asked whether one can reach the other.
+ * The address is read and its owner is stored in the same step. If there are several devices, the device of the memory
+ * is compared with the device of the launch. Only if they differ, the driver is asked whether the launch's device can
+ * access the memory.
  */
 #include "launch/pack.h"
 
 #include <stdatomic.h>
 
-int device_to_check(const state *st, int *device) {
-  static atomic_int known; /* the number of devices, which stays what it is */
+int find_device_to_check(const state *st, int *device) {
+  static atomic_int known; /* the number of devices, which does not change */
   int count = atomic_load_explicit(&known, memory_order_relaxed);
   if (count == 0 && cch_device_count(&count) == 0)
     atomic_store_explicit(&known, count, memory_order_relaxed);
@@ -18,7 +19,7 @@ int device_to_check(const state *st, int *device) {
     *device = -1;
     return 0;
   }
-  int status = *device < 0 ? cch_current_device(device) : 0; /* a default stream is the current context's */
+  int status = *device < 0 ? cch_current_device(device) : 0; /* a default stream belongs to the current context */
   if (status == 0)
     return 0;
   raise_status(st, status);
@@ -54,7 +55,10 @@ int pack_null(const destination *to) {
   return 0;
 }
 
-/* Keeps an argument, and what else it gave out (may be NULL; taken over), for as long as the arguments are. */
+/*
+ * Keeps an argument alive as long as the packed arguments are in use. `more` is an object that the argument has given
+ * out; it may be NULL, and its reference is taken over.
+ */
 static int keep(const destination *to, PyObject *object, PyObject *more) {
   if (owners_add_argument(to->keep, to->index, object) < 0) {
     Py_XDECREF(more);
@@ -63,10 +67,10 @@ static int keep(const destination *to, PyObject *object, PyObject *more) {
   return more ? owners_add(to->keep, to->index, NULL, more) : 0;
 }
 
-/* Stores the address of memory that is kept already, having compared its device. Runs Python code then. */
+/* Stores the address of memory that is already kept, after comparing its device. That can run Python code. */
 static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
   store(to, address);
-  /* An empty array has no address, and no memory that could be anywhere. */
+  /* An empty array has no address, so no device is compared. */
   if (device == to->device || device == DEVICE_ANY || to->device < 0 || address == 0)
     return 0;
   PyObject *result =
@@ -75,13 +79,13 @@ static int store_checked(const destination *to, PyObject *value, uint64_t addres
   return result ? 0 : -1;
 }
 
-/* Reads an int that is an address; -1 with an exception. */
+/* Reads an int as an address; -1 with an exception. */
 static int read_address(const state *st, PyObject *number, PyObject *value, uint64_t *out) {
   if (number == Py_None) {
     *out = 0;
     return 0;
   }
-  PyObject *integer = NULL; /* of what is like an int: NumPy's */
+  PyObject *integer = NULL; /* for integers of other libraries, such as NumPy's */
   if (!PyLong_CheckExact(number)) {
     integer = integer_of(st, number);
     if (!integer)
@@ -102,24 +106,24 @@ static int read_address(const state *st, PyObject *number, PyObject *value, uint
 
 /* ---- buffers ---- */
 
-/* The device whose memory a box has, as far as the box knows. */
+/* The device of a box's memory; DEVICE_UNKNOWN if the box does not have it. */
 static int device_of_memory(const cch_deviceptr *box) {
   const cch_pool *pool = cch_deviceptr_pool(box);
   if (pool)
-    return cch_pool_device(pool); /* -1 of a pool of host memory: DEVICE_ANY */
+    return cch_pool_device(pool); /* -1, which is DEVICE_ANY, for a pool of host memory */
   const cch_context *context = cch_deviceptr_context(box);
   return context ? cch_context_device(context) : DEVICE_UNKNOWN;
 }
 
-/* The same of an open buffer, which remembers it. */
+/* The device of an open buffer's memory. The buffer caches it. */
 static int device_of_buffer(buffer *self) {
-  enum { FIRST = 1 - DEVICE_UNKNOWN }; /* so that 0 is not a device */
+  enum { FIRST = 1 - DEVICE_UNKNOWN }; /* cached values begin at 1, so that 0 means that nothing is cached */
   if (self->device == 0)
     self->device = device_of_memory(self->base.box) + FIRST;
   return self->device - FIRST;
 }
 
-/* An object of another class that was registered for its attribute `_ptr`. */
+/* Packs an object of another class that was registered with the attribute `_ptr`. */
 static int pack_foreign_buffer(const destination *to, PyObject *value) {
   PyObject *address = PyObject_GetAttr(value, to->st->ptr_name);
   if (!address)
@@ -134,14 +138,14 @@ static int pack_foreign_buffer(const destination *to, PyObject *value) {
   return 0;
 }
 
-/* The device of a texture or a surface, whose box is held. */
+/* The device of a texture or a surface. The caller holds its box. */
 static int device_of_object(const handle *self) {
   const cch_context *context =
       self->kind == CCH_KIND_TEXTURE ? cch_texture_context(self->box) : cch_surface_context(self->box);
   return context ? cch_context_device(context) : DEVICE_UNKNOWN;
 }
 
-/* A texture or a surface, which is an integer of 8 bytes to a kernel. */
+/* Packs a texture or a surface, which a kernel receives as an integer of 8 bytes. */
 static int pack_object(const destination *to, PyObject *value) {
   const handle *self = (const handle *)value;
   if (to->kind == PARAM_POINTER)
@@ -174,7 +178,7 @@ int pack_buffer(const destination *to, PyObject *value) {
   uint64_t address;
   if (owners_add_memory(to->keep, to->index, value, &address) < 0)
     return -1;
-  /* Its box is held from here on. */
+  /* from here on, its box is held */
   if (memory_check(to->st, ((handle *)value)->box) < 0)
     return -1;
   return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_buffer((buffer *)value));
@@ -192,7 +196,9 @@ static int raise_takes_no_map(const destination *to, PyObject *value) {
   return -1;
 }
 
-/* Keeps the memory that a map describes now: another launch can be given it with another address. */
+/*
+ * Keeps the memory that a map describes at this moment. Another launch can be given the same map with another address.
+ */
 static int keep_tensor(const destination *to, PyObject *object) {
   const view *tensor = (const view *)object;
   if (tensor->box != NULL) {
@@ -252,7 +258,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   dl_tensor tensor;
   cch_deviceptr *box = NULL;
   if (PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
-    tensor = ((const view *)value)->tensor; /* ours: no need to ask */
+    tensor = ((const view *)value)->tensor; /* made by this library, so it need not be asked */
     box = ((const view *)value)->box;
     if (box != NULL && memory_check(to->st, box) < 0)
       return -1;
@@ -275,24 +281,26 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   }
   if (check_takes_address(to, value) < 0 || (box == NULL && check_exchanged(to->st, value, &tensor) < 0))
     return -1;
-  /* What outlives the call keeps the memory itself, so that it can check whether the memory is still there. */
+  /*
+   * A prepared launch or a graph keeps the memory itself, so that it can check later whether the memory still exists.
+   */
   if (box != NULL && !to->keep->for_call ? owners_add(to->keep, to->index, cch_deviceptr_ref(box), NULL) < 0
                                          : keep(to, value, NULL) < 0)
     return -1;
   return store_checked(to, value, dlpack_address(&tensor), device);
 }
 
-/* Remembers in the registry what the attributes of an array are found by. */
+/* Stores the type that an attribute was found on and, if it is a C property, the property. */
 static void learn(const state *st, PyObject *array, int step, PyObject *object) {
   attribute *known = &types_find(st, Py_TYPE(array))->to_address[step];
   PyTypeObject *type = Py_TYPE(object);
   if (!known->name || known->type == type ||
       (getattrofunc)PyType_GetSlot(type, Py_tp_getattro) != PyObject_GenericGetAttr)
     return;
-  known->type = type; /* whatever it is: it is not asked about again and again */
+  known->type = type; /* the type is stored in any case, so that it is not examined again */
   known->get = NULL;
   PyObject *old = known->property, *property = PyObject_GetAttr((PyObject *)type, known->name);
-  known = &types_find(st, Py_TYPE(array))->to_address[step]; /* Python code may have run */
+  known = &types_find(st, Py_TYPE(array))->to_address[step]; /* Python code may have run, which can move the entry */
   if (property && known->type == type && known->property == old && Py_IS_TYPE(property, &PyGetSetDescr_Type)) {
     known->get = (descrgetfunc)PyType_GetSlot(Py_TYPE(property), Py_tp_descr_get);
     known->property = property;
@@ -305,7 +313,7 @@ static void learn(const state *st, PyObject *array, int step, PyObject *object) 
 static PyObject *get(const state *st, PyObject *array, int step, PyObject *object, const attribute *known) {
   PyObject *result;
   if (known->type == Py_TYPE(object) && known->get) {
-    Py_INCREF(known->property); /* the type may be registered anew meanwhile */
+    Py_INCREF(known->property); /* the type may be registered again meanwhile */
     result = known->get(known->property, object, (PyObject *)Py_TYPE(object));
     Py_DECREF(known->property);
   } else {
@@ -320,7 +328,10 @@ static PyObject *address_by_path(const state *st, PyObject *array, const type_en
   PyObject *first = get(st, array, 0, array, &how->to_address[0]);
   if (!first || !how->to_address[1].name)
     return first;
-  /* The first may have run Python code that registered the type anew: what is remembered now is what is alive. */
+  /*
+   * The first attribute may have run Python code that registered the type again. Use the stored property only if the
+   * entry is the same.
+   */
   const attribute known = {.name = how->to_address[1].name};
   const type_entry *now = types_find(st, Py_TYPE(array));
   bool same = now->type != NULL && now->given == how->given;
@@ -329,7 +340,7 @@ static PyObject *address_by_path(const state *st, PyObject *array, const type_en
   return second;
 }
 
-/* The device of an array, by the second path that its type was registered with; -1 with an exception. */
+/* The device of an array, by the second path of its registered type; -1 with an exception. */
 static int device_by_path(PyObject *value, PyObject *path, int *out) {
   *out = DEVICE_UNKNOWN;
   if (path == Py_None)
@@ -359,7 +370,7 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
   return store_checked(to, value, address, device);
 }
 
-/* The value of an array's __cuda_array_interface__ is a dict whose "data" begins with the address. */
+/* An array's __cuda_array_interface__ is a dict. Its entry "data" is a tuple that begins with the address. */
 static int pack_interface(const destination *to, PyObject *value, PyObject *interface) {
   uint64_t address = 0;
   PyObject *data = PyObject_GetItem(interface, to->st->data_name);
@@ -380,7 +391,7 @@ int pack_array(const destination *to, PyObject *value, const type_entry *how) {
   if (how->kind == KIND_PATHS) {
     if (check_takes_address(to, value) < 0)
       return -1;
-    Py_INCREF(given); /* the type may be registered anew meanwhile */
+    Py_INCREF(given); /* the type may be registered again meanwhile */
     status = pack_by_paths(to, value, how);
     Py_DECREF(given);
     return status;

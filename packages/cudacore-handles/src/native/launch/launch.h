@@ -150,7 +150,7 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
  * there is only one device, so that there is nothing to check. -1 with an exception if the device of a default stream
  * cannot be determined.
  */
-int device_to_check(const state *st, int *device);
+int find_device_to_check(const state *st, int *device);
 
 /* ---- capture.c ---- */
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing Python values into the argument block of a kernel: by the parameters' sizes, and by their kinds where these
- * are known. numbers.c and arrays.c pack what their names say.
+ * Packs Python values into the argument block of a kernel: by the sizes of the parameters and, if they are known, by
+ * their kinds. numbers.c packs numbers, arrays.c packs addresses of arrays.
  *
- * Of other libraries' types this knows only what it is told: register() says how a type is packed, and an unknown
- * type is put to the resolver (see _launch/argtypes.py) once.
+ * Types of other libraries are not built in. register() stores how a type is packed, and the resolver
+ * (_launch/argtypes.py) is asked once for each type that is not registered.
  *
- * Everything here runs under the GIL, but any value can run arbitrary Python code while it is converted (__index__,
- * __float__, a property, a converter), and that code can call back into this module. So nothing is held across such
- * a call that the call could free: the arguments belong to their caller, an entry of the registry is copied out (its
- * converter with a reference of its own), and a block is used only when all values have been converted.
+ * Everything here runs under the GIL. But a conversion can run arbitrary Python code (__index__, __float__, a property,
+ * a converter), and that code can call this module again. So no borrowed data is used across a conversion: the caller
+ * keeps the arguments alive, a registry entry is copied (with a new reference to its converter), and a block is only
+ * used after all values have been converted.
  */
 #include "launch/pack.h"
 
 #include <stdio.h>
 
-enum { LISTED_SIZES = 16 /* parameter sizes that the message about a wrong count lists */ };
+enum { LISTED_SIZES = 16 /* number of parameter sizes listed in the message about a wrong number of arguments */ };
 
 const param_rules rules_of_kinds[] = {
 #define RULES(KIND, name, text, takes) {name, text, takes},
@@ -52,12 +52,12 @@ static void raise_wrong_count(const layout *params, Py_ssize_t given) {
                params->count, plural((uint64_t)params->count), plural((uint64_t)params->count), sizes, given, were);
 }
 
-/* Puts the argument's number in front of the message of the exception that its conversion raised. */
+/* Prepends the number of the argument to the message of the exception that its conversion raised. */
 void name_argument(const state *st, Py_ssize_t index) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  /* Other classes have constructors and messages of their own: they pass unchanged. */
+  /* Exceptions of other classes may have their own constructors and messages, so they are not changed. */
   if (type == PyExc_TypeError || type == PyExc_ValueError || type == PyExc_OverflowError ||
       type == st->faces.closed_error) {
     PyObject *message = PyUnicode_FromFormat("argument %zd: %S", index, value);
@@ -83,14 +83,14 @@ static int copy_bytes(const destination *to, PyObject *value, const char *data, 
 }
 
 static int pack_converted(const destination *to, PyObject *value, PyObject *converter) {
-  Py_INCREF(converter); /* it may be unregistered while it runs */
+  Py_INCREF(converter); /* it can be unregistered while it runs */
   int status =
       pack_answer(to, value, PyObject_CallFunction(converter, "OII", value, (unsigned)to->size, (unsigned)to->kind));
   Py_DECREF(converter);
   return status;
 }
 
-/* Whether a memoryview has bytes, rather than items that are an array's; -1 with an exception. */
+/* Whether the items of a memoryview are bytes rather than the elements of an array; -1 with an exception. */
 static int is_view_of_bytes(PyObject *view) {
   PyObject *format = PyObject_GetAttrString(view, "format");
   if (!format)
@@ -108,14 +108,14 @@ static int pack_memoryview(const destination *to, PyObject *value) {
   return pack_answer(to, value, PyBytes_FromObject(value));
 }
 
-/* Copies to *how what the registry has for the value's type, asking the resolver where it has nothing. */
+/* Copies the registry's entry for the type of a value to *how. If there is none, asks the resolver. */
 static int look_up(const state *st, PyObject *value, type_entry *how) {
   PyObject *type = (PyObject *)Py_TYPE(value);
   *how = *types_find(st, type);
   if (!how->type && st->resolver) {
     PyObject *resolver = st->resolver;
-    Py_INCREF(resolver); /* it may be replaced while it runs */
-    Py_INCREF(type);     /* and the value given another class */
+    Py_INCREF(resolver); /* it can be replaced while it runs */
+    Py_INCREF(type);     /* the call can assign another class to the value */
     PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
     Py_DECREF(type);
     Py_DECREF(resolver);
@@ -134,7 +134,7 @@ static int look_up(const state *st, PyObject *value, type_entry *how) {
   return 0;
 }
 
-/* Packs the `value` of a value: a scalar of ctypes. */
+/* Packs the attribute `value` of a value, such as a ctypes scalar. */
 static int pack_content(const destination *to, PyObject *value, const type_entry *how) {
   PyObject *content = PyObject_GetAttr(value, to->st->value_name);
   if (!content)
@@ -213,7 +213,7 @@ int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
                          value, 0, 0);
   }
   PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback); /* what the answer keeps can be anybody's */
+  PyErr_Fetch(&type, &error, &traceback); /* releasing the answer can run any code */
   Py_DECREF(answer);
   PyErr_Restore(type, error, traceback);
   return status;
@@ -298,7 +298,7 @@ int read_layout(PyObject *object, layout *out) {
   return 0;
 }
 
-/* Packs ints for as long as there are only such, and they fit; returns how many that were. Runs no Python code. */
+/* Packs arguments as long as they are ints that fit; returns their number. Runs no Python code. */
 static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
   Py_ssize_t i = 0;
   for (; i < given->count; ++i) {
@@ -319,7 +319,7 @@ int pack_values(const state *st, const layout *params, values given, unsigned ch
     raise_wrong_count(params, given.count);
     return -1;
   }
-  /* Pointers as integers, which are most arguments of most launches, need none of what follows. */
+  /* Most arguments of most launches are pointers given as integers. They need none of the code below. */
   Py_ssize_t first = params->addresses ? pack_pointers(&given, out) : 0;
   uint64_t end = 8 * (uint64_t)first;
   for (Py_ssize_t i = first; i < given.count; ++i) {
@@ -362,7 +362,10 @@ static PyObject *pack(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     raise_about(PyExc_TypeError, "args must be a tuple, not '%U'", arguments[1], 0, 0);
     return NULL;
   }
-  /* Nothing else can see the new object, so its bytes may be written. Empty bytes are shared: nothing to write. */
+  /*
+   * No other code can see the new object yet, so its bytes may be written. The empty bytes object is shared, but
+   * nothing is written to it.
+   */
   PyObject *block = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)params.total);
   if (!block)
     return NULL;

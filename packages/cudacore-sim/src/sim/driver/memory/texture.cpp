@@ -17,7 +17,7 @@ bool is_aligned(uint64_t value, CUdevice_attribute attribute, const Device &devi
   return value % static_cast<uint64_t>(device_attribute(attribute, device)) == 0;
 }
 
-bool is_at_most(uint64_t value, CUdevice_attribute attribute, const Device &device) {
+bool is_within_limit(uint64_t value, CUdevice_attribute attribute, const Device &device) {
   return value <= static_cast<uint64_t>(device_attribute(attribute, device));
 }
 
@@ -52,9 +52,9 @@ CUresult read_pitched(const Context &context, const Resource &resource, Texels &
     return result;
   if (rows.devPtr == 0 || !is_aligned(rows.devPtr, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device) ||
       !is_aligned(rows.pitchInBytes, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, device) ||
-      !is_at_most(rows.width, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH, device) ||
-      !is_at_most(rows.height, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT, device) ||
-      !is_at_most(rows.pitchInBytes, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH, device))
+      !is_within_limit(rows.width, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH, device) ||
+      !is_within_limit(rows.height, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT, device) ||
+      !is_within_limit(rows.pitchInBytes, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH, device))
     return CUDA_ERROR_INVALID_VALUE;
   out.shape = Texels::Shape::plane;
   out.levels = {{rows.devPtr, static_cast<uint32_t>(rows.width), static_cast<uint32_t>(rows.height), 1,
@@ -283,8 +283,8 @@ CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_
   if (maxWidthInElements == nullptr || channel_bytes(format) == 0 ||
       (numChannels != 1 && numChannels != 2 && numChannels != 4))
     return CUDA_ERROR_INVALID_VALUE;
-  constexpr size_t most_texels = size_t{1} << 30, most_bytes = size_t{1} << 32;
-  *maxWidthInElements = std::min(most_texels, most_bytes / (channel_bytes(format) * numChannels));
+  constexpr size_t max_texels = size_t{1} << 30, max_bytes = size_t{1} << 32;
+  *maxWidthInElements = std::min(max_texels, max_bytes / (channel_bytes(format) * numChannels));
   return CUDA_SUCCESS;
 }
 
