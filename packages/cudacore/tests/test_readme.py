@@ -73,28 +73,12 @@ def test_compile(capsys: pytest.CaptureFixture[str]) -> None:
     assert "scale<float>" in capsys.readouterr().out
 
 
-def test_graph(device: core.Device, target: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_graph(device: core.Device, capsys: pytest.CaptureFixture[str]) -> None:
     """The example of graphs would call what is not there."""
-    stream, n = device.create_stream(), 16
-    source = """
-    extern "C" __global__ void increase(int *x, size_t n) {
-        size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
-        if (i < n) x[i] += 1;
-    }"""
-    program = core.Program(source, "c++", core.ProgramOptions(arch=f"sm_{device.arch}"))
-    buffer, result = (device.allocate(4 * n, stream=stream) for _ in range(2))
-    names = {
-        "stream": stream,
-        "config": core.LaunchConfig(grid=1, block=n),
-        "kernel": program.compile(target).get_kernel("increase"),
-        "buffer": buffer,
-        "result": result,
-        "n": n,
-    }
-    run(PACKAGES / "cudacore-graph" / "README.md", names)
-    values = bytearray(4 * n)
-    result.copy_to(values, stream=stream)
-    assert list(memoryview(values).cast("i")) == [1] * n
+    names = run(PACKAGES / "cudacore-graph" / "README.md", {})
+    values = bytearray(names["result"].size)
+    names["result"].copy_to(values, stream=names["stream"])
+    assert list(memoryview(values).cast("i")) == [1] * 16
     assert "3 nodes, 2 edges" in capsys.readouterr().out
     assert names["picture"].startswith("<svg")
     names.clear()
@@ -102,7 +86,6 @@ def test_graph(device: core.Device, target: str, capsys: pytest.CaptureFixture[s
 
 def test_simulator(device: core.Device, cuda_sim: Any) -> None:
     """The tests that the simulator's README shows would not pass."""
-    names = {"pytest": pytest, "CUDAError": core.CUDAError, "device": device, "stream": device.create_stream()}
-    run(PACKAGES / "cudacore-sim" / "README.md", names)
+    names = run(PACKAGES / "cudacore-sim" / "README.md", {})
     names["test_speed"]()
     names["test_no_memory"](cuda_sim)

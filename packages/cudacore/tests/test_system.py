@@ -14,7 +14,6 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,7 +24,6 @@ from cudacore import system
 from cudacore.system import __main__ as command
 from cudacore.system import _clocks, _cooling, _device, _events, _links, _nvml, _values, exceptions, typing
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "system.rst"
 nvml: Any = pytest.importorskip("cuda.bindings.nvml", reason="this cuda.bindings has no NVML")
 if not system.CUDA_BINDINGS_NVML_IS_COMPATIBLE:
     pytest.skip("cudacore.system needs newer cuda-bindings", allow_module_level=True)
@@ -540,14 +538,3 @@ def test_command_without_a_gpu() -> None:
     result = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stderr) == (0, "")
     assert len(json.loads(result.stdout)["devices"]) == 2
-
-
-@pytest.mark.cuda_sim
-def test_guide() -> None:
-    """What the guide shows would not run."""
-    text = GUIDE.read_text(encoding="utf-8")
-    examples = re.findall(r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
-    assert len(examples) >= 3
-    code = "\n".join(map(textwrap.dedent, examples))
-    result = run(code, CUDACORE_DRIVER="sim")
-    assert (result.returncode, result.stderr) == (0, "")

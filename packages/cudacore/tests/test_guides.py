@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of the guides, as a reader pastes them: the blocks of a page, in their order, are one program."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import cudacore as core
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+BLOCK = re.compile(
+    r"^\.\. code-block:: python\n(?:   :class: (?P<needs>[\w-]+)\n)?\n(?P<code>(?:   .*\n|\n)+)"
+    r"|^\.\. literalinclude:: (?P<file>\S+)\n   :language: python\n(?P<options>(?:   :.*\n)*)",
+    re.MULTILINE,
+)
+# Pages of several programs, of commands, or of tests, and where they are tried.
+ELSEWHERE = {
+    "c/python": "packages/cudacore-handles/tests/test_capsule.py",
+    "command": "packages/cudacore-compile/tests/cache/test_docs_cache.py",
+    "compile-cache": "packages/cudacore-compile/tests/cache/test_docs_cache.py",
+    "gallery": "packages/cudacore/tests/test_examples.py",
+    "sharing": "packages/cudacore/tests/test_sharing_guide.py",
+    "simulator/checks": "packages/cudacore/tests/test_simulator_guides.py",
+    "simulator/control": "packages/cudacore/tests/test_simulator_guides.py",
+    "simulator/extending": "packages/cudacore-sim/tests/driver/stream/test_streams.py",
+    "simulator/testing": "packages/cudacore/tests/test_simulator_guides.py",
+    "simulator/trace": "packages/cudacore/tests/test_trace_guide.py",
+}
+# What is true at the end of the program of a page.
+AFTERWARDS = {
+    "compile": """
+assert numbers[63] == 127
+if __name__ == "__main__":
+    assert b".entry twice" in code.code
+""",
+    "green-contexts": """
+assert [quarter.sm_count for quarter in quarters] == [32, 32]
+assert context.resources.sm.sm_count == 16
+assert context.resources.workqueue.concurrency_limit == 4
+assert not device.context.is_green
+""",
+    "graph/index": """
+stream.sync()
+for name, drawn in (("definition", definition), ("loop", looping)):
+    with open(name + ".dot", "w") as file:
+        file.write(drawn.to_dot())
+""",
+    "tensor-maps": """
+assert "swizzle=SWIZZLE_128B" in repr(tensor_map)
+""",
+    "textures": """
+padded = np.pad(image, 1, mode="edge")
+wanted = sum(padded[i : i + height, j : j + width] for i in range(3) for j in range(3)) / 9
+assert np.allclose(blurred, wanted)
+assert surface.resource.source is target
+""",
+}
+PRINTED = {
+    "checkpoint": "checkpointed\n",
+    "compile": "Nothing that is linked defines 'f': link what does",
+    "getting-started": "[3. 3. 3. 3.]\n",
+    "graph/index": "GraphDefinition",
+    "green-contexts": "16\n",
+    "migration": "1.2.2 True\n",
+}
+_ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
+
+
+def names_of_pages() -> list[str]:
+    pages = (page for page in sorted(DOCS.rglob("*.rst")) if BLOCK.search(page.read_text(encoding="utf-8")))
+    return [str(page.relative_to(DOCS).with_suffix("")) for page in pages]
+
+
+def has_headers() -> bool:
+    from cudacore_compile import cuda_include_path
+
+    try:
+        return bool(cuda_include_path())
+    except FileNotFoundError:
+        return False
+
+
+def has_opengl(on_sim: bool) -> bool:
+    return not on_sim and importlib.util.find_spec("moderngl") is not None
+
+
+def program_of(page: str, on_sim: bool) -> str:
+    """Return the program of a page, without the blocks that this machine cannot run."""
+    can_run: dict[str | None, Callable[[], bool]] = {
+        None: lambda: True,
+        "headers": has_headers,
+        "opengl": lambda: has_opengl(on_sim),
+        "simulator": lambda: on_sim,
+        "two-gpus": lambda: not on_sim and len(core.Device.get_all_devices()) == 2,
+    }
+    path = DOCS / f"{page}.rst"
+    blocks = []
+    for found in BLOCK.finditer(path.read_text(encoding="utf-8")):
+        if found["file"] is None:
+            if can_run[found["needs"]]():
+                blocks.append(textwrap.dedent(found["code"]))
+            continue
+        text = (path.parent / found["file"]).read_text(encoding="utf-8")
+        options = dict(re.findall(r":([\w-]+): (.*)\n", found["options"]))
+        text = text.partition(options.get("start-after", ""))[2] if "start-after" in options else text
+        blocks.append(text.partition(options["end-before"])[0] if "end-before" in options else text)
+    return "\n".join(blocks)
+
+
+def what_is_missing(page: str, on_sim: bool) -> str:
+    if page == "system":
+        from cudacore import system
+
+        return "" if system.CUDA_BINDINGS_NVML_IS_COMPATIBLE else "needs newer cuda-bindings, with NVML"
+    if page == "tensor-maps" and not core.Device().properties.tensor_map_access_supported:
+        return "needs a device of compute capability 9.0"
+    return "needs a driver for CUDA 13.1" if page == "green-contexts" and not on_sim else ""
+
+
+@pytest.mark.parametrize("page", [name for name in names_of_pages() if name not in ELSEWHERE])
+def test_what_is_pasted_runs(page: str, tmp_path: Path, on_sim: bool) -> None:
+    """A reader who pastes the programs of a page into a file would get an error."""
+    reason = what_is_missing(page, on_sim)
+    if reason:
+        pytest.skip(reason)
+    file = tmp_path / "program.py"
+    file.write_text(program_of(page, on_sim) + AFTERWARDS.get(page, ""), encoding="utf-8")
+    environment = os.environ | ({"CUDACORE_DRIVER": "sim"} if on_sim else {})
+    if page == "green-contexts":
+        environment["CUDACORE_SIM_DRIVER_VERSION"] = "13.1"
+    ran = subprocess.run(
+        [sys.executable, file], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert PRINTED.get(page, "") in ran.stdout
+    if page == "graph/index":
+        for name in ("definition", "loop"):
+            check_picture(DOCS / "graph" / f"{name}.svg", (tmp_path / f"{name}.dot").read_text(encoding="utf-8"))
+
+
+def check_picture(file: Path, dot: str) -> None:
+    """Compare a picture of the guide with the graph that it shows; CUDACORE_DRAW=1 writes it anew."""
+    labels = re.findall(r'label="(.*?)"', dot)
+    drawn = re.findall(r"<text [^>]*>(.*?)</text>", file.read_text(encoding="utf-8"))
+    assert sorted(_ADDRESS.sub("", html.unescape(line)) for line in drawn) == sorted(
+        _ADDRESS.sub("", line) for label in labels for line in label.split("\\n") if line
+    )
+
+
+def test_all_pages_are_tried() -> None:
+    """The programs of a page would be tried by nobody, or a test would be of a page that is gone."""
+    pages = set(names_of_pages())
+    assert pages >= set(ELSEWHERE) | set(AFTERWARDS) | set(PRINTED)
+    assert not (set(AFTERWARDS) | set(PRINTED)) & set(ELSEWHERE)
+    for test in ELSEWHERE.values():
+        assert (DOCS.parent / test).is_file(), test
+
+
+def test_figures_of_the_front_page() -> None:
+    """The front page would have figures of another measurement than the README."""
+    page = (DOCS / "index.rst").read_text(encoding="utf-8")
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    measured = {
+        cell.strip() for line in readme.splitlines() if line.startswith("|") for cell in re.split("[|,] ", line)
+    }
+    shown = re.findall(r"     - ([\d.,]+(?: \wm?s)?)\n", page)
+    assert len(shown) == 12
+    assert set(shown) <= measured | {f"{cell} ns" for cell in measured}

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs and the tests that the simulator's guides show, and what the simulator says of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "simulator"
+ORDER = DOCS / "order.py"
+
+pytestmark = pytest.mark.cuda_sim
+
+
+def blocks(page: str, language: str = "python") -> list[str]:
+    text = (DOCS / f"{page}.rst").read_text(encoding="utf-8")
+    found = re.findall(rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
+    return [textwrap.dedent(block).strip() + "\n" for block in found]
+
+
+def run(*command: str | Path, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = (
+        os.environ | {"CUDACORE_DRIVER": "sim"} | {f"CUDACORE_SIM_{name}": settings[name] for name in settings}
+    )
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, timeout=240
+    )
+
+
+def without_places(text: str) -> str:
+    """Return a message without addresses, folders, and the lines of PTX, which depend on the compiler."""
+    return " ".join(re.sub(r"0x\w+|/\S+/|\[PTX line \d+\]", "", text).split())
+
+
+def reports_of(page: str) -> list[str]:
+    return [without_places(block) for block in blocks(page, "text")]
+
+
+@pytest.mark.parametrize("page", ["control", "testing"])
+def test_tests(page: str, tmp_path: Path) -> None:
+    """Tests that a reader pastes into a file would not pass."""
+    (tests,) = blocks(page)
+    (tmp_path / "test_pasted.py").write_text(tests)
+    options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
+    ran = run("-m", "pytest", *options, "test_pasted.py", folder=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    assert f"{tests.count('def test_')} passed" in ran.stdout
+
+
+def test_an_illegal_read(tmp_path: Path) -> None:
+    """The program of the guide would not be stopped, or the report would be another."""
+    (saxpy,) = blocks("checks")
+    (tmp_path / "saxpy.py").write_text(saxpy)
+    ran = run("saxpy.py", folder=tmp_path)
+    assert ran.returncode == 1
+    report = next(line for line in ran.stderr.splitlines() if line.startswith("cudacore-sim: kernel"))
+    assert without_places(report) in reports_of("checks")
+
+
+def test_a_race(tmp_path: Path) -> None:
+    """The race of the guide would not be found, or the report would be another."""
+    (kernel,) = blocks("checks", "cuda")
+    program = f"""
+import cudacore as core
+
+device = core.Device()
+device.set_current()
+stream = device.create_stream()
+options = core.ProgramOptions(name="reverse.cu", arch=f"sm_{{device.arch}}", lineinfo=True)
+reverse = core.Program('''{kernel}''', "c++", options).compile("cubin").get_kernel("reverse")
+core.launch(stream, core.LaunchConfig(grid=1, block=64), reverse, device.allocate(256, stream=stream))
+stream.sync()
+"""
+    ran = run("-c", program, folder=tmp_path, CHECK="race")
+    assert ran.returncode == 0, ran.stderr
+    assert without_places(ran.stderr) in reports_of("checks")
+
+
+def test_a_missing_order(tmp_path: Path) -> None:
+    """The program of the guide would have no finding, or seeds would show other values than it says."""
+    ran = run(ORDER, folder=tmp_path, CHECK="order")
+    assert (ran.returncode, ran.stdout) == (0, "7\n"), ran.stderr
+    assert without_places(ran.stderr) in reports_of("checks")
+    (shown,) = (block.splitlines() for block in blocks("checks", "console") if "order.py" in block)
+    values = [run(ORDER, folder=tmp_path, SHUFFLE=str(seed)).stdout.strip() for seed in range(1, 6)]
+    assert values == [line for line in shown if line.isdigit()][1:]
