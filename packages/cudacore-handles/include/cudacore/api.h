@@ -386,6 +386,10 @@ typedef struct cch_api {
   cch_surface *(*surface_ref)(cch_surface *surface);
   void (*surface_unref)(cch_surface *surface);
   CUsurfObject (*surface_raw)(const cch_surface *surface);
+  int (*deviceptr_alloc_managed)(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
+  int (*deviceptr_register_host)(cch_deviceptr **out, cch_context *context, void *host, size_t size, unsigned flags,
+                                 void *owner, cch_release_fn release);
+  int (*deviceptr_is_read_only)(const cch_deviceptr *ptr);
 } cch_api;
 
 /**

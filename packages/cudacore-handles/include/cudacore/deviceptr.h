@@ -4,8 +4,8 @@
 
 /**
  * @file deviceptr.h
- * Allocations: device memory, pinned host memory, and foreign pointers. A box keeps its pool, its context and
- * the stream that it will be freed on.
+ * Allocations: device memory, pinned and managed memory, registered host memory, and foreign pointers. A box keeps its
+ * pool, its context and the stream that it will be freed on.
  *
  * What is ordered on the per-thread default stream is freed after the work of the thread that allocated, also by
  * another one: on the legacy stream then, which waits for all blocking streams. What dies while its stream is captured
@@ -34,6 +34,27 @@ CCH_EXPORT int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, si
  * the stream of cch_deviceptr_set_stream(), where one was set. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
+
+/**
+ * Allocates managed memory in a context (cuMemAllocManaged with CU_MEM_ATTACH_* `flags`). Its free waits for the stream
+ * of cch_deviceptr_set_stream(), where one was set. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
+
+/**
+ * Page-locks host memory that the caller has, so that copies of it are asynchronous and devices can use it
+ * (cuMemHostRegister with CU_MEMHOSTREGISTER_* `flags`). `size` bytes at `host` must stay mapped until `release` (may
+ * be NULL) is called with `owner`. That happens once, after the memory was unregistered, or after the registration was
+ * lost in a reset of the context. On failure `owner` stays the caller's. The memory is unregistered with the last
+ * reference, after the work of the stream of cch_deviceptr_set_stream(), where one was set. With
+ * CU_MEMHOSTREGISTER_READ_ONLY, copies and fills of this library refuse to write the memory. @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size,
+                                           unsigned flags, void *CCH_NULLABLE owner,
+                                           cch_release_fn CCH_NULLABLE release);
+
+/** Whether it is host memory that was registered read-only, or a part of such memory. @since 0.1 */
+CCH_EXPORT int cch_deviceptr_is_read_only(const cch_deviceptr *ptr);
 
 /**
  * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference goes. `context` (may be
@@ -84,7 +105,8 @@ CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
 
 /**
  * 0 while the memory exists. CCH_EGONE if it was lost because another library reset the primary context: the memory of
- * cch_deviceptr_alloc() and cch_deviceptr_alloc_host(). Memory of pools, virtual memory and wrapped memory are not lost
+ * cch_deviceptr_alloc(), cch_deviceptr_alloc_host() and cch_deviceptr_alloc_managed(), and the registration of
+ * cch_deviceptr_register_host(). Memory of pools, virtual memory and wrapped memory are not lost
  * that way. For such memory the driver is not called. Otherwise it is asked, but not inside a function that CUDA calls.
  * Any thread. @since 0.1
  */

@@ -48,6 +48,7 @@ from cudacore_handles._memory.managed import (
 )
 from cudacore_handles._memory.managed_pool import ManagedMemoryResource, ManagedMemoryResourceOptions
 from cudacore_handles._memory.pinned_pool import PinnedMemoryResource, PinnedMemoryResourceOptions
+from cudacore_handles._memory.registered import register_host_memory
 from cudacore_handles._memory.resource import LegacyPinnedMemoryResource, MemoryResource
 from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 from cudacore_handles._native import api
@@ -135,6 +136,7 @@ __all__ = [
     "launch",
     "live_counts",
     "prefetch_batch",
+    "register_host_memory",
     "reset_concurrent_access_warning",
     "typing",
 ]

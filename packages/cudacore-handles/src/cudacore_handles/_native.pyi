@@ -156,6 +156,10 @@ class BufferHandle(Handle):
     def size(self) -> int:
         """int: Number of bytes; 0 if the buffer is closed."""
     @property
+    def is_read_only(self) -> bool:
+        """bool: Whether it is host memory that was registered read-only; see :func:`register_host_memory`."""
+
+    @property
     def is_mapped(self) -> bool:
         """bool: Whether the memory was imported from another process."""
     def close(self, stream: Stream | IsStreamType | None = None) -> None:

@@ -8,6 +8,8 @@
 static const cch_launch_config launch_config = {.size = sizeof launch_config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
 static char launch_arguments[28];
 
+static char registered[64];
+
 static void do_nothing(void *data) { (void)data; }
 
 /* Parameters of each type of node. */
@@ -330,6 +332,9 @@ MAKES(pool_wrap, cch_pool, cch_pool_wrap(&out, w->foreign_pool, 0, NULL, NULL))
 MAKES(deviceptr_alloc_async, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, w->stream))
 MAKES(deviceptr_alloc, cch_deviceptr, cch_deviceptr_alloc(&out, w->context, 64))
 MAKES(deviceptr_alloc_host, cch_deviceptr, cch_deviceptr_alloc_host(&out, w->context, 64, 0))
+MAKES(deviceptr_alloc_managed, cch_deviceptr, cch_deviceptr_alloc_managed(&out, w->context, 64, CU_MEM_ATTACH_GLOBAL))
+MAKES(deviceptr_register_host, cch_deviceptr,
+      cch_deviceptr_register_host(&out, w->context, registered, sizeof registered, 0, NULL, NULL))
 MAKES(deviceptr_wrap, cch_deviceptr, cch_deviceptr_wrap(&out, 0x1000, 64, w->context, NULL, NULL))
 static int pool_export(world *w, void **made) {
   int descriptor = -77;
@@ -894,6 +899,8 @@ const operation operations[] = {
     MADE(deviceptr_alloc_async, 0),
     MADE(deviceptr_alloc, 0),
     MADE(deviceptr_alloc_host, 0),
+    MADE(deviceptr_alloc_managed, 0),
+    MADE(deviceptr_register_host, 0),
     MADE(deviceptr_wrap, 0),
     MADE(deviceptr_alloc_legacy, OPERATION_NEEDS_CURRENT),
     DONE(deviceptr_set_stream, 0),

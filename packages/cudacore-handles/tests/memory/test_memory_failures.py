@@ -26,7 +26,8 @@ SIZE = 256
 
 # What destroys and gives back: a failure is reported, fails nothing, and the driver's object stays.
 DESTROYS = {
-    "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemUnmap", "cuMemAddressFree", "cuMemRelease",
+    "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap",
+    "cuMemAddressFree", "cuMemRelease",
     "cuMemPoolDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
 }  # fmt: skip
 # What destructors ask before and put back behind that; likewise, or it can be done without.
@@ -59,6 +60,7 @@ class World:
         weakref.finalize(self, call_driver, "cuMemFree", address)
         self.pinned = self.legacy.allocate(SIZE)
         self.mapped = self.virtual.allocate(SIZE)
+        self.array = np.zeros(SIZE)
         self.mapped.fill(7, stream=self.stream)
 
     def state(self) -> tuple[object, ...]:
@@ -96,6 +98,8 @@ operation("allocate from a pool", lambda w: w.pool.allocate(SIZE, stream=w.strea
 operation("allocate managed", lambda w: w.managed_pool.allocate(SIZE, stream=w.stream))
 operation("allocate pinned", lambda w: w.pinned_pool.allocate(SIZE, stream=w.stream))
 operation("allocate legacy pinned", lambda w: w.legacy.allocate(SIZE, stream=w.stream))
+operation("register", lambda w: ch.register_host_memory(w.array))
+operation("register read-only", lambda w: ch.register_host_memory(bytes(SIZE), stream=w.stream))
 operation("allocate virtual", lambda w: w.virtual.allocate(SIZE, stream=w.stream))
 operation("grow", lambda w: w.virtual.modify_allocation(w.mapped, w.mapped.size + 1))
 for place in ("host", "device"):

@@ -54,6 +54,7 @@ from cudacore_handles import (
     WorkqueueResource,
     WorkqueueResourceOptions,
     launch,
+    register_host_memory,
 )
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ __all__ = [
     "checkpoint",
     "graph",
     "launch",
+    "register_host_memory",
     "system",
     "texture",
     "typing",

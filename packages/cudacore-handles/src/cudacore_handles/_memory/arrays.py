@@ -20,7 +20,7 @@ class Memory(NamedTuple):
     address: int
     nbytes: int
     on_host: bool
-    keeper: object  #: kept alive as long as the address is used
+    keeper: Any  #: kept alive as long as the address is used
 
 
 def has_protocol(obj: Any, name: str) -> bool:
@@ -107,18 +107,48 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
         If its description is invalid or not supported.
     """
     check_values(array, name)
-    on_device = has_protocol(array, "__cuda_array_interface__")
-    if not on_device:
-        try:
-            data = memoryview(array.tobytes() if is_numpy_scalar(array) else array)
-        except (TypeError, ValueError, BufferError):
-            pass  # not a buffer, or elements of a type that the protocol does not support, such as dates
-        else:
-            with data:
-                yield _of_buffer(data, name, writable=writable)
-            return
+    data = _export_of(array.tobytes() if is_numpy_scalar(array) else array)
+    if data is None:
+        yield _of_interface(array, name, stream, writable=writable)
+        return
+    with data:
+        yield _of_buffer(data, name, writable=writable)
+
+
+def host_memory_of(array: Any, name: str, *, writable: bool) -> tuple[Memory, bool]:
+    """Return the memory of an array in host memory, to keep it, and whether it can be written.
+
+    The arguments and errors are those of :func:`memory_of`. Memory that is not the array's own is an error.
+    """
+    if is_numpy_scalar(array):
+        raise TypeError(f"{name} is a NumPy scalar, which has no memory of its own; give an array")
+    check_values(array, name)
+    data = _export_of(array)
+    if data is not None:
+        return _of_buffer(data, name, writable=writable), not data.readonly
+    from cudacore_handles._stream.stream import default_stream
+
+    memory = _of_interface(array, name, default_stream(), writable=writable)
+    if memory.keeper._device[0] != _native.DL_CPU:
+        raise ValueError(f"{name} is memory that CUDA allocated or registered, not ordinary host memory")
+    return memory, not memory.keeper.readonly
+
+
+def _export_of(array: Any) -> memoryview | None:
+    """Return the memory of an array that supports the buffer protocol; None for other arrays."""
+    if has_protocol(array, "__cuda_array_interface__"):
+        return None
+    try:
+        return memoryview(array)
+    except (TypeError, ValueError, BufferError):
+        return None  # not a buffer, or elements of a type that the protocol does not support, such as dates
+
+
+def _of_interface(array: Any, name: str, stream: Stream, *, writable: bool) -> Memory:
+    """Return the memory of an array that does not support the buffer protocol."""
     from cudacore_handles._views.view import StridedMemoryView
 
+    on_device = has_protocol(array, "__cuda_array_interface__")
     # first, because DLPack does not support dates and structures
     if not on_device and has_protocol(array, "__array_interface__"):
         view = StridedMemoryView.from_array_interface(array)
@@ -135,7 +165,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
     # memory.
     pinned_waits = hasattr(array, "__dlpack__")
     on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)
-    yield Memory(view.ptr, view.size * view._itemsize, on_host, view)
+    return Memory(view.ptr, view.size * view._itemsize, on_host, view)
 
 
 def _of_buffer(view: memoryview, name: str, *, writable: bool) -> Memory:

@@ -162,7 +162,7 @@ class Buffer(_native.BufferHandle):
         device = self.__dlpack_device__()
         versioned = check_dlpack_arguments(device, stream, max_version, dl_device, copy)
         size = lib.cch_deviceptr_size(box)  # self.size is 0 after another thread has closed this object
-        capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned)
+        capsule = _native.make_capsule(address(box), self._raw, size, *device, versioned, self.is_read_only)
         if stream != -1:
             from cudacore_handles._stream.order import order_behind, stream_of
 
@@ -188,7 +188,7 @@ class Buffer(_native.BufferHandle):
             "shape": (size,),
             "strides": None,
             "typestr": "|i1",
-            "data": (self._raw if size else 0, False),
+            "data": (self._raw if size else 0, self.is_read_only),
             "version": 3,
             "stream": stream_for_interface(stream_of(box)),
         }
@@ -204,7 +204,7 @@ class Buffer(_native.BufferHandle):
         raise BufferError("neither the host nor a device can reach this memory, says its memory resource")
 
     def __buffer__(self, flags: int = 0, /) -> memoryview:
-        """Return the memory as a writable view of bytes, if the host can access it.
+        """Return the memory as a view of bytes, if the host can access it; writable unless :attr:`is_read_only`.
 
         The view keeps the memory alive, even if this object is closed. It does not wait for work on any stream.
         """
@@ -216,7 +216,8 @@ class Buffer(_native.BufferHandle):
         check(lib.cch_deviceptr_check(box))
         # The cast pointer's destructor holds the box, and the view holds the cast pointer.
         pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
-        return memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
+        view = memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
+        return view.toreadonly() if lib.cch_deviceptr_is_read_only(box) else view
 
     @classmethod
     def from_handle(

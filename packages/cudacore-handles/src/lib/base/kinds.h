@@ -63,6 +63,8 @@ typedef enum cch__origin {
   CCH__FROM_POOL,
   CCH__FROM_DEVICE,
   CCH__FROM_HOST,
+  CCH__REGISTERED, /* host memory of the caller's, page-locked */
+  CCH__FROM_MANAGED,
   CCH__FROM_RANGES,
   CCH__FROM_GRAPHICS, /* the memory that a graphics resource is mapped to */
   CCH__FOREIGN,
@@ -100,6 +102,7 @@ struct cch_deviceptr {
   uint64_t capture; /* the number of the capture that allocated it; 0: none */
   cch_graph *graph; /* the graph of that capture, if it has a box; as long as it exists, its addresses are not reused */
   cch__origin origin;
+  bool read_only; /* registered host memory that devices must not write */
   cch_free_fn free;
   cch__range **ranges; /* consecutive ranges; those from `range_count` on were given up */
   size_t range_count;
@@ -252,6 +255,9 @@ void cch__graph_node_drop(cch_graph_node *node);
  */
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
+
+/* Checks that memory still exists, and that it may be written. */
+int cch__memory_write_check(const cch_deviceptr *dst, const cch_stream *stream, const char *operation);
 
 /*
  * Checks the memory of a copy, or of a fill, whose `src` is NULL. In a capture, the graph keeps the memory. The right

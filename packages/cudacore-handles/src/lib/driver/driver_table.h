@@ -85,6 +85,9 @@
   X(cuMemFree, 3020)                                                                                                   \
   X(cuMemHostAlloc, 2020)                                                                                              \
   X(cuMemFreeHost, 2000)                                                                                               \
+  X(cuMemHostRegister, 6050)                                                                                           \
+  X(cuMemHostUnregister, 4000)                                                                                         \
+  X(cuMemAllocManaged, 6000)                                                                                           \
   X(cuMemGetMemPool, 13000)                                                                                            \
   X(cuMemPoolTrimTo, 11020)                                                                                            \
   X(cuMemAddressReserve, 10020)                                                                                        \

@@ -153,7 +153,8 @@ static int copy_now(cch_array *array, cch_deviceptr *memory, const CUDA_MEMCPY3D
 
 static int copy(cch_array *array, cch_deviceptr *memory, size_t offset, cch_stream *stream, bool to_array,
                 const char *operation) {
-  int status = cch__memory_check(memory, stream, operation);
+  int status =
+      to_array ? cch__memory_check(memory, stream, operation) : cch__memory_write_check(memory, stream, operation);
   if (status != 0)
     return status;
   const cch_array_desc *desc = &array->desc;

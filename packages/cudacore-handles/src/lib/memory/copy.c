@@ -50,7 +50,7 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
   if (status == 0)
     status = cch__fail_at_place(CCH__USABLE(src, "the argument src[i]", operation), place);
   if (status == 0)
-    status = cch__fail_at_place(cch__memory_check(dst, stream, operation), place);
+    status = cch__fail_at_place(cch__memory_write_check(dst, stream, operation), place);
   if (status == 0)
     status = cch__fail_at_place(cch__memory_check(src, stream, operation), place);
   if (status != 0)

@@ -184,6 +184,38 @@ int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t s
   return end_alloc(out, ptr, status);
 }
 
+int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
+  CCH__REQUIRE_USABLE(out, context);
+  cch_deviceptr *ptr = NULL;
+  int status = begin_alloc(&ptr, CCH__FROM_MANAGED, size, context, __func__);
+  if (status != 0)
+    return status;
+  return end_alloc(out, ptr, CCH__IN_CONTEXT(context, CCH__CALL(cuMemAllocManaged, (&ptr->ptr, size, flags))));
+}
+
+int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size, unsigned flags,
+                                void *owner, cch_release_fn release) {
+  CCH__REQUIRE_USABLE(out, context);
+  CCH__REQUIRE(host);
+  cch_deviceptr *ptr = NULL;
+  int status = begin_alloc(&ptr, CCH__REGISTERED, size, context, __func__);
+  if (status != 0)
+    return status;
+  status = CCH__IN_CONTEXT(context, CCH__CALL(cuMemHostRegister, (host, size, flags)));
+  ptr->ptr = (CUdeviceptr)(uintptr_t)host;
+  ptr->read_only = (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0;
+  if (status == 0) { /* on failure the owner stays the caller's */
+    ptr->box.owner = owner;
+    ptr->box.release = release;
+  }
+  return end_alloc(out, ptr, status);
+}
+
+int cch_deviceptr_is_read_only(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  return ptr->read_only;
+}
+
 int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_context *context, void *owner,
                        cch_free_fn free) {
   CCH__REQUIRE(out);
@@ -231,9 +263,15 @@ cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   return joined;
 }
 
+int cch__memory_write_check(const cch_deviceptr *dst, const cch_stream *stream, const char *operation) {
+  if (dst->read_only)
+    return cch__fail(CCH_EINVAL, operation, "the destination is host memory that was registered read-only");
+  return cch__memory_check(dst, stream, operation);
+}
+
 int cch__memory_keep(cch_deviceptr *dst, cch_deviceptr *src, cch_stream *stream, const char *operation) {
   bool captured;
-  int status = cch__memory_check(dst, stream, operation);
+  int status = cch__memory_write_check(dst, stream, operation);
   if (status == 0 && src != NULL)
     status = cch__memory_check(src, stream, operation);
   return status != 0 ? status : cch__capture_keep(&captured, stream, (void *[]){dst, src}, src != NULL ? 2 : 1);
@@ -424,8 +462,10 @@ static int free_at_once(cch_deviceptr *ptr, const cch_stream *stream) {
   }
   if (ptr->origin == CCH__FROM_RANGES)
     return cch__ranges_end(ptr);
-  if (ptr->origin == CCH__FROM_DEVICE)
+  if (ptr->origin == CCH__FROM_DEVICE || ptr->origin == CCH__FROM_MANAGED)
     return CCH__CALL(cuMemFree, (ptr->ptr));
+  if (ptr->origin == CCH__REGISTERED)
+    return CCH__CALL(cuMemHostUnregister, ((void *)(uintptr_t)ptr->ptr));
   return CCH__CALL(cuMemFreeHost, ((void *)(uintptr_t)ptr->ptr));
 }
 

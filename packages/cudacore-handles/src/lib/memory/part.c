@@ -66,6 +66,7 @@ int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t
                      size, offset, whole->size);
   part->ptr.ptr = whole->ptr + offset;
   part->ptr.size = size;
+  part->ptr.read_only = whole->read_only;
   part->ptr.backing = &whole->box;
   part->ptr.box.context = whole->origin == CCH__FROM_GRAPHICS ? &whole->box : whole->box.context;
   return 0;

@@ -52,8 +52,12 @@ static int device_of(int *out, const cch_deviceptr *ptr) {
       return 0;
     }
   }
-  if (whole->origin == CCH__FROM_DEVICE || whole->origin == CCH__FROM_HOST) {
-    *out = whole->origin == CCH__FROM_DEVICE ? whole->context->device : ANY_DEVICE;
+  if (whole->origin == CCH__FROM_DEVICE) {
+    *out = whole->context->device;
+    return 0;
+  }
+  if (whole->origin == CCH__FROM_HOST || whole->origin == CCH__REGISTERED || whole->origin == CCH__FROM_MANAGED) {
+    *out = ANY_DEVICE;
     return 0;
   }
   return device_of_address(out, ptr->ptr);

@@ -10,6 +10,7 @@ typedef struct operand {
   const char *name;
   CUdeviceptr address;
   Py_ssize_t size; /* of a buffer, -1: not known */
+  bool read_only;
 } operand;
 
 /* Reads an address given as a number. */
@@ -47,6 +48,7 @@ static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
 static int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out) {
   out->name = name;
   out->size = -1;
+  out->read_only = false;
   if (is_buffer(st, value)) {
     if (owner != NULL && owner != Py_None) {
       PyErr_Format(PyExc_ValueError, "%s is a Buffer, which is kept by itself: leave %s_owner out", name, name);
@@ -59,6 +61,7 @@ static int read_memory(state *st, PyObject *value, PyObject *owner, const char *
       return -1;
     out->address = address;
     out->size = ((buffer *)value)->size;
+    out->read_only = cch_deviceptr_is_read_only(((handle *)value)->box) != 0;
   } else {
     PyObject *keeper = NULL; /* borrowed */
     if (PyLong_CheckExact(value)) {
@@ -91,6 +94,15 @@ static int read_memory(state *st, PyObject *value, PyObject *owner, const char *
   return -1;
 }
 
+/* Whether the node may write an operand. */
+static int check_writable(const operand *memory) {
+  if (!memory->read_only)
+    return 0;
+  PyErr_Format(PyExc_ValueError, "%s is host memory that was registered read-only, and the node would write it",
+               memory->name);
+  return -1;
+}
+
 /* Whether an operand of known size has enough bytes. */
 static int check_extent(const operand *memory, uint64_t bytes) {
   if (memory->size < 0 || bytes <= (uint64_t)memory->size)
@@ -110,7 +122,7 @@ static uint64_t extent(size_t width, size_t height, size_t depth, size_t pitch, 
 static int read_copy(state *st, PyObject *const *given, owners *keep, cch_memcpy_node *copy) {
   operand dst, src;
   copy->height = copy->depth = 1;
-  if (read_memory(st, given[0], given[9], "dst", keep, &dst) < 0 ||
+  if (read_memory(st, given[0], given[9], "dst", keep, &dst) < 0 || check_writable(&dst) < 0 ||
       read_memory(st, given[1], given[10], "src", keep, &src) < 0)
     return -1;
   copy->dst = dst.address;
@@ -183,8 +195,8 @@ static int read_fill(state *st, PyObject *value, cch_memset_node *fill) {
 static int read_set(state *st, PyObject *const *given, owners *keep, cch_memset_node *fill) {
   operand dst;
   fill->height = 1;
-  if (read_memory(st, given[0], given[5], "dst", keep, &dst) < 0 || read_fill(st, given[1], fill) < 0 ||
-      read_size(st, given[2], "width", 1, &fill->width) < 0 ||
+  if (read_memory(st, given[0], given[5], "dst", keep, &dst) < 0 || check_writable(&dst) < 0 ||
+      read_fill(st, given[1], fill) < 0 || read_size(st, given[2], "width", 1, &fill->width) < 0 ||
       read_size(st, given[3], "height", 1, &fill->height) < 0 || read_size(st, given[4], "pitch", 0, &fill->pitch) < 0)
     return -1;
   fill->dst = dst.address;

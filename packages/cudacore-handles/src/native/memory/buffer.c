@@ -381,8 +381,15 @@ static PyObject *is_mapped(PyObject *object, void *closure) {
   return PyBool_FromLong(box != NULL && cch_deviceptr_is_imported(box));
 }
 
+static PyObject *is_read_only(PyObject *object, void *closure) {
+  (void)closure;
+  const cch_deviceptr *box = ((const handle *)object)->box;
+  return PyBool_FromLong(box != NULL && cch_deviceptr_is_read_only(box));
+}
+
 static PyGetSetDef properties[] = {
     {"is_mapped", is_mapped, NULL, DOC_BufferHandle_is_mapped, NULL},
+    {"is_read_only", is_read_only, NULL, DOC_BufferHandle_is_read_only, NULL},
     {"size", size, NULL, DOC_BufferHandle_size, NULL},
     {"handle", address, NULL, DOC_BufferHandle_handle, NULL},
     {NULL, NULL, NULL, NULL, NULL},

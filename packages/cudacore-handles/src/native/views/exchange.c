@@ -48,7 +48,7 @@ int buffer_device(const state *st, PyObject *object, dl_device *out) {
   return status;
 }
 
-static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
+static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, bool *read_only) {
   static int64_t one = 1;
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");
   dl_device device;
@@ -59,6 +59,7 @@ static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out) {
   if (box == NULL)
     return -1;
   int status = memory_check(st, box);
+  *read_only = cch_deviceptr_is_read_only(box) != 0;
   *out = (dl_tensor){
       .data = self->size != 0 ? (void *)self->base.raw : NULL,
       .device = device,
@@ -75,12 +76,24 @@ static int raise_no_array(PyObject *object) {
   return raise_about(PyExc_TypeError, "%U is neither a Buffer nor a StridedMemoryView", object, 0, 0);
 }
 
+static int raise_read_only(const char *what) {
+  PyErr_Format(PyExc_BufferError,
+               "the %s is read-only, which a DLTensor cannot say; ask for a managed tensor, which has flags "
+               "(managed_tensor_from_py_object_no_sync, or __dlpack__)",
+               what);
+  return -1;
+}
+
 static int tensor_from_object(void *object, dl_tensor *out) {
   const state *st = state_here();
   if (st == NULL)
     return -1;
-  if (PyType_IsSubtype(Py_TYPE((PyObject *)object), st->buffer_type))
-    return tensor_of_buffer(st, object, out);
+  if (PyType_IsSubtype(Py_TYPE((PyObject *)object), st->buffer_type)) {
+    bool read_only;
+    if (tensor_of_buffer(st, object, out, &read_only) < 0)
+      return -1;
+    return read_only ? raise_read_only("buffer") : 0;
+  }
   if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->view_type))
     return raise_no_array(object);
   if (((view *)object)->tensor.dtype.code == DL_NO_CODE || view_is_padded(object)) {
@@ -88,11 +101,8 @@ static int tensor_from_object(void *object, dl_tensor *out) {
                                        "something else");
     return -1;
   }
-  if (((view *)object)->read_only) {
-    PyErr_SetString(PyExc_BufferError, "the view is read-only, which a DLTensor cannot say; ask for a managed tensor, "
-                                       "which has flags (managed_tensor_from_py_object_no_sync, or __dlpack__)");
-    return -1;
-  }
+  if (((view *)object)->read_only)
+    return raise_read_only("view");
   *out = ((view *)object)->tensor;
   return 0;
 }
@@ -108,10 +118,11 @@ static int managed_from_object(void *object, dl_managed_tensor_versioned **out) 
   dl_tensor tensor;
   if (!PyType_IsSubtype(Py_TYPE((PyObject *)object), st->buffer_type))
     return raise_no_array(object);
-  if (tensor_of_buffer(st, object, &tensor) < 0)
+  bool read_only;
+  if (tensor_of_buffer(st, object, &tensor, &read_only) < 0)
     return -1;
   cch_deviceptr *box = handle_hold(object);
-  *out = box != NULL ? dlpack_lend(&tensor, box, NULL, true, 0) : NULL;
+  *out = box != NULL ? dlpack_lend(&tensor, box, NULL, true, read_only ? DL_READ_ONLY : 0) : NULL;
   return *out != NULL ? 0 : -1;
 }
 

@@ -90,6 +90,7 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
   self->exporting = face;
   int status = view_set_keeper(self, face);
   if (status == 0) {
+    self->read_only |= cch_deviceptr_is_read_only(self->box) != 0;
     self->tensor.data = (void *)((const handle *)face)->raw;
     status = view_set_dims(self, shape, strides, 1, (int64_t)cch_deviceptr_size(self->box));
     if (status < 0 && (PyErr_ExceptionMatches(PyExc_TypeError) || PyErr_ExceptionMatches(PyExc_OverflowError))) {

@@ -99,6 +99,60 @@ static void immediate_frees_wait_for_the_stream(void) {
   close();
 }
 
+static int releases;
+static void count_release(void *owner) {
+  CHECK_EQ(sim.calls("cuMemHostUnregister"), 1); /* the memory may be gone from here on */
+  CHECK(owner == &releases);
+  releases++;
+}
+
+/* Registered memory is given back while it is registered, or under the stream that uses it, or never. */
+static void registered_memory_is_released(void) {
+  static char host[100];
+  cch_deviceptr *ptr = NULL, *part;
+  open();
+  OK(cch_deviceptr_register_host(&ptr, context, host + 1, 50, 0, &releases, count_release));
+  CHECK(cch_deviceptr_raw(ptr) == (CUdeviceptr)(uintptr_t)(host + 1) && cch_deviceptr_size(ptr) == 50);
+  CHECK(!cch_deviceptr_is_wrapped(ptr) && !cch_deviceptr_is_read_only(ptr));
+  OK(cch_deviceptr_part(&part, ptr, 10, 20));
+  OK(cch_deviceptr_set_stream(ptr, stream));
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(releases, 0);
+  cch_deviceptr_unref(part);
+  CHECK_EQ(releases, 1);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
+  FAILS(CUDA_ERROR_INVALID_VALUE,
+        cch_deviceptr_register_host(&ptr, context, host, 1, 0x1000, &releases, count_release));
+  FAILS(CCH_EINVAL, cch_deviceptr_register_host(&ptr, context, host, 0, 0, &releases, count_release));
+  CHECK_EQ(releases, 1); /* on failure the owner stays the caller's */
+  OK(cch_deviceptr_register_host(&ptr, context, host, 50, CU_MEMHOSTREGISTER_READ_ONLY, NULL, NULL));
+  OK(cch_deviceptr_part(&part, ptr, 10, 20));
+  CHECK(cch_deviceptr_is_read_only(ptr) && cch_deviceptr_is_read_only(part));
+  FAILS(CCH_EINVAL, cch_deviceptr_fill(part, 0, 1, stream));
+  FAILS(CCH_EINVAL, cch_deviceptr_copy(ptr, ptr, 50, stream));
+  FAILS(CCH_EINVAL, cch_copy_batch(&ptr, &ptr, 1, NULL, stream));
+  cch_deviceptr_unref(part);
+  cch_deviceptr_unref(ptr);
+  close();
+}
+
+/* Managed memory is freed with the wrong call, or under the stream that uses it. */
+static void managed_memory(void) {
+  cch_deviceptr *ptr = NULL;
+  int type, device, is_managed = 0;
+  open();
+  OK(cch_deviceptr_alloc_managed(&ptr, context, 100, CU_MEM_ATTACH_GLOBAL));
+  OK(cch_pointer_attributes(&type, &device, &is_managed, cch_deviceptr_raw(ptr)));
+  CHECK(is_managed);
+  OK(cch_deviceptr_set_stream(ptr, stream));
+  cch_deviceptr_unref(ptr);
+  CHECK_EQ(sim.calls("cuMemFree"), 1);
+  CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
+  FAILS(CCH_EINVAL, cch_deviceptr_alloc_managed(&ptr, context, 0, CU_MEM_ATTACH_GLOBAL));
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_alloc_managed(&ptr, context, 1, 0));
+  close();
+}
+
 /* Nothing is allocated for a size of 0, and a null pointer is passed on for memory. */
 static void nothing_is_refused(void) {
   cch_deviceptr *ptr = NULL;
@@ -247,6 +301,8 @@ int main(void) {
   RUN(stream_of_the_free_can_be_changed);
   RUN(default_stream_remembers_the_context);
   RUN(immediate_frees_wait_for_the_stream);
+  RUN(registered_memory_is_released);
+  RUN(managed_memory);
   RUN(nothing_is_refused);
   RUN(too_much_is_refused);
   RUN(bytes_arrive);

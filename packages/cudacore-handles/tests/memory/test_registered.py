@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Existing host memory that is registered with the driver."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cudacore_handles as ch
+from cudacore_handles import register_host_memory
+
+ALREADY_REGISTERED = 712
+
+
+class Array(np.ndarray):
+    """An array that tells when it is collected."""
+
+
+def watched(values: Any) -> tuple[Array, weakref.ref[Array]]:
+    array = np.array(values).view(Array)
+    return array, weakref.ref(array)
+
+
+def test_what_it_is(device: ch.Device) -> None:
+    """The buffer would not be the array's own memory, or not what both sides can use."""
+    array = np.arange(1000, dtype=np.int32)
+    buffer = register_host_memory(array)
+    assert (buffer.handle, buffer.size) == (array.ctypes.data, array.nbytes)
+    assert buffer.owner is array
+    assert buffer.memory_resource is None
+    assert (buffer.is_device_accessible, buffer.is_host_accessible, buffer.device_id) == (True, True, -1)
+    assert not buffer.is_read_only
+    assert not buffer.is_managed
+    view = buffer.__buffer__()
+    view[:4] = b"\1\0\0\0"
+    assert array[0] == 1
+    assert buffer.__dlpack_device__() == (3, 0)
+
+
+def test_copies_both_ways(device: ch.Device, stream: ch.Stream) -> None:
+    """Data would not arrive."""
+    source, back = np.arange(1000.0), np.zeros(1000)
+    memory = device.allocate(source.nbytes, stream=stream)
+    with register_host_memory(source) as up, register_host_memory(back, stream=stream) as down:
+        up.copy_to(memory, stream=stream)
+        memory.copy_to(down, stream=stream)
+        stream.sync()
+    assert (back == source).all()
+
+
+@pytest.mark.cuda_sim
+def test_copies_do_not_wait(device: ch.Device, stream: ch.Stream) -> None:
+    """A copy would make the host wait, as that of an array does."""
+    go = threading.Event()
+    array = np.ones(1 << 16, np.uint8)
+    memory = device.allocate(array.nbytes, stream=stream)
+    with register_host_memory(array) as buffer:
+        stream.callback(lambda: go.wait(30) and None)
+        buffer.copy_to(memory, stream=stream)
+        memory.copy_to(buffer, stream=stream)
+        assert not stream.record().is_done
+        go.set()
+        stream.sync()
+
+
+def test_the_array_lives_as_long_as_its_memory_is_used(device: ch.Device, stream: ch.Stream) -> None:
+    """The memory would be freed, and its address reused, while it is registered."""
+    array, gone = watched(np.arange(100.0))
+    buffer = register_host_memory(array)
+    part, view = buffer[8:16], buffer.view("float64")
+    del array
+    buffer.close()
+    assert gone() is not None
+    del view
+    gc.collect()
+    assert gone() is not None
+    assert bytes(part.__buffer__()) == np.float64(1).tobytes()
+    part.close()
+    gc.collect()
+    assert gone() is None
+
+
+def test_it_can_be_registered_again(device: ch.Device) -> None:
+    """The end of the buffer would not unregister the memory."""
+    array = np.zeros(100)
+    for _ in range(3):
+        with register_host_memory(array):
+            pass
+    register_host_memory(array).close()
+
+
+def test_a_dropped_buffer_unregisters_behind_its_work(device: ch.Device, stream: ch.Stream) -> None:
+    """A copy that has not been done would read memory that was given back."""
+    array, gone = watched(np.full(1 << 20, 7, np.uint8))
+    memory = device.allocate(array.nbytes, stream=stream)
+    stream.callback(lambda: time.sleep(0.05))
+    buffer = register_host_memory(array)
+    buffer.copy_to(memory, stream=stream)
+    del buffer, array
+    gc.collect()
+    back = bytearray(1 << 20)
+    memory.copy_to(back, stream=stream)
+    assert set(back) == {7}
+    assert gone() is None
+
+
+def test_same_bytes_twice(device: ch.Device) -> None:
+    """The error would not say which memory, or the first registration would be lost."""
+    array = np.zeros(10000)
+    with register_host_memory(array) as buffer:
+        for again in (array, array[10:20], array[::1][5000:]):
+            with pytest.raises(ch.CUDAError, match="registered already, by register_host_memory") as caught:
+                register_host_memory(again)
+            assert caught.value.code == ALREADY_REGISTERED
+        buffer[:8].fill(0, stream=ch.default_stream())
+        device.sync()
+
+
+def test_other_bytes_of_the_same_page(device: ch.Device, stream: ch.Stream) -> None:
+    """Small arrays are neighbours: only one of a page could be registered."""
+    whole = np.zeros(3 * mmap.PAGESIZE, np.uint8)
+    start = -whole.ctypes.data % mmap.PAGESIZE
+    first, second = whole[start + 3 : start + 100], whole[start + 100 : start + 5001]
+    with register_host_memory(first) as a, register_host_memory(second) as b:
+        a.fill(1, stream=stream)
+        b.fill(2, stream=stream)
+        stream.sync()
+    assert set(first) == {1}
+    assert set(second) == {2}
+
+
+def test_no_bytes(device: ch.Device) -> None:
+    """An array without elements would be an error of the driver."""
+    for array in (np.zeros(0), np.zeros((3, 0, 2)), b"", bytearray()):
+        with register_host_memory(array) as buffer:
+            assert buffer.size == 0
+            assert (buffer.is_device_accessible, buffer.is_host_accessible) == (True, True)
+            assert buffer.owner is array
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.zeros((4, 4), order="F").T,
+        lambda: bytearray(100),
+        lambda: memoryview(bytearray(9)),
+        lambda: np.zeros(3, "M8[s]"),
+    ],
+)
+def test_kinds_of_arrays(device: ch.Device, stream: ch.Stream, make: Callable[[], Any]) -> None:
+    """Only arrays of NumPy's numbers would be taken."""
+    array = make()
+    with register_host_memory(array) as buffer:
+        buffer.fill(1, stream=stream)
+        stream.sync()
+        assert set(bytes(buffer.__buffer__())) == {1}
+
+
+def test_what_cannot_be_registered(device: ch.Device, stream: ch.Stream) -> None:
+    """The driver would be given memory that is not the array's, or that is gone."""
+    memory = device.allocate(8, stream=stream)
+    pinned = ch.LegacyPinnedMemoryResource().allocate(8)
+    for array, kind, text in (
+        (np.zeros((4, 4))[:, ::2], ValueError, "not C-contiguous"),
+        (np.float64(1), TypeError, "NumPy scalar"),
+        (7, TypeError, "array must be a Buffer, or an array"),
+        (np.array([object()]), TypeError, "Python objects"),
+        (memory, ValueError, "CUDA allocated or registered"),
+        (pinned.view("int8"), ValueError, "CUDA allocated or registered"),
+        (np.ma.array([1.0, 2.0], mask=[True, False]), TypeError, "masked"),
+    ):
+        with pytest.raises(kind, match=text):
+            register_host_memory(array)
+    for name in ("read_only", "portable", "mapped", "iomemory"):
+        with pytest.raises(TypeError, match=name):
+            register_host_memory(np.zeros(4), **{name: "yes"})
+    with pytest.raises(ValueError, match="is read-only, and would be written"):
+        register_host_memory(b"abc", read_only=False)
+
+
+def test_flags(device: ch.Device) -> None:
+    """A flag would not reach the driver."""
+    from cudacore_handles._base.errors import call_driver
+
+    array = np.zeros(100)
+    for portable in (True, False):
+        with register_host_memory(array, portable=portable, mapped=False) as buffer:
+            assert bool(call_driver("cuMemHostGetFlags", buffer.handle) & 1) is portable
+
+
+class TestReadOnly:
+    """Memory that a device must not write."""
+
+    @pytest.fixture
+    def array(self) -> np.ndarray[Any, Any]:
+        array = np.arange(64, dtype=np.uint8)
+        array.flags.writeable = False
+        return array
+
+    def test_copy_from_it(self, device: ch.Device, stream: ch.Stream, array: Any) -> None:
+        """A constant array could not be registered for copies to the device."""
+        memory, back = device.allocate(64, stream=stream), bytearray(64)
+        with register_host_memory(array) as buffer:
+            assert buffer.is_read_only
+            buffer.copy_to(memory, stream=stream)
+            memory.copy_to(back, stream=stream)
+        assert back == array.tobytes()
+
+    def test_writable_memory_that_is_only_read(self, device: ch.Device) -> None:
+        """The option would do nothing where the array could be written."""
+        with register_host_memory(bytearray(64), read_only=True) as buffer:
+            assert buffer.is_read_only
+            assert buffer[8:].is_read_only
+
+    def test_writes(self, device: ch.Device, stream: ch.Stream, array: Any) -> None:
+        """A copy into memory that cannot be written is a fault of the device, after which nothing works."""
+        memory = device.allocate(64, stream=stream)
+        with register_host_memory(array) as buffer:
+            for write in (
+                lambda: buffer.fill(1, stream=stream),
+                lambda: buffer.copy_from(memory, stream=stream),
+                lambda: memory.copy_to(buffer, stream=stream),
+                lambda: buffer[32:].fill(1, stream=stream),
+                lambda: buffer[:8].copy_from(b"12345678", stream=stream),
+                lambda: ch.copy_batch(stream, [memory], [buffer]),
+                lambda: buffer.copy_part_from(memory, 8, stream=stream),
+            ):
+                with pytest.raises(ch.CUDAError, match="registered read-only"):
+                    write()
+            with pytest.raises(ValueError, match="read-only"):
+                buffer.view("uint8").copy_from(memory.view("uint8"), stream)
+            stream.sync()
+        assert array[1] == 1
+
+    def test_exports(self, device: ch.Device, array: Any) -> None:
+        """Another library would write it."""
+        with register_host_memory(array) as buffer:
+            assert buffer.__buffer__().readonly
+            assert buffer.view("uint8").readonly
+            assert buffer.__cuda_array_interface__["data"] == (array.ctypes.data, True)
+            with pytest.raises(BufferError, match="read-only"):
+                buffer.__dlpack__()
+            assert not np.from_dlpack(_Versioned(buffer)).flags.writeable
+
+
+class _Versioned:
+    """The memory as NumPy asks for it: as memory of the host."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self._view = buffer.view("uint8")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._view.__dlpack__(max_version=(1, 0))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def test_mapped_files(device: ch.Device, stream: ch.Stream, tmp_path: Any) -> None:
+    """A file that is mapped for reading could not be registered."""
+    path = tmp_path / "data"
+    path.write_bytes(bytes(range(256)) * 32)
+    memory, back = device.allocate(8192, stream=stream), bytearray(8192)
+    for mode in ("r", "c"):
+        array = np.memmap(path, np.uint8, mode)
+        buffer = register_host_memory(array)
+        buffer.copy_to(memory, stream=stream)
+        memory.copy_to(back, stream=stream)
+        assert back == path.read_bytes()
+        buffer.close()
+
+
+def test_a_capture_keeps_it(device: ch.Device, stream: ch.Stream) -> None:
+    """The array would be gone when the graph runs."""
+    pytest.importorskip("cudacore_graph")
+    array, gone = watched(np.full(64, 5, np.uint8))
+    memory = device.allocate(64, stream=stream)
+    buffer = register_host_memory(array)
+    builder = device.create_graph_builder()
+    builder.begin_building()
+    buffer.copy_to(memory, stream=builder)
+    executable = builder.end_building().complete()
+    builder.close()
+    del array
+    buffer.close()
+    gc.collect()
+    assert gone() is not None
+    executable.launch(stream)
+    back = bytearray(64)
+    memory.copy_to(back, stream=stream)
+    assert set(back) == {5}
+    executable.close()
+    device.sync()
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_node_does_not_write_read_only_memory(device: ch.Device, stream: ch.Stream) -> None:
+    """A node of a graph would write what a copy must not."""
+    graph = pytest.importorskip("cudacore_graph")
+    memory = device.allocate(8, stream=stream)
+    definition = graph.GraphDefinition()
+    with register_host_memory(b"12345678") as buffer:
+        definition.memcpy(memory, buffer, 8)
+        with pytest.raises(ValueError, match="dst is host memory that was registered read-only"):
+            definition.memcpy(buffer, memory, 8)
+        with pytest.raises(ValueError, match="dst is host memory that was registered read-only"):
+            definition.memset(buffer, 0, 8)
+
+
+@pytest.mark.cuda_sim
+def test_a_reset_of_the_context(device: ch.Device) -> None:
+    """The array would be kept for ever, or the buffer be used without its registration."""
+    _run(
+        """
+        import gc, weakref, numpy as np, cudacore_handles as ch
+        from cudacore_handles._base.errors import call_driver
+        device = ch.Device(); device.set_current()
+        class Array(np.ndarray): pass
+        array = np.zeros(64).view(Array); gone = weakref.ref(array)
+        buffer = ch.register_host_memory(array)
+        call_driver("cuDevicePrimaryCtxReset", 0)
+        device.set_current()
+        stream = device.create_stream()
+        try:
+            buffer.fill(0, stream=stream)
+        except ch.GoneError as error:
+            print("gone")
+        again = ch.register_host_memory(array)
+        again.close(); buffer.close(); del array, again, buffer
+        ch.live_counts(); stream.sync(); gc.collect()
+        print(gone())
+        """,
+        "gone\nNone\n",
+        reports=True,
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_fork(device: ch.Device) -> None:
+    """A child would unregister the parent's memory, or not be able to read it."""
+    _run(
+        """
+        import os, numpy as np, cudacore_handles as ch
+        device = ch.Device(); device.set_current()
+        array = np.full(5000, 7)
+        buffer = ch.register_host_memory(array)
+        child = os.fork()
+        if child == 0:
+            assert (array == 7).all()
+            buffer.close()
+            os._exit(0)
+        print(os.waitpid(child, 0)[1])
+        stream = device.create_stream()
+        buffer.fill(0, stream=stream); stream.sync()
+        print(array.any())
+        buffer.close()
+        """,
+        "0\nFalse\n",
+    )
+
+
+def test_exit_with_registered_memory(device: ch.Device) -> None:
+    """The end of the interpreter would crash, or write to stderr."""
+    _run(
+        """
+        import numpy as np, cudacore_handles as ch
+        ch.Device().set_current()
+        array = np.zeros(100)
+        kept = ch.register_host_memory(array)
+        cycle = [ch.register_host_memory(np.zeros(7))]; cycle.append(cycle)
+        print("end")
+        """,
+        "end\n",
+    )
+
+
+def _run(code: str, expected: str, *, reports: bool = False) -> None:
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    assert reports or not done.stderr
+
+
+def test_threads(device: ch.Device, stream: ch.Stream) -> None:
+    """Threads that register and drop would unregister another's memory."""
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            device.set_current()
+            for size in range(1, 40):
+                array = np.zeros(size * 100, np.uint8)
+                with register_host_memory(array) as buffer:
+                    buffer[5:50].fill(3, stream=stream)
+                    stream.sync()
+                assert set(array[5:50]) == {3}
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
