@@ -26,7 +26,7 @@ DOORS = {
 #: The rooms of each layer, from the lowest to the uppermost. What is in no room is above all of them.
 LAYERS = {
     "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
-    "cudacore-handles/src/native": ("base", "stream", "memory", "views", "launch", "graph"),
+    "cudacore-handles/src/native": ("base", "stream", "memory", "texture", "views", "launch", "graph"),
     "cudacore-handles/src/cudacore_handles": (
         *("_base", "_driver", "_stream", "_memory", "_code", "_compiler", "_launch", "_views", "_texture", "_sdk"),
     ),

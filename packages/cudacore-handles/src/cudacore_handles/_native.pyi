@@ -9,11 +9,16 @@ from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._stream.event import Event, EventOptions
 from cudacore_handles._stream.stream import IsStreamType, Stream
+from cudacore_handles._texture.array import OpaqueArray
+from cudacore_handles._texture.mipmapped_array import MipmappedArray
+from cudacore_handles._texture.surface import SurfaceObject
+from cudacore_handles._texture.texture import TextureObject
 from cudacore_handles._views.layout import _StridedLayout
 
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound=Handle)
 _M = TypeVar("_M", bound=TensorMapHandle)
+_R = TypeVar("_R", bound=ResourceHandle)
 _V = TypeVar("_V", bound=ViewHandle)
 _E = TypeVar("_E", bound=EventHandle)
 _S = TypeVar("_S", bound=StreamHandle)
@@ -532,6 +537,42 @@ def tensor_map_make(cls: type[_M], view: ViewHandle, kind: int, data_type: int, 
     The further arguments are the numbers of interleave, swizzle, L2 promotion and fill; the element strides or None;
     the box of a tiled map, or None. An im2col map has five more: two corners, channels, pixels, and the mode.
     """
+
+class ResourceHandle:
+    """The base of ResourceDescriptor: what a texture or a surface reads."""
+
+    _source: Any
+    _kind: int
+    _format: int
+    _channels: int
+    _width: int
+    _height: int
+    _pitch: int
+
+def resource_make(cls: type[_R], kind: int, source: Handle, /, *numbers: int) -> _R:
+    """Return a description of an array, a mipmapped array, linear or pitched memory, by the number of the kind.
+
+    The numbers are format, channels, width, height and pitch. The width of linear memory is its bytes; arrays have a
+    format and channels of their own.
+    """
+
+class TextureHandle(Handle):
+    """The base of textures and surfaces: what they read, and the options of a texture."""
+
+    _resource: Any
+    _options: Any
+
+def create_array(context: Context, options: Any, /) -> OpaqueArray:
+    """Return a new array in a context (cuArray3DCreate)."""
+
+def create_mipmapped_array(context: Context, options: Any, /) -> MipmappedArray:
+    """Return a new mipmapped array in a context (cuMipmappedArrayCreate)."""
+
+def create_texture(context: Context, resource: Any, options: Any, /) -> TextureObject:
+    """Return a new texture in a context (cuTexObjectCreate)."""
+
+def create_surface(context: Context, resource: Any, /) -> SurfaceObject:
+    """Return a new surface in a context (cuSurfObjectCreate)."""
 
 def view_capsule(view: ViewHandle, versioned: bool, /) -> object:
     """Return a DLPack capsule of a view."""

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions
-from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions
-from cudacore_handles._texture.resource import ResourceDescriptor
-from cudacore_handles._texture.surface import SurfaceObject
-from cudacore_handles._texture.texture import TextureObject, TextureObjectOptions
+from cudacore_handles import _native
+from cudacore_handles._texture.array import OpaqueArray, OpaqueArrayOptions, check_array
+from cudacore_handles._texture.mipmapped_array import MipmappedArray, MipmappedArrayOptions, check_mipmapped_array
+from cudacore_handles._texture.resource import ResourceDescriptor, check_memory
+from cudacore_handles._texture.surface import SurfaceObject, refuse_surface
+from cudacore_handles._texture.texture import TextureObject, TextureObjectOptions, check_texture, refuse_format
 
 __all__ = [
     "MipmappedArray",
@@ -23,3 +24,22 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
+_native.connect(
+    "texture",
+    array=OpaqueArray,
+    array_options=OpaqueArrayOptions,
+    mipmapped_array=MipmappedArray,
+    mipmapped_array_options=MipmappedArrayOptions,
+    texture=TextureObject,
+    texture_options=TextureObjectOptions,
+    surface=SurfaceObject,
+    resource=ResourceDescriptor,
+    check_array=check_array,
+    check_mipmapped_array=check_mipmapped_array,
+    check_texture=check_texture,
+    check_memory=check_memory,
+    refuse_format=refuse_format,
+    refuse_surface=refuse_surface,
+)

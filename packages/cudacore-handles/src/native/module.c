@@ -5,6 +5,7 @@
 #include "launch/launch.h"
 #include "memory/buffer.h"
 #include "stream/stream.h"
+#include "texture/texture.h"
 #include "views/views.h"
 
 #include <string.h>
@@ -30,14 +31,14 @@ static int keep_to_the_end(PyObject *module) {
 
 /* The parts that each file adds to the module; a type comes after its base types. */
 static int (*const parts[])(PyObject *, state *) = {
-    add_types,        add_handle_type,   add_event_type,      add_stream_type, add_buffer_type,
-    add_launch_types, add_prepared_type, add_graph_types,     add_node_type,   add_adjacency_type,
-    add_builder_type, add_view_type,     add_tensor_map_type,
+    add_types,        add_handle_type,   add_event_type,      add_stream_type,   add_buffer_type,
+    add_launch_types, add_prepared_type, add_graph_types,     add_node_type,     add_adjacency_type,
+    add_builder_type, add_view_type,     add_tensor_map_type, add_resource_type, add_texture_type,
 };
 static int (*const others[])(PyObject *) = {
-    add_face_functions,       add_api_capsule,        add_owner_functions,    add_order_functions,
-    add_view_from_functions,  add_dlpack_constants,   add_exchange_api,       add_pack_functions,
-    add_node_batch_functions, add_node_set_functions, add_callback_functions,
+    add_face_functions,  add_api_capsule,          add_owner_functions,    add_order_functions,
+    add_array_functions, add_view_from_functions,  add_dlpack_constants,   add_exchange_api,
+    add_pack_functions,  add_node_batch_functions, add_node_set_functions, add_callback_functions,
 };
 
 static int execute(PyObject *module) {
@@ -69,13 +70,14 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
   Py_VISIT(st->dlpack_types);
-  PyTypeObject *const types[] = {st->handle_type, st->event_type,     st->stream_type,  st->buffer_type,
-                                 st->kernel_type, st->config_type,    st->graph_type,   st->adjacency_type,
-                                 st->node_type,   st->exec_type,      st->builder_type, st->condition_type,
-                                 st->view_type,   st->tensor_map_type};
+  PyTypeObject *const types[] = {st->handle_type, st->event_type,      st->stream_type,   st->buffer_type,
+                                 st->kernel_type, st->config_type,     st->graph_type,    st->adjacency_type,
+                                 st->node_type,   st->exec_type,       st->builder_type,  st->condition_type,
+                                 st->view_type,   st->tensor_map_type, st->resource_type, st->texture_type};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     Py_VISIT(types[i]);
-  return faces_visit(st, visit, arg);
+  int stopped = options_visit(st, visit, arg);
+  return stopped != 0 ? stopped : faces_visit(st, visit, arg);
 }
 
 static int clear(PyObject *module) {
@@ -91,6 +93,7 @@ static int clear(PyObject *module) {
   Py_CLEAR(st->resolver);
   Py_CLEAR(st->forget);
   Py_CLEAR(st->dlpack_types);
+  options_clear(st);
   faces_clear(st);
   return 0;
 }
@@ -104,6 +107,9 @@ static void release(void *module) {
   Py_CLEAR(st->interface_name);
   Py_CLEAR(st->data_name);
   drop_view_names(st);
+  options_end(st);
+  Py_CLEAR(st->texture_type);
+  Py_CLEAR(st->resource_type);
   Py_CLEAR(st->tensor_map_type);
   Py_CLEAR(st->view_type);
   Py_CLEAR(st->builder_type);

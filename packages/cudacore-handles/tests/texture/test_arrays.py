@@ -110,6 +110,25 @@ def test_alternate_limits(device: ch.Device) -> None:
         make(device, shape=(1, 1, depth + 1), format="uint8")
 
 
+def test_changed_options(device: ch.Device) -> None:
+    """An array would have the extents that its options had earlier, or bad options would not be seen any more."""
+    options = OpaqueArrayOptions((8, 4), "float32", 1)
+    assert device.create_opaque_array(options).shape == (8, 4)
+    options.shape = (8, 5)
+    assert device.create_opaque_array(options).shape == (8, 5)
+    shape = [3, 4]
+    options.shape = shape  # type: ignore[assignment]
+    assert device.create_opaque_array(options).shape == (3, 4)
+    shape[1] = 6
+    assert device.create_opaque_array(options).shape == (3, 6)
+    options.shape = (8.0, 5)  # type: ignore[assignment]
+    with pytest.raises(TypeError, match=r"shape\[0\] must be an int"):
+        device.create_opaque_array(options)
+    options.shape, options.num_channels = (8, 5), True
+    with pytest.raises(ValueError, match="1, 2 or 4"):
+        device.create_opaque_array(options)
+
+
 def test_bad_copies(device: ch.Device, stream: ch.Stream) -> None:
     """A copy would go beyond memory, or do something else than was meant."""
     array, buffer = make(device), device.allocate(16, stream=stream)

@@ -178,6 +178,62 @@ def test_options_are_copied(device: ch.Device) -> None:
         device.create_texture_object(resource=resource.source)  # type: ignore[arg-type]
 
 
+@pytest.mark.cuda_sim
+def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
+    """A texture would be made with options as they were at an earlier texture."""
+    import ctypes
+
+    import cudacore_sim
+
+    resource = ResourceDescriptor.from_opaque_array(make_array(device))
+
+    def read(options: TextureObjectOptions) -> tuple[list[int], float]:
+        texture = device.create_texture_object(resource=resource, options=options)
+        words = (ctypes.c_uint32 * 26)()
+        assert cudacore_sim.load().cuTexObjectGetTextureDesc(words, ctypes.c_uint64(texture.handle)) == 0
+        assert texture.options == options
+        assert texture.options is not options
+        return list(words[:3]), float(np.frombuffer(words, np.float32)[7])
+
+    wraps, clamps = [0, 0, 0], [1, 1, 1]
+    options = TextureObjectOptions(address_mode=("wrap",), mipmap_level_bias=1.5)
+    assert read(options) == read(options) == (wraps, 1.5)
+    assert read(TextureObjectOptions(address_mode=("wrap",), mipmap_level_bias=3 / 2)) == (wraps, 1.5)
+    options.mipmap_level_bias = 2
+    assert read(options) == (wraps, 2)
+    modes: list[str] = ["wrap"]
+    options.address_mode = modes  # type: ignore[assignment]
+    assert read(options) == (wraps, 2)
+    modes[0] = "clamp"
+    assert read(options) == (clamps, 2)
+    options.address_mode, options.mipmap_level_bias = "clamp", 0.0
+    read(options)
+    options.mipmap_level_bias = -0.0
+    assert str(read(options)[1]) == "-0.0"
+    options.mipmap_level_bias = "much"  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="mipmap_level_bias is 'much'; it must be a number"):
+        read(options)
+    options.mipmap_level_bias, options.normalized_coords = 0, 2  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="must be True or False"):
+        read(options)
+    options.normalized_coords = True
+    del options.address_mode  # the default is that of the class
+    assert read(options) == (clamps, 0)
+
+
+def test_more_options_than_are_kept(device: ch.Device) -> None:
+    """Options that replace others among those that are kept would be mixed up with them."""
+    for _ in range(2):
+        for width in range(1, 20):
+            array = make_array(device, (width,))
+            assert array.shape == (width,)
+            texture = make_texture(device, array, max_anisotropy=width % 17)
+            assert texture.options.max_anisotropy == width % 17
+    assert device.create_texture_object(resource=texture.resource).options == TextureObjectOptions()
+    with pytest.raises(TypeError):
+        device.create_opaque_array(None)  # type: ignore[arg-type]
+
+
 def test_alignment(device: ch.Device, stream: ch.Stream) -> None:
     """The driver would refuse memory without saying what is wrong with it."""
     buffer = device.allocate(1 << 16, stream=stream)

@@ -219,9 +219,7 @@ class Device:
         options : OpaqueArrayOptions
             Extents, format and channels of the texels.
         """
-        from cudacore_handles.texture import OpaqueArray
-
-        return OpaqueArray._create(self, options)
+        return _native.create_array(self._target(), options)
 
     def create_mipmapped_array(self, options: MipmappedArrayOptions) -> MipmappedArray:
         """Create a mipmapped array, for textures (cuMipmappedArrayCreate).
@@ -231,9 +229,7 @@ class Device:
         options : MipmappedArrayOptions
             Extents, format and channels of the texels, and the number of levels.
         """
-        from cudacore_handles.texture import MipmappedArray
-
-        return MipmappedArray._create(self, options)
+        return _native.create_mipmapped_array(self._target(), options)
 
     def create_texture_object(
         self, *, resource: ResourceDescriptor, options: TextureObjectOptions | None = None
@@ -247,9 +243,7 @@ class Device:
         options : TextureObjectOptions, optional
             How it is sampled. Default: the nearest texel, by coordinates in texels.
         """
-        from cudacore_handles.texture import TextureObject
-
-        return TextureObject._create(self, resource, options)
+        return _native.create_texture(self._target(), resource, options)
 
     def create_surface_object(self, *, resource: ResourceDescriptor) -> SurfaceObject:
         """Create a surface, by which kernels load and store the texels of an array (cuSurfObjectCreate).
@@ -259,9 +253,7 @@ class Device:
         resource : ResourceDescriptor
             An array that was created with ``is_surface_load_store=True``.
         """
-        from cudacore_handles.texture import SurfaceObject
-
-        return SurfaceObject._create(self, resource)
+        return _native.create_surface(self._target(), resource)
 
     def sync(self) -> None:
         """Wait until all work on the device's context is done (cuCtxSynchronize)."""

@@ -6,28 +6,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cudacore_handles import _native
 from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.options import as_flag, as_options
-from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import context_of
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.options import as_options, copy_options
+from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arrays import memory_of
 from cudacore_handles._memory.buffer import Buffer, size_of
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
-from cudacore_handles._texture.formats import (
-    NUMBERS,
-    as_channels,
-    as_format,
-    as_shape,
-    check_extents,
-    describe,
-    described,
-    format_of,
-    shape_of,
-)
-from cudacore_handles.typing import ArrayFormatType
+from cudacore_handles._texture.any_array import AnyArray
+from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions
 
 if TYPE_CHECKING:
     from cudacore_handles._stream.stream import IsStreamType, Stream
@@ -36,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class OpaqueArrayOptions:
+class OpaqueArrayOptions(AnyArrayOptions):
     """Say what a CUDA array is.
 
     Attributes
@@ -56,14 +44,8 @@ class OpaqueArrayOptions:
     num_channels: int
     is_surface_load_store: bool = False
 
-    def __post_init__(self) -> None:
-        self.shape = as_shape(self.shape)
-        self.format = as_format(self.format)
-        self.num_channels = as_channels(self.num_channels)
-        as_flag("OpaqueArrayOptions.is_surface_load_store", self.is_surface_load_store)
 
-
-class OpaqueArray(_native.Handle):
+class OpaqueArray(AnyArray):
     """A CUDA array: memory whose layout is the device's, for textures and surfaces.
 
     Arrays are made by :meth:`~cudacore_handles.Device.create_opaque_array` and :meth:`MipmappedArray.get_level`.
@@ -72,37 +54,11 @@ class OpaqueArray(_native.Handle):
     same CUDA array.
     """
 
-    __slots__ = ("__weakref__",)
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "OpaqueArray objects cannot be instantiated directly; use Device.create_opaque_array() or "
-            "MipmappedArray.get_level()"
-        )
-
-    def __enter__(self) -> OpaqueArray:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        if self.is_closed:
-            return "<OpaqueArray closed>"
-        return f"<OpaqueArray shape={self.shape} format={str(self.format)!r} num_channels={self.num_channels}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("an OpaqueArray cannot be pickled or copied by the module copy: use copy_to()")
-
-    @classmethod
-    def _create(cls, device: Device, options: Any) -> OpaqueArray:
-        o: OpaqueArrayOptions = as_options(OpaqueArrayOptions, options, "options")
-        shape, surface = as_shape(o.shape), bool(o.is_surface_load_store)
-        desc = describe(shape, as_format(o.format), as_channels(o.num_channels), surface=surface)
-        check_extents(device, shape, surface=surface, mipmapped=False)
-        out = ffi.new("cch_array **")
-        check(lib.cch_array_create(out, hold(device._target()), desc))
-        return adopt(cls, out[0])
+    __slots__ = ()
+    _describe = staticmethod(lib.cch_array_describe)
+    _context = staticmethod(lib.cch_array_context)
+    _made_by = "Device.create_opaque_array() or MipmappedArray.get_level()"
+    _copied_by = "use copy_to()"
 
     def copy_from(self, src: Any, *, stream: Stream | IsStreamType) -> None:
         """Copy all texels from memory to the array (cuMemcpy3DAsync).
@@ -167,46 +123,20 @@ class OpaqueArray(_native.Handle):
         if size < self.size_bytes:
             raise ValueError(f"{name} has {size} bytes, and the array {self.size_bytes}; it must have at least as many")
 
-    def _described(self) -> Any:
-        return described(lib.cch_array_describe, hold(self))
-
-    @property
-    def handle(self) -> int:
-        """int: The CUarray; 0 if the array is closed."""
-        return 0 if self.is_closed else self._raw
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """tuple of int: Extents in texels: width, height and depth, as many as there are dimensions."""
-        return shape_of(self._described())
-
-    @property
-    def format(self) -> ArrayFormatType:
-        """ArrayFormatType: The type of a channel."""
-        return format_of(self._described().format)
-
-    @property
-    def num_channels(self) -> int:
-        """int: Channels of a texel."""
-        return int(self._described().channels)
-
     @property
     def element_bytes(self) -> int:
         """int: Bytes of a texel."""
-        desc = self._described()
-        return int(desc.channels) * NUMBERS[format_of(desc.format)][1]
+        return self.num_channels * NUMBERS[self.format][1]
 
     @property
     def size_bytes(self) -> int:
         """int: Bytes of all texels."""
         return int(lib.cch_array_size(hold(self)))
 
-    @property
-    def is_surface_load_store(self) -> bool:
-        """bool: Whether kernels can store to the array, through a surface."""
-        return bool(self._described().flags & lib.CCH_ARRAY_SURFACE)
 
-    @property
-    def device(self) -> Device:
-        """cudacore_handles.Device: The device that the array is of."""
-        return context_of(lib.cch_array_context(hold(self))).device
+def check_array(options: Any, device_id: int) -> tuple[OpaqueArrayOptions, bytes]:
+    """Return a copy of options, which were checked for a device, and the ``cch_array_desc`` that they make."""
+    o = copy_options(as_options(OpaqueArrayOptions, options))
+    o.__post_init__()  # again, because fields can be assigned
+    o._check_extents(Device(device_id))
+    return o, o._as_desc()

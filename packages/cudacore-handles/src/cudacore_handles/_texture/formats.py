@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import check
 from cudacore_handles._base.names import shorten
+from cudacore_handles._base.options import check_flags
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ArrayFormatType
 
@@ -89,21 +89,6 @@ def attribute_of(device: Device, name: str) -> int:
     return value
 
 
-def check_extents(device: Device, shape: tuple[int, ...], *, surface: bool, mipmapped: bool) -> None:
-    """Raise for an extent that is beyond a limit of the device, and name the limit."""
-    axes = ("width", "height", "depth")
-    kinds = [f"texture{len(shape)}d_mipmapped" if mipmapped and len(shape) < 3 else f"texture{len(shape)}d"]
-    if surface:
-        kinds.append(f"surface{len(shape)}d")
-    for kind in kinds:
-        excess = _excess(device, shape, [f"maximum_{kind}_{axis}" for axis in axes[: len(shape)]])
-        if excess and kind == "texture3d":  # there is a second set of limits, for deep textures
-            alternate = [f"maximum_{kind}_{axis}_alternate" for axis in axes]
-            excess = _excess(device, shape, alternate) and excess
-        if excess:
-            raise ValueError(excess)
-
-
 def _excess(device: Device, shape: tuple[int, ...], limits: list[str]) -> str:
     for axis, (extent, name) in enumerate(zip(shape, limits, strict=True)):
         most = attribute_of(device, name)
@@ -112,23 +97,39 @@ def _excess(device: Device, shape: tuple[int, ...], limits: list[str]) -> str:
     return ""
 
 
-def describe(shape: tuple[int, ...], type_: ArrayFormatType, channels: int, *, surface: bool, levels: int = 0) -> Any:
-    """Return a ``cch_array_desc``."""
-    width, height, depth = (*shape, 0, 0)[:3]
-    flags = lib.CCH_ARRAY_SURFACE if surface else 0
-    size = ffi.sizeof("cch_array_desc")
-    return ffi.new("cch_array_desc *", (size, width, height, depth, NUMBERS[type_][0], channels, flags, levels))
+class AnyArrayOptions:
+    """The base of the options of arrays and mipmapped arrays, which are dataclasses: those of their texels."""
 
+    shape: tuple[int, ...]
+    format: object
+    num_channels: int
+    is_surface_load_store: bool
 
-def described(function: Any, box: Any) -> Any:
-    """Return what a function of the library says of an array."""
-    desc = ffi.new("cch_array_desc *")
-    desc.size = ffi.sizeof("cch_array_desc")
-    check(function(desc, box))
-    return desc
+    def __post_init__(self) -> None:
+        check_flags(self)
+        self.shape = as_shape(self.shape)
+        self.format = as_format(self.format)
+        self.num_channels = as_channels(self.num_channels)
 
+    def _check_extents(self, device: Device, *, mipmapped: bool = False) -> None:
+        """Raise for an extent that is beyond a limit of the device, and name the limit."""
+        axes, rank = ("width", "height", "depth"), len(self.shape)
+        kinds = [f"texture{rank}d_mipmapped" if mipmapped and rank < 3 else f"texture{rank}d"]
+        if self.is_surface_load_store:
+            kinds.append(f"surface{rank}d")
+        for kind in kinds:
+            excess = _excess(device, self.shape, [f"maximum_{kind}_{axis}" for axis in axes[:rank]])
+            if excess and kind == "texture3d":  # there is a second set of limits, for deep textures
+                alternate = [f"maximum_{kind}_{axis}_alternate" for axis in axes]
+                excess = _excess(device, self.shape, alternate) and excess
+            if excess:
+                raise ValueError(excess)
 
-def shape_of(desc: Any) -> tuple[int, ...]:
-    """Return the extents of a ``cch_array_desc``."""
-    extents = (desc.width, desc.height, desc.depth)
-    return tuple(int(extent) for extent in extents[: 1 if not desc.height else 2 if not desc.depth else 3])
+    def _as_desc(self, levels: int = 0) -> bytes:
+        """Return the bytes of a ``cch_array_desc``."""
+        number, _ = NUMBERS[ArrayFormatType(self.format)]
+        flags = lib.CCH_ARRAY_SURFACE if self.is_surface_load_store else 0
+        extents = (*self.shape, 0, 0)[:3]
+        size = ffi.sizeof("cch_array_desc")
+        desc = ffi.new("cch_array_desc *", (size, *extents, number, self.num_channels, flags, levels))
+        return bytes(ffi.buffer(desc))

@@ -6,32 +6,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.names import shorten
-from cudacore_handles._base.options import as_flag, as_options
+from cudacore_handles._base.options import as_options, copy_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import context_of
 from cudacore_handles._driver.device import Device
+from cudacore_handles._texture.any_array import AnyArray
 from cudacore_handles._texture.array import OpaqueArray
-from cudacore_handles._texture.formats import (
-    as_channels,
-    as_count,
-    as_format,
-    as_shape,
-    check_extents,
-    describe,
-    described,
-    format_of,
-    shape_of,
-)
-from cudacore_handles.typing import ArrayFormatType
+from cudacore_handles._texture.formats import AnyArrayOptions, as_count
 
 
 @dataclass
-class MipmappedArrayOptions:
+class MipmappedArrayOptions(AnyArrayOptions):
     """Say what a mipmapped array is.
 
     Attributes
@@ -55,59 +43,25 @@ class MipmappedArrayOptions:
     is_surface_load_store: bool = False
 
     def __post_init__(self) -> None:
-        self.shape = as_shape(self.shape)
-        self.format = as_format(self.format)
-        self.num_channels = as_channels(self.num_channels)
+        super().__post_init__()
         self.num_levels = as_count(self.num_levels, "num_levels")
-        as_flag("MipmappedArrayOptions.is_surface_load_store", self.is_surface_load_store)
 
 
-class MipmappedArray(_native.Handle):
+class MipmappedArray(AnyArray):
     """A mipmapped CUDA array: an image, and smaller versions of it for textures.
 
     Mipmapped arrays are made by :meth:`~cudacore_handles.Device.create_mipmapped_array`. Each level is an
     :class:`OpaqueArray`, which keeps the whole alive.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ()
+    _describe = staticmethod(lib.cch_mipmapped_array_describe)
+    _context = staticmethod(lib.cch_mipmapped_array_context)
+    _made_by = "Device.create_mipmapped_array()"
+    _copied_by = "copy its levels"
 
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError(
-            "MipmappedArray objects cannot be instantiated directly; use Device.create_mipmapped_array()"
-        )
-
-    def __enter__(self) -> MipmappedArray:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        if self.is_closed:
-            return "<MipmappedArray closed>"
-        return (
-            f"<MipmappedArray shape={self.shape} format={str(self.format)!r} num_channels={self.num_channels} "
-            f"num_levels={self.num_levels}>"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a MipmappedArray cannot be pickled or copied by the module copy: copy its levels")
-
-    @classmethod
-    def _create(cls, device: Device, options: Any) -> MipmappedArray:
-        o: MipmappedArrayOptions = as_options(MipmappedArrayOptions, options, "options")
-        shape, levels, surface = as_shape(o.shape), as_count(o.num_levels, "num_levels"), bool(o.is_surface_load_store)
-        most = max(shape).bit_length()
-        if levels > most:
-            raise ValueError(
-                f"num_levels is {levels}; an array of {' x '.join(map(str, shape))} texels has at most {most} levels, "
-                "the last of one texel"
-            )
-        desc = describe(shape, as_format(o.format), as_channels(o.num_channels), surface=surface, levels=levels)
-        check_extents(device, shape, surface=surface, mipmapped=True)
-        out = ffi.new("cch_mipmapped_array **")
-        check(lib.cch_mipmapped_array_create(out, hold(device._target()), desc))
-        return adopt(cls, out[0])
+    def _facts(self) -> list[str]:
+        return [*super()._facts(), f"num_levels={self.num_levels}"]
 
     def get_level(self, level: int) -> OpaqueArray:
         """Return a level (cuMipmappedArrayGetLevel).
@@ -129,40 +83,21 @@ class MipmappedArray(_native.Handle):
         check(lib.cch_mipmapped_array_level(out, box, number))
         return adopt(OpaqueArray, out[0])
 
-    def _described(self) -> Any:
-        return described(lib.cch_mipmapped_array_describe, hold(self))
-
-    @property
-    def handle(self) -> int:
-        """int: The CUmipmappedArray; 0 if the array is closed."""
-        return 0 if self.is_closed else self._raw
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """tuple of int: Extents of level 0 in texels."""
-        return shape_of(self._described())
-
-    @property
-    def format(self) -> ArrayFormatType:
-        """ArrayFormatType: The type of a channel."""
-        return format_of(self._described().format)
-
-    @property
-    def num_channels(self) -> int:
-        """int: Channels of a texel."""
-        return int(self._described().channels)
-
     @property
     def num_levels(self) -> int:
         """int: How many levels there are."""
         return int(self._described().levels)
 
-    @property
-    def is_surface_load_store(self) -> bool:
-        """bool: Whether kernels can store to the levels, through a surface."""
-        return bool(self._described().flags & lib.CCH_ARRAY_SURFACE)
 
-    @property
-    def device(self) -> Device:
-        """cudacore_handles.Device: The device that the array is of."""
-        return context_of(lib.cch_mipmapped_array_context(hold(self))).device
+def check_mipmapped_array(options: Any, device_id: int) -> tuple[MipmappedArrayOptions, bytes]:
+    """Return a copy of options, which were checked for a device, and the ``cch_array_desc`` that they make."""
+    o = copy_options(as_options(MipmappedArrayOptions, options))
+    o.__post_init__()  # again, because fields can be assigned
+    most = max(o.shape).bit_length()
+    if o.num_levels > most:
+        raise ValueError(
+            f"num_levels is {o.num_levels}; an array of {' x '.join(map(str, o.shape))} texels has at most {most} "
+            "levels, the last of one texel"
+        )
+    o._check_extents(Device(device_id), mipmapped=True)
+    return o, o._as_desc(o.num_levels)

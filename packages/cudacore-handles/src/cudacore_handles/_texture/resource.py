@@ -3,30 +3,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cudacore_handles import _native
-from cudacore_handles._base.errors import closed
-from cudacore_handles._base.handle import hold
-from cudacore_handles._cffi import ffi
+from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, size_of
 from cudacore_handles._texture.array import OpaqueArray
-from cudacore_handles._texture.formats import NUMBERS, as_channels, as_count, as_format
+from cudacore_handles._texture.formats import NUMBERS, as_channels, as_count, as_format, attribute_of, format_of
 from cudacore_handles._texture.mipmapped_array import MipmappedArray
 from cudacore_handles.typing import ArrayFormatType
 
-_SIZE = ffi.sizeof("cch_texture_resource")
+_KINDS = ("array", "mipmapped_array", "linear", "pitch2d")
+_ARRAY, _MIPMAPPED_ARRAY, _LINEAR, _PITCH2D = range(4)
 
 
-class ResourceDescriptor:
+class ResourceDescriptor(_native.ResourceHandle):
     """What a texture or a surface reads: an array, a mipmapped array, or memory.
 
     Made by :meth:`from_opaque_array`, :meth:`from_mipmapped_array`, :meth:`from_linear` and :meth:`from_pitch2d`. It
     keeps a reference to its source, as does each texture that is made of it.
     """
 
-    __slots__ = ("_channels", "_format", "_height", "_kind", "_pitch", "_size", "_source", "_width")
+    __slots__ = ()
 
     def __init__(self) -> None:
         raise RuntimeError(
@@ -35,7 +32,7 @@ class ResourceDescriptor:
         )
 
     def __repr__(self) -> str:
-        facts = [f"kind={self._kind!r}", f"source={self._source!r}"]
+        facts = [f"kind={self.kind!r}", f"source={self._source!r}"]
         for name in ("format", "num_channels", "size_bytes", "width", "height", "pitch_bytes"):
             value = getattr(self, name)
             if value is not None:
@@ -43,27 +40,18 @@ class ResourceDescriptor:
         return f"<ResourceDescriptor {' '.join(facts)}>"
 
     @classmethod
-    def _of(cls, kind: str, source: _native.Handle) -> ResourceDescriptor:
-        if source.is_closed:
-            raise closed(source)
-        made = cls.__new__(cls)
-        made._kind, made._source = kind, source
-        made._format = made._channels = made._size = made._width = made._height = made._pitch = None
-        return made
-
-    @classmethod
     def from_opaque_array(cls, array: OpaqueArray) -> ResourceDescriptor:
         """Describe an array, for textures and surfaces."""
         if not isinstance(array, OpaqueArray):
             raise TypeError(f"array must be an OpaqueArray, not {type(array).__name__}")
-        return cls._of("array", array)
+        return _native.resource_make(cls, _ARRAY, array, 0, 0, 0, 0, 0)
 
     @classmethod
     def from_mipmapped_array(cls, mipmapped_array: MipmappedArray) -> ResourceDescriptor:
         """Describe a mipmapped array, for textures. A surface is made of one of its levels."""
         if not isinstance(mipmapped_array, MipmappedArray):
             raise TypeError(f"mipmapped_array must be a MipmappedArray, not {type(mipmapped_array).__name__}")
-        return cls._of("mipmapped_array", mipmapped_array)
+        return _native.resource_make(cls, _MIPMAPPED_ARRAY, mipmapped_array, 0, 0, 0, 0, 0)
 
     @classmethod
     def from_linear(
@@ -91,17 +79,15 @@ class ResourceDescriptor:
             Bytes of the texels, from the beginning of the buffer on. Default: all of the buffer.
         """
         size = _check_buffer(buffer)
-        made = cls._of("linear", buffer)
-        made._format, made._channels = as_format(format), as_channels(num_channels)
+        number, channels, texel = _texel(format, num_channels)
         wanted = size if size_bytes is None else check_size(size_bytes, "size_bytes")
         if wanted > size:
             raise ValueError(f"size_bytes is {wanted}; the buffer has {size}")
-        if wanted < made._texel_bytes:
-            raise ValueError(f"the texture has {wanted} bytes, and a texel {made._texel_bytes}; it needs at least one")
-        if wanted % made._texel_bytes:
-            raise ValueError(f"size_bytes is {wanted}, not a multiple of the {made._texel_bytes} bytes of a texel")
-        made._size = wanted
-        return made
+        if wanted < texel:
+            raise ValueError(f"the texture has {wanted} bytes, and a texel {texel}; it needs at least one")
+        if wanted % texel:
+            raise ValueError(f"size_bytes is {wanted}, not a multiple of the {texel} bytes of a texel")
+        return _native.resource_make(cls, _LINEAR, buffer, number, channels, wanted, 0, 0)
 
     @classmethod
     def from_pitch2d(
@@ -131,22 +117,21 @@ class ResourceDescriptor:
             Bytes from row to row: a multiple of :attr:`~cudacore_handles.DeviceProperties.texture_pitch_alignment`.
         """
         size = _check_buffer(buffer)
-        made = cls._of("pitch2d", buffer)
-        made._format, made._channels = as_format(format), as_channels(num_channels)
-        made._width, made._height = as_count(width, "width"), as_count(height, "height")
-        made._pitch = check_size(pitch_bytes, "pitch_bytes")
-        row = made._width * made._texel_bytes
-        if made._pitch < row:
-            raise ValueError(f"pitch_bytes is {made._pitch}, less than the {row} bytes of a row: rows would overlap")
-        end = made._pitch * (made._height - 1) + row
+        number, channels, texel = _texel(format, num_channels)
+        width, height = as_count(width, "width"), as_count(height, "height")
+        pitch = check_size(pitch_bytes, "pitch_bytes")
+        row = width * texel
+        if pitch < row:
+            raise ValueError(f"pitch_bytes is {pitch}, less than the {row} bytes of a row: rows would overlap")
+        end = pitch * (height - 1) + row
         if end > size:
             raise ValueError(f"the image ends {end} bytes into the buffer, which has {size}; make it smaller")
-        return made
+        return _native.resource_make(cls, _PITCH2D, buffer, number, channels, width, height, pitch)
 
     @property
     def kind(self) -> str:
         """str: ``"array"``, ``"mipmapped_array"``, ``"linear"`` or ``"pitch2d"``."""
-        return self._kind
+        return _KINDS[self._kind]
 
     @property
     def source(self) -> OpaqueArray | MipmappedArray | Buffer:
@@ -156,65 +141,32 @@ class ResourceDescriptor:
     @property
     def format(self) -> ArrayFormatType | None:
         """ArrayFormatType or None: The type of a channel; None for arrays, which have their own."""
-        return self._format
+        return format_of(self._format) if self._kind in (_LINEAR, _PITCH2D) else None
 
     @property
     def num_channels(self) -> int | None:
         """int or None: Channels of a texel; None for arrays, which have their own."""
-        return self._channels
+        return self._channels if self._kind in (_LINEAR, _PITCH2D) else None
 
     @property
     def size_bytes(self) -> int | None:
         """int or None: Bytes of linear memory; None for all else."""
-        return self._size
+        return self._width if self._kind == _LINEAR else None
 
     @property
     def width(self) -> int | None:
         """int or None: Texels of a row of pitched memory; None for all else."""
-        return self._width
+        return self._width if self._kind == _PITCH2D else None
 
     @property
     def height(self) -> int | None:
         """int or None: Rows of pitched memory; None for all else."""
-        return self._height
+        return self._height if self._kind == _PITCH2D else None
 
     @property
     def pitch_bytes(self) -> int | None:
         """int or None: Bytes from row to row of pitched memory; None for all else."""
-        return self._pitch
-
-    @property
-    def _texel_bytes(self) -> int:
-        return int(NUMBERS[self._format][1] * self._channels)
-
-    def _as_struct(self, box: Any) -> Any:
-        """Return a ``cch_texture_resource``; `box` is that of the source, which the caller holds."""
-        made = ffi.new("cch_texture_resource *")
-        made.size = _SIZE
-        if self._kind == "array":
-            made.array = box
-        elif self._kind == "mipmapped_array":
-            made.mipmapped = box
-        else:
-            made.memory = box
-            made.format, made.channels = NUMBERS[self._format][0], self._channels
-            if self._kind == "linear":
-                made.width = self._size
-            else:
-                made.width, made.height, made.pitch = self._width, self._height, self._pitch
-        return made
-
-    def _hold(self) -> Any:
-        return hold(self._source)
-
-    _kind: str
-    _source: Any
-    _format: Any
-    _channels: Any
-    _size: Any
-    _width: Any
-    _height: Any
-    _pitch: Any
+        return self._pitch if self._kind == _PITCH2D else None
 
 
 def _check_buffer(buffer: object) -> int:
@@ -222,3 +174,31 @@ def _check_buffer(buffer: object) -> int:
     if not isinstance(buffer, Buffer):
         raise TypeError(f"buffer must be a Buffer, not {type(buffer).__name__}")
     return size_of(buffer)
+
+
+def _texel(type_: object, num_channels: object) -> tuple[int, int, int]:
+    """Return the number of a format in the driver, the channels, and the bytes of a texel."""
+    (number, size), channels = NUMBERS[as_format(type_)], as_channels(num_channels)
+    return number, channels, size * channels
+
+
+def check_memory(resource: ResourceDescriptor, device_id: int) -> None:
+    """Raise for memory that a device cannot sample, and name the limit."""
+    device = Device(device_id)
+    address = resource._source._raw
+    alignment = attribute_of(device, "texture_alignment")
+    if address % alignment:
+        raise ValueError(
+            f"the address of the buffer, {address:#x}, is not a multiple of {alignment} (texture_alignment)"
+        )
+    if resource._kind == _LINEAR:
+        return  # the library asks the driver how many texels of the format there can be
+    pitch, alignment = resource._pitch, attribute_of(device, "texture_pitch_alignment")
+    if pitch % alignment:
+        raise ValueError(f"pitch_bytes is {pitch}, not a multiple of {alignment} (texture_pitch_alignment)")
+    for name, value in (("width", resource._width), ("height", resource._height), ("pitch", pitch)):
+        limit = f"maximum_texture2d_linear_{name}"
+        most = attribute_of(device, limit)
+        if value > most:
+            option = "pitch_bytes" if name == "pitch" else name
+            raise ValueError(f"{option} is {value}; device {device_id} takes at most {most} ({limit})")

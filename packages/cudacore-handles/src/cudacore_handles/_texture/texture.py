@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import check
-from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_options, check_flags, copy_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import context_of
-from cudacore_handles._driver.device import Device
-from cudacore_handles._texture.formats import FLOATS, NUMBERS, attribute_of, described, format_of
+from cudacore_handles._texture.any_object import AnyObject
+from cudacore_handles._texture.formats import FLOATS, NUMBERS, format_of
 from cudacore_handles._texture.resource import ResourceDescriptor
 from cudacore_handles.typing import AddressModeType, ArrayFormatType, FilterModeType, ReadModeType, _as_name
 
@@ -31,6 +29,7 @@ _FILTER = {FilterModeType.POINT: lib.CCH_FILTER_POINT, FilterModeType.LINEAR: li
 _SIZE = ffi.sizeof("cch_texture_desc")
 _MAX_ANISOTROPY = 16
 _BYTES = (ArrayFormatType.UINT8, ArrayFormatType.INT8)
+_SMALL = (*_BYTES, ArrayFormatType.UINT16, ArrayFormatType.INT16)
 
 
 @dataclass
@@ -100,35 +99,8 @@ class TextureObjectOptions:
             )
         _border(self.border_color)
 
-    def _as_struct(self) -> Any:
-        """Return a ``cch_texture_desc``."""
-        flags = 0 if self.read_mode is ReadModeType.NORMALIZED_FLOAT else lib.CCH_TEXTURE_AS_INTEGER
-        if self.normalized_coords:
-            flags |= lib.CCH_TEXTURE_NORMALIZED
-        if self.srgb:
-            flags |= lib.CCH_TEXTURE_SRGB
-        if self.disable_trilinear_optimization:
-            flags |= lib.CCH_TEXTURE_NO_TRILINEAR
-        if self.seamless_cubemap:
-            flags |= lib.CCH_TEXTURE_SEAMLESS
-        return ffi.new(
-            "cch_texture_desc *",
-            (
-                _SIZE,
-                _modes(self.address_mode),
-                _FILTER[_as_filter("filter_mode", self.filter_mode)],
-                flags,
-                self.max_anisotropy,
-                _FILTER[_as_filter("mipmap_filter_mode", self.mipmap_filter_mode)],
-                self.mipmap_level_bias,
-                self.min_mipmap_level_clamp,
-                self.max_mipmap_level_clamp,
-                _border(self.border_color),
-            ),
-        )
 
-
-class TextureObject(_native.Handle):
+class TextureObject(AnyObject):
     """A texture: how kernels sample an array or memory.
 
     Textures are made by :meth:`~cudacore_handles.Device.create_texture_object`, and are arguments of kernels: a
@@ -136,67 +108,13 @@ class TextureObject(_native.Handle):
     submitted, a graph as long as it can run: close it when the kernels that use it have ended.
     """
 
-    __slots__ = ("__weakref__", "_options", "_resource")
-    _resource: ResourceDescriptor
-    _options: TextureObjectOptions
-
-    def __init__(self, *args: object, **kwargs: object) -> None:
-        raise RuntimeError("TextureObject objects cannot be instantiated directly; use Device.create_texture_object()")
-
-    def __enter__(self) -> TextureObject:
-        return self
-
-    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<TextureObject {'closed' if self.is_closed else f'handle={self._raw:#x} of {self._resource!r}'}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError("a TextureObject cannot be pickled or copied: create another one of the same resource")
-
-    @classmethod
-    def _create(cls, device: Device, resource: Any, options: Any) -> TextureObject:
-        check_resource(resource)
-        sampling: TextureObjectOptions = as_options(TextureObjectOptions, options)
-        source = resource._hold()
-        _check_suitable(device, resource, source, sampling)
-        out = ffi.new("cch_texture **")
-        check(
-            lib.cch_texture_create(out, hold(device._target()), resource._as_struct(source), sampling._as_struct()),
-        )
-        made = adopt(cls, out[0])
-        made._resource, made._options = resource, copy_options(sampling)
-        return made
-
-    @property
-    def handle(self) -> int:
-        """int: The CUtexObject; 0 if the texture is closed."""
-        return 0 if self.is_closed else self._raw
-
-    @property
-    def resource(self) -> ResourceDescriptor:
-        """ResourceDescriptor: What the texture reads."""
-        return self._resource
+    __slots__ = ()
+    _context = staticmethod(lib.cch_texture_context)
 
     @property
     def options(self) -> TextureObjectOptions:
-        """TextureObjectOptions: How the texture is sampled."""
-        return self._options
-
-    @property
-    def device(self) -> Device:
-        """cudacore_handles.Device: The device that the texture is of."""
-        return context_of(lib.cch_texture_context(hold(self))).device
-
-
-def check_resource(resource: object) -> None:
-    """Raise for what is not a descriptor."""
-    if not isinstance(resource, ResourceDescriptor):
-        raise TypeError(
-            f"resource must be a ResourceDescriptor, not {type(resource).__name__}: use "
-            "ResourceDescriptor.from_opaque_array() and its like"
-        )
+        """TextureObjectOptions: How the texture is sampled. Changing what is returned does not change the texture."""
+        return copy_options(self._options)
 
 
 def _as_filter(name: str, value: object) -> FilterModeType:
@@ -246,52 +164,58 @@ def _border(color: Any) -> tuple[float, float, float, float]:
     return red, green, blue, alpha
 
 
-def _check_suitable(device: Device, resource: ResourceDescriptor, source: Any, options: TextureObjectOptions) -> None:
-    """Raise for options that the texels do not have, and for memory that the device cannot sample."""
-    kind = resource._kind
-    if kind == "array":
-        texel = format_of(described(lib.cch_array_describe, source).format)
-    elif kind == "mipmapped_array":
-        texel = format_of(described(lib.cch_mipmapped_array_describe, source).format)
-    else:
-        texel = resource._format
-        _check_memory(device, resource)
-    normalizes = options.read_mode is ReadModeType.NORMALIZED_FLOAT
-    if options.filter_mode is FilterModeType.LINEAR and texel not in FLOATS and kind != "linear":
-        if NUMBERS[texel][1] == 4:
-            raise ValueError(
-                f"filter_mode is 'linear', and the format {str(texel)!r}: integers of 32 bits cannot be filtered"
-            )
-        if not normalizes:
-            raise ValueError(
-                f"filter_mode is 'linear', and the format {str(texel)!r}: integers are filtered with "
-                "read_mode='normalized_float'"
-            )
+def check_texture(options: Any, device_id: int) -> tuple[TextureObjectOptions, bytes]:
+    """Return a copy of options, and what they say as the structure ``sampling`` of the extension module.
+
+    No device limits them.
+    """
+    o = copy_options(as_options(TextureObjectOptions, options))
+    o.__post_init__()  # again, because fields can be assigned
+    normalizes = o.read_mode is ReadModeType.NORMALIZED_FLOAT
+    flags = 0 if normalizes else lib.CCH_TEXTURE_AS_INTEGER
+    if o.normalized_coords:
+        flags |= lib.CCH_TEXTURE_NORMALIZED
+    if o.srgb:
+        flags |= lib.CCH_TEXTURE_SRGB
+    if o.disable_trilinear_optimization:
+        flags |= lib.CCH_TEXTURE_NO_TRILINEAR
+    if o.seamless_cubemap:
+        flags |= lib.CCH_TEXTURE_SEAMLESS
+    filter_mode, mipmap_filter_mode = FilterModeType(o.filter_mode), FilterModeType(o.mipmap_filter_mode)
+    desc = ffi.new(
+        "cch_texture_desc *",
+        (
+            _SIZE,
+            _modes(o.address_mode),
+            _FILTER[filter_mode],
+            flags,
+            o.max_anisotropy,
+            _FILTER[mipmap_filter_mode],
+            o.mipmap_level_bias,
+            o.min_mipmap_level_clamp,
+            o.max_mipmap_level_clamp,
+            _border(o.border_color),
+        ),
+    )
+    formats = formats_linear = _mask(_BYTES if o.srgb else ArrayFormatType)
+    if filter_mode is FilterModeType.LINEAR:
+        formats &= _mask((*FLOATS, *_SMALL) if normalizes else FLOATS)
+    return o, bytes(ffi.buffer(desc)) + struct.pack("=QQ", formats, formats_linear)
+
+
+def _mask(formats: Iterable[ArrayFormatType]) -> int:
+    return sum(1 << NUMBERS[member][0] for member in formats)
+
+
+def refuse_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> NoReturn:
+    """Raise for texels that cannot be sampled as the options say, see ``formats`` above."""
+    texel = format_of(resource._format)
+    given = f"and the format {str(texel)!r}"
     if options.srgb and texel not in _BYTES:
-        raise ValueError(f"srgb is True, and the format {str(texel)!r}: only channels of 8 bits can be sRGB")
-
-
-def _check_memory(device: Device, resource: ResourceDescriptor) -> None:
-    address = resource._source._raw
-    alignment = attribute_of(device, "texture_alignment")
-    if address % alignment:
-        raise ValueError(
-            f"the address of the buffer, {address:#x}, is not a multiple of {alignment} (texture_alignment)"
-        )
-    if resource._kind == "linear":
-        return  # the library asks the driver how many texels of the format there can be
-    pitch, alignment = resource._pitch, attribute_of(device, "texture_pitch_alignment")
-    if pitch % alignment:
-        raise ValueError(f"pitch_bytes is {pitch}, not a multiple of {alignment} (texture_pitch_alignment)")
-    _check_limit(device, "width", resource._width, "maximum_texture2d_linear_width")
-    _check_limit(device, "height", resource._height, "maximum_texture2d_linear_height")
-    _check_limit(device, "pitch_bytes", pitch, "maximum_texture2d_linear_pitch")
-
-
-def _check_limit(device: Device, name: str, value: int, limit: str) -> None:
-    most = attribute_of(device, limit)
-    if value > most:
-        raise ValueError(f"{name} is {value}; device {device.device_id} takes at most {most} ({limit})")
+        raise ValueError(f"srgb is True, {given}: only channels of 8 bits can be sRGB")
+    if texel not in _SMALL:
+        raise ValueError(f"filter_mode is 'linear', {given}: integers of 32 bits cannot be filtered")
+    raise ValueError(f"filter_mode is 'linear', {given}: integers are filtered with read_mode='normalized_float'")
 
 
 _native.register(TextureObject, _native.POINTER)

@@ -51,9 +51,23 @@
   X(stream, accept_stream)     /* (object) -> the Stream that the object is or represents */                           \
   X(stream, event)             /* the class Event */                                                                   \
   X(stream, new_event)         /* (stream, options) -> a new Event in a stream's context */                            \
-  X(stream, host_function)    /* (function, user data) -> (address, data, objects to keep); None: call it by Python */ \
-  X(memory, buffer)           /* the class Buffer */                                                                   \
-  X(memory, free_memory)      /* (memory resource, address, size, address of the stream's box or 0): frees memory */   \
+  X(stream, host_function) /* (function, user data) -> (address, data, objects to keep); None: call it by Python */    \
+  X(memory, buffer)        /* the class Buffer */                                                                      \
+  X(memory, free_memory)   /* (memory resource, address, size, address of the stream's box or 0): frees memory */      \
+  X(texture, array)                                                                                                    \
+  X(texture, array_options)                                                                                            \
+  X(texture, mipmapped_array)                                                                                          \
+  X(texture, mipmapped_array_options)                                                                                  \
+  X(texture, texture)                                                                                                  \
+  X(texture, texture_options)                                                                                          \
+  X(texture, surface)                                                                                                  \
+  X(texture, resource)    /* these are the classes */                                                                  \
+  X(texture, check_array) /* (options, device) -> (copy, bytes), see options_read() */                                 \
+  X(texture, check_mipmapped_array)                                                                                    \
+  X(texture, check_texture)                                                                                            \
+  X(texture, check_memory)    /* (resource, device): raises for memory that the device cannot sample */                \
+  X(texture, refuse_format)   /* (resource, options): raises for texels that cannot be sampled as the options say */   \
+  X(texture, refuse_surface)  /* (resource): raises for what no surface can be made of */                              \
   X(views, view)              /* the class StridedMemoryView */                                                        \
   X(views, layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                     \
   X(views, element_types)     /* a dict, the cache of element_type(): dtype -> tuple */                                \
@@ -99,6 +113,7 @@ typedef struct view_names {
 /* Entries of the tables below: base/types.h, graph/graph.h. */
 typedef struct type_entry type_entry;
 typedef struct node_slot node_slot;
+typedef struct kept_options kept_options; /* texture/options.c */
 
 typedef struct state {
   type_entry *table; /* how types are packed: open addressing, linear probing, at most half full */
@@ -112,7 +127,8 @@ typedef struct state {
   size_t node_mask, node_count;
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
   PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
-  PyTypeObject *view_type, *tensor_map_type;
+  PyTypeObject *view_type, *tensor_map_type, *resource_type, *texture_type;
+  kept_options *options;                                        /* of textures and arrays */
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
   view_names names;                                             /* likewise, of view_from.c */
   PyObject *dlpack_types;                                       /* results of faces.dlpack_type_of, by dtype */

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What texture objects and surface objects have in common."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+from cudacore_handles import _native
+from cudacore_handles._base.handle import hold
+from cudacore_handles._driver.context import context_of
+from cudacore_handles._driver.device import Device
+from cudacore_handles._texture.resource import ResourceDescriptor
+
+T = TypeVar("T", bound="AnyObject")
+
+
+class AnyObject(_native.TextureHandle):
+    """The base of :class:`TextureObject` and :class:`SurfaceObject`: what they read, and what kernels take them as."""
+
+    __slots__ = ("__weakref__",)
+    _resource: ResourceDescriptor
+    #: The function of the library that says which context an object is of.
+    _context: ClassVar[Any]
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        name = type(self).__name__
+        method = f"create_{name.removesuffix('Object').lower()}_object"
+        raise RuntimeError(f"{name} objects cannot be instantiated directly; use Device.{method}()")
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        about = "closed" if self.is_closed else f"handle={self._raw:#x} of {self._resource!r}"
+        return f"<{type(self).__name__} {about}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        name = type(self).__name__
+        raise TypeError(f"a {name} cannot be pickled or copied: create another one of the same resource")
+
+    @property
+    def handle(self) -> int:
+        """int: The CUtexObject or CUsurfObject; 0 if the object is closed."""
+        return 0 if self.is_closed else self._raw
+
+    @property
+    def resource(self) -> ResourceDescriptor:
+        """ResourceDescriptor: What kernels read through it."""
+        return self._resource
+
+    @property
+    def device(self) -> Device:
+        """cudacore_handles.Device: The device that it is of."""
+        return context_of(self._context(hold(self))).device

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options of arrays and textures, as the C library takes them. Python checks and converts them, with all messages. What
+ * it made of options is kept for a few of them. Programs create many textures with the same options, and comparing
+ * values takes a hundredth of the time of checking them.
+ *
+ * Options are objects that anybody can change. So they are recognized by their values: the same ints, floats, strings
+ * and members of enumerations, which cannot change. Options with other values are checked each time.
+ */
+#include "texture/texture.h"
+
+enum { KEPT = 8, DEPTH = 3 };
+
+struct kept_options {
+  checked_options entries[KEPT];
+  unsigned next; /* the entry that is replaced next */
+};
+
+/* Whether a value cannot change, so that it always means the same. */
+static bool is_plain(PyObject *value, int depth) {
+  if (value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+      PyUnicode_Check(value))
+    return true;
+  if (!PyTuple_CheckExact(value) || depth == 0)
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(value); i++)
+    if (!is_plain(PyTuple_GetItem(value, i), depth - 1))
+      return false;
+  return true;
+}
+
+/* Whether a value is of the same type, and equal to a plain one. Runs no Python code. */
+static bool is_same(PyObject *value, PyObject *plain) {
+  if (value == plain)
+    return true;
+  if (Py_TYPE(value) != Py_TYPE(plain))
+    return false;
+  if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value))
+    return PyObject_RichCompareBool(value, plain, Py_EQ) == 1;
+  if (PyFloat_CheckExact(value)) {
+    double one = PyFloat_AsDouble(value), other = PyFloat_AsDouble(plain);
+    return memcmp(&one, &other, sizeof one) == 0; /* -0.0 is not 0.0 */
+  }
+  if (!PyTuple_CheckExact(value) || PyTuple_Size(value) != PyTuple_Size(plain))
+    return false;
+  for (Py_ssize_t i = 0; i < PyTuple_Size(value); i++)
+    if (!is_same(PyTuple_GetItem(value, i), PyTuple_GetItem(plain, i)))
+      return false;
+  return true;
+}
+
+static bool are_plain(PyObject *fields) {
+  Py_ssize_t place = 0;
+  PyObject *name, *value;
+  while (PyDict_Next(fields, &place, &name, &value))
+    if (!is_plain(value, DEPTH))
+      return false;
+  return true;
+}
+
+/* Whether two dictionaries have the same names and values, in the same order. Names of attributes are interned. */
+static bool are_same(PyObject *given, PyObject *fields) {
+  Py_ssize_t place = 0, other_place = 0;
+  PyObject *name, *value, *other_name, *other;
+  if (PyDict_Size(given) != PyDict_Size(fields))
+    return false;
+  while (PyDict_Next(given, &place, &name, &value))
+    if (!PyDict_Next(fields, &other_place, &other_name, &other) || name != other_name || !is_same(value, other))
+      return false;
+  return true;
+}
+
+/* Finds options of a kind with the same values. `fields` is NULL where none were given. */
+static bool find(const state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
+  for (int i = 0; i < KEPT; i++) {
+    const checked_options *entry = &st->options->entries[i];
+    if (entry->copy == NULL || entry->kind != kind || entry->device != device)
+      continue;
+    if (fields == NULL ? entry->fields != NULL : entry->fields == NULL || !are_same(fields, entry->fields))
+      continue;
+    *out = *entry;
+    Py_INCREF(out->copy);
+    Py_XINCREF(out->fields);
+    return true;
+  }
+  return false;
+}
+
+void options_done(checked_options *options) {
+  PyObject *copy = options->copy, *fields = options->fields;
+  options->copy = options->fields = NULL;
+  Py_XDECREF(fields);
+  Py_XDECREF(copy);
+}
+
+static void keep(state *st, const checked_options *made) {
+  checked_options *entry = &st->options->entries[st->options->next++ % KEPT], old = *entry;
+  *entry = *made;
+  Py_INCREF(entry->copy);
+  Py_XINCREF(entry->fields);
+  options_done(&old); /* last, because this can run code that reads options */
+}
+
+/* Calls Python; -1 with an exception. */
+static int check(PyObject *function, PyObject *options, size_t size, checked_options *out) {
+  PyObject *result = PyObject_CallFunction(function, "Oi", options, out->device), *copy;
+  char *bytes;
+  Py_ssize_t length;
+  if (result == NULL || !PyArg_ParseTuple(result, "Oy#", &copy, &bytes, &length) || (size_t)length != size) {
+    Py_XDECREF(result);
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_SystemError, "checked options have another size than their structure");
+    return -1;
+  }
+  memcpy(&out->as, bytes, size);
+  Py_INCREF(copy);
+  out->copy = copy;
+  Py_DECREF(result);
+  return 0;
+}
+
+int options_read(state *st, options_kind kind, PyObject *options, int device, checked_options *out) {
+  PyObject *const functions[] = {st->faces.check_array, st->faces.check_mipmapped_array, st->faces.check_texture};
+  PyObject *const classes[] = {st->faces.array_options, st->faces.mipmapped_array_options, st->faces.texture_options};
+  const size_t sizes[] = {sizeof(cch_array_desc), sizeof(cch_array_desc), sizeof(sampling)};
+  bool is_none = options == Py_None, can_be_kept = is_none || (PyObject *)Py_TYPE(options) == classes[kind];
+  if (can_be_kept) {
+    PyObject *fields = is_none ? NULL : PyObject_GenericGetDict(options, NULL);
+    if (fields == NULL && !is_none)
+      return -1;
+    bool found = find(st, kind, fields, device, out);
+    Py_XDECREF(fields);
+    if (found)
+      return 0;
+  }
+  *out = (checked_options){.kind = kind, .device = device};
+  if (check(functions[kind], options, sizes[kind], out) < 0)
+    return -1;
+  if (can_be_kept && !is_none) {
+    out->fields = PyObject_GenericGetDict(out->copy, NULL);
+    if (out->fields == NULL) {
+      options_done(out);
+      return -1;
+    }
+  }
+  if (can_be_kept && (is_none || are_plain(out->fields)))
+    keep(st, out);
+  return 0;
+}
+
+int options_visit(state *st, visitproc visit, void *arg) {
+  for (int i = 0; st->options != NULL && i < KEPT; i++) {
+    Py_VISIT(st->options->entries[i].copy);
+    Py_VISIT(st->options->entries[i].fields);
+  }
+  return 0;
+}
+
+void options_clear(state *st) {
+  for (int i = 0; st->options != NULL && i < KEPT; i++)
+    options_done(&st->options->entries[i]);
+}
+
+int options_begin(state *st) {
+  st->options = PyMem_Calloc(1, sizeof *st->options);
+  if (st->options != NULL)
+    return 0;
+  PyErr_NoMemory();
+  return -1;
+}
+
+void options_end(state *st) {
+  PyMem_Free(st->options);
+  st->options = NULL;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creates textures and surfaces. What is refused is explained by Python. */
+#include "texture/texture.h"
+
+typedef struct texture {
+  handle base;
+  PyObject *resource;
+  PyObject *options; /* as in checked_options; NULL of a surface */
+} texture;
+
+static PyObject *make(const state *st, PyObject *cls, void *box, PyObject *resource, PyObject *options) {
+  texture *self = (texture *)handle_make(st, (PyTypeObject *)cls, box);
+  if (self == NULL)
+    return NULL;
+  Py_INCREF(resource);
+  self->resource = resource;
+  Py_XINCREF(options);
+  self->options = options;
+  return (PyObject *)self;
+}
+
+/* Raises where memory is not for textures of the device; -1. The answer is kept, as neither can change. */
+static int check_memory(const state *st, resource *reads, int device) {
+  if (reads->kind < RESOURCE_LINEAR || reads->device == device)
+    return 0;
+  PyObject *result = PyObject_CallFunction(st->faces.check_memory, "Oi", (PyObject *)reads, device);
+  if (result == NULL)
+    return -1;
+  Py_DECREF(result);
+  reads->device = device;
+  return 0;
+}
+
+/* Raises where texels of the format cannot be sampled as the options say; -1. */
+static int check_format(const state *st, const resource *reads, const checked_options *options) {
+  const sampling *samples = &options->as.texture;
+  uint64_t formats = reads->kind == RESOURCE_LINEAR ? samples->formats_linear : samples->formats;
+  if (formats >> (reads->reads.format & 63) & 1)
+    return 0;
+  PyObject *result = PyObject_CallFunction(st->faces.refuse_format, "OO", (PyObject *)reads, options->copy);
+  Py_XDECREF(result); /* NULL, because the function always raises */
+  return -1;
+}
+
+/* Asks the driver without the GIL; NULL with an exception. */
+static PyObject *create(state *st, cch_context *context, resource *reads, void *source, PyObject *given) {
+  int device = cch_context_device(context);
+  checked_options options;
+  if (check_memory(st, reads, device) < 0 || options_read(st, OPTIONS_TEXTURE, given, device, &options) < 0)
+    return NULL;
+  PyObject *made = NULL;
+  if (check_format(st, reads, &options) == 0) {
+    cch_texture_resource from = reads->reads;
+    if (reads->kind == RESOURCE_ARRAY)
+      from.array = source;
+    else if (reads->kind == RESOURCE_MIPMAPPED)
+      from.mipmapped = source;
+    else
+      from.memory = source;
+    cch_texture *box = NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_texture_create(&box, context, &from, &options.as.texture.desc);
+    Py_END_ALLOW_THREADS;
+    made = status == 0 ? make(st, st->faces.texture, box, (PyObject *)reads, options.copy) : raise_status(st, status);
+  }
+  options_done(&options);
+  return made;
+}
+
+static PyObject *create_texture(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  state *st = PyModule_GetState(module);
+  if (check_argument_count("create_texture(context, resource, options)", count, 3) < 0 || need_texture_faces(st) < 0)
+    return NULL;
+  resource *reads = resource_of(st, arguments[1]);
+  cch_context *context = reads != NULL ? context_use(st, arguments[0]) : NULL;
+  if (context == NULL)
+    return NULL;
+  PyObject *made = NULL;
+  void *source = handle_use(reads->source);
+  if (source != NULL) {
+    made = create(st, context, reads, source, arguments[2]);
+    handle_done(reads->source);
+  }
+  handle_done(arguments[0]);
+  return made;
+}
+
+static PyObject *create_surface(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+  const state *st = PyModule_GetState(module);
+  if (check_argument_count("create_surface(context, resource)", count, 2) < 0 || need_texture_faces(st) < 0)
+    return NULL;
+  resource *reads = resource_of(st, arguments[1]);
+  if (reads == NULL)
+    return NULL;
+  if (reads->kind != RESOURCE_ARRAY || (reads->flags & CCH_ARRAY_SURFACE) == 0)
+    return PyObject_CallFunctionObjArgs(st->faces.refuse_surface, arguments[1], NULL);
+  cch_context *context = context_use(st, arguments[0]);
+  if (context == NULL)
+    return NULL;
+  PyObject *made = NULL;
+  void *source = handle_use(reads->source);
+  if (source != NULL) {
+    cch_surface *box = NULL;
+    int status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = cch_surface_create(&box, context, source);
+    Py_END_ALLOW_THREADS;
+    made = status == 0 ? make(st, st->faces.surface, box, arguments[1], NULL) : raise_status(st, status);
+    handle_done(reads->source);
+  }
+  handle_done(arguments[0]);
+  return made;
+}
+
+/* ---- the class ---- */
+
+static int traverse(PyObject *object, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(object));
+  Py_VISIT(((texture *)object)->resource);
+  Py_VISIT(((texture *)object)->options);
+  return 0;
+}
+
+/* What it refers to stays until the object ends, as in a resource. */
+static void dealloc(PyObject *object) {
+  texture *self = (texture *)object;
+  PyObject_GC_UnTrack(object);
+  PyObject *resource = self->resource, *options = self->options;
+  self->resource = self->options = NULL;
+  PyObject *kind, *value, *traceback;
+  handle_dealloc(object);
+  PyErr_Fetch(&kind, &value, &traceback);
+  Py_XDECREF(options);
+  Py_XDECREF(resource);
+  PyErr_Restore(kind, value, traceback);
+}
+
+static PyMemberDef members[] = {
+    {"_resource", T_OBJECT_EX, offsetof(texture, resource), READONLY, NULL},
+    {"_options", T_OBJECT_EX, offsetof(texture, options), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, DOC_TextureHandle},
+    {Py_tp_dealloc, (void *)dealloc},
+    {Py_tp_traverse, (void *)traverse},
+    {Py_tp_members, members},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "cudacore_handles.texture.TextureObject",
+    .basicsize = sizeof(texture),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .slots = slots,
+};
+
+static PyMethodDef functions[] = {
+    {"create_texture", FASTCALL(create_texture), METH_FASTCALL, DOC_create_texture},
+    {"create_surface", FASTCALL(create_surface), METH_FASTCALL, DOC_create_surface},
+    {NULL, NULL, 0, NULL},
+};
+
+int need_texture_faces(const state *st) {
+  if (st->faces.texture != NULL)
+    return 0;
+  PyObject *module = PyImport_ImportModule("cudacore_handles.texture");
+  Py_XDECREF(module);
+  return module != NULL ? 0 : -1;
+}
+
+int add_texture_type(PyObject *module, state *st) {
+  if (PyModule_AddFunctions(module, functions) < 0 || options_begin(st) < 0)
+    return -1;
+  st->texture_type = add_type(module, "TextureHandle", &spec, st->handle_type);
+  return st->texture_type != NULL ? 0 : -1;
+}
