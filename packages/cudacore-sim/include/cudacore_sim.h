@@ -212,7 +212,7 @@ CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*loo
 /**
  * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. On a GPU,
  * a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay valid.
- * Objects whose destruction was refused meanwhile are still alive.
+ * Objects whose destruction was refused meanwhile are still alive. What cudasim_why() gave is forgotten.
  *
  * @return how many devices had such an error
  */

@@ -202,6 +202,9 @@ def ignored_settings() -> list[str]:
 def live() -> dict[str, int]:
     """Count the objects of the driver that are alive.
 
+    An object counts from the call that creates it to the call that destroys it. This holds for stream-ordered memory,
+    too: after ``cuMemFreeAsync``, memory no longer counts, although work of the stream may still use it.
+
     Returns
     -------
     dict
@@ -563,7 +566,8 @@ def clear_errors() -> int:
     """Wait until no work runs, then clear the errors that kernels have left in contexts and devices.
 
     On a GPU a process can do no more after such an error. Here memory and objects are as they were, and all handles
-    stay valid. What was freed meanwhile, and refused because of the error, is still alive.
+    stay valid. What was freed meanwhile, and refused because of the error, is still alive. :func:`why` is
+    empty afterwards.
 
     Returns
     -------

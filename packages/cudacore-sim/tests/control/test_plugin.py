@@ -345,6 +345,28 @@ def test_pytest_shows_it(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*What the simulated driver said*", "*neither PTX nor a cubin*"])
 
 
+def test_what_an_earlier_test_did(project: pytest.Pytester) -> None:
+    """A failed test would show why a call of the test before it was refused, or the fault of that test's kernel."""
+    result = run(
+        project,
+        FAULT
+        + """
+def test_refused(): assert cu.cuModuleLoadData(ctypes.byref(ctypes.c_void_p()), b"rubbish") != 0
+def test_fails(): assert False
+@pytest.mark.cuda_misuse_ok("on purpose")
+def test_fault(buffer):
+    launch(KERNELS[0])
+    assert cu.cuCtxSynchronize() == 719
+def test_fails_like_it(cuda_sim):
+    cuda_sim.fail("cuStreamCreate", 1, 719)
+    assert cu.cuStreamCreate(ctypes.byref(ctypes.c_void_p()), 0) == 0
+""",
+        "--cuda-driver=sim",
+    )
+    result.assert_outcomes(passed=3, failed=2)
+    result.stdout.no_fnmatch_line("*What the simulated driver said*")
+
+
 def test_the_old_names(project: pytest.Pytester) -> None:
     """A project of before would fail, or not be told that its names go."""
     result = run(

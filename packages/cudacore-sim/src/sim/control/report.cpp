@@ -120,13 +120,19 @@ std::vector<std::string> explanations() {
   return store().explanations;
 }
 
+void forget_why() {
+  said().last.clear();
+  std::lock_guard<std::mutex> guard(store().mutex);
+  store().fault.clear();
+  store().fault_result = 0;
+}
+
 void forget_reports() {
+  forget_why();
   std::lock_guard<std::mutex> guard(store().mutex);
   store().texts.clear();
   store().explanations.clear();
   store().known.clear();
-  store().fault.clear();
-  store().fault_result = 0;
 }
 
 std::string hex(unsigned long long value) {

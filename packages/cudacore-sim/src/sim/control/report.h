@@ -36,6 +36,9 @@ bool call_said();
 void call_ended(int result);
 std::string why(); /* the reason why the last failed call of this thread failed; empty: not known */
 
+/* Forgets that reason, and the last fault, which is the reason of later failures. */
+void forget_why();
+
 /* Prints a note on stderr about something that is not an error of the program, such as a limit of the simulator. */
 void note(const std::string &text);
 

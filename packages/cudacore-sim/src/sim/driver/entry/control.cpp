@@ -242,6 +242,7 @@ int cudasim_clear_errors(void) {
     failed += device->error != CUDA_SUCCESS;
     device->error = CUDA_SUCCESS;
   }
+  forget_why();
   return failed;
 }
 
