@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values of other libraries become kernel arguments.
+"""Converts values of other libraries to kernel arguments.
 
-`_native` packs what Python itself has (int, float, bool, complex, None, bytes-likes) and types that were registered
-with it. It asks `resolve` about any other type, once: the type is then registered, so that later values of it never
-come here. Types are recognised by the names of their base classes and by their protocols, and nothing is imported for
-that: NumPy, ctypes, CuPy or PyTorch are only known to programs that use them.
+`_native` packs Python's own types (int, float, bool, complex, None, bytes-likes) and registered types. For any other
+type, it calls `resolve` once, which registers the type. So later values of that type never come here. Types are
+recognised by the names of their base classes and by their protocols. NumPy, ctypes, CuPy or PyTorch are not imported
+for that.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_a
 
 __all__ = ["resolve"]
 
-# What _native.register() takes: a code, a converter, an exchange API, or the paths to an array's address and device.
+# The argument of _native.register(): a code, a converter, an exchange API, or the paths to an array's address and
+# device.
 _Code = int | Callable[[Any, int, int], Any] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
 
-# What Python code makes of a value: its bytes, a number in its place, or a place in memory.
-_Place = tuple[int, int, object]  # address, device (or _ANY_DEVICE), what else must be kept (or None)
+# The result of converting a value: its bytes, a number, or a place in memory.
+_Place = tuple[int, int, object]  # address, device (or _ANY_DEVICE), another object to keep alive (or None)
 _Answer = bytes | int | float | _Place
 
 _POINTER_SIZE = 8
 _ON_DEVICE = "copy it to the device and pass the array that is there"
 
-# NumPy scalars by dtype.kind: how they are packed, and the item sizes that CUDA C++ has as well.
+# NumPy scalars by dtype.kind: how they are packed, and the item sizes that CUDA C++ also has.
 _NUMPY_KINDS: dict[str, tuple[int, tuple[int, ...]]] = {
     "b": (_native.BOOL, (1,)),
     "i": (_native.SIGNED, (1, 2, 4, 8)),
@@ -50,12 +51,12 @@ _CTYPES_KINDS: dict[str, int] = {
     **dict.fromkeys("fd", _native.FLOAT),
 }
 
-# Arrays whose address and device are cheaper to have by attributes than by a protocol.
+# Arrays for which reading the address and the device from attributes is cheaper than a protocol.
 _ARRAYS: dict[str, _Code] = {
     "cupy.ndarray": (("data", "ptr"), ("data", "device_id")),
     "numba.cuda.cudadrv.devicearray.DeviceNDArrayBase": (("device_ctypes_pointer", "value"), None),
 }
-# NumPy 2.3 has changed the name of the module.
+# NumPy 2.3 changed the name of the module.
 _MASKED_ARRAYS = {"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}
 
 _ANY_DEVICE = -1
@@ -64,7 +65,7 @@ _TAKE_BYTES = kinds_that(_native.TAKES_BYTES)
 _TAKE_INTEGERS = kinds_that(_native.TAKES_INTEGER)
 _POINTERS = kinds_that(_native.IS_POINTER)
 
-# Classes of cuda.bindings whose values are of use to a kernel; the others are handles of the host.
+# Classes of cuda.bindings whose values a kernel can use. All others are handles for the host.
 _DEVICE_HANDLES = frozenset({
     "CUdeviceptr", "CUtexObject", "CUsurfObject", "CUgraphConditionalHandle", "CUgraphDeviceNode", "cuuint64_t",
     "cudaTextureObject_t", "cudaSurfaceObject_t", "cudaGraphConditionalHandle", "cudaGraphDeviceNode_t",
@@ -74,7 +75,7 @@ _DEVICE_HANDLES = frozenset({
 def resolve(cls: type, value: Any) -> bool:
     """Register with `_native` how values of a type are packed.
 
-    What is registered must suit all values of the type, not only the first one.
+    The registered conversion must be right for all values of the type, not only for the first one.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def resolve(cls: type, value: Any) -> bool:
     Returns
     -------
     bool
-        Whether such values can be kernel arguments at all.
+        Whether such values can be kernel arguments.
     """
     code = _code(cls, value)
     if code is None:
@@ -97,14 +98,14 @@ def resolve(cls: type, value: Any) -> bool:
 
 def _code(cls: type, value: Any) -> _Code | None:
     bases = {f"{base.__module__}.{base.__qualname__}" for base in cls.__mro__}
-    if issubclass(cls, type):  # a class: what it defines is for its instances
+    if issubclass(cls, type):  # a class: its attributes are for its instances
         return None
     # NumPy first: its float64, complex128 and bytes_ are subclasses of Python's types too.
     if "numpy.generic" in bases:
         return _numpy_code(value.dtype)
     if "_ctypes._CData" in bases:
         return _ctypes_code(cls, bases)
-    # Then Python's own, and what has been registered by its base.
+    # Then Python's own types, and types whose base is registered.
     for python_type, code in ((int, _native.SIGNED), (float, _native.FLOAT), (complex, _native.COMPLEX)):
         if issubclass(cls, python_type):
             return code
@@ -112,7 +113,7 @@ def _code(cls: type, value: Any) -> _Code | None:
         return _native.POINTER
     if hasattr(cls, "__int__") and any(base.startswith("cuda.bindings.") for base in bases):
         return _handle
-    # Arrays before __index__: theirs reads a single element, from the device at that.
+    # Arrays before __index__, because the __index__ of an array reads its element, possibly from the device.
     if bases & _MASKED_ARRAYS:
         return _read_masked_array
     exchange_api = _exchange_api(cls)
@@ -120,8 +121,8 @@ def _code(cls: type, value: Any) -> _Code | None:
         return exchange_api
     for base in bases & _ARRAYS.keys():
         return _ARRAYS[base]
-    # One value can be an array, and another an integer or neither: an attribute may be there or not, as with arrays
-    # that are on the host at first. So each value is looked at.
+    # One value can be an array, and another one an integer or neither, because an attribute can be missing: for
+    # example, an array may be on the host at first. So each value is examined.
     return _native.ARRAY if _is_array(value) or hasattr(cls, "__index__") else None
 
 
@@ -134,13 +135,13 @@ def _numpy_code(dtype: Any) -> _Code | None:
         return _date
     if dtype.kind == "S" or any(f"{base.__module__}.{base.__name__}" == "numpy.void" for base in dtype.type.__mro__):
         return _raw_data
-    # What is left: text and Python objects, which no kernel has, and numbers of formats that NumPy itself has not.
+    # The remaining types: text and Python objects, which kernels cannot have, and numbers in formats of other packages.
     return None if dtype.char in "GUO" else _other_number
 
 
 def _ctypes_code(cls: type, bases: set[str]) -> _Code | None:
     if "_ctypes._SimpleCData" in bases:
-        # A type of the other byte order refers to its native twin.
+        # A type of the other byte order has a reference to the native type.
         if getattr(cls, f"__ctype_{sys.byteorder[0]}e__", cls) is not cls:
             return None
         letter: str = cls._type_  # type: ignore[attr-defined]
@@ -159,11 +160,11 @@ def _ctypes_code(cls: type, bases: set[str]) -> _Code | None:
 
 
 def _exchange_api(cls: type) -> object | None:
-    """Return the DLPack exchange API of a type, where it can be used."""
+    """Return the DLPack exchange API of a type; None if there is none that can be used."""
     owner = next((base for base in cls.__mro__ if "__dlpack_c_exchange_api__" in vars(base)), None)
     if owner is None:
         return None
-    # A subclass that exports in a way of its own is not exported by the function of its base.
+    # A subclass with its own export method must not be exported by the function of its base.
     if any("__dlpack__" in vars(base) for base in cls.__mro__[: cls.__mro__.index(owner)]):
         return None
     api: object = cls.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
@@ -175,7 +176,7 @@ def _is_pointer_code(code: _Code | None) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    # An attribute of the class that is not there is a property that has failed: the array's error is to be seen.
+    # The class has the attribute but reading it fails, so it is a property that raised an error. Show that error.
     cls = type(value)
     for name in ("__cuda_array_interface__", "__dlpack__"):
         if hasattr(cls, name) or has_protocol(value, name):
@@ -184,16 +185,16 @@ def _is_array(value: Any) -> bool:
         memoryview(value).release()
     except TypeError:
         return False
-    except (ValueError, BufferError):  # it has the protocol, and cannot be exported just now
+    except (ValueError, BufferError):  # it has the protocol, but cannot be exported at present
         return True
     return True
 
 
-# ---- converters: (value, size of the parameter in bytes, number of its kind) -> an answer
+# ---- converters: (value, size of the parameter in bytes, number of its kind) -> a result
 
 
 def _raw_data(value: Any, size: int, kind: int) -> bytes:
-    """Pack NumPy's bytes, which are what they are for any parameter, and structured scalars."""
+    """Pack bytes of NumPy, and structured scalars: their bytes are copied whatever the parameter is."""
     if value.dtype.names is None and value.dtype.subdtype is None:
         return bytes(value.tobytes())
     if value.dtype.hasobject:
@@ -203,7 +204,7 @@ def _raw_data(value: Any, size: int, kind: int) -> bytes:
 
 
 def _date(value: Any, size: int, kind: int) -> _Answer:
-    """Pack a date or a time span of NumPy: a signed integer of 8 bytes, which counts units."""
+    """Pack a date or a time span of NumPy as a signed integer of 8 bytes, the number of its units."""
     value = _native_order(value)
     if KINDS[kind] in _TAKE_BYTES:
         return bytes(value.tobytes())
@@ -256,7 +257,7 @@ def _ctypes_pointer(value: Any, size: int, kind: int) -> bytes | _Place:
     from ctypes import c_void_p, cast
 
     if size != _POINTER_SIZE:
-        return _exact_bytes(value, size, kind)  # which says what its size is
+        return _exact_bytes(value, size, kind)  # the message states its size
     return cast(value, c_void_p).value or 0, _ANY_DEVICE, None
 
 
@@ -277,7 +278,7 @@ def _handle(value: Any, size: int, kind: int) -> _Place:
 
 
 def read_array(value: Any, size: int, kind: int) -> _Answer:
-    """Look at a value that may be an array: by DLPack, or in host memory; or an integer after all."""
+    """Convert a value that may be an array, by DLPack or in host memory, or else an integer."""
     check_values(value, _name(value))
     if not has_protocol(value, "__dlpack__"):
         return _read_host_array(value, size, kind)
@@ -291,7 +292,7 @@ def read_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _read_host_array(value: Any, size: int, kind: int) -> _Answer:
-    """Give the bytes of an array in host memory, or its only element."""
+    """Return the bytes of an array in host memory, or its only element."""
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
     if ndarray is not None and isinstance(value, ndarray):
         return _read_numpy_array(value, size, kind)
@@ -313,7 +314,7 @@ def _read_host_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _element(value: Any, view: memoryview) -> _Answer:
-    """Return the element of a memoryview of no dimension."""
+    """Return the element of a memoryview without dimensions."""
     try:
         return view.tolist()  # type: ignore[return-value]
     except NotImplementedError:
@@ -326,7 +327,7 @@ def _read_masked_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
-    """Do the same for NumPy's, which have types of elements that the buffer protocol does not know."""
+    """Do the same for NumPy arrays, which have element types that the buffer protocol lacks."""
     _check_host_array(value, value.ndim, value.nbytes, size, kind)
     if value.dtype.hasobject:
         raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
@@ -346,7 +347,7 @@ def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) -> None:
-    """Refuse an array in host memory, unless its bytes or its only element can be meant."""
+    """Raise an error for an array in host memory, unless its bytes or its only element can be meant."""
     wanted = KINDS[kind]
     if wanted in _POINTERS:
         raise TypeError(f"{_name(value)} is in host memory; {_ON_DEVICE}")
@@ -369,7 +370,7 @@ def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) 
 
 
 def _read_no_buffer(value: Any) -> int:
-    """Give the integer that a value is, which is no array that could be read."""
+    """Return the integer for a value that could not be read as an array."""
     if has_protocol(value, "__dlpack__"):
         raise TypeError(f"{_name(value)} is in host memory; {_ON_DEVICE}")
     if hasattr(type(value), "__index__"):
@@ -379,7 +380,7 @@ def _read_no_buffer(value: Any) -> int:
 
 
 def check_device(value: object, address: int, device: int) -> None:
-    """Raise for memory that a device cannot reach."""
+    """Raise an error if a device cannot access memory."""
     context = ffi.new("cch_context **")
     check(lib.cch_context_primary(context, device))
     there = ffi.gc(context[0], lib.cch_context_unref)
@@ -398,8 +399,8 @@ def check_device(value: object, address: int, device: int) -> None:
 def _dlpack_address(value: Any, device_type: int) -> tuple[int, object]:
     """Return the address of an array's first element, and the capsule that it was exported in.
 
-    The capsule is not consumed: dropping it runs its deleter. Nothing is synchronized (stream -1): the order of the
-    array's work and the launch is the caller's.
+    The capsule is not consumed, so releasing it runs its deleter. Nothing is synchronized (stream -1): the caller must
+    order the launch after the array's work.
     """
     stream = None if device_type == _native.DL_CUDA_HOST else -1
     try:

@@ -63,13 +63,13 @@ class TensorMapDescriptorOptions:
     data_type : numpy.dtype or TensorMapDataType, optional
         The type of the elements, of the view's item size. Default: that of the view's dtype.
     interleave : TensorMapInterleave, optional
-        How channels lie in memory. Default: together.
+        How the channels are arranged in memory. Default: together.
     swizzle : TensorMapSwizzle, optional
-        How a box is permuted in shared memory. Default: not at all.
+        How a box is permuted in shared memory. Default: it is not permuted.
     l2_promotion : TensorMapL2Promotion, optional
-        How much is fetched into the L2 cache at a time. Default: what is needed.
+        How much is fetched into the L2 cache at a time. Default: only the data that is needed.
     oob_fill : TensorMapOOBFill, optional
-        What elements outside of the tensor are read as. Default: zero.
+        The value of elements outside of the tensor. Default: zero.
     """
 
     box_dim: tuple[int, ...]
@@ -99,12 +99,11 @@ _CHOICES: dict[str, type[enum.IntEnum]] = {
 
 
 class TensorMapDescriptor(_native.TensorMapHandle):
-    """Describe a tensor in global memory to kernels that copy boxes of it by the tensor memory accelerator (TMA).
+    """A descriptor of a tensor in global memory, for the copies of the tensor memory accelerator (TMA).
 
-    Tensor maps are made by :meth:`StridedMemoryView.as_tensor_map`, or by the class methods here for images. They need
-    a device of compute capability 9.0 or later. A kernel takes one as an argument that is declared
-    ``const __grid_constant__ CUtensorMap``; what is launched with it keeps the tensor's memory alive, and so does the
-    descriptor itself.
+    Kernels copy boxes of the tensor. Tensor maps are made by :meth:`StridedMemoryView.as_tensor_map`, or by the class
+    methods here for images. They need a device of compute capability 9.0 or later. A kernel declares the parameter as
+    ``const __grid_constant__ CUtensorMap``. The descriptor, and launches that use it, keep the tensor's memory alive.
     """
 
     __slots__ = ("__weakref__",)
@@ -148,13 +147,14 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         view : StridedMemoryView
             The images, of the shape (N, W, C), (N, H, W, C) or (N, D, H, W, C).
         pixel_box_lower_corner : tuple of int
-            For each of the axes between N and C, where the bounding box of the pixels begins, from the first one.
+            The beginning of the bounding box of the pixels along each axis between N and C, relative to the first
+            pixel.
         pixel_box_upper_corner : tuple of int
-            Likewise where it ends, from the last one.
+            The end of the bounding box along each of these axes, relative to the last pixel.
         channels_per_pixel : int
-            The channels of a pixel that a copy moves: 1 to 256.
+            The number of channels of a pixel that a copy moves: 1 to 256.
         pixels_per_column : int
-            The pixels that a copy moves: 1 to 1024.
+            The number of pixels that a copy moves: 1 to 1024.
         element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
             See :class:`TensorMapDescriptorOptions`.
 
@@ -195,13 +195,13 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         view : StridedMemoryView
             The images, of the shape (N, W, C), (N, H, W, C) or (N, D, H, W, C).
         pixel_box_lower_corner_width : int
-            Where the bounding box of the pixels begins along W, from the first one.
+            The beginning of the bounding box of the pixels along W, relative to the first pixel.
         pixel_box_upper_corner_width : int
-            Where it ends, from the last one.
+            The end of the bounding box along W, relative to the last pixel.
         channels_per_pixel, pixels_per_column : int
             See :meth:`from_im2col`.
         mode : TensorMapIm2ColWideMode, optional
-            Whether a copy moves `pixels_per_column` pixels or 128. Default: the former.
+            Whether a copy moves `pixels_per_column` pixels, which is the default, or 128.
         element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
             See :class:`TensorMapDescriptorOptions`. Default of `swizzle`: ``SWIZZLE_128B``.
         """
@@ -214,14 +214,14 @@ class TensorMapDescriptor(_native.TensorMapHandle):
 
     @property
     def device(self) -> Device | None:
-        """Device or None: The device that the tensor is on. None: it is in memory of the host, or in managed memory."""
+        """Device or None: The device of the tensor; None for host memory and managed memory."""
         from cudacore_handles._driver.device import Device
 
         tensor = self._tensor
         return Device(self._device) if tensor is not None and tensor._device[0] == _native.DL_CUDA else None
 
     def replace_address(self, tensor: Any) -> None:
-        """Describe other memory, of the same shape and strides.
+        """Make the descriptor describe other memory, of the same shape and strides.
 
         What was launched or prepared with the descriptor before still uses, and keeps, the memory that it had.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: arrays of any library, and memory of ours, with shape, strides and type, and without a copy."""
+"""Views of arrays of any library, and of buffers: shape, strides and type, without a copy."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST, _native.DL_CUDA_MANAGED)
 
 
 class StridedMemoryView(_native.ViewHandle):
-    """See the memory of an array as what it is: an address, a shape, strides, a type, a device.
+    """A view of the memory of an array: its address, shape, strides, type and device.
 
     Views are made by the methods that begin with ``from_``, by :meth:`Buffer.view`, and in functions with
-    :func:`args_viewable_as_strided_memory`. Nothing is copied. As long as there is the view there is the memory: that
-    of a buffer also when the buffer is closed, that of an exporter by DLPack until the view gives the tensor back.
-    What has no such means is kept alive itself.
+    :func:`args_viewable_as_strided_memory`. Nothing is copied. The view keeps the memory alive: memory of a buffer even
+    if the buffer is closed, memory exported by DLPack until the view releases the tensor. Other objects are themselves
+    kept alive by the view.
 
     A view can be given to kernels and, by DLPack, its C exchange API or ``__cuda_array_interface__``, to other
     libraries.
@@ -65,7 +65,7 @@ class StridedMemoryView(_native.ViewHandle):
 
     __dlpack_c_exchange_api__: object = _native.exchange_api
 
-    if TYPE_CHECKING:  # of the C functions, which find out what `cls` is by themselves
+    if TYPE_CHECKING:  # the C functions are class methods, too: they determine `cls` themselves
 
         @classmethod
         def from_dlpack(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
@@ -88,7 +88,7 @@ class StridedMemoryView(_native.ViewHandle):
         from_buffer = classmethod(_native.from_buffer)
 
     def __new__(cls, obj: object = None, stream_ptr: Any = None) -> StridedMemoryView:
-        """Make a view of `obj`; deprecated: :meth:`from_any_interface` does it."""
+        """Make a view of `obj`. Deprecated: use :meth:`from_any_interface`."""
         if obj is None:
             raise ValueError("obj is missing: give an array, or use a method such as StridedMemoryView.from_buffer()")
         warnings.warn(
@@ -115,16 +115,17 @@ class StridedMemoryView(_native.ViewHandle):
         raise TypeError("a StridedMemoryView cannot be pickled: copy what it views to the host, and pickle that")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return a NumPy array of the same memory, where the host can reach it.
+        """Return a NumPy array of the same memory, which the host must be able to access.
 
         The array keeps the memory alive. It does not wait for work on any stream.
 
         Parameters
         ----------
         dtype : numpy.dtype, optional
-            The type of the array; another type than the view's needs a copy.
+            The type of the array. A type other than the view's needs a copy.
         copy : bool, optional
-            Whether to copy the elements; False: raise a ValueError instead. Default: only where it is needed.
+            Whether to copy the elements. If False, a copy that would be needed is a ValueError. Default: copy only if
+            needed.
         """
         import numpy as np
 
@@ -149,12 +150,12 @@ class StridedMemoryView(_native.ViewHandle):
         Parameters
         ----------
         stream : int, optional
-            The consumer's stream. It waits for what a buffer's own stream, or the exporting object's, has to do. -1:
-            no order. None, for device memory: the legacy default stream.
+            The consumer's stream. It waits for the work on the stream of the buffer or of the exporting object. -1: it
+            does not wait. None, for device memory: the legacy default stream.
         max_version : tuple of int, optional
-            The newest DLPack version that the consumer takes; from (1, 0) on the tensor is versioned.
+            The newest DLPack version that the consumer accepts. From (1, 0) on, the tensor is versioned.
         dl_device : tuple of int, optional
-            The device to export to; only the memory's own will do.
+            The device to export to, which must be that of the memory.
         copy : bool, optional
             True is an error: the memory is never copied.
         """
@@ -175,7 +176,8 @@ class StridedMemoryView(_native.ViewHandle):
         if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
             order_behind(reference, self._device, stream)
         elif self._device[0] == _native.DL_CUDA or (stream is not None and self.is_device_accessible):
-            # The exporter knows its own stream: a second export orders the consumer's behind it, and is given back.
+            # Only the exporter knows its stream. A second export makes the consumer's stream wait for it; its tensor is
+            # released.
             _native.from_any_interface(type(self), self.exporting_obj, LEGACY if stream is None else stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -184,7 +186,7 @@ class StridedMemoryView(_native.ViewHandle):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """dict: The CUDA Array Interface, version 3. AttributeError where no kernel can use the memory."""
+        """dict: The CUDA Array Interface, version 3. AttributeError if no kernel can use the memory."""
         if not self.is_device_accessible:
             raise AttributeError(
                 "a view of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
@@ -215,9 +217,9 @@ class StridedMemoryView(_native.ViewHandle):
         obj : object
             The array, whose interface is of version 2 or 3.
         stream_ptr : int or Stream, optional
-            The stream that will use the array. It waits for the stream that the interface names. Version 2 names none:
-            the stream then waits for the array library's current stream if the library has DLPack's C exchange API, as
-            PyTorch does. -1: no order.
+            The stream that will use the array. It waits for the stream that the interface names. Version 2 of the
+            interface names none. The stream then waits for the array library's current stream if the library has
+            DLPack's C exchange API, as PyTorch does. -1: it does not wait.
         """
         interface = _interface(obj, "__cuda_array_interface__")
         if stream_ptr is None:
@@ -274,7 +276,7 @@ class StridedMemoryView(_native.ViewHandle):
         Parameters
         ----------
         layout : _StridedLayout, optional
-            The layout, counted from this view's address on, such as ``view._layout[1:]``. Default: this view's.
+            The layout, relative to this view's address, such as ``view._layout[1:]``. Default: this view's.
         dtype : numpy.dtype, optional
             The type, of the layout's itemsize; see :meth:`from_buffer`. Default: this view's.
         """
@@ -305,22 +307,21 @@ class StridedMemoryView(_native.ViewHandle):
     ) -> None:
         """Copy the elements of another view into this one, whatever their layouts.
 
-        The copy is ordered on the stream, and takes a few calls of the driver: one copy between dense layouts, and of
-        long rows; a kernel for all else. Ordinary host memory passes through memory of the device, or is rearranged by
-        the host, where its layout has gaps.
+        The copy is ordered on the stream and takes a few calls of the driver. Dense layouts and long rows are one copy
+        of the driver; a kernel copies all others. If the layout of ordinary host memory has gaps, its elements are
+        copied through device memory, or rearranged by the host.
 
         Parameters
         ----------
         other : StridedMemoryView
-            What to copy: of the same shape and type.
+            The source, which must have the same shape and type.
         stream : Stream
             The stream that the copy is ordered on.
         allocator : MemoryResource, optional
-            Where memory of the device comes from that the elements of ordinary host memory pass through. Default: the
-            device's memory resource.
+            Allocates the device memory through which elements of ordinary host memory are copied. Default: the device's
+            memory resource.
         blocking : bool, optional
-            Whether to wait until the copy is done. Default: yes where ordinary host memory takes part, which is always
-            waited for, else no.
+            Whether to wait until the copy is done. Copies from or to ordinary host memory always wait. Default: False.
         """
         from cudacore_handles._views.view_copy import copy_view
 
@@ -350,18 +351,17 @@ class StridedMemoryView(_native.ViewHandle):
         l2_promotion: TensorMapL2Promotion | None = None,
         oob_fill: TensorMapOOBFill | None = None,
     ) -> TensorMapDescriptor:
-        """Make a tensor map of the view, by which kernels copy boxes of it (TMA; ``cuTensorMapEncodeTiled``).
+        """Make a tensor map of the view, with which kernels copy boxes of it (TMA; ``cuTensorMapEncodeTiled``).
 
-        The view is of memory that a device can access. Its device has the compute capability 9.0 or later. The
-        elements of the last axis are adjacent, and the other strides are multiples of 16 bytes. The tensor map keeps
-        the memory alive.
+        The view must be of memory that a device of compute capability 9.0 or later can access. The elements of the last
+        axis must be adjacent, and the other strides multiples of 16 bytes. The tensor map keeps the memory alive.
 
         Parameters
         ----------
         box_dim : tuple of int
             The extents of the box that a copy moves, in elements, in the order of the view's shape.
         options : TensorMapDescriptorOptions or mapping, optional
-            All of the arguments, instead of them.
+            An object or mapping with all of the arguments, which must not be given separately then.
         element_strides, data_type, interleave, swizzle, l2_promotion, oob_fill
             See :class:`TensorMapDescriptorOptions`. The enumerations are in ``typing``.
 
@@ -383,7 +383,7 @@ class StridedMemoryView(_native.ViewHandle):
 
 
 class HostElements:
-    """The elements of a view, as NumPy takes raw bytes; an array that is made of it keeps the view."""
+    """The elements of a view in the form from which NumPy makes an array. The array keeps the view alive."""
 
     __slots__ = ("__array_interface__", "_view")
 
@@ -430,7 +430,7 @@ def _element_type(dtype: Any, itemsize: int | None) -> ElementType:
 
 
 def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object, address: int) -> None:
-    """Refuse a layout that leads out of the memory: a buffer's, or that which the elements of the old layout span."""
+    """Raise if a layout leads out of the memory of the buffer, or out of the bytes that the old layout spans."""
     low, high = layout.offset_bounds
     if low > high:
         return
@@ -451,7 +451,7 @@ def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object
 
 
 def _interface_of(cls: type[StridedMemoryView], obj: object, stream: int, name: str) -> StridedMemoryView:
-    """Make a view of what has no ``__dlpack__``; `stream` is -2 where it was not given."""
+    """Make a view of an object without ``__dlpack__``. `stream` is -2 if it was not given."""
     if name == "from_any_interface":
         if has_protocol(obj, "__cuda_array_interface__"):
             return cls.from_cuda_array_interface(obj, None if stream == -2 else stream)
@@ -543,7 +543,7 @@ def _consumer(stream_ptr: Any) -> int:
     return Stream_accept(stream_ptr, allow_stream_protocol=True).__cuda_stream__()[1] or 1
 
 
-# ---- what the exchange API asks for
+# ---- functions that the exchange API calls
 
 
 def _allocate_tensor(device_type: int, ordinal: int, nbytes: int) -> Buffer:

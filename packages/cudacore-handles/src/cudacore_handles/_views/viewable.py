@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that take arrays of any library as views."""
+"""A decorator for functions whose arguments are arrays of any library."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudacore_handles._views.view import StridedMemoryView, no_protocol
 
 
 class _StridedMemoryViewProxy:
-    """Stand for an array argument until the function says which stream will use it."""
+    """A proxy for an array argument, until the function states which stream will use the array."""
 
     __slots__ = ("has_dlpack", "obj")
 
@@ -39,7 +39,7 @@ def args_viewable_as_strided_memory(
     Parameters
     ----------
     arg_indices : tuple of int
-        Which of the positional arguments are arrays.
+        The indices of the positional arguments that are arrays.
     """
     try:
         indices = tuple(map(operator.index, arg_indices))
