@@ -4,7 +4,8 @@
 
 /**
  * @file array.h
- * CUDA arrays and mipmapped arrays: memory whose layout is the device's. Kernels use it through textures and surfaces.
+ * CUDA arrays and mipmapped arrays: memory whose layout the device determines. Kernels use it through textures and
+ * surfaces.
  */
 
 #include <cudacore/base.h>
@@ -27,7 +28,7 @@ CCH_BEGIN_DECLS
 #define CCH_ARRAY_CUBEMAP 0x04u /**< `depth` is 6; with CCH_ARRAY_LAYERED a multiple of 6 */
 #define CCH_ARRAY_GATHER 0x08u  /**< for instructions that read one channel of four texels */
 
-/** What an array is. Zero-initialise; `size` says which fields exist. */
+/** The properties of an array. Zero-initialise; `size` determines the fields that exist. */
 typedef struct cch_array_desc {
   size_t size;       /**< sizeof(cch_array_desc) */
   size_t width;      /**< texels of a row */
@@ -36,7 +37,7 @@ typedef struct cch_array_desc {
   int32_t format;    /**< CCH_FORMAT_* */
   uint32_t channels; /**< of a texel: 1, 2 or 4 */
   uint32_t flags;    /**< CCH_ARRAY_* */
-  uint32_t levels;   /**< of a mipmapped array; of an array 0 or 1 */
+  uint32_t levels;   /**< levels of a mipmapped array; for an array 0 or 1 */
 } cch_array_desc;
 
 /** Creates an array in a context (cuArray3DCreate). @since 0.1 */
@@ -46,7 +47,7 @@ CCH_EXPORT int cch_array_create(cch_array **out, cch_context *context, const cch
 CCH_EXPORT int cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);
 
-/** Fills `out`, whose `size` says how much of it there is. @since 0.1 */
+/** Fills `out`, whose `size` must be set. @since 0.1 */
 CCH_EXPORT int cch_array_describe(cch_array_desc *out, const cch_array *array);
 
 /** The bytes of all texels; 0 if `array` is not an array. @since 0.1 */
@@ -56,9 +57,9 @@ CCH_EXPORT size_t cch_array_size(const cch_array *array);
 CCH_EXPORT cch_context *cch_array_context(const cch_array *array);
 
 /**
- * Copies all texels from memory, or to it, ordered on a stream (cuMemcpy3DAsync). In the memory the rows follow each
- * other without gaps, from the byte `offset` on. CCH_EINVAL where the memory is too small. The graph of a capture keeps
- * both. @since 0.1
+ * Copies all texels from or to memory, ordered on a stream (cuMemcpy3DAsync). In the memory, the rows follow each other
+ * without gaps, from the byte `offset` on. CCH_EINVAL if the memory is too small. The graph of a capture keeps the
+ * array and the memory. @since 0.1
  */
 CCH_EXPORT int cch_array_copy_from(cch_array *array, cch_deviceptr *src, size_t offset, cch_stream *stream);
 CCH_EXPORT int cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_stream *stream);
@@ -73,7 +74,7 @@ CCH_EXPORT int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context
 /** A level of a mipmapped array, which it keeps alive (cuMipmappedArrayGetLevel). @since 0.1 */
 CCH_EXPORT int cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level);
 
-/** Fills `out`, whose `size` says how much of it there is. The extents are those of level 0. @since 0.1 */
+/** Fills `out`, whose `size` must be set. The extents are those of level 0. @since 0.1 */
 CCH_EXPORT int cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
 
 /** The array's context, borrowed from the box. @since 0.1 */

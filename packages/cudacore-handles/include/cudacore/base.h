@@ -4,7 +4,7 @@
 
 /**
  * @file base.h
- * What every header shares: version, visibility, the names of CUDA's handle types, the kinds of box.
+ * Shared by all headers: version, visibility, the names of CUDA's handle types, the kinds of boxes.
  *
  * A *box* is one heap object for one CUDA resource. It counts its references atomically, holds strong
  * references to the boxes that its resource needs (a stream its context, a kernel its library), and destroys
@@ -13,15 +13,15 @@
  * Verbs mean the same for every kind:
  *
  * - `_create`: makes a resource and owns it.
- * - `_wrap`: borrows a resource that somebody else owns. Where the raw handle is that of a box which this library
- *   created, that box is what comes back, with all that it knows. Two boxes that borrow one handle are two.
+ * - `_wrap`: borrows a resource that other code owns. If this library created the resource, its existing box is
+ *   returned. Each wrap of another resource makes a new box.
  * - `_ref`: takes one more reference, and returns its argument. NULL gives NULL.
  * - `_unref`: gives a reference back. NULL does nothing; it cannot fail.
  * - `_raw`: the CUDA handle, valid while a reference is held. NULL gives the zero handle.
  *
  * Every function checks its pointers before it does anything else. A pointer must not be NULL unless its parameter is
- * marked CCH_NULLABLE, or is an array of which the count is 0. A box must be of the kind that the parameter's type
- * names. If an argument is wrong:
+ * marked CCH_NULLABLE, or is an array whose count is 0. A box must be of the kind that the parameter's type names. If
+ * an argument is wrong:
  *
  * - a function that returns a status or a number as `int` returns CCH_EINVAL, and the message names the argument;
  * - a predicate (`_is_`, `_has`) returns 0, and a function of another type returns 0 or NULL. Both record the same
@@ -29,7 +29,7 @@
  * - a `void` function does nothing;
  * - `_ref` and `_unref` count the references of a box of any kind, as cch_ref() and cch_unref() do.
  *
- * The boxes in arrays and structures are checked in the same way. A box that was freed, or memory that is no box,
+ * The boxes in arrays and structures are checked in the same way. A box that was freed, or memory that is not a box,
  * cannot be recognised.
  *
  * Functions that can fail return `int`: 0 for success, a positive CUresult exactly as the driver gave it, or a
@@ -143,17 +143,20 @@ typedef enum cch_kind {
 } cch_kind;
 
 /**
- * Releases what a foreign owner keeps alive. Called once, when the box that it was given to dies, at a point
- * where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting(). References
- * that it gives back are destroyed soon after it returns; and return it must, since what else dies waits for it: it can
- * neither jump out nor end the thread.
+ * Releases an object that a foreign owner keeps alive. Called once, when the box that it was given to is destroyed, at
+ * a point where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting().
+ * References that it gives back are destroyed soon after it returns. It must return, because the destruction of other
+ * boxes waits for it: it can neither jump out nor end the thread.
  */
 typedef void (*cch_release_fn)(void *owner);
 
-/** What CUDA has called on the host: no CUDA call is allowed in it. What it lets go of is destroyed later. */
+/**
+ * A function that CUDA calls on the host. No CUDA call is allowed in it. References that it gives back are destroyed
+ * later.
+ */
 typedef void (*cch_host_fn)(void *data);
 
-/** Has a graph keep what work uses that becomes a part of it; 0, or a failure, for which the work is not given. */
+/** Has a graph keep the objects that captured work uses. 0, or a failure; then the work is not submitted. */
 typedef int (*cch_keep_fn)(void *data);
 
 /** Version of the loaded library, as CCH_VERSION; the header's may differ. Destructor-safe. @since 0.1 */
@@ -163,14 +166,12 @@ CCH_EXPORT uint32_t cch_version(void);
 CCH_EXPORT const char *cch_library_path(void);
 
 /**
- * Boxes of a kind that are alive in this process: created or wrapped, and not yet freed. The static boxes of
+ * The number of boxes of a kind in this process that were created or wrapped and are not freed yet. The static boxes of
  * the default streams do not count. 0 for an unknown kind. Destructor-safe. @since 0.1
  */
 CCH_EXPORT size_t cch_live_count(int kind);
 
-/*
- * For those who hold boxes of several kinds. `box` is any box of this library, or NULL.
- */
+/* For code that holds boxes of several kinds. `box` is any box of this library, or NULL. */
 
 /** Takes one more reference, as the kind's own `_ref` does, and returns its argument. @since 0.1 */
 CCH_EXPORT void *cch_ref(void *CCH_NULLABLE box);
@@ -179,9 +180,9 @@ CCH_EXPORT void *cch_ref(void *CCH_NULLABLE box);
 CCH_EXPORT void cch_unref(void *CCH_NULLABLE box);
 
 /**
- * Gives a reference back as far as this makes no CUDA call and calls no release function: so a caller that has a lock
- * which these could wait for can keep it. Returns NULL, or a box with a reference that is left to be given to
- * cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
+ * Gives a reference back unless that would call CUDA or a release function. So a caller can keep a lock for which these
+ * could wait. Returns NULL if the reference was given back. Otherwise returns a box with a reference that is left to
+ * give to cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
  */
 CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 
@@ -189,9 +190,9 @@ CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 CCH_EXPORT int cch_kind_of(const void *CCH_NULLABLE box);
 
 /**
- * 1 while the resource behind a box exists. A reference keeps what the library itself destroys; but what CUDA destroys
- * with its owner (a child graph with its parent) leaves a box that is no longer valid: its `_raw` is the zero handle,
- * and what is called with it fails with CCH_EGONE. 0 for NULL. Destructor-safe. @since 0.1
+ * 1 while the resource behind a box exists. A reference keeps what this library destroys. But CUDA destroys some
+ * resources with their owner (a child graph with its parent). Their boxes are then no longer valid: `_raw` is the zero
+ * handle, and other functions fail with CCH_EGONE. 0 for NULL. Destructor-safe. @since 0.1
  */
 CCH_EXPORT int cch_is_valid(const void *CCH_NULLABLE box);
 

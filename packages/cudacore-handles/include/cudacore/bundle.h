@@ -4,10 +4,10 @@
 
 /**
  * @file bundle.h
- * Bundles: one reference to many owners. What a piece of work touches (the boxes behind its arguments, foreign objects)
- * is kept by one bundle, which whoever holds the work holds: a launch, a prepared launch, a graph node.
+ * Bundles: one reference to many owners. A bundle keeps what a piece of work uses (the boxes of its arguments, foreign
+ * objects). A launch, a prepared launch or a graph node holds the bundle.
  *
- * A bundle is filled by one thread, *caller serialises*, and immutable once it is shared.
+ * One thread fills a bundle, *caller serialises*. Once it is shared, it is immutable.
  */
 
 #include <cudacore/base.h>

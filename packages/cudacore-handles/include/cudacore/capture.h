@@ -4,8 +4,9 @@
 
 /**
  * @file capture.h
- * Graphs that are recorded from streams. The graph of a capture has a box from its beginning: it keeps what the
- * captured work uses, and a capture that is not ended ends, for nothing, with the last reference to that box.
+ * Graphs that are recorded from streams. The graph of a capture has a box from the beginning, which keeps what the
+ * captured work uses. If the last reference to that box is given back before the capture was ended, the capture is
+ * ended and its graph is discarded.
  */
 
 #include <cudacore/graph.h>
@@ -48,38 +49,49 @@ CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
  * began the capture. @since 0.1 */
 CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
 
-/** State of a stream's capture, cch_capture_status (cuStreamGetCaptureInfo); and, where `graph` is not NULL, the
- * graph's box, a new reference, NULL where there is no capture or it was not begun here. @since 0.1 */
+/**
+ * State of a stream's capture, a cch_capture_status (cuStreamGetCaptureInfo). If `graph` is not NULL, also the box of
+ * the graph, as a new reference; NULL if there is no capture, or if other code began it. @since 0.1
+ */
 CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **CCH_NULLABLE graph, cch_stream *stream);
 
-/** The graph into which work on a stream is captured, a new reference; NULL where there is no capture or it was not
- * begun here. The driver is asked (cuStreamGetCaptureInfo) only for streams on which no capture was begun. @since 0.1
+/**
+ * The graph into which work on a stream is captured, as a new reference; NULL if there is no capture, or if other code
+ * began it. The driver is called (cuStreamGetCaptureInfo) only for streams on which no capture was begun. @since 0.1
  */
 CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
 
-/** Adds a node to the capture that a stream is in, at the stream's current point; later work depends on it. The
- * dependencies of the spec are ignored. @since 0.1 */
+/**
+ * Adds a node to the capture that a stream is in, at the stream's current point. Later work depends on the node. The
+ * dependencies in the specification are ignored. @since 0.1
+ */
 CCH_EXPORT int cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *stream, const cch_node_spec *spec);
 
 /** The number of captures that this library began and that have not ended. Those of other libraries are not counted:
  * see cch_capture_is_active(). Destructor-safe. @since 0.1 */
 CCH_EXPORT size_t cch_capture_count(void);
 
-/** Keeps a box (of which it takes a reference), or a foreign object where `release` is not NULL, as long as the graph
- * that is being captured, and whatever is made from it. CCH_EINVAL if no stream is being captured into the graph. Does
- * not call the driver. Memory that the capture itself allocates already belongs to the graph, and is not kept. On
- * failure, the caller keeps the object. *Any thread.* @since 0.1 */
+/**
+ * Keeps an object as long as the graph that is being captured, and everything made from it: a box, of which it takes a
+ * reference, or a foreign object if `release` is not NULL. CCH_EINVAL if no stream is being captured into the graph.
+ * Does not call the driver. Memory that the capture itself allocates already belongs to the graph, and is not kept. On
+ * failure, the caller keeps the object. *Any thread.* @since 0.1
+ */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn CCH_NULLABLE release);
 
-/** Whether work that is given to a stream now becomes a part of a graph, whoever began the capture: 1, or 0
- * (cuStreamIsCapturing). For the legacy stream, it is 0 also while a blocking stream captures; then the driver refuses
- * the work. *Any thread.* @since 0.1 */
+/**
+ * Whether work that is submitted to a stream now becomes a part of a graph, whichever code began the capture: 1, or 0
+ * (cuStreamIsCapturing). For the legacy stream it is also 0 while a blocking stream captures; the driver then refuses
+ * the work. *Any thread.* @since 0.1
+ */
 CCH_EXPORT int cch_capture_is_active(int *out, cch_stream *stream);
 
-/** Keeps boxes, of which it takes references, as long as the graph into which a stream is being captured, and whatever
- * is made from it, whoever began the capture. Does nothing if there is no capture. If other code began the capture, the
- * graph keeps the boxes by a CUDA user object. Memory that the capture itself allocates is not kept. Call it before the
- * work that uses the boxes. *Any thread.* @since 0.1 */
+/**
+ * Keeps boxes, of which it takes references, as long as the graph into which a stream is being captured, and everything
+ * made from it, whichever code began the capture. Does nothing if there is no capture. If other code began the capture,
+ * the graph keeps the boxes by a CUDA user object. Memory that the capture itself allocates is not kept. Call it before
+ * submitting the work that uses the boxes. *Any thread.* @since 0.1
+ */
 CCH_EXPORT int cch_capture_keep_all(cch_stream *stream, void *const *boxes, size_t count);
 
 CCH_END_DECLS

@@ -18,9 +18,9 @@ CCH_BEGIN_DECLS
 CCH_EXPORT int cch_context_primary(cch_context **out, int device);
 
 /**
- * Makes a green context (cuGreenCtxCreate, of CUDA 12.4) with the resources that it is to have, all of one device: of
- * multiprocessors groups, and the rest, of one split, or what is not split; at most one configuration of work queues.
- * It is not made current. @since 0.1
+ * Makes a green context (cuGreenCtxCreate, of CUDA 12.4) with resources of one device: groups of multiprocessors from
+ * one split, the multiprocessors that remained, or all of them; and at most one configuration of work queues. The
+ * context is not made current. @since 0.1
  */
 CCH_EXPORT int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count);
 
@@ -30,7 +30,7 @@ CCH_EXPORT int cch_context_create(cch_context **out, int device, const cch_resou
 CCH_EXPORT int cch_context_wrap(cch_context **out, CUcontext raw, void *CCH_NULLABLE owner,
                                 cch_release_fn CCH_NULLABLE release);
 
-/** The calling thread's current context, or NULL in *out when there is none. A new reference. @since 0.1 */
+/** The calling thread's current context, as a new reference; NULL in *out if there is none. @since 0.1 */
 CCH_EXPORT int cch_context_current(cch_context **out);
 
 /** Makes a context current on the calling thread (cuCtxSetCurrent); NULL for none. @since 0.1 */

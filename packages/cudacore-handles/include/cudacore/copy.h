@@ -11,46 +11,44 @@
 
 CCH_BEGIN_DECLS
 
-/** When a copy reads its source, with CUDA's numbers (CUmemcpySrcAccessOrder); 0 is taken for CCH_COPY_IN_STREAM_ORDER.
- */
-#define CCH_COPY_IN_STREAM_ORDER 1 /**< behind the stream's earlier work, ahead of its later work */
+/** When a copy reads its source, with CUDA's numbers (CUmemcpySrcAccessOrder); 0 means CCH_COPY_IN_STREAM_ORDER. */
+#define CCH_COPY_IN_STREAM_ORDER 1 /**< after the stream's earlier work, before its later work */
 #define CCH_COPY_DURING_CALL 2     /**< before the call returns */
-#define CCH_COPY_ANY_ORDER 3       /**< at any time until the stream's later work: the source does not change */
+#define CCH_COPY_ANY_ORDER 3       /**< at any time before the stream's later work: the source must not change */
 
-/** Flag: the copy had better run beside kernels (CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE). */
+/** Flag: the copy should run concurrently with kernels if possible (CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE). */
 #define CCH_COPY_OVERLAP 1u
 
-/** How one copy of a batch is made. Zero-initialise; `size` says which fields exist. */
+/** Properties of one copy of a batch. Zero-initialise; `size` determines the fields that exist. */
 typedef struct cch_copy_attributes {
   size_t size;               /**< sizeof(cch_copy_attributes) */
   int32_t order;             /**< CCH_COPY_* */
   uint32_t flags;            /**< CCH_COPY_OVERLAP */
-  int32_t src_location_type; /**< where managed or pageable memory is: CCH_LOCATION_*, 0 where that is not known */
+  int32_t src_location_type; /**< the location of managed or pageable memory: CCH_LOCATION_*, 0 if it is not known */
   int32_t src_location_id;
   int32_t dst_location_type; /**< likewise */
   int32_t dst_location_id;
 } cch_copy_attributes;
 
 /**
- * Copies `count` whole allocations to others of the same sizes, ordered on a stream, each with attributes of its own
- * (NULL, or NULL for one: all zero). The copies of a batch come in no order among themselves: none may read what
- * another writes. One call of the driver (cuMemcpyBatchAsync, of CUDA 12.8) where it has it and takes it, which it does
- * not on the legacy default stream, nor where the stream is captured, nor between devices (see cch_deviceptr_copy());
- * else one copy after the other, and for
- * CCH_COPY_DURING_CALL the stream is waited for, which a capture cannot be: CCH_EINVAL. Sizes that differ: CCH_EINVAL,
- * before anything is copied. The graph of a capture keeps all of the allocations.
- * @since 0.1
+ * Copies `count` whole allocations to others of the same sizes, ordered on a stream, each with its own attributes
+ * (NULL, or NULL for one: all zero). The order of the copies is undefined: none may read what another one writes. If
+ * possible, this is one call of the driver (cuMemcpyBatchAsync, of CUDA 12.8). The driver does not accept it on the
+ * legacy default stream, while the stream is being captured, or between devices (see cch_deviceptr_copy()). Then the
+ * copies are made one after the other. For CCH_COPY_DURING_CALL, this function then waits for the stream; in a capture,
+ * that is CCH_EINVAL. Sizes that differ are CCH_EINVAL before anything is copied. The graph of a capture keeps all
+ * allocations. @since 0.1
  */
 CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
                               const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);
 
-/** A part of an allocation and where it goes, in up to three dimensions. */
+/** A part of an allocation and its destination, in up to three dimensions. */
 typedef struct cch_copy_shape {
   size_t size;       /**< sizeof(cch_copy_shape) */
   size_t width;      /**< bytes a row */
-  size_t height;     /**< rows a slice; 0 is taken for 1 */
-  size_t depth;      /**< slices; 0 is taken for 1 */
-  size_t dst_offset; /**< of the first byte, in the allocation */
+  size_t height;     /**< rows per slice; 0 means 1 */
+  size_t depth;      /**< slices; 0 means 1 */
+  size_t dst_offset; /**< offset of the first byte in the allocation */
   size_t dst_pitch;  /**< bytes from row to row; 0: the width */
   size_t dst_height; /**< rows from slice to slice; 0: the height */
   size_t src_offset; /**< likewise */
@@ -60,8 +58,8 @@ typedef struct cch_copy_shape {
 
 /**
  * Copies a part of an allocation, ordered on a stream (cuMemcpy3DAsync; between devices cuMemcpy3DPeerAsync, see
- * cch_deviceptr_copy()). CCH_EINVAL where it reaches beyond either, or rows overlap. The graph of a capture keeps both
- * allocations. @since 0.1
+ * cch_deviceptr_copy()). CCH_EINVAL if it exceeds one of the allocations, or if rows overlap. The graph of a capture
+ * keeps both allocations. @since 0.1
  */
 CCH_EXPORT int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream);
 

@@ -5,39 +5,39 @@
 /**
  * @file deviceptr.h
  * Allocations: device memory, pinned and managed memory, registered host memory, and foreign pointers. A box keeps its
- * pool, its context and the stream that it will be freed on.
+ * pool, its context and the stream that orders its free.
  *
- * What is ordered on the per-thread default stream is freed after the work of the thread that allocated, also by
- * another one: on the legacy stream then, which waits for all blocking streams. What dies while its stream is captured
- * is freed when the capture is over (process.h).
+ * Memory on the per-thread default stream is freed after the work of the thread that allocated it. If another thread
+ * frees it, that is done on the legacy stream, which waits for all blocking streams. If the last reference is given
+ * back while the stream is being captured, the memory is freed after the capture (process.h).
  */
 
 #include <cudacore/base.h>
 
 CCH_BEGIN_DECLS
 
-/** Frees foreign memory: called once, as cch_release_fn is. `stream` is the one that the free is ordered on. */
+/** Frees foreign memory. Called once, as cch_release_fn is. `stream` is the stream that orders the free. */
 typedef void (*cch_free_fn)(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream);
 
 /**
- * Allocates `size` bytes from a pool, ordered on a stream (cuMemAllocFromPoolAsync); freed in the order of the
- * same stream unless cch_deviceptr_set_stream() says another; in a capture, into the same capture. CCH_EINVAL for a
- * size of 0. @since 0.1
+ * Allocates `size` bytes from a pool, ordered on a stream (cuMemAllocFromPoolAsync). The memory is freed in the order
+ * of the same stream, or of that of cch_deviceptr_set_stream(). In a capture, allocation and free become parts of the
+ * same capture. CCH_EINVAL for a size of 0. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
 
-/** Allocates device memory in a context, at once (cuMemAlloc); freed at once (cuMemFree). @since 0.1 */
+/** Allocates device memory in a context synchronously (cuMemAlloc, cuMemFree). @since 0.1 */
 CCH_EXPORT int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size);
 
 /**
- * Allocates pinned host memory in a context (cuMemHostAlloc with CU_MEMHOSTALLOC_* `flags`). Its free waits for
- * the stream of cch_deviceptr_set_stream(), where one was set. @since 0.1
+ * Allocates pinned host memory in a context (cuMemHostAlloc with CU_MEMHOSTALLOC_* `flags`). The free waits for the
+ * stream of cch_deviceptr_set_stream(), if one was set. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
 
 /**
- * Allocates managed memory in a context (cuMemAllocManaged with CU_MEM_ATTACH_* `flags`). Its free waits for the stream
- * of cch_deviceptr_set_stream(), where one was set. @since 0.1
+ * Allocates managed memory in a context (cuMemAllocManaged with CU_MEM_ATTACH_* `flags`). The free waits for the stream
+ * of cch_deviceptr_set_stream(), if one was set. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags);
 
@@ -45,8 +45,8 @@ CCH_EXPORT int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *con
  * Page-locks host memory that the caller has, so that copies of it are asynchronous and devices can use it
  * (cuMemHostRegister with CU_MEMHOSTREGISTER_* `flags`). `size` bytes at `host` must stay mapped until `release` (may
  * be NULL) is called with `owner`. That happens once, after the memory was unregistered, or after the registration was
- * lost in a reset of the context. On failure `owner` stays the caller's. The memory is unregistered with the last
- * reference, after the work of the stream of cch_deviceptr_set_stream(), where one was set. With
+ * lost in a reset of the context. On failure, the caller keeps `owner`. The memory is unregistered with the last
+ * reference, after the work of the stream of cch_deviceptr_set_stream(), if one was set. With
  * CU_MEMHOSTREGISTER_READ_ONLY, copies and fills of this library refuse to write the memory. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size,
@@ -57,50 +57,50 @@ CCH_EXPORT int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *con
 CCH_EXPORT int cch_deviceptr_is_read_only(const cch_deviceptr *ptr);
 
 /**
- * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference goes. `context` (may be
- * NULL) is kept. On failure `owner` stays the caller's. @since 0.1
+ * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference is given back. `context` (may be
+ * NULL) is kept. On failure, the caller keeps `owner`. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *CCH_NULLABLE context,
                                   void *CCH_NULLABLE owner, cch_free_fn CCH_NULLABLE free);
 
 /**
- * A part of an allocation: `size` bytes from `offset` on. It is a box of its own, and keeps the memory, which is freed
- * with the last box that has it. A part of a part is one of the same memory. CCH_EINVAL where it would not lie within
+ * A part of an allocation: `size` bytes from `offset` on. It has a box of its own, and keeps the memory, which is freed
+ * with the last of its boxes. A part of a part is a part of the same allocation. CCH_EINVAL if it would not lie within
  * the allocation. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
 
-/** The allocation that a part is of, borrowed from it; any other allocation itself. @since 0.1 */
+/** The allocation of a part, borrowed from it; for any other allocation, the allocation itself. @since 0.1 */
 CCH_EXPORT cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr);
 
-/** Bytes from the beginning of the whole to that of a part; 0 of any other allocation. @since 0.1 */
+/** The offset of a part in its allocation, in bytes; 0 for any other allocation. @since 0.1 */
 CCH_EXPORT size_t cch_deviceptr_offset(const cch_deviceptr *ptr);
 
 /**
- * Sets the stream that the free is ordered on. The per-thread default stream means the calling thread's. Of a part it
- * is the part's own: the memory is then freed behind that stream's work, too. Any thread. @since 0.1
+ * Sets the stream that orders the free. The per-thread default stream means that of the calling thread. A part has a
+ * stream of its own: the memory is then freed after the work of that stream, too. Any thread. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 
-/** The stream that the free is ordered on, borrowed from the box; NULL when there is none. A part that was given none
- * has that of the whole. Caller serialises with cch_deviceptr_set_stream(), which gives the box's reference back.
- * @since 0.1 */
+/**
+ * The stream that orders the free, borrowed from the box; NULL if there is none. A part without a stream of its own has
+ * that of the whole. Caller serialises with cch_deviceptr_set_stream(), which releases the old stream. @since 0.1
+ */
 CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 
-/** The stream that the free is ordered on, with a reference of the caller's own; NULL when there is none. Any thread.
- * @since 0.1 */
+/** The stream that orders the free, as a new reference; NULL if there is none. Any thread. @since 0.1 */
 CCH_EXPORT cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr);
 
-/** The box that the memory is a part of, borrowed from this one: its pool, or NULL. @since 0.1 */
+/** The box that the memory belongs to, borrowed from this one: its pool, or NULL. @since 0.1 */
 CCH_EXPORT const void *cch_deviceptr_backing(const cch_deviceptr *ptr);
 
-/** The pool, borrowed from the box; NULL when the memory is not from a pool. @since 0.1 */
+/** The pool, borrowed from the box; NULL if the memory is not from a pool. @since 0.1 */
 CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);
 
-/** The context, borrowed from the box; NULL when it is not known. @since 0.1 */
+/** The context, borrowed from the box; NULL if it is not known. @since 0.1 */
 CCH_EXPORT cch_context *cch_deviceptr_context(const cch_deviceptr *ptr);
 
-/** Whether it was made by cch_deviceptr_wrap(), so that somebody else frees the memory. @since 0.1 */
+/** Whether it was made by cch_deviceptr_wrap(), so that other code frees the memory. @since 0.1 */
 CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
 
 /**
@@ -116,22 +116,24 @@ CCH_EXPORT int cch_deviceptr_check(const cch_deviceptr *ptr);
 CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 
 /**
- * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL when
- * `size` exceeds either. Where an allocation is on another device than the stream's, the copy is cuMemcpyPeerAsync,
- * which needs no access between the devices; in a capture, which takes no such copy, it is cuMemcpyAsync, and the
- * stream's device needs access to both. The graph of a capture, whoever began that, keeps both allocations. @since 0.1
+ * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL if `size` exceeds
+ * one of them. If an allocation is on another device than the stream, the copy is done by cuMemcpyPeerAsync, which
+ * needs no access between the devices. A capture does not accept that, so cuMemcpyAsync is used there, and the stream's
+ * device needs access to both allocations. The graph of a capture keeps both, whichever code began the capture. @since
+ * 0.1
  */
 CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
 
 /**
- * Fills the whole allocation with a value of `width` 1, 2 or 4 bytes, ordered on a stream (cuMemsetD8Async and
- * kin). CCH_EINVAL when the size is no multiple of the width. The graph of a capture keeps the allocation. @since 0.1
+ * Fills the whole allocation with a value of `width` 1, 2 or 4 bytes, ordered on a stream (cuMemsetD8Async and similar
+ * functions). CCH_EINVAL if the size is not a multiple of the width. The graph of a capture keeps the allocation.
+ * @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
 
 /**
- * 0 when a kernel of the current context can be given this pointer; CCH_EMISMATCH when it is memory of another
- * device that this one has no access to, or not known to CUDA at all (cuPointerGetAttribute). @since 0.1
+ * 0 if kernels of the current context can use this pointer. CCH_EMISMATCH if it is memory of another device without
+ * access, or unknown to CUDA (cuPointerGetAttribute). @since 0.1
  */
 CCH_EXPORT int cch_pointer_check(CUdeviceptr ptr);
 

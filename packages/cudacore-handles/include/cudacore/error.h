@@ -4,9 +4,9 @@
 
 /**
  * @file error.h
- * What went wrong, in full. A failing call returns a code; the calling thread can then read the operation that
- * failed and a one-line message. Like errno, the record belongs to the thread and is only meaningful right
- * after a call that failed: success does not clear it.
+ * The details of failures. A failing call returns a code. The calling thread can then read the operation that failed
+ * and a message of one line. Like errno, the record belongs to the thread, and is only meaningful directly after a
+ * failed call: success does not clear it.
  */
 
 #include <cudacore/base.h>
@@ -24,15 +24,15 @@ typedef enum cch_status {
   CCH_EIMAGE = -6,      /**< a module image is truncated or not of a known format */
   CCH_EMISMATCH = -7,   /**< objects of different contexts, or arguments of the wrong total size */
   CCH_EGONE = -8,       /**< the resource was destroyed by its owner: cch_is_valid() */
-  CCH_ENOCOMPILER = -9, /**< a compiler library cannot be loaded, or is none */
-  CCH_ECOMPILER = -10   /**< a compiler library refused: the error record has its domain and its code */
+  CCH_ENOCOMPILER = -9, /**< a compiler library cannot be loaded, or the library is not one */
+  CCH_ECOMPILER = -10   /**< a compiler library refused a call: the error record has its domain and its code */
 } cch_status;
 
-/** Answers of the driver that callers tell apart from failures, with CUDA's numbers. */
+/** Results of the driver that callers treat differently from failures, with CUDA's numbers. */
 #define CCH_NOT_READY 600       /**< CUDA_ERROR_NOT_READY: the work is not done yet */
 #define CCH_INVALID_CONTEXT 201 /**< CUDA_ERROR_INVALID_CONTEXT: no context is current */
 
-/** Whose code a cch_error holds. */
+/** The source of the code in a cch_error. */
 typedef enum cch_domain {
   CCH_DOMAIN_NONE = 0,
   CCH_DOMAIN_HANDLES = 1,  /**< a CCH_E* code of this library */
@@ -42,7 +42,7 @@ typedef enum cch_domain {
   CCH_DOMAIN_NVJITLINK = 5 /**< an nvJitLinkResult */
 } cch_domain;
 
-/** One failure: whose code, the code, the operation (a CUDA or cch_ function's name), a message on one line. */
+/** One failure: the domain and the code, the operation (a CUDA or cch_ function's name), and a message of one line. */
 typedef struct cch_error {
   int32_t domain;
   int32_t code;
@@ -54,17 +54,17 @@ typedef struct cch_error {
  * @since 0.1 */
 CCH_EXPORT void cch_error_last(cch_error *out);
 
-/** A cch_error that can grow. Set `size`, which says which fields exist. */
+/** A cch_error that can grow. Set `size`, which determines the fields that exist. */
 typedef struct cch_error_record {
   size_t size; /**< sizeof(cch_error_record) */
   int32_t domain;
   int32_t code;
   char operation[64];
   char message[440];
-  void *node; /**< the CUgraphNode that failed, NULL where none did */
+  void *node; /**< the CUgraphNode that failed, or NULL */
 } cch_error_record;
 
-/** Copies the calling thread's last failure to *out, as far as out->size goes. Destructor-safe. @since 0.1 */
+/** Copies the calling thread's last failure to *out, up to out->size bytes. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_get(cch_error_record *out);
 
 /** Forgets the calling thread's last failure. Destructor-safe. @since 0.1 */
@@ -80,13 +80,13 @@ CCH_EXPORT void cch_error_put(const cch_error_record *error);
 /** Name of a code: "CCH_ENOMEM", or the driver's own, such as "CUDA_ERROR_INVALID_VALUE". Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_name(int code);
 
-/** What a code means, in one line without a full stop. Never NULL. @since 0.1 */
+/** The meaning of a code, in one line without a full stop. Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_string(int code);
 
 /** Name of a code of a cch_domain: "NVRTC_ERROR_COMPILATION". Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_name_in(int domain, int code);
 
-/** What a code of a cch_domain means, in one line without a full stop. Never NULL. @since 0.1 */
+/** The meaning of a code of a cch_domain, in one line without a full stop. Never NULL. @since 0.1 */
 CCH_EXPORT const char *cch_error_string_in(int domain, int code);
 
 /** Receives failures of destructors, which cannot be returned to a caller. */

@@ -4,7 +4,7 @@
 
 /**
  * @file event.h
- * Events. A box keeps its context and remembers the flags that the driver cannot be asked for.
+ * Events. A box keeps its context, and the flags, which the driver cannot report.
  */
 
 #include <cudacore/base.h>
@@ -22,8 +22,10 @@ CCH_BEGIN_DECLS
 /** Makes an event in a context (cuEventCreate). CCH_EVENT_INTERPROCESS needs CCH_EVENT_DISABLE_TIMING. @since 0.1 */
 CCH_EXPORT int cch_event_create(cch_event **out, cch_context *context, unsigned flags);
 
-/** Borrows an event, whose context is not known: the driver cannot report it. On a default stream it is then recorded
- * in the current context. `owner` as in cch_context_wrap(). @since 0.1 */
+/**
+ * Borrows an event without its context, which the driver cannot report. On a default stream, the event is recorded in
+ * the current context. `owner` as in cch_context_wrap(). @since 0.1
+ */
 CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);
 

@@ -6,21 +6,21 @@
  * @file graph.h
  * Graphs: their nodes and edges, child graphs and bodies of conditional nodes.
  *
- * A root graph, the child graphs in it and the bodies of its conditional nodes are one hierarchy: a box of any of them,
- * or of a node in them, keeps the root. Only the root is destroyed, when the last of these boxes goes. What CUDA
- * destroys on the way (a node; the child graph of a node; all in it) leaves boxes that are no longer valid:
- * cch_is_valid(), CCH_EGONE.
+ * A root graph, the child graphs in it and the bodies of its conditional nodes are one hierarchy. A box of any of them,
+ * or of one of their nodes, keeps the root alive. Only the root is destroyed, when the last of these boxes is
+ * destroyed. CUDA can destroy parts of a hierarchy before (a node; the child graph of a node; everything in it). Their
+ * boxes are then no longer valid: cch_is_valid(), CCH_EGONE.
  *
- * A node has one box while anybody holds it. What a node's parameters use is kept by the graph, in a bundle for each
- * version of the parameters: whatever is cloned or instantiated from the graph here keeps it too, also when the node is
- * updated or destroyed meanwhile, and executable graphs until their launches are done. What others make of a graph by
- * its handle keeps it only if the graph was shared: see cch_graph_share().
+ * While references to a node exist, it has one box. The graph keeps what the parameters of a node use, in a bundle for
+ * each version of the parameters. Graphs that this library clones or instantiates from the graph keep it too, even if
+ * the node is updated or destroyed, and executable graphs keep it until their launches are done. Graphs that other code
+ * makes by the graph's handle keep it only if the graph was shared: see cch_graph_share().
  *
- * CUDA takes nothing out of a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE), neither nodes nor edges:
- * what is said here to be undone on failure stays in such a graph, with all that it uses.
+ * CUDA cannot remove nodes or edges from a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE). In such a
+ * graph, nodes that a function would undo after a failure remain, with everything that they use.
  *
- * CUDA lets one thread at a time work on a hierarchy: *caller serialises* all that changes it or lists it. References,
- * and cch_is_valid(), are for any thread.
+ * CUDA lets one thread at a time work on a hierarchy: *caller serialises* all functions that change or list it.
+ * References and cch_is_valid() can be used on any thread.
  */
 
 #include <cudacore/base.h>
@@ -44,14 +44,14 @@ typedef enum cch_node_type {
 } cch_node_type;
 
 /*
- * Parameters by type. Zero-initialise; `size` is that of the structure, and says which fields exist. What they refer to
- * is kept as long as the node needs it, boxes and arguments' block included; what raw addresses point into is the
- * caller's to put into the node's bundle.
+ * Parameters by type. Zero-initialise; set `size` to the size of the structure, which determines the fields that exist.
+ * The boxes and the argument block that they refer to are kept as long as the node needs them. The caller must put the
+ * owners of raw addresses into the node's bundle.
  */
 
 /**
- * Of CCH_NODE_KERNEL. CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION becomes programmatic edges (driver 12.3) from those
- * kernels that the node waits for when it is added, and cannot be changed later.
+ * For CCH_NODE_KERNEL. CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION becomes programmatic edges (driver 12.3) from the
+ * kernels that the node depends on when it is added. It cannot be changed later.
  */
 typedef struct cch_kernel_node {
   size_t size;
@@ -61,14 +61,14 @@ typedef struct cch_kernel_node {
   size_t args_size;
 } cch_kernel_node;
 
-/** Of CCH_NODE_MEMCPY: a copy in up to three dimensions. The driver finds out where the operands are. */
+/** For CCH_NODE_MEMCPY: a copy in up to three dimensions. The driver determines the location of the operands. */
 typedef struct cch_memcpy_node {
   size_t size;
-  CUdeviceptr dst;   /**< address, of the host too */
+  CUdeviceptr dst;   /**< an address, which can also be of the host */
   CUdeviceptr src;   /**< likewise */
   size_t width;      /**< bytes a row */
-  size_t height;     /**< rows a slice; 0 is taken for 1 */
-  size_t depth;      /**< slices; 0 is taken for 1 */
+  size_t height;     /**< rows per slice; 0 means 1 */
+  size_t depth;      /**< slices; 0 means 1 */
   size_t dst_pitch;  /**< bytes from row to row; 0: the width */
   size_t src_pitch;  /**< likewise */
   size_t dst_height; /**< rows from slice to slice; 0: the height */
@@ -82,38 +82,38 @@ typedef struct cch_memset_node {
   uint32_t value;
   uint32_t element_size; /**< bytes: 1, 2 or 4 */
   size_t width;          /**< elements a row */
-  size_t height;         /**< rows; 0 is taken for 1 */
+  size_t height;         /**< rows; 0 means 1 */
   size_t pitch;          /**< bytes from row to row; not used for one row */
 } cch_memset_node;
 
-/** Of CCH_NODE_HOST. `data` is the caller's, or in the node's bundle. */
+/** For CCH_NODE_HOST. The caller keeps `data`, or it is in the node's bundle. */
 typedef struct cch_host_node {
   size_t size;
   cch_host_fn function;
   void *data;
 } cch_host_node;
 
-/** Of CCH_NODE_GRAPH: the graph is copied into the node. */
+/** For CCH_NODE_GRAPH: the graph is copied into the node. */
 typedef struct cch_child_node {
   size_t size;
   cch_graph *graph;
 } cch_child_node;
 
-/** Of CCH_NODE_EVENT_RECORD and CCH_NODE_EVENT_WAIT. */
+/** For CCH_NODE_EVENT_RECORD and CCH_NODE_EVENT_WAIT. */
 typedef struct cch_event_node {
   size_t size;
   cch_event *event;
 } cch_event_node;
 
-/** Of CCH_NODE_ALLOC: memory that the graph allocates at each launch, always at the same address. */
+/** For CCH_NODE_ALLOC: memory that the graph allocates at each launch, always at the same address. */
 typedef struct cch_alloc_node {
   size_t size;
   size_t bytes;
-  int32_t location_type; /**< CCH_LOCATION_*; 0 is taken for a device */
+  int32_t location_type; /**< CCH_LOCATION_*; 0 means a device */
   int32_t location_id;
-  int32_t alloc_type; /**< CUmemAllocationType; 0 is taken for pinned */
+  int32_t alloc_type; /**< CUmemAllocationType; 0 means pinned */
   uint32_t reserved;
-  const int32_t *peers; /**< devices that can access it, too */
+  const int32_t *peers; /**< further devices that can access it */
   size_t peer_count;
   CUdeviceptr address; /**< out */
 } cch_alloc_node;
@@ -131,12 +131,12 @@ typedef enum cch_conditional_type {
   CCH_CONDITIONAL_SWITCH = 2
 } cch_conditional_type;
 
-/** Of CCH_NODE_CONDITIONAL. Its bodies are empty graphs: cch_graph_node_child(). */
+/** For CCH_NODE_CONDITIONAL. Its bodies are empty graphs: cch_graph_node_child(). */
 typedef struct cch_conditional_node {
   size_t size;
   CUgraphConditionalHandle condition;
   int32_t type;   /**< cch_conditional_type */
-  uint32_t count; /**< bodies: 1; of IF 1 or 2 */
+  uint32_t count; /**< number of bodies: 1, or for IF 1 or 2 */
 } cch_conditional_node;
 
 /* ---- graphs ---- */
@@ -157,17 +157,24 @@ CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 /** Keeps a bundle as long as the graph, and everything that is instantiated from it, exist. @since 0.1 */
 CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 
-/** Has the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject), so that
- * graphs that others clone or instantiate from its handle keep it too. Call it before passing the handle to other code.
- * What the nodes use at that time is kept until the graph is destroyed. Afterwards, adding nodes takes longer, and so
- * do launches of graphs that are instantiated from then on. @since 0.1 */
+/**
+ * Has the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject). Then
+ * graphs that other code clones or instantiates by its handle keep it too. Call it before passing the handle to other
+ * code. What the nodes use at that time is kept until the graph is destroyed. Afterwards, adding nodes takes longer,
+ * and so do launches of graphs that are instantiated from then on. @since 0.1
+ */
 CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
-/** A condition of this graph, for one conditional node at a time, in this graph or in any of its hierarchy
- * (cuGraphConditionalHandleCreate). With `has_default` it has `value` at the beginning of each launch. @since 0.1 */
+/**
+ * Makes a condition of this graph (cuGraphConditionalHandleCreate). One conditional node at a time can use it, in this
+ * graph or another one of its hierarchy. With `has_default`, it has `value` at the beginning of each launch. @since 0.1
+ */
 CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *CCH_NULLABLE context,
                                    int has_default, unsigned value);
-/** Whether a node of the graph's hierarchy has a condition, as far as nodes were added here. @since 0.1 */
+/**
+ * Whether a node of the graph's hierarchy uses a condition. Only nodes that were added by this library count. @since
+ * 0.1
+ */
 CCH_EXPORT int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
 
 /** Writes the driver's own description in the DOT language (cuGraphDebugDotPrint). @since 0.1 */
@@ -184,12 +191,13 @@ typedef struct cch_node_spec {
   size_t size;
   int32_t type; /**< cch_node_type */
   uint32_t reserved;
-  const void *params;                  /**< the type's structure; NULL for CCH_NODE_EMPTY */
-  cch_bundle *bundle;                  /**< what the parameters use; NULL: nothing more. A reference is taken */
-  cch_context *context;                /**< of the kernel, copy, memset or conditional node; NULL: the current one */
-  cch_graph_node *const *dependencies; /**< nodes of the same graph that come before */
+  const void *params; /**< the structure of the type; NULL for CCH_NODE_EMPTY */
+  cch_bundle
+      *bundle; /**< owners of what the parameters use, of which a reference is taken; NULL if there is nothing else */
+  cch_context *context; /**< the context of a kernel, copy, memset or conditional node; NULL: the current one */
+  cch_graph_node *const *dependencies; /**< nodes of the same graph on which it depends */
   size_t dependency_count;
-  const uint32_t *earlier; /**< the same, as indices into the batch; NULL: none */
+  const uint32_t *earlier; /**< dependencies on earlier nodes of the batch, as their indices; NULL: none */
   size_t earlier_count;
 } cch_node_spec;
 
@@ -198,14 +206,14 @@ typedef struct cch_node_spec {
 CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *spec);
 
 /**
- * Adds many nodes, in order; their specifications are all of one size. On failure the nodes that were added are
- * destroyed again, and `failed` (which may be NULL) is the index of the one that could not be. `out`: room for `count`
- * references, or NULL.
+ * Adds many nodes, in order. All specifications have the same size. On failure, the nodes that were added are destroyed
+ * again, and `failed` (which may be NULL) is the index of the node that could not be added. `out` has room for `count`
+ * references, or is NULL.
  *
- * The driver takes no node out of a graph that has nodes that allocate or free memory. There, the batch is first tried
- * out in another graph. Two failures that this does not foresee leave the nodes before the failed one in the graph, and
- * the message says so: the driver has no resources left, or it refuses to free an address that was allocated and not
- * yet freed, for instance because the graph has been instantiated. @since 0.1
+ * The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, the batch
+ * is tried in another graph first. Two failures are not detected by that: the driver has no resources left, or it
+ * refuses to free an address that was allocated and not yet freed, for instance because the graph has been
+ * instantiated. Then the nodes before the failed one remain in the graph, and the message says so. @since 0.1
  */
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
                                    size_t count, size_t *CCH_NULLABLE failed);
@@ -217,7 +225,7 @@ CCH_EXPORT int cch_graph_node_destroy(cch_graph_node *node);
 /** The graph that the node is in, borrowed from the box. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
 
-/** Its type (CUgraphNodeType), which may be one that this library cannot add. @since 0.1 */
+/** Type of the node (CUgraphNodeType). It can be a type that this library cannot add. @since 0.1 */
 CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
 /** Gives new parameters to a node, of the type's structure: kernel, memcpy, memset, host, graph, event
@@ -227,31 +235,35 @@ CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE
                                   cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
 
 /**
- * The parameters of a node as the driver has them, into the type's structure, whose `size` is set. Boxes come with new
- * references: of kernels and events the one that is known, or one that borrows the handle. A kernel node's config is
- * written to where `config` points, unless NULL; the kernel is NULL where it is of a module, `args` where the places of
- * its arguments are not known (driver 12.4), and they belong to the node until its parameters are changed or asked for
- * again. The function and data of a host node are those that were given, in clones too. An alloc node's peers are
- * written to where `peers` points, unless NULL, as many as `peer_count` says there is room for; `peer_count` is then
- * how many there are. @since 0.1
+ * Reads the parameters of a node from the driver into the structure of its type, whose `size` must be set. Boxes are
+ * new references. Kernels and events are the existing boxes, or boxes that borrow the handle. The config of a kernel
+ * node is written to where `config` points, unless that is NULL. The kernel is NULL if it belongs to a module. `args`
+ * is NULL if the offsets of the arguments are not known (driver 12.4); the arguments belong to the node until its
+ * parameters are changed or read again. The function and data of a host node are those that were given, also in clones.
+ * The peers of an alloc node are written to where `peers` points, unless that is NULL, up to the number in
+ * `peer_count`; `peer_count` is then their total number. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
 
-/** The context that a kernel, a copy or a fill works in, a new reference; NULL in *out for other nodes, and where it is
- * not known: of copies and fills that others made. @since 0.1 */
+/**
+ * The context of a kernel, copy or fill node, as a new reference. NULL in *out for other nodes, and for copies and
+ * fills that other code added. @since 0.1
+ */
 CCH_EXPORT int cch_graph_node_context(cch_context **out, cch_graph_node *node);
 
-/** Whether the current context is the one that a kernel, a copy or a fill works in; so it is where there is none, or it
- * is not known. @since 0.1 */
+/**
+ * Whether the current context is the one of a kernel, copy or fill node. 1 also if the node has none, or if it is not
+ * known. @since 0.1
+ */
 CCH_EXPORT int cch_graph_node_is_current(int *out, cch_graph_node *node);
 
-/** The bundle of the node's parameters, a new reference; NULL where there is none or it is not known. @since 0.1 */
+/** The bundle of the node's parameters, as a new reference; NULL if there is none or it is not known. @since 0.1 */
 CCH_EXPORT cch_bundle *cch_graph_node_bundle(cch_graph_node *node);
 
 /** The child graph of a node, or its body number `index`; a new reference. @since 0.1 */
 CCH_EXPORT int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsigned index);
 
-/** The node in a clone, or in a clone's child graph, that a node was copied to (cuGraphNodeFindInClone). @since 0.1 */
+/** The node of a clone, or of a child graph in it, that is the copy of a node (cuGraphNodeFindInClone). @since 0.1 */
 CCH_EXPORT int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
 
 /** The box of a node in this graph or in one below it; for handles that come from the driver. @since 0.1 */
@@ -261,9 +273,9 @@ CCH_EXPORT cch_graph_node *cch_graph_node_ref(cch_graph_node *node);
 CCH_EXPORT void cch_graph_node_unref(cch_graph_node *node);
 CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
-/* ---- lists. What is listed comes in one block with new references, which cch_node_list_free() gives back ---- */
+/* ---- lists: one block with new references, which cch_node_list_free() releases ---- */
 
-/** Nodes, each with a reference. Who takes one over puts NULL in its place. */
+/** Nodes, each with a reference. Put NULL in the place of a reference that you take over. */
 typedef struct cch_node_list {
   size_t count;
   cch_graph_node **nodes;
@@ -275,7 +287,7 @@ typedef struct cch_edge {
   cch_graph_node *to;
 } cch_edge;
 
-/** Edges, each with references to its nodes, which can be taken over likewise. */
+/** Edges, each with references to its nodes, which can be taken over in the same way. */
 typedef struct cch_edge_list {
   size_t count;
   cch_edge *edges;
@@ -309,23 +321,24 @@ CCH_EXPORT int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node
 typedef struct cch_instantiate_params {
   size_t size;
   uint64_t flags;       /**< CUDA_GRAPH_INSTANTIATE_FLAG_* */
-  cch_stream *upload;   /**< where to upload at once, with the flag for it */
-  cch_context *context; /**< where to make it; NULL: where it is uploaded, or the current one */
+  cch_stream *upload;   /**< the stream on which to upload at once, with the flag for it */
+  cch_context *context; /**< the context in which to make it; NULL: that of the upload, or the current one */
 } cch_instantiate_params;
 
-/** Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. What the driver refuses in
- * its result is a failure here; the error record names the node. `params` may be NULL.
- * @since 0.1 */
+/**
+ * Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. A refusal that the driver
+ * reports in its result is a failure here; the error record has the node. `params` may be NULL. @since 0.1
+ */
 CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph,
                                      const cch_instantiate_params *CCH_NULLABLE params);
 
-/** Why an executable graph could not be updated. Set `size`. */
+/** The reason why an executable graph could not be updated. Set `size`. */
 typedef struct cch_update_result {
   size_t size;
   int32_t result; /**< CUgraphExecUpdateResult */
   uint32_t reserved;
-  CUgraphNode node; /**< of the new graph; NULL where none is to blame */
-  CUgraphNode from; /**< where an edge is to blame: its source */
+  CUgraphNode node; /**< the node of the new graph; NULL if none is responsible */
+  CUgraphNode from; /**< the source of the edge, if an edge is responsible */
 } cch_update_result;
 
 /** Gives an executable graph the parameters of another graph of the same shape (cuGraphExecUpdate). `result` may be
@@ -341,14 +354,16 @@ CCH_EXPORT int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
 /** Launches on a stream (cuGraphLaunch), after earlier launches of the same graph. @since 0.1 */
 CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
 
-/** Whether a node is of the graph that this was instantiated from, child graphs and bodies included: one that the next
- * three functions take. Destructor-safe. @since 0.1 */
+/**
+ * Whether a node belongs to the graph that this was instantiated from, including child graphs and bodies. The next
+ * three functions accept such nodes. Destructor-safe. @since 0.1
+ */
 CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
 
 /**
- * Gives new parameters to one node (cuGraphExecNodeSetParams), from the next launch on; what launches in flight use is
- * kept until they are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes (cluster,
- * cooperative, priority) that the node has: CCH_EINVAL for others. The context, NULL for the current one, must be that
+ * Gives new parameters to one node (cuGraphExecNodeSetParams), from the next launch on. What launches in flight use is
+ * kept until they are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes of the node
+ * (cluster, cooperative, priority); CCH_EINVAL if others are given. The context, NULL for the current one, must be that
  * of the node. @since 0.1
  */
 CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,

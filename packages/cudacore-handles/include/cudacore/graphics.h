@@ -6,19 +6,20 @@
  * @file graphics.h
  * Buffers and images of OpenGL, which CUDA can use while they are mapped.
  *
- * Calls need the OpenGL context of the resource, which must be current on the calling thread. What ends on another
- * thread is unmapped and unregistered later, as process.h says. OpenGL must not use a resource while it is mapped. A
- * box keeps its context. The memory that a resource is mapped as keeps the box of the resource.
+ * Calls need the OpenGL context of the resource, which must be current on the calling thread. If the last reference is
+ * given back on another thread, the resource is unmapped and unregistered later, as process.h describes. OpenGL must
+ * not use a resource while it is mapped. A box keeps its context. The memory that a resource is mapped to keeps the box
+ * of the resource.
  */
 
 #include <cudacore/base.h>
 
 CCH_BEGIN_DECLS
 
-/** What CUDA does with a resource (CU_GRAPHICS_REGISTER_FLAGS_*). @since 0.1 */
+/** How CUDA uses a resource (CU_GRAPHICS_REGISTER_FLAGS_*). @since 0.1 */
 typedef enum cch_graphics_flags {
   CCH_GRAPHICS_READ_ONLY = 1,          /**< only reads it */
-  CCH_GRAPHICS_WRITE_DISCARD = 2,      /**< overwrites all of it, and does not read it */
+  CCH_GRAPHICS_WRITE_DISCARD = 2,      /**< overwrites all of it without reading */
   CCH_GRAPHICS_SURFACE_LOAD_STORE = 4, /**< uses it as a surface */
   CCH_GRAPHICS_TEXTURE_GATHER = 8      /**< gathers texels of it */
 } cch_graphics_flags;
@@ -40,9 +41,9 @@ CCH_EXPORT int cch_graphics_register_gl_image(cch_graphics **out, cch_context *c
 CCH_EXPORT int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream);
 
 /**
- * Unmaps a resource, whoever has the memory, which cannot be used any more (cuGraphicsUnmapResources): its box, and
- * boxes of parts of it, are invalid then. Ordered on a stream; NULL: that of cch_deviceptr_stream(). CCH_EINVAL: it is
- * not mapped. @since 0.1
+ * Unmaps a resource, even if there are references to the memory (cuGraphicsUnmapResources). The box of the memory, and
+ * the boxes of its parts, are no longer valid. Ordered on a stream; NULL means that of cch_deviceptr_stream().
+ * CCH_EINVAL if the resource is not mapped. @since 0.1
  */
 CCH_EXPORT int cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 
@@ -50,8 +51,8 @@ CCH_EXPORT int cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLAB
 CCH_EXPORT int cch_graphics_is_mapped(const cch_graphics *resource);
 
 /**
- * Unregisters a resource, which is unmapped if it is mapped, and cannot be used any more
- * (cuGraphicsUnregisterResource). Otherwise that happens with the last reference. @since 0.1
+ * Unregisters a resource, after unmapping it if necessary (cuGraphicsUnregisterResource). It cannot be used any more.
+ * Without this call, the last reference does it. @since 0.1
  */
 CCH_EXPORT int cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 

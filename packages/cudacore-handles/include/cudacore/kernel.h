@@ -17,29 +17,30 @@ typedef struct cch_param {
   uint32_t size;
 } cch_param;
 
-/** A launch's geometry. Zero-initialise; `size` says which fields exist, as in cch_pool_create(). */
+/** The geometry of a launch. Zero-initialise; `size` determines the fields that exist, as in cch_pool_create(). */
 typedef struct cch_launch_config {
   uint32_t size;         /**< sizeof(cch_launch_config) */
   uint32_t flags;        /**< CCH_LAUNCH_* bits, no others */
-  uint32_t grid[3];      /**< blocks (with clusters too: not clusters) */
+  uint32_t grid[3];      /**< blocks, even if there are clusters */
   uint32_t block[3];     /**< threads a block */
-  uint32_t cluster[3];   /**< blocks a cluster; {0, 0, 0} for no clusters */
-  uint32_t shared_bytes; /**< dynamic shared memory a block */
+  uint32_t cluster[3];   /**< blocks per cluster; {0, 0, 0} for no clusters */
+  uint32_t shared_bytes; /**< dynamic shared memory per block */
   int32_t priority;      /**< with CCH_LAUNCH_PRIORITY: lower runs first */
 } cch_launch_config;
 
 #define CCH_LAUNCH_COOPERATIVE 1u                       /**< all blocks resident at once (grid synchronisation) */
-#define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< may begin before the kernel ahead of it ends */
-#define CCH_LAUNCH_PRIORITY 4u                          /**< `priority` counts, not that of the stream */
+#define CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION 2u /**< may begin before the previous kernel has ended */
+#define CCH_LAUNCH_PRIORITY 4u                          /**< `priority` is used, and not that of the stream */
 
-/** A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND when there is none.
- * @since 0.1 */
+/**
+ * A kernel of a library, by its (lowered) name (cuLibraryGetKernel). CUDA_ERROR_NOT_FOUND if there is none. @since 0.1
+ */
 CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
 
 /**
- * Borrows a kernel; `library` is kept. NULL means the one that the driver says it is of, where that is ours.
- * CCH_EMISMATCH when the driver (12.5) says that it is of another, and an error of the driver's where that does not
- * know the kernel of a given library. `owner` as in cch_context_wrap(). @since 0.1
+ * Borrows a kernel; `library` is kept. If it is NULL, the library that the driver reports is used, if this library has
+ * loaded it. CCH_EMISMATCH if the driver (12.5) reports another library. An error of the driver if it does not find the
+ * kernel in the given library. `owner` as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
                                void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
@@ -48,17 +49,17 @@ CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_
 CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 
 /**
- * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as
- * the box. Asked of the driver once, in `context` (NULL: the current one). An older driver only has what
- * cch_kernel_set_params() stated; without that, this and cch_launch() are CCH_ENOSYMBOL. @since 0.1
+ * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as the
+ * box. The driver is queried once, in `context` (NULL: the current one). With an older driver, they are those of
+ * cch_kernel_set_params(); without that, this function and cch_launch() fail with CCH_ENOSYMBOL. @since 0.1
  */
 CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel,
                                  cch_context *CCH_NULLABLE context);
 
 /**
- * States the parameters of a kernel, for a driver that cannot be asked for them (before 12.4): cch_launch() and nodes
- * of graphs need them. They are copied. Nothing changes where they are known already, or where the driver can be asked.
- * Then the driver copies each argument from the offset that was stated, in the size that it knows. @since 0.1
+ * States the parameters of a kernel, which cch_launch() and nodes of graphs need, for a driver that cannot report them
+ * (before 12.4). They are copied. Nothing changes if they are known already, or if the driver can report them. The
+ * driver then copies each argument from the stated offset, in the size that the driver has for it. @since 0.1
  */
 CCH_EXPORT int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 
@@ -71,10 +72,10 @@ CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, c
                           const void *CCH_NULLABLE args, size_t args_size);
 
 /**
- * Launches as cch_launch() does, and asks first whether the stream is being captured, whoever began that. If it is,
- * `keep(data)` is called before the launch, because work in a capture cannot be taken back: by cch_capture_keep_all()
- * it has the graph keep the kernel and what the arguments point into. If `keep` fails, nothing is launched, and its
- * status is returned. @since 0.1
+ * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.
+ * If it is, `keep(data)` is called before the launch, because work in a capture cannot be undone. It calls
+ * cch_capture_keep_all(), so that the graph keeps the kernel and what the arguments point into. If `keep` fails,
+ * nothing is launched, and its status is returned. @since 0.1
  */
 CCH_EXPORT int cch_launch_keeping(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel,
                                   const void *CCH_NULLABLE args, size_t args_size, cch_keep_fn keep,

@@ -4,7 +4,7 @@
 
 /**
  * @file kernel_attributes.h
- * What a kernel needs, and may have, on a device.
+ * Attributes of a kernel on a device: the resources that it needs, and limits that can be set.
  */
 
 #include <cudacore/base.h>
@@ -18,8 +18,8 @@ CCH_BEGIN_DECLS
 CCH_EXPORT int cch_kernel_attribute(int *out, cch_kernel *kernel, int attribute, int device);
 
 /**
- * Sets a CUfunction_attribute of a kernel on a device, for all who have the kernel (cuKernelSetAttribute). *Caller
- * serialises* calls for one kernel and attribute, or does not mind which comes last. @since 0.1
+ * Sets a CUfunction_attribute of a kernel on a device, for all users of the kernel (cuKernelSetAttribute). *Caller
+ * serialises* calls for one kernel and attribute, unless the order does not matter. @since 0.1
  */
 CCH_EXPORT int cch_kernel_set_attribute(cch_kernel *kernel, int attribute, int value, int device);
 

@@ -12,10 +12,10 @@
 CCH_BEGIN_DECLS
 
 /**
- * Loads a cubin, fatbin or PTX from memory (cuLibraryLoadData). The driver itself never learns an image's
- * length, so its headers are checked against `size` first: CCH_EIMAGE when it is truncated or of no known
- * format. PTX need not end with a NUL. The image can be freed afterwards. The driver may put off the work, and with
- * it errors about what is in the image, until the first kernel is asked for. @since 0.1
+ * Loads a cubin, fatbin or PTX from memory (cuLibraryLoadData). The driver does not get the length of an image, so its
+ * headers are checked against `size` first: CCH_EIMAGE if it is truncated or of an unknown format. PTX need not end
+ * with a NUL. The image can be freed afterwards. The driver may postpone loading, and errors about the contents, until
+ * the first kernel is requested. @since 0.1
  */
 CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t size);
 
@@ -30,7 +30,7 @@ CCH_EXPORT int cch_library_disown(cch_library *library);
 
 CCH_EXPORT cch_library *cch_library_ref(cch_library *library);
 CCH_EXPORT void cch_library_unref(cch_library *library);
-/** The handle, borrowed: cch_library_disown() is for those who give it away. */
+/** The handle, borrowed. Before giving it away, see cch_library_disown(). */
 CCH_EXPORT CUlibrary cch_library_raw(const cch_library *library);
 
 CCH_END_DECLS

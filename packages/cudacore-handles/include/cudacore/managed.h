@@ -4,9 +4,9 @@
 
 /**
  * @file managed.h
- * Managed memory, which goes where it is used: advice about where that is, and moving it ahead of its use. Locations
- * are a CCH_LOCATION_* with its id (pool.h). Whether an allocation is managed memory only the driver knows; it says
- * CUDA_ERROR_INVALID_VALUE where it is not.
+ * Managed memory, which moves to where it is used: advice about its location, and moving it ahead of its use. A
+ * location is a CCH_LOCATION_* with its id (pool.h). Only the driver can tell whether an allocation is managed memory;
+ * if it is not, these functions return CUDA_ERROR_INVALID_VALUE.
  */
 
 #include <cudacore/base.h>
@@ -19,16 +19,16 @@ CCH_EXPORT int cch_managed_advise(cch_deviceptr *ptr, int advice, int location_t
 /** A CUmem_range_attribute of all of an allocation, as `count` ints (cuMemRangeGetAttribute). @since 0.1 */
 CCH_EXPORT int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attribute);
 
-/** Where memory is to go. */
+/** The location to which memory is moved. */
 typedef struct cch_location {
   int32_t type; /**< CCH_LOCATION_* */
   int32_t id;
 } cch_location;
 
 /**
- * Moves allocations, each to a location of its own, ordered on a stream: one by cuMemPrefetchAsync, more by
- * cuMemPrefetchBatchAsync (of CUDA 13), or one after the other where the driver does not have that, or not on the
- * stream: the legacy default one. @since 0.1
+ * Moves allocations, each to a location of its own, ordered on a stream: one by cuMemPrefetchAsync, several by
+ * cuMemPrefetchBatchAsync (of CUDA 13). If the driver does not have that function, or on the legacy default stream,
+ * they are moved one after the other. @since 0.1
  */
 CCH_EXPORT int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
                                     cch_stream *stream);

@@ -4,8 +4,9 @@
 
 /**
  * @file nvjitlink.h
- * nvJitLink, the linker of device code: the library, and its linkers. As with nvrtc.h, no driver is needed, linkers may
- * die anywhere, and what nvJitLink refuses is CCH_ECOMPILER, in the domain CCH_DOMAIN_NVJITLINK.
+ * nvJitLink, the linker of device code: the library, and its linkers. As with nvrtc.h, no driver is needed, and linkers
+ * can be destroyed anywhere. If nvJitLink refuses a call, the result is CCH_ECOMPILER, in the domain
+ * CCH_DOMAIN_NVJITLINK.
  */
 
 #include <cudacore/base.h>
@@ -24,30 +25,32 @@ CCH_EXPORT int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
 /** Its version (nvJitLinkVersion, or, before 12.3, by the names of its functions). @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink);
 
-/** Makes a linker with its options (nvJitLinkCreate). *Caller serialises* what is done to it until it has linked.
- * @since 0.1 */
+/**
+ * Makes a linker with its options (nvJitLinkCreate). *Caller serialises* all calls for the linker until it has linked.
+ * @since 0.1
+ */
 CCH_EXPORT int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
                                            const char *const *options);
 
-/** What is linked, with nvJitLink's numbers. */
+/** Types of input, with nvJitLink's numbers. */
 typedef enum cch_nvjitlink_input {
   CCH_NVJITLINK_CUBIN = 1,
   CCH_NVJITLINK_PTX = 2,
   CCH_NVJITLINK_LTOIR = 3,
   CCH_NVJITLINK_FATBIN = 4,
-  CCH_NVJITLINK_OBJECT = 5,  /**< of the host, with device code in it */
-  CCH_NVJITLINK_LIBRARY = 6, /**< an archive of these */
-  CCH_NVJITLINK_ANY = 10     /**< to be told from what is in it; nvJitLink 12.5 */
+  CCH_NVJITLINK_OBJECT = 5,  /**< an object of the host, with device code in it */
+  CCH_NVJITLINK_LIBRARY = 6, /**< an archive of such objects */
+  CCH_NVJITLINK_ANY = 10     /**< determined from the contents; nvJitLink 12.5 */
 } cch_nvjitlink_input;
 
-/** Adds code of a type, which is copied (nvJitLinkAddData). `name` is what messages call it. @since 0.1 */
+/** Adds code of a type, which is copied (nvJitLinkAddData). `name` is its name in messages. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size,
                                         const char *CCH_NULLABLE name);
 
-/** Links what was added, once (nvJitLinkComplete). The logs are there after a failure too. @since 0.1 */
+/** Links the input, once (nvJitLinkComplete). The logs are available even after a failure. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker);
 
-/** What a linker has, once it has linked. */
+/** The outputs of a linker, once it has linked. */
 typedef enum cch_nvjitlink_output {
   CCH_NVJITLINK_ERROR_LOG = 0,
   CCH_NVJITLINK_INFO_LOG = 1,

@@ -4,11 +4,12 @@
 
 /**
  * @file nvrtc.h
- * NVRTC, the compiler of CUDA C++: the library, and its programs. No driver is needed, and programs may die anywhere.
+ * NVRTC, the compiler of CUDA C++: the library, and its programs. No driver is needed, and programs can be destroyed
+ * anywhere.
  *
- * A function that an NVRTC is too old for is CCH_ENOSYMBOL at its own call, with the version that it needs. What NVRTC
- * itself refuses is CCH_ECOMPILER: the error record has the domain CCH_DOMAIN_NVRTC and the nvrtcResult, its message
- * the name of that and the first error in the log.
+ * A function that an NVRTC is too old for fails with CCH_ENOSYMBOL, and the message states the required version. If
+ * NVRTC refuses a call, the result is CCH_ECOMPILER. The error record has the domain CCH_DOMAIN_NVRTC and the
+ * nvrtcResult; its message has the name of that and the first error in the log.
  */
 
 #include <cudacore/base.h>
@@ -19,21 +20,21 @@ CCH_BEGIN_DECLS
 typedef struct cch_nvrtc cch_nvrtc;
 
 /**
- * Loads the library `path`, which is a path or a soname; NULL is the newest that the dynamic linker finds under the
- * sonames that NVRTC has had since CUDA 12. CCH_ENOCOMPILER where there is none. The library that NVRTC opens when it
- * compiles (libnvrtc-builtins) is found in the same folder. @since 0.1
+ * Loads the library `path`, which is a path or a soname. NULL is the newest one that the dynamic linker finds by the
+ * sonames of NVRTC since CUDA 12. CCH_ENOCOMPILER if there is none. The library that NVRTC opens when it compiles
+ * (libnvrtc-builtins) is loaded from the same folder. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *CCH_NULLABLE path);
 
-/** The NVRTC behind a dlopen() handle, which must stay open. CCH_ENOCOMPILER where that is no NVRTC. @since 0.1 */
+/** The NVRTC behind a dlopen() handle, which must stay open. CCH_ENOCOMPILER if that is not an NVRTC. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_wrap(cch_nvrtc **out, void *handle);
 
 /** Its version (nvrtcVersion). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc);
 
 /**
- * The architectures that it compiles for, as numbers such as 90 (nvrtcGetSupportedArchs). `*count` says for how many
- * there is room in `out`, and becomes how many there are; `out` may be NULL, to ask for that. @since 0.1
+ * The architectures that it supports, as numbers such as 90 (nvrtcGetSupportedArchs). `*count` is the size of `out`,
+ * and becomes the number of architectures. `out` may be NULL, to get the number. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_architectures(int *CCH_NULLABLE out, size_t *count, cch_nvrtc *nvrtc);
 
@@ -43,18 +44,19 @@ CCH_EXPORT int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc);
 CCH_EXPORT int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size);
 
 /**
- * Makes a program (nvrtcCreateProgram), of a source that is copied. The contents and names of headers that it can
- * include are arrays of `count`. *Caller serialises* what is done to it until it is compiled. @since 0.1
+ * Makes a program (nvrtcCreateProgram). The source is copied. The contents and names of headers in memory are arrays of
+ * `count` elements. *Caller serialises* all calls for the program until it is compiled. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const char *source,
                                         const char *CCH_NULLABLE name, size_t count, const char *const *headers,
                                         const char *const *header_names);
 
-/** Adds an expression whose lowered name is wanted, before the program is compiled (nvrtcAddNameExpression).
- * @since 0.1 */
+/**
+ * Adds an expression whose lowered name is needed, before the program is compiled (nvrtcAddNameExpression). @since 0.1
+ */
 CCH_EXPORT int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression);
 
-/** Compiles it, once (nvrtcCompileProgram). The log is there after a failure too. @since 0.1 */
+/** Compiles it, once (nvrtcCompileProgram). The log is available even after a failure. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options);
 
 /**
@@ -64,7 +66,7 @@ CCH_EXPORT int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t coun
  */
 CCH_EXPORT int cch_nvrtc_program_cancel(cch_nvrtc_program *program);
 
-/** What a program has, once it is compiled. */
+/** The outputs of a program, once it is compiled. */
 typedef enum cch_nvrtc_output {
   CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, as PTX has it; phases may have left others in between */
   CCH_NVRTC_PTX = 1,    /**< also beside a cubin */
@@ -74,8 +76,9 @@ typedef enum cch_nvrtc_output {
 } cch_nvrtc_output;
 
 /**
- * Copies an output to `out`. `*size` says how many bytes there is room for, and becomes how many there are; CCH_EINVAL
- * where those are more. `out` may be NULL, to ask for the size. What was not made has none, or is a failure. @since 0.1
+ * Copies an output to `out`. `*size` is the size of `out` in bytes, and becomes that of the output; CCH_EINVAL if the
+ * output is larger. `out` may be NULL, to get the size. An output that was not generated has the size 0, or is a
+ * failure. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_program_get(void *CCH_NULLABLE out, size_t *size, cch_nvrtc_program *program, int output);
 
@@ -86,7 +89,7 @@ CCH_EXPORT int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_progra
  * with the reason. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program);
 
-/** The heap that it took, or would have taken (nvrtcGetPCHHeapSizeRequired; NVRTC 12.8). @since 0.1 */
+/** The heap that it needed, or would have needed (nvrtcGetPCHHeapSizeRequired; NVRTC 12.8). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program);
 
 CCH_EXPORT cch_nvrtc_program *cch_nvrtc_program_ref(cch_nvrtc_program *program);

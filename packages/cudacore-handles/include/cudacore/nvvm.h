@@ -4,8 +4,8 @@
 
 /**
  * @file nvvm.h
- * NVVM, the compiler of NVVM IR: the library, and its programs. As with nvrtc.h, no driver is needed, programs may die
- * anywhere, and what libNVVM refuses is CCH_ECOMPILER, in the domain CCH_DOMAIN_NVVM.
+ * NVVM, the compiler of NVVM IR: the library, and its programs. As with nvrtc.h, no driver is needed, and programs can
+ * be destroyed anywhere. If libNVVM refuses a call, the result is CCH_ECOMPILER, in the domain CCH_DOMAIN_NVVM.
  */
 
 #include <cudacore/base.h>
@@ -24,20 +24,23 @@ CCH_EXPORT int cch_nvvm_wrap(cch_nvvm **out, void *handle);
 /** Its version (nvvmVersion), which is not CUDA's. @since 0.1 */
 CCH_EXPORT int cch_nvvm_version(int *major, int *minor, cch_nvvm *nvvm);
 
-/** The versions of NVVM IR and of its debug information that it takes (nvvmIRVersion). @since 0.1 */
+/** The supported versions of NVVM IR and of its debug information (nvvmIRVersion). @since 0.1 */
 CCH_EXPORT int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm);
 
-/** The version of LLVM IR that it takes for an architecture such as "compute_90" (nvvmLLVMVersion; CUDA 13.1).
- * @since 0.1 */
+/**
+ * The supported version of LLVM IR for an architecture such as "compute_90" (nvvmLLVMVersion; CUDA 13.1). @since 0.1
+ */
 CCH_EXPORT int cch_nvvm_llvm_version(int *out, cch_nvvm *nvvm, const char *arch);
 
-/** Makes an empty program (nvvmCreateProgram). *Caller serialises* what is done to it until it is compiled.
- * @since 0.1 */
+/**
+ * Makes an empty program (nvvmCreateProgram). *Caller serialises* all calls for the program until it is compiled.
+ * @since 0.1
+ */
 CCH_EXPORT int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm);
 
 /**
- * Adds a module, text or bitcode, which is copied (nvvmAddModuleToProgram). Of a lazy one, only what others use is
- * linked (nvvmLazyAddModuleToProgram): libdevice is one. @since 0.1
+ * Adds a module, text or bitcode, which is copied (nvvmAddModuleToProgram). From a lazy module, such as libdevice, only
+ * functions that are used are linked (nvvmLazyAddModuleToProgram). @since 0.1
  */
 CCH_EXPORT int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size,
                                     const char *CCH_NULLABLE name, int lazy);
@@ -48,10 +51,10 @@ CCH_EXPORT int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, 
 /** Compiles them to PTX, or to LTO-IR with the option `-gen-lto` (nvvmCompileProgram). @since 0.1 */
 CCH_EXPORT int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options);
 
-/** What a program has, once it is compiled. */
+/** The outputs of a program, once it is compiled. */
 typedef enum cch_nvvm_output {
   CCH_NVVM_LOG = 0, /**< text with a NUL at its end, as PTX has it */
-  CCH_NVVM_CODE = 1 /**< what was compiled to */
+  CCH_NVVM_CODE = 1 /**< the output of the compilation */
 } cch_nvvm_output;
 
 /** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */

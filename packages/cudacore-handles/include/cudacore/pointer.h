@@ -4,7 +4,7 @@
 
 /**
  * @file pointer.h
- * Addresses, whoever allocated them.
+ * Information about addresses, whichever code allocated them.
  */
 
 #include <cudacore/base.h>
@@ -12,9 +12,9 @@
 CCH_BEGIN_DECLS
 
 /**
- * What CUDA knows of an address (cuPointerGetAttributes): its CUmemorytype, the ordinal of its device, and whether it
- * is managed memory (1 or 0). The type is 0 for an address that CUDA does not know, such as ordinary host memory; the
- * device is then negative. @since 0.1
+ * The driver's information about an address (cuPointerGetAttributes): its CUmemorytype, the ordinal of its device, and
+ * whether it is managed memory (1 or 0). For an address that CUDA does not manage, such as ordinary host memory, the
+ * type is 0 and the device is negative. @since 0.1
  */
 CCH_EXPORT int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr);
 

@@ -4,25 +4,27 @@
 
 /**
  * @file pool.h
- * Memory pools for stream-ordered allocation. A pool outlives every allocation from it, because device
- * pointers hold it.
+ * Memory pools for stream-ordered allocation. A pool outlives every allocation from it, because allocations keep the
+ * pool.
  */
 
 #include <cudacore/base.h>
 
 CCH_BEGIN_DECLS
 
-/** Where memory lives, with CUDA's numbers (CUmemLocationType); 0 where that is not known. */
+/** Locations of memory, with CUDA's numbers (CUmemLocationType); 0 if the location is not known. */
 #define CCH_LOCATION_DEVICE 1            /**< id: the device's ordinal */
 #define CCH_LOCATION_HOST 2              /**< no id */
 #define CCH_LOCATION_HOST_NUMA 3         /**< id: the NUMA node */
 #define CCH_LOCATION_HOST_NUMA_CURRENT 4 /**< the NUMA node of the calling thread; no id */
 
-/** What memory a pool gives, with CUDA's numbers (CUmemAllocationType); 0 where that is not known. */
-#define CCH_ALLOCATION_PINNED 1  /**< stays where it is */
-#define CCH_ALLOCATION_MANAGED 2 /**< goes where it is used */
+/** Types of memory in a pool, with CUDA's numbers (CUmemAllocationType); 0 if the type is not known. */
+#define CCH_ALLOCATION_PINNED 1  /**< stays at its location */
+#define CCH_ALLOCATION_MANAGED 2 /**< managed memory, which moves to where it is used */
 
-/** Where a pool's memory lives and how it can be shared. Zero-initialise; `size` says which fields exist. */
+/**
+ * The location of a pool's memory, and how it can be shared. Zero-initialise; `size` determines the fields that exist.
+ */
 typedef struct cch_pool_config {
   size_t size;           /**< sizeof(cch_pool_config) */
   int32_t location_type; /**< CCH_LOCATION_* */
@@ -34,35 +36,44 @@ typedef struct cch_pool_config {
   uint32_t reserved_2;   /**< zero */
 } cch_pool_config;
 
-/** Makes a pool (cuMemPoolCreate). A config of any size from that of version 0.1 on is taken: fields that it lacks are
- * zero, and fields that this library does not know must be (CCH_EINVAL). @since 0.1 */
+/**
+ * Makes a pool (cuMemPoolCreate). The config can have any size from that of version 0.1 on. Fields that it lacks are
+ * zero, and fields that this library does not have must be zero (CCH_EINVAL). @since 0.1
+ */
 CCH_EXPORT int cch_pool_create(cch_pool **out, const cch_pool_config *config);
 
-/** Borrows the pool that a device uses now (cuDeviceGetMemPool). @since 0.1 */
+/** Borrows the current pool of a device (cuDeviceGetMemPool). @since 0.1 */
 CCH_EXPORT int cch_pool_current(cch_pool **out, int device);
 
 /**
- * Borrows the pool that memory of a kind (CCH_ALLOCATION_*) comes from at a location, CCH_LOCATION_* or 0 for managed
- * memory of no preferred location, unless another is named (cuMemGetMemPool, of CUDA 13). @since 0.1
+ * Borrows the pool from which memory of a type (CCH_ALLOCATION_*) at a location is allocated by default
+ * (cuMemGetMemPool, of CUDA 13). The location is a CCH_LOCATION_*, or 0 for managed memory without a preferred
+ * location. @since 0.1
  */
 CCH_EXPORT int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type);
 
-/** Gives unused memory back to the system until `keep` bytes are left, or no more is unused (cuMemPoolTrimTo).
- * @since 0.1 */
+/**
+ * Returns unused memory to the system until the pool has `keep` bytes left, or none is unused (cuMemPoolTrimTo). @since
+ * 0.1
+ */
 CCH_EXPORT int cch_pool_trim(cch_pool *pool, size_t keep);
 
-/** Borrows a pool; `device` is the ordinal it serves, -1 for a host pool. `owner` as in cch_context_wrap(). @since 0.1
+/**
+ * Borrows a pool. `device` is the ordinal of its device, -1 for a host pool. `owner` as in cch_context_wrap(). @since
+ * 0.1
  */
 CCH_EXPORT int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *CCH_NULLABLE owner,
                              cch_release_fn CCH_NULLABLE release);
 
-/** Ordinal of the device whose memory it holds, -1 for host memory. @since 0.1 */
+/** Ordinal of the device of its memory, -1 for host memory. @since 0.1 */
 CCH_EXPORT int cch_pool_device(const cch_pool *pool);
 
-/** Where its memory lives: a CCH_LOCATION_* and its id. 0 and 0 for a borrowed pool of no device. @since 0.1 */
+/**
+ * The location of its memory: a CCH_LOCATION_* and its id. Both are 0 for a borrowed pool without a device. @since 0.1
+ */
 CCH_EXPORT void cch_pool_location(int *type, int *id, const cch_pool *pool);
 
-/** What memory it gives: a CCH_ALLOCATION_*, 0 for a borrowed pool. @since 0.1 */
+/** The type of its memory: a CCH_ALLOCATION_*, 0 for a borrowed pool. @since 0.1 */
 CCH_EXPORT int cch_pool_alloc_type(const cch_pool *pool);
 
 CCH_EXPORT cch_pool *cch_pool_ref(cch_pool *pool);

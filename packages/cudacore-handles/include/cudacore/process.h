@@ -6,12 +6,12 @@
  * @file process.h
  * Process-wide events: the end of a managed runtime, fork, and places where CUDA calls are forbidden.
  *
- * A reference can be given back anywhere, also where the driver must not be entered: in a CUDA user-object
- * destructor, in a host function, or while a stream is captured that the free would be recorded in. There the dead box
- * is queued, without allocating, and destroyed later at a safe point: the next call of this library that launches,
- * records, creates something or waits, or cch_reclaim_drain(). Say so with cch_callback_enter(), or let the driver
- * refuse: what it does not permit is queued too, and tried again by calls that wait, and by others now and then. No
- * destructor breaks another stream's capture.
+ * A reference can be given back anywhere, even where the driver must not be called: in the destructor of a CUDA user
+ * object, in a host function, or while a stream is captured in which the free would be recorded. There the box is
+ * queued, without allocating. It is destroyed later at a safe point: the next call of this library that launches,
+ * records, creates something or waits, or cch_reclaim_drain(). Announce such places by cch_callback_enter(), or let the
+ * driver refuse: what it does not permit is queued, too, and tried again by calls that wait, and by other calls from
+ * time to time. No destructor invalidates the capture of another stream.
  */
 
 #include <cudacore/base.h>

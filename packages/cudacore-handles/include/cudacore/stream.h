@@ -61,13 +61,16 @@ CCH_EXPORT int cch_stream_synchronize(cch_stream *stream);
 /** Makes later work wait for an event's last record (cuStreamWaitEvent). @since 0.1 */
 CCH_EXPORT int cch_stream_wait_event(cch_stream *stream, cch_event *event);
 
-/** Makes later work of `stream` wait for the work that `other` has now; a temporary event carries it. @since 0.1 */
+/** Makes later work of `stream` wait for the present work of `other`, by a temporary event. @since 0.1 */
 CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
 
-/** Calls a host function after the stream's present work, and before its later work (cuLaunchHostFunc). The function
- * must not call CUDA; references that it drops are destroyed later. `bundle` (may be NULL) is kept until the function
- * was called. If the stream is captured, each launch of the graph calls the function, and the graph keeps `bundle`,
- * whoever began the capture. After work in a context has failed, no function is called any more. @since 0.1 */
+/**
+ * Calls a host function after the stream's present work, and before its later work (cuLaunchHostFunc). The function
+ * must not call CUDA; references that it gives back are destroyed later. `bundle` (may be NULL) is kept until the
+ * function was called. If the stream is captured, each launch of the graph calls the function, and the graph keeps
+ * `bundle`, whichever code began the capture. After work in a context has failed, no function is called any more.
+ * @since 0.1
+ */
 CCH_EXPORT int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *CCH_NULLABLE data,
                                    cch_bundle *CCH_NULLABLE bundle);
 

@@ -4,9 +4,9 @@
 
 /**
  * @file tensor_map.h
- * Tensor maps: descriptors of tensors in global memory, from and to which kernels copy boxes by the tensor memory
- * accelerator (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is passed to kernels
- * as it is (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive the kernels.
+ * Tensor maps: descriptors of tensors in global memory. By them, kernels copy boxes with the tensor memory accelerator
+ * (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is passed to kernels by value
+ * (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive the kernels.
  *
  * Axes are in the order of an array's shape, the outermost one first. CUDA's own functions have the reverse order.
  */
@@ -15,7 +15,7 @@
 
 CCH_BEGIN_DECLS
 
-/** What a tensor map describes. */
+/** The kinds of tensor maps. */
 #define CCH_TENSOR_MAP_TILED 0       /**< boxes of a tensor of up to five axes (cuTensorMapEncodeTiled) */
 #define CCH_TENSOR_MAP_IM2COL 1      /**< pixels of images, for convolutions (cuTensorMapEncodeIm2col) */
 #define CCH_TENSOR_MAP_IM2COL_WIDE 2 /**< the same along W alone (cuTensorMapEncodeIm2colWide, CUDA 12.8) */
@@ -31,14 +31,15 @@ typedef struct cch_tensor_map {
 } cch_tensor_map;
 
 /**
- * A tensor, and what copies move of it. Zero-initialise; `size` says which fields exist. Of the arrays, the first
- * `rank` elements count; of corners the first `rank` - 2, for the axes between the first (N) and the last one (C).
+ * A tensor, and how copies move parts of it. Zero-initialise; `size` determines the fields that exist. The first `rank`
+ * elements of each array are used; of corners, the first `rank` - 2, for the axes between the first (N) and the last
+ * one (C).
  */
 typedef struct cch_tensor_map_config {
   size_t size;                /**< sizeof(cch_tensor_map_config) */
   int32_t kind;               /**< CCH_TENSOR_MAP_* */
   int32_t device;             /**< ordinal of the device whose kernels will use the map */
-  uint64_t address;           /**< of the first element */
+  uint64_t address;           /**< the address of the first element */
   int32_t data_type;          /**< CUtensorMapDataType */
   int32_t rank;               /**< the number of axes */
   int32_t interleave;         /**< CUtensorMapInterleave */
@@ -46,20 +47,21 @@ typedef struct cch_tensor_map_config {
   int32_t l2_promotion;       /**< CUtensorMapL2promotion */
   int32_t oob_fill;           /**< CUtensorMapFloatOOBfill */
   int64_t shape[5];           /**< in elements */
-  int64_t strides[5];         /**< in bytes; that of the last axis is the size of an element */
+  int64_t strides[5];         /**< strides in bytes; that of the last axis is the size of an element */
   int64_t element_strides[5]; /**< the steps of copies along each axis: 1 for every element */
   int64_t box_dim[5];         /**< tiled: the extents of a box, in elements */
-  int64_t lower_corner[3];    /**< im2col: where the bounding box begins, from the first pixel; wide: [0], of W */
-  int64_t upper_corner[3];    /**< im2col: where it ends, from the last pixel */
-  int64_t channels_per_pixel; /**< im2col: the elements of a pixel that a copy moves */
-  int64_t pixels_per_column;  /**< im2col: the pixels that a copy moves */
+  int64_t
+      lower_corner[3]; /**< im2col: the beginning of the bounding box, relative to the first pixel; wide: [0], for W */
+  int64_t upper_corner[3];    /**< im2col: its end, relative to the last pixel */
+  int64_t channels_per_pixel; /**< im2col: the number of channels of a pixel that a copy moves */
+  int64_t pixels_per_column;  /**< im2col: the number of pixels that a copy moves */
   int32_t wide_mode;          /**< im2col wide: CUtensorMapIm2ColWideMode */
   int32_t reserved;           /**< zero */
 } cch_tensor_map_config;
 
 /**
- * Encodes a tensor map. What the driver would refuse is CCH_EINVAL, with a message that names the field, its value and
- * the rule. CCH_ENOSYMBOL where the driver is older than the function. A context need not be current. @since 0.1
+ * Encodes a tensor map. A map that the driver would refuse is CCH_EINVAL, with a message that names the field, its
+ * value and the rule. CCH_ENOSYMBOL if the driver is older than the function. No current context is needed. @since 0.1
  */
 CCH_EXPORT int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config);
 

@@ -4,14 +4,14 @@
 
 /**
  * @file texture.h
- * Texture objects and surface objects. A kernel takes them as 64-bit handles. Each keeps the memory that it reads.
+ * Texture objects and surface objects, which are 64-bit handles in kernels. Each keeps the memory that it reads.
  */
 
 #include <cudacore/array.h>
 
 CCH_BEGIN_DECLS
 
-/** What a coordinate outside of the texture reads, with CUDA's numbers (CUaddress_mode). */
+/** The result of reading outside of the texture, with CUDA's numbers (CUaddress_mode). */
 #define CCH_ADDRESS_WRAP 0
 #define CCH_ADDRESS_CLAMP 1
 #define CCH_ADDRESS_MIRROR 2
@@ -28,24 +28,26 @@ CCH_BEGIN_DECLS
 #define CCH_TEXTURE_NO_TRILINEAR 0x20u /**< without the optimization of trilinear filtering */
 #define CCH_TEXTURE_SEAMLESS 0x40u     /**< faces of a cube map are filtered across their edges */
 
-/** What a texture reads: one of the first three. Zero-initialise; `size` says which fields exist. */
+/**
+ * The resource of a texture: one of the first three fields. Zero-initialise; `size` determines the fields that exist.
+ */
 typedef struct cch_texture_resource {
   size_t size; /**< sizeof(cch_texture_resource) */
   cch_array *array;
   cch_mipmapped_array *mipmapped;
-  cch_deviceptr *memory; /**< linear, or pitched if `height` is not 0 */
+  cch_deviceptr *memory; /**< linear memory, or pitched memory if `height` is not 0 */
   size_t offset;         /**< in the memory */
-  size_t width;          /**< of linear memory its bytes, of pitched memory the texels of a row */
+  size_t width;          /**< linear memory: its bytes; pitched memory: the texels of a row */
   size_t height;         /**< rows */
   size_t pitch;          /**< bytes from row to row */
-  int32_t format;        /**< of memory: CCH_FORMAT_* */
+  int32_t format;        /**< the format of memory: CCH_FORMAT_* */
   uint32_t channels;
 } cch_texture_resource;
 
-/** How a texture is sampled (CUDA_TEXTURE_DESC). Zero-initialise; `size` says which fields exist. */
+/** How a texture is sampled (CUDA_TEXTURE_DESC). Zero-initialise; `size` determines the fields that exist. */
 typedef struct cch_texture_desc {
   size_t size;             /**< sizeof(cch_texture_desc) */
-  int32_t address_mode[3]; /**< CCH_ADDRESS_*, of each dimension */
+  int32_t address_mode[3]; /**< CCH_ADDRESS_*, for each dimension */
   int32_t filter_mode;     /**< CCH_FILTER_* */
   uint32_t flags;          /**< CCH_TEXTURE_* */
   uint32_t max_anisotropy;
@@ -56,7 +58,7 @@ typedef struct cch_texture_desc {
   float border_color[4];
 } cch_texture_desc;
 
-/** Creates a texture in a context, which keeps what it reads (cuTexObjectCreate). @since 0.1 */
+/** Creates a texture in a context, and keeps its resource (cuTexObjectCreate). @since 0.1 */
 CCH_EXPORT int cch_texture_create(cch_texture **out, cch_context *context, const cch_texture_resource *resource,
                                   const cch_texture_desc *desc);
 

@@ -4,8 +4,9 @@
 
 /**
  * @file virtual.h
- * Memory that is put together from addresses and physical memory, so that it can grow. Physical memory lives as long as
- * an allocation that has it: one that has grown and the one that it was share what both have, and end in any order.
+ * Memory that is made of addresses and physical memory, so that it can grow. Physical memory lives as long as an
+ * allocation that contains it. When an allocation has grown, the old and the new one share physical memory, and can be
+ * freed in any order.
  */
 
 #include <cudacore/base.h>
@@ -13,17 +14,17 @@
 CCH_BEGIN_DECLS
 
 /** Flags of a cch_virtual_config. */
-#define CCH_VIRTUAL_RDMA 1u    /**< other devices of the machine can be given it (gpuDirectRDMACapable) */
-#define CCH_VIRTUAL_MINIMUM 2u /**< sizes are multiples of the smallest granularity, not of the recommended one */
+#define CCH_VIRTUAL_RDMA 1u    /**< other devices of the machine can access it (gpuDirectRDMACapable) */
+#define CCH_VIRTUAL_MINIMUM 2u /**< sizes are multiples of the minimum granularity, not of the recommended one */
 
-/** Who can use memory: a location, and CUmemAccess_flags. */
+/** A location that can access the memory, with CUmemAccess_flags. */
 typedef struct cch_access {
   int32_t location_type; /**< CCH_LOCATION_* */
   int32_t location_id;
   int32_t access; /**< 1 to read, 3 to read and write */
 } cch_access;
 
-/** What memory is made of, and who can use it. Zero-initialise; `size` says which fields exist. */
+/** Properties of the memory, and who can access it. Zero-initialise; `size` determines the fields that exist. */
 typedef struct cch_virtual_config {
   size_t size;                /**< sizeof(cch_virtual_config) */
   int32_t location_type;      /**< CCH_LOCATION_* */
@@ -34,11 +35,11 @@ typedef struct cch_virtual_config {
   uint32_t reserved;          /**< zero */
   uint64_t address_hint;      /**< the preferred address; 0 for any */
   uint64_t address_alignment; /**< alignment of the address; 0 for the driver's own */
-  const cch_access *accesses; /**< who can use it */
+  const cch_access *accesses; /**< the locations that can access it */
   size_t access_count;
 } cch_virtual_config;
 
-/** Bytes of which sizes are multiples (cuMemGetAllocationGranularity). @since 0.1 */
+/** The granularity of sizes in bytes (cuMemGetAllocationGranularity). @since 0.1 */
 CCH_EXPORT int cch_virtual_granularity(size_t *out, const cch_virtual_config *config);
 
 /** Makes memory of `size` bytes rounded up to the granularity (cuMemAddressReserve, cuMemCreate, cuMemMap,

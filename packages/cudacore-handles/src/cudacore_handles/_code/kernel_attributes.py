@@ -39,7 +39,7 @@ class KernelAttributes:
     Raises
     ------
     CUDAError
-        When a property is read while no device was given and none is current, or if the kernel has no code for the
+        If a property is read while no device was given and none is current, or if the kernel has no code for the
         device.
     """
 
@@ -123,7 +123,7 @@ class KernelAttributes:
     )
     binary_version: Attribute[int] = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
     cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
-    # Everybody who has the kernel can change these, so they are not cached.
+    # Any code that has the kernel can change these, so they are not cached.
     max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
         8, int, "Maximum dynamic shared memory per block that a launch may ask for, in bytes.", constant=False
     )
@@ -369,7 +369,7 @@ class _SharedMemoryNeeded:
 
 def _c_function(needed: object) -> object:
     """Return the C function of a ``CUoccupancyB2DSize`` of ``cuda.bindings``; return other values unchanged."""
-    module = sys.modules.get("cuda.bindings.driver")  # whoever has such an object has imported this module
+    module = sys.modules.get("cuda.bindings.driver")  # if such an object exists, its module has been imported
     if module is None or not isinstance(needed, module.CUoccupancyB2DSize):
         return needed
     # The object contains the function's address; if it was made with `_ptr`, that is the address of the object.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kinds of parameters a kernel has, as far as that is known.
+"""The kinds of a kernel's parameters, as far as they are known.
 
-PTX tells floating point, integers and raw bytes from each other, and in its newer versions pointers; a mangled name
-(Itanium C++ ABI) tells pointers from integers, and signs. Neither tells all. What is said by none, and what is not
-understood, is unknown: a kind is certain or it is not given.
+PTX distinguishes floating point, integers and raw bytes, and in newer versions also pointers. A mangled name (Itanium
+C++ ABI) distinguishes pointers from integers, and signed from unsigned ones. Neither source is complete. A kind is only
+given if it is certain; otherwise it is unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cudacore_handles import _native
 
 
 class ParamKind(str, enum.Enum):
-    """What a kernel takes for a parameter. Each member is the string that it stands for."""
+    """The kind of a kernel's parameter. Each member is a string."""
 
     UNKNOWN = "unknown"
     """Nothing is known but its size."""
@@ -48,12 +48,12 @@ KINDS = tuple(ParamKind(name) for name, _ in _native.PARAM_KINDS)
 
 
 def kinds_that(takes: int) -> frozenset[ParamKind]:
-    """Return the kinds of parameters that take something, which is a constant of ``_native``: ``TAKES_BYTES``, say."""
+    """Return the kinds of parameters that accept some values, a constant of ``_native`` such as ``TAKES_BYTES``."""
     return frozenset(ParamKind(name) for name, what in _native.PARAM_KINDS if what & takes)
 
 
 class Parameter(NamedTuple):
-    """What one source says of a parameter; a size of 0 is not known."""
+    """A parameter as one source describes it; a size of 0 means unknown."""
 
     kind: ParamKind
     size: int
@@ -71,16 +71,16 @@ _LETTERS = {
 
 
 def kinds_of(symbol: str | None, signature: str | None, sizes: Sequence[int]) -> list[ParamKind]:
-    """Put together what is known of a kernel's parameters.
+    """Combine the information about a kernel's parameters.
 
     Parameters
     ----------
     symbol : str or None
-        Its (mangled) name, where that is known.
+        Its (mangled) name, if it is known.
     signature : str or None
         Its signature from :func:`._ptx_signatures.ptx_signatures`.
     sizes : sequence of int
-        The sizes of its parameters, as the driver has them. What does not agree with them is not believed.
+        The sizes of its parameters, from the driver. Sources that contradict them are ignored.
     """
     by_name = None
     if symbol is not None and symbol.startswith("_Z"):
@@ -99,7 +99,7 @@ def _agree(parameters: Sequence[Parameter], sizes: Sequence[int]) -> bool:
 
 _INTEGERS = frozenset({ParamKind.INT, ParamKind.UINT, ParamKind.BOOL, ParamKind.BITS})
 
-# What a name can add to what PTX says.
+# The more precise kinds that a name can give for a kind from PTX.
 _NARROWER = {
     ParamKind.BITS: _INTEGERS,
     ParamKind.ADDRESS: _INTEGERS | {ParamKind.POINTER},

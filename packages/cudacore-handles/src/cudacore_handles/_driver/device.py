@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
 
 _BufferHandle = _native.BufferHandle
-_TEXT_SIZE = 256  # more than the name of any device
+_TEXT_SIZE = 256  # longer than the name of any device
 
 
 class ComputeCapability(NamedTuple):
@@ -48,7 +48,7 @@ class ComputeCapability(NamedTuple):
 
 
 class _Thread(threading.local):
-    """What a thread keeps to itself."""
+    """The data of one thread."""
 
     def __init__(self) -> None:
         # Contexts other than primary ones that this thread made current, by device.
@@ -60,11 +60,11 @@ _devices: dict[int, Device] = {}
 
 
 class Device:
-    """Represent a GPU.
+    """A GPU.
 
-    ``Device()`` is the calling thread's current device, or device 0 when there is none; ``Device(1)`` is the second
-    one. There is one object for each device. What a device makes is made in its primary context (or the context
-    given to :meth:`set_current`), whatever context is current, and the current context stays as it was.
+    ``Device()`` is the calling thread's current device, or device 0 if there is none; ``Device(1)`` is the second
+    device. There is one object for each device. Its methods work in the primary context of the device (or the context
+    given to :meth:`set_current`), whatever context is current, and do not change the current context.
 
     Parameters
     ----------
@@ -74,9 +74,9 @@ class Device:
     Raises
     ------
     CUDAError
-        When there is no driver or no device.
+        If there is no driver or no device.
     ValueError
-        When there is no device of that ordinal.
+        If there is no device with that ordinal.
     """
 
     __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties", "_resources")
@@ -119,14 +119,14 @@ class Device:
     def set_current(self, ctx: Context | None = None) -> Context | None:
         """Make this device's context current on the calling thread (cuCtxSetCurrent).
 
-        Where another library has reset the primary context, it is retained again. Streams, events, graphs and pinned
-        memory that were made in it before are lost, and say so when they are used.
+        If another library has reset the primary context, it is retained again. Streams, events, graphs and pinned
+        memory that were made in it before are lost: using them raises an error.
 
         Parameters
         ----------
         ctx : Context, optional
-            A context of this device, such as a green one. It is kept until another takes its place, even if it is
-            closed meanwhile. Default: the primary context.
+            A context of this device, such as a green one. It is kept until another one is set, even if it is closed
+            before. Default: the primary context.
 
         Returns
         -------
@@ -138,26 +138,26 @@ class Device:
         if self._primary is None or not _native.set_current(self._primary):  # another library has reset it
             _native.set_current(self._retain())
         if _thread_contexts_used:
-            _thread.contexts.pop(self._id, None)  # it may end here, and must not be current then
+            _thread.contexts.pop(self._id, None)  # this may destroy the old context, which must not be current then
         return None
 
     def create_context(self, options: ContextOptions | Mapping[str, Any] | None = None) -> Context:
-        """Create a green context: one whose work runs on a part of the device (cuGreenCtxCreate). Needs CUDA 12.4.
+        """Create a green context, whose work runs on a part of the device (cuGreenCtxCreate). Needs CUDA 12.4.
 
-        It has everything but its streams in common with the primary context: memory, code and events of either can be
-        used in the other. The current context stays as it was.
+        It shares everything but its streams with the primary context: memory, code and events of each can be used in
+        the other. The current context does not change.
 
         Parameters
         ----------
         options : ContextOptions or mapping
-            The resources that it has, of this device.
+            The resources of the context, which must be of this device.
 
         Raises
         ------
         ValueError
-            When there are no resources, or they are of another device, given twice, or of a dry run.
+            If there are no resources, or they are of another device, given twice, or from a dry run.
         CUDAError
-            When the driver lacks green contexts, or refuses the resources together.
+            If the driver does not support green contexts, or this combination of resources.
         """
         return Context._create(self._id, options)
 
@@ -191,7 +191,7 @@ class Device:
         Parameters
         ----------
         options : EventOptions, optional
-            How it behaves. Default: no timing, no blocking.
+            Options of the event. Default: no timing, no blocking.
         """
         return Event._create(self._target(), options)
 
@@ -203,7 +203,7 @@ class Device:
         size : int
             Bytes; a buffer of 0 bytes has no memory.
         stream : Stream
-            The stream that the allocation, and later the free, is ordered on.
+            The stream on which the allocation, and later the free, is ordered.
         """
         resource = self._memory_resource or self.memory_resource
         buffer = resource.allocate(size, stream=stream)
@@ -234,19 +234,19 @@ class Device:
     def create_texture_object(
         self, *, resource: ResourceDescriptor, options: TextureObjectOptions | None = None
     ) -> TextureObject:
-        """Create a texture, by which kernels sample an array or memory (cuTexObjectCreate).
+        """Create a texture, through which kernels sample an array or memory (cuTexObjectCreate).
 
         Parameters
         ----------
         resource : ResourceDescriptor
-            What the texture reads, and keeps alive.
+            The resource that the texture reads. The texture keeps it alive.
         options : TextureObjectOptions, optional
-            How it is sampled. Default: the nearest texel, by coordinates in texels.
+            How the texture is sampled. Default: the nearest texel, by coordinates in texels.
         """
         return _native.create_texture(self._target(), resource, options)
 
     def create_surface_object(self, *, resource: ResourceDescriptor) -> SurfaceObject:
-        """Create a surface, by which kernels load and store the texels of an array (cuSurfObjectCreate).
+        """Create a surface, through which kernels load and store the texels of an array (cuSurfObjectCreate).
 
         Parameters
         ----------
@@ -260,9 +260,9 @@ class Device:
         check(lib.cch_context_synchronize(hold(self._target())))
 
     def can_access_peer(self, peer: Device | int) -> bool:
-        """Return whether kernels of this device can use memory of another (cuDeviceCanAccessPeer).
+        """Return whether kernels of this device can access memory of another one (cuDeviceCanAccessPeer).
 
-        They can use the device's own.
+        For the device itself, the result is True.
         """
         other = Device(peer)._id
         out = ffi.new("int *")
@@ -280,7 +280,7 @@ class Device:
         return context
 
     def _target(self) -> Context:
-        """The context that the device's methods act on; not to be closed."""
+        """The context of the device's methods, which callers must not close."""
         if _thread_contexts_used:
             context = _thread.contexts.get(self._id)
             if context is not None and not context.is_closed:
@@ -291,7 +291,7 @@ class Device:
         global _thread_contexts_used
         if not isinstance(ctx, Context):
             raise TypeError(f"ctx must be a Context, not {type(ctx).__name__}")
-        own = Context._adopt(ctx._reference())  # whoever closes theirs, it is current
+        own = Context._adopt(ctx._reference())  # a separate object, because the caller can close `ctx`
         box = hold(own)
         if lib.cch_context_device(box) != self._id:
             raise ValueError(f"ctx is a context of device {lib.cch_context_device(box)}, not of device {self._id}")
@@ -305,7 +305,7 @@ class Device:
         return previous
 
     def _text(self, function: Any) -> str:
-        """Ask a function of the library that writes text."""
+        """Return the text that a function of the library writes."""
         out = ffi.new("char[]", _TEXT_SIZE)
         check(function(out, _TEXT_SIZE, self._id))
         return str(ffi.string(out).decode())
@@ -317,7 +317,7 @@ class Device:
 
     @property
     def resources(self) -> DeviceResources:
-        """DeviceResources: What the device has, to make contexts with a part of it: :meth:`create_context`."""
+        """DeviceResources: The resources of the device; :meth:`create_context` uses a part of them."""
         return self._resources
 
     @property
@@ -339,14 +339,14 @@ class Device:
         return self._text(lib.cch_device_pci_bus_id)
 
     def to_system_device(self) -> SystemDevice:
-        """Return the device as NVML sees it: a :class:`cudacore.system.Device`, found by its UUID.
+        """Return the device of NVML with the same UUID, a :class:`cudacore.system.Device`.
 
         Raises
         ------
         ImportError
-            When the package cudacore, which has it, or ``cuda.bindings.nvml`` is not installed.
+            If the package cudacore or ``cuda.bindings.nvml`` is not installed.
         CUDAError
-            When there is no NVML, or when it does not have the device.
+            If there is no NVML, or it does not have the device.
         """
         try:
             from cudacore.system import Device as SystemDevice
@@ -379,16 +379,16 @@ class Device:
 
     @property
     def context(self) -> Context:
-        """Context: The context that the device's methods act on: the primary one, unless another was set."""
+        """Context: The context of the device's methods: the primary one, unless another one was set."""
         # Each caller gets an object of its own to close.
         return Context._adopt(self._target()._reference())
 
     @property
     def memory_resource(self) -> MemoryResource:
-        """MemoryResource: Where :meth:`allocate` takes memory from; can be set.
+        """MemoryResource: The memory resource of :meth:`allocate`; can be set.
 
-        At first the device's own pool, as a :class:`DeviceMemoryResource`. A resource of another device's memory is a
-        ValueError.
+        The initial one is the device's own pool, a :class:`DeviceMemoryResource`. Setting a resource for memory of
+        another device is a ValueError.
         """
         if self._memory_resource is None:
             from cudacore_handles._memory.device_pool import DeviceMemoryResource
@@ -414,7 +414,8 @@ class Device:
         return default_stream()
 
 
-# Whether any thread ever made a context current that is not a primary one: until then nobody need look.
+# Whether any thread has made a context current that is not a primary one. Until then, no other context need be looked
+# up.
 _thread_contexts_used = False
 
 
@@ -425,7 +426,7 @@ def _count() -> int:
 
 
 def _find(device_id: object) -> Device:
-    """Check an ordinal and return its one Device."""
+    """Check an ordinal, and return the only Device object for it."""
     if isinstance(device_id, Device):
         return device_id
     ordinal = as_integer(device_id)
@@ -442,12 +443,12 @@ def _find(device_id: object) -> Device:
     device._memory_resource = None
     device._properties = None
     device._resources = DeviceResources._of(ordinal)
-    # One for all, without a lock: a garbage collection that came while it is held could ask for a device, too.
+    # One object is shared, without a lock: a garbage collection during a lock could need the object too.
     return _devices.setdefault(ordinal, device)
 
 
 def graph_module() -> ModuleType:
-    """Import the package above this one that builds graphs."""
+    """Import cudacore-graph, which depends on this package."""
     try:
         import cudacore_graph
     except ModuleNotFoundError as error:

@@ -21,7 +21,7 @@ class DeviceProperties:
     Raises
     ------
     CUDAError
-        When a property is read that the installed driver is too old for.
+        If a property is read that the installed driver is too old for.
     """
 
     __slots__ = ("_device_id", "_known")

@@ -56,7 +56,7 @@ class MappedBuffer(Buffer):
         resource = getattr(self, "_resource", None)
         if resource is not None and resource._mapped() is self:
             resource.unmap(stream=stream)
-        else:  # a part of it, or what is not mapped any more
+        else:  # a part of the memory, or memory that is not mapped any more
             super().close(stream)
 
 
@@ -64,19 +64,19 @@ class GraphicsResource(_native.Handle):
     """A buffer or an image of OpenGL that CUDA can use.
 
     The resource is registered by :meth:`from_gl_buffer` or :meth:`from_gl_image`, and unregistered when it is closed or
-    nobody holds it any more. While it is mapped, kernels use its memory, and OpenGL must not::
+    no longer referenced. While it is mapped, kernels can use its memory, and OpenGL must not use it::
 
         resource = GraphicsResource.from_gl_buffer(vertices)
         with resource.map(stream=stream) as buffer:
             launch(stream, config, kernel, buffer)
         # here OpenGL can draw the vertices
 
-    Methods need the OpenGL context, current on the calling thread. Close the resource while that exists.
+    The OpenGL context must be current on the calling thread. Close the resource before that context is destroyed.
     """
 
     __slots__ = ("__weakref__", "_mapped", "_stream")
-    _mapped: Callable[[], MappedBuffer | None]  # a weak reference: who drops the buffer unmaps the resource
-    _stream: Stream | None  # of from_gl_buffer
+    _mapped: Callable[[], MappedBuffer | None]  # a weak reference: releasing the buffer unmaps the resource
+    _stream: Stream | None  # the argument of from_gl_buffer
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -85,7 +85,7 @@ class GraphicsResource(_native.Handle):
         )
 
     def __enter__(self) -> Any:
-        """Map the resource if :meth:`from_gl_buffer` was given a stream, and return the buffer; else return itself."""
+        """Return the resource. If it was made with a stream, map it and return the buffer."""
         return self if self._stream is None else self.map(stream=self._stream)
 
     def __exit__(self, exc_type: object, exc_val: object, exc_tb: object) -> None:
@@ -114,15 +114,16 @@ class GraphicsResource(_native.Handle):
         gl_buffer : int
             Its name (``GLuint``), in the OpenGL context that is current on this thread.
         flags : str or sequence of str, optional
-            What CUDA does with it: ``"read_only"``, or ``"write_discard"`` if it overwrites all of it. Default, and
-            ``"none"``: it reads and writes.
+            How CUDA uses it: ``"read_only"``, or ``"write_discard"`` if all of it is overwritten. ``"none"``, the
+            default, means that it is read and written.
         stream : Stream, optional
-            A ``with`` statement maps the resource on this stream, and gives the buffer. Default: it gives the resource.
+            The stream on which a ``with`` statement maps the resource, to give the buffer. Default: it gives the
+            resource.
 
         Raises
         ------
         CUDAError
-            When no OpenGL context is current, or it has no such buffer.
+            If no OpenGL context is current, or it has no such buffer.
         """
         name, bits = _name(gl_buffer, "gl_buffer"), _bits(flags)
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
@@ -139,14 +140,15 @@ class GraphicsResource(_native.Handle):
         image : int
             Its name (``GLuint``), in the OpenGL context that is current on this thread.
         target : int
-            What it is, such as ``GL_TEXTURE_2D`` (0x0DE1).
+            The target of OpenGL, such as ``GL_TEXTURE_2D`` (0x0DE1).
         flags : str or sequence of str, optional
-            As for :meth:`from_gl_buffer`; also ``"surface_load_store"`` and ``"texture_gather"``. The driver takes one.
+            As for :meth:`from_gl_buffer`; also ``"surface_load_store"`` and ``"texture_gather"``. The driver accepts
+            one flag.
 
         Raises
         ------
         CUDAError
-            When no OpenGL context is current, or it has no such image, or CUDA does not take images of its format.
+            If no OpenGL context is current, it has no such image, or CUDA does not support images of this format.
         """
         name, where, bits = _name(image, "image"), _name(target, "target"), _bits(flags)
         if where == 0:
@@ -164,8 +166,8 @@ class GraphicsResource(_native.Handle):
     def map(self, *, stream: Stream | IsStreamType) -> Buffer:
         """Map the resource of a buffer (cuGraphicsMapResources).
 
-        What OpenGL was given to do before is done before work that is given to the stream afterwards. Until the
-        resource is unmapped, OpenGL must not use it.
+        Earlier work of OpenGL is completed before later work of the stream begins. Until the resource is unmapped,
+        OpenGL must not use it.
 
         Parameters
         ----------
@@ -176,14 +178,14 @@ class GraphicsResource(_native.Handle):
         -------
         Buffer
             The memory. Closing it, or leaving its ``with`` block, unmaps the resource on the same stream. A buffer that
-            nobody holds any more is closed.
+            is no longer referenced is closed.
 
         Raises
         ------
         RuntimeError
-            When the resource is mapped already, or closed.
+            If the resource is mapped already, or closed.
         CUDAError
-            When the driver refuses, such as for an image, which has no address.
+            If the driver refuses, for example because an image has no address.
         """
         if self.is_closed:
             raise closed(self)
@@ -200,17 +202,17 @@ class GraphicsResource(_native.Handle):
     def unmap(self, *, stream: Stream | IsStreamType | None = None) -> None:
         """Unmap the resource, so that OpenGL can use it (cuGraphicsUnmapResources).
 
-        The buffer of :meth:`map` is closed. Parts of it are a :class:`GoneError` when they are used.
+        The buffer of :meth:`map` is closed. Using a part of it raises a :class:`GoneError`.
 
         Parameters
         ----------
         stream : Stream, optional
-            The stream whose work is done before OpenGL uses the resource. Default: the one that it was mapped on.
+            The stream whose work is completed before OpenGL uses the resource. Default: the one on which it was mapped.
 
         Raises
         ------
         RuntimeError
-            When the resource is not mapped, or closed.
+            If the resource is not mapped, or closed.
         """
         if self.is_closed:
             raise closed(self)
@@ -220,12 +222,12 @@ class GraphicsResource(_native.Handle):
         self._forget()
 
     def close(self, stream: Stream | IsStreamType | None = None) -> None:
-        """Unregister the resource, which is unmapped first (cuGraphicsUnregisterResource).
+        """Unregister the resource, after unmapping it if necessary (cuGraphicsUnregisterResource).
 
         Parameters
         ----------
         stream : Stream, optional
-            The stream that it is unmapped on. Default: the one that it was mapped on.
+            The stream on which it is unmapped. Default: the one on which it was mapped.
         """
         if self.is_closed:
             return
@@ -278,7 +280,7 @@ def _name(value: Any, what: str) -> int:
 
 
 def _bits(flags: Any) -> int:
-    """Return the flags that names stand for."""
+    """Return the flags with some names."""
     names = () if flags is None else (flags,) if isinstance(flags, str) else flags
     if not isinstance(names, (tuple, list)):
         raise TypeError(f"flags must be a str, or a list or tuple of str, not {type(flags).__name__}")
@@ -291,7 +293,7 @@ def _bits(flags: Any) -> int:
 
 
 def _nothing() -> None:
-    """Stand for the reference to the buffer of a resource that is not mapped."""
+    """Return None, like the weak reference to a buffer that is gone."""
 
 
 def _check(status: int) -> None:

@@ -43,13 +43,13 @@ class ManagedMemoryResource(PooledMemoryResource):
     """A memory resource that allocates managed memory from a pool, in the order of streams.
 
     Its buffers are :class:`ManagedBuffer` objects. Needs a driver for CUDA 13. The host must wait for the stream before
-    it uses memory that was allocated on it; and for all work of a device that cannot share the memory, about which a
-    warning is given.
+    it uses memory that was allocated on it. If a device cannot share the memory with the host, the host must also wait
+    for all work of that device; a warning is given then.
 
     Parameters
     ----------
     options : ManagedMemoryResourceOptions, optional
-        Options of a new pool. Default: no new pool, but everybody's.
+        Options of a new pool. Default: the shared pool of the process.
     """
 
     _preferred: tuple[ManagedMemoryLocationType, int | None] | None = None

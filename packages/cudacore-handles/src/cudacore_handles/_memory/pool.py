@@ -29,7 +29,7 @@ _MOST_BYTES = 2**63
 
 
 class Pool(_native.Handle):
-    """Holds a memory pool. It is a Python class, because garbage collection does not see objects of the base class."""
+    """The owner of a memory pool. It is a Python class, because objects of its base class are not garbage collected."""
 
     __slots__ = ("__weakref__",)
 

@@ -28,20 +28,21 @@ class MemoryResource:
     -----
     A memory resource can rely on this:
 
-    - It is kept as long as any of its buffers, and what was exported of them.
-    - :meth:`deallocate` is called once for each buffer, with the address and the size that
-      :meth:`Buffer.from_handle` was given, when the last that uses the memory is gone; on a thread that holds the GIL
-      and where CUDA may be called, but on any one, and with any context current.
+    - It is kept alive as long as any of its buffers, and objects that were exported from them.
+    - :meth:`deallocate` is called once for each buffer, when nothing uses the memory any more, with the address and the
+      size that :meth:`Buffer.from_handle` was given. It can be called on any thread and with any context current. The
+      thread holds the GIL and may call CUDA.
     - Its `stream` is the one given to :meth:`Buffer.close`, or else to :meth:`Buffer.set_deallocation_stream`, or else
-      to :meth:`Buffer.from_handle`; or else the default stream. Where parts of the buffer were closed on other streams,
-      it is one that comes after the work of all of them. Work on it may still use the memory: the free is to be ordered
-      behind it.
-    - What it raises goes to ``sys.unraisablehook``. It is not called when the interpreter has begun to end.
+      to :meth:`Buffer.from_handle`; otherwise it is the default stream. If parts of the buffer were closed on other
+      streams, it is a stream that is ordered after all of them. Work on the stream may still use the memory, so the
+      free must be ordered after that work.
+    - Exceptions that it raises are passed to ``sys.unraisablehook``. It is not called once the interpreter has begun to
+    shut down.
 
     A memory resource must ensure this:
 
     - :meth:`allocate` returns a :class:`Buffer`.
-    - The memory is usable on the stream that :meth:`allocate` was given, and stays where it is.
+    - The memory can be used on the stream that :meth:`allocate` was given, and does not move.
     - The properties are the same for all of its buffers.
     """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packages above this one use of it, besides its public names: all of them here, some of them in a submodule.
+"""The private names of this package that other packages use, here and in the submodules.
 
-Nothing else that is private is imported across packages; ``ci/check_rooms.py`` sees to it. These names are not public:
-the packages pin each other to one minor version.
+No other private name is imported across packages; ``ci/check_rooms.py`` checks that. These names are not public: the
+packages pin each other to one minor version.
 """
 
 from cudacore_handles._base import results

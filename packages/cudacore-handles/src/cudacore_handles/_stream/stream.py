@@ -49,7 +49,7 @@ class StreamOptions:
 
 @runtime_checkable
 class IsStreamType(Protocol):
-    """Matches any object that provides a CUDA stream by the ``__cuda_stream__`` protocol."""
+    """An object that provides a CUDA stream by the ``__cuda_stream__`` protocol."""
 
     def __cuda_stream__(self) -> tuple[int, int]:
         """Return the protocol's version, 0, and the stream's address."""
