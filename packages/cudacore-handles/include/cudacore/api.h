@@ -390,6 +390,7 @@ typedef struct cch_api {
   int (*deviceptr_register_host)(cch_deviceptr **out, cch_context *context, void *host, size_t size, unsigned flags,
                                  void *owner, cch_release_fn release);
   int (*deviceptr_is_read_only)(const cch_deviceptr *ptr);
+  int (*event_poll)(cch_event *event);
 } cch_api;
 
 /**

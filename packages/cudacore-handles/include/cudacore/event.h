@@ -42,6 +42,13 @@ CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
 /** 0 when the recorded work is done, CUDA_ERROR_NOT_READY when not (cuEventQuery). @since 0.1 */
 CCH_EXPORT int cch_event_query(cch_event *event);
 
+/**
+ * The same as cch_event_query(), but a capture that the thread has under way is not invalidated, in whatever mode it
+ * is.
+ * @since 0.1
+ */
+CCH_EXPORT int cch_event_poll(cch_event *event);
+
 /** Waits until the recorded work is done (cuEventSynchronize). @since 0.1 */
 CCH_EXPORT int cch_event_synchronize(cch_event *event);
 

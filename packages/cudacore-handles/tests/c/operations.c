@@ -320,6 +320,7 @@ MAKES(event_wrap_in, cch_event, cch_event_wrap_in(&out, w->foreign_event, w->con
 DOES(event_record, cch_event_record(w->start, w->stream))
 DOES(event_record_legacy, cch_event_record(w->start, cch_stream_legacy()))
 DOES(event_query, cch_event_query(w->end))
+DOES(event_poll, cch_event_poll(w->end))
 DOES(event_synchronize, cch_event_synchronize(w->end))
 GIVES(event_elapsed, float, cch_event_elapsed(&out, w->start, w->end))
 MAKES(pool_create, cch_pool, cch_pool_create(&out, &pool_config))
@@ -887,6 +888,7 @@ const operation operations[] = {
     DONE(event_record, 0),
     DONE(event_record_legacy, 0),
     DONE(event_query, 0),
+    DONE(event_poll, 0),
     DONE(event_synchronize, 0),
     DONE(event_elapsed, 0),
     MADE(pool_create, 0),

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -79,6 +79,17 @@ class Event(_native.EventHandle):
                 "an Event can be pickled for other processes that was made with EventOptions(ipc_enabled=True)"
             )
         return Event.from_ipc_descriptor, (self.ipc_descriptor,)
+
+    def __await__(self) -> Generator[Any, None, Event]:
+        """Wait in asyncio until the recorded work is done: ``await event`` returns the event.
+
+        The event loop runs other tasks meanwhile; no thread waits. The event loop asks the driver at intervals, which
+        grow to an eighth of the time that was waited, and to 50 ms at most. :meth:`Stream.async_done` is woken by the
+        stream instead. If work of the context failed, the :class:`CUDAError` is raised. The wait can be cancelled.
+        """
+        from cudacore_handles._stream.waiting import future_of  # imports asyncio
+
+        return future_of(self, self).__await__()
 
     def __repr__(self) -> str:
         return "<Event closed>" if self.is_closed else f"<Event handle={self._raw:#x}>"

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from cudacore_handles import _native
+from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
-from cudacore_handles._base.errors import CUDAError, check, closed, raise_status
+from cudacore_handles._base.errors import CUDAError, check, closed, driver_error, raise_status
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._cffi import ffi, lib
@@ -19,6 +20,8 @@ from cudacore_handles._stream.callback import host_function
 from cudacore_handles._stream.event import Event, EventOptions, raise_not_elapsed
 
 if TYPE_CHECKING:
+    import asyncio
+
     from cuda.bindings import driver
 
     from cudacore_handles._driver.device import Device
@@ -151,6 +154,27 @@ class Stream(_native.StreamHandle):
         from cudacore_handles._driver.device import graph_module
 
         return graph_module().GraphBuilder._init(stream=self)
+
+    def async_done(self) -> asyncio.Future[Stream]:
+        """Return a future of the running asyncio event loop that is set when the stream's present work is done.
+
+        ``await stream.async_done()`` waits, and returns the stream. The event loop runs other tasks meanwhile; no
+        thread waits. The stream calls a host function that wakes the event loop (cuLaunchHostFunc), so later work of
+        the stream begins some microseconds later than without it. If work of the context failed, the future has the
+        :class:`CUDAError`. It can be cancelled.
+
+        Raises
+        ------
+        RuntimeError
+            If no event loop is running.
+        CUDAError
+            If the stream is being captured: its work does not run before the graph is launched.
+        """
+        from cudacore_handles._stream.waiting import future_of  # imports asyncio
+
+        if is_capturing(self):
+            raise driver_error("cuStreamSynchronize", results.STREAM_CAPTURE_UNSUPPORTED)
+        return future_of(self.record(), self, self)
 
     @property
     def is_nonblocking(self) -> bool:

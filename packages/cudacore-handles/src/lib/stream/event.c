@@ -122,6 +122,16 @@ int cch_event_query(cch_event *event) {
   return CCH__CALL(cuEventQuery, (event->raw));
 }
 
+int cch_event_poll(cch_event *event) {
+  CCH__REQUIRE_USABLE(event);
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = cch__context_check(event->context, __func__);
+  if (status == 0)
+    status = CCH__CALL(cuEventQuery, (event->raw));
+  cch__relaxed_leave(mode);
+  return status;
+}
+
 int cch_event_synchronize(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CCH__REQUIRE_CONTEXT(event->context);

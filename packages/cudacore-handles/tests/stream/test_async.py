@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for events and streams in asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+
+TRAP = b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry fault() { trap; }\n"
+
+
+def new_loop(kind: str) -> asyncio.AbstractEventLoop:
+    if kind == "asyncio":
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = pytest.importorskip("uvloop", reason="uvloop is not installed").new_event_loop()
+    return loop
+
+
+Run = Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: Any) -> Iterator[Run]:
+    """Give a function that runs a coroutine in an event loop."""
+    loop = new_loop(request.param)
+    yield loop.run_until_complete
+    loop.close()
+
+
+class Gate:
+    """Work of a stream that goes on until it is opened."""
+
+    def __init__(self, stream: ch.Stream) -> None:
+        self._event = threading.Event()
+        stream.callback(lambda: self._event.wait(30) and None)
+
+    def open(self) -> None:
+        self._event.set()
+
+
+@pytest.fixture
+def gate(stream: ch.Stream) -> Iterator[Gate]:
+    gate = Gate(stream)
+    yield gate
+    gate.open()
+    stream.sync()
+
+
+def waits(stream: ch.Stream) -> list[Callable[[], Any]]:
+    """Return both ways to wait for the present work of a stream."""
+    event = stream.record()
+
+    async def wait() -> Any:
+        return await event
+
+    return [wait, stream.async_done]
+
+
+def test_what_is_done(run: Run, stream: ch.Stream) -> None:
+    """Work that is done would be waited for."""
+
+    async def main() -> None:
+        stream.sync()
+        event = stream.record()
+        stream.sync()
+        assert await event is event
+        assert await stream.async_done() is stream
+
+    run(main())
+
+
+def test_other_tasks_run(run: Run, stream: ch.Stream, gate: Gate) -> None:
+    """The event loop would stand still, or the wait end too early."""
+
+    async def main() -> None:
+        ticks = 0
+        tasks = [asyncio.ensure_future(wait()) for wait in waits(stream)]
+        while ticks < 20:
+            ticks += 1
+            await asyncio.sleep(0.001)
+        assert not any(task.done() for task in tasks)
+        gate.open()
+        await asyncio.gather(*tasks)
+        assert stream.record().is_done
+
+    run(main())
+
+
+def test_the_work_of_the_call(run: Run, stream: ch.Stream, gate: Gate) -> None:
+    """async_done() would wait for work that the stream was given later."""
+
+    async def main() -> None:
+        done = stream.async_done()
+        later = Gate(stream)
+        gate.open()
+        await asyncio.wait_for(done, 10)
+        later.open()
+
+    run(main())
+
+
+def test_a_thousand_tasks(run: Run, stream: ch.Stream, gate: Gate) -> None:
+    """Each task would cost a thread, or the loop have no time for anything else."""
+
+    async def main() -> None:
+        tasks = [asyncio.ensure_future(wait()) for _ in range(500) for wait in waits(stream)]
+        await asyncio.sleep(0.01)
+        before = threading.active_count()
+        rounds, began = 0, time.perf_counter()
+        while time.perf_counter() - began < 0.1:
+            await asyncio.sleep(0.001)
+            rounds += 1
+        assert threading.active_count() == before <= 3
+        assert rounds > 10
+        gate.open()
+        assert len(await asyncio.gather(*tasks)) == 1000
+
+    run(main())
+
+
+def test_cancel(run: Run, stream: ch.Stream, gate: Gate) -> None:
+    """A wait that was cancelled would be an error when the work is done."""
+    problems: list[Any] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: problems.append(context))
+        tasks = [asyncio.ensure_future(wait()) for wait in waits(stream)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        assert all(isinstance(r, asyncio.CancelledError) for r in await asyncio.gather(*tasks, return_exceptions=True))
+        for wait in waits(stream):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(wait(), 0.01)
+        gate.open()
+        await stream.async_done()
+        await asyncio.sleep(0.01)
+
+    run(main())
+    assert not problems
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_the_loop_is_closed_meanwhile(kind: str, stream: ch.Stream, gate: Gate) -> None:
+    """The host function would wake a loop that is not there, or the loop be kept."""
+    loop = new_loop(kind)
+    ways = waits(stream)
+
+    async def main() -> list[Any]:
+        return [asyncio.ensure_future(wait()) for wait in ways] and [stream.async_done()]
+
+    left = loop.run_until_complete(main())
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    gate.open()
+    stream.sync()
+    assert not left[0].done()
+    del left
+    gc.collect()
+    from cudacore_handles._stream import waiting
+
+    assert loop not in waiting._pollers or waiting._pollers[loop]() is None
+
+
+def test_it_needs_a_loop(stream: ch.Stream) -> None:
+    """The error would not say what is missing."""
+    with pytest.raises(RuntimeError, match="no running event loop"):
+        stream.async_done()
+
+
+def test_what_is_closed(run: Run, stream: ch.Stream) -> None:
+    """A closed object would be given to the driver."""
+    event, other = stream.record(), stream.device.create_stream()
+    event.close()
+    other.close()
+
+    async def main() -> None:
+        with pytest.raises(ch.ClosedError):
+            await event
+        with pytest.raises(ch.ClosedError):
+            await other.async_done()
+
+    run(main())
+
+
+def test_closed_while_waited_for(run: Run, device: ch.Device) -> None:
+    """The event would be destroyed under the wait."""
+    stream = device.create_stream()
+    gate = Gate(stream)
+
+    async def main() -> None:
+        event = stream.record()
+        tasks = [asyncio.ensure_future(wait()) for wait in waits(stream)]
+        tasks.append(asyncio.ensure_future(_wait(event)))
+        await asyncio.sleep(0)
+        event.close()
+        stream.close()
+        gate.open()
+        await asyncio.gather(*tasks)
+
+    run(main())
+
+
+async def _wait(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def test_two_loops(device: ch.Device) -> None:
+    """Loops of several threads would wake each other's tasks."""
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        async def main() -> None:
+            device.set_current()
+            stream = device.create_stream()
+            for _ in range(20):
+                stream.callback(lambda: time.sleep(0.0005))
+                await asyncio.gather(*(wait() for wait in waits(stream)))
+                assert stream.record().is_done
+
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_a_capture_meanwhile(run: Run, device: ch.Device, stream: ch.Stream, gate: Gate, mode: str) -> None:
+    """A task that waits would invalidate the capture that another task of the thread has under way."""
+    pytest.importorskip("cudacore_graph")
+
+    async def main() -> None:
+        tasks = [asyncio.ensure_future(wait()) for wait in waits(stream)]
+        await asyncio.sleep(0)
+        builder = device.create_graph_builder()
+        builder.begin_building(mode)
+        await asyncio.sleep(0.005)
+        tasks += [asyncio.ensure_future(wait()) for wait in waits(stream)]
+        await asyncio.sleep(0.005)
+        gate.open()
+        await asyncio.gather(*tasks)
+        builder.end_building().complete()
+        builder.close()
+
+    run(main())
+
+
+def test_a_stream_that_is_captured(run: Run, device: ch.Device) -> None:
+    """The wait would never end, or the capture be invalidated."""
+    pytest.importorskip("cudacore_graph")
+    captured = device.create_stream()
+
+    async def main() -> None:
+        builder = captured.create_graph_builder()
+        builder.begin_building()
+        with pytest.raises(ch.CUDAError, match="Captured work does not run before its graph is launched"):
+            await captured.async_done()
+        builder.end_building().complete()
+        builder.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
+def test_a_fault_of_the_device(kind: str) -> None:
+    """A task would wait for ever for work that failed: its host function is never called."""
+    new_loop(kind).close()
+    code = f"""
+    import asyncio, threading, {kind}
+    import cudacore_handles as ch
+    device = ch.Device(); device.set_current()
+    kernel = ch.ObjectCode.from_ptx({TRAP!r}).get_kernel("fault")
+    go = threading.Event()
+    async def wait(event): await event
+    async def main():
+        stream = device.create_stream()
+        stream.callback(lambda: go.wait(30) and None)
+        ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel)
+        tasks = [asyncio.ensure_future(wait(stream.record())), stream.async_done()]
+        await asyncio.sleep(0.01)
+        go.set()
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            print(type(error).__name__, error.code_name)
+    loop = {kind}.new_event_loop()
+    loop.run_until_complete(main())
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == 2 * "CUDAError CUDA_ERROR_LAUNCH_FAILED\n", done.stderr
+
+
+def test_importing_does_not_import_asyncio() -> None:
+    """Each program would take as much longer to start as asyncio takes."""
+    code = "import sys, cudacore_handles; print('asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "False\n"
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("call", ["cuEventCreate", "cuEventRecord", "cuLaunchHostFunc", "cuStreamIsCapturing"])
+def test_failures(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any, call: str) -> None:
+    """A failure of the driver would leave a task that waits for ever."""
+
+    async def main() -> None:
+        with cuda_sim.failing(call, error=999), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
+            await stream.async_done()
+
+    run(main())
+
+
+@pytest.mark.cuda_sim
+def test_failures_of_the_question(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any) -> None:
+    """An error of the device would not arrive at the task."""
+
+    async def main() -> None:
+        event = stream.record()
+        for nth in (1, 2):
+            with cuda_sim.failing("cuEventQuery", nth=nth, error=999), pytest.raises(ch.CUDAError, match="UNKNOWN"):
+                await event
+
+    run(main())
