@@ -58,6 +58,19 @@ class Versioned(ctypes.Structure):
     )
 
 
+class Exporter:
+    """An object whose ``__dlpack__`` returns a capsule that exists."""
+
+    def __init__(self, capsule: object) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: object) -> object:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (CPU, 0)
+
+
 class ExchangeAPI(ctypes.Structure):
     """DLPackExchangeAPI."""
 

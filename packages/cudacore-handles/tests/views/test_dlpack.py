@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dlpack_producers import CPU, CUDA, CUDA_HOST, MANAGED, Exporter, Managed, Versioned, get_pointer
 
 from cudacore_handles import Buffer, Device, LegacyPinnedMemoryResource, StridedMemoryView, _native, live_counts
 from cudacore_handles._base.handle import address, hold
 from cudacore_handles._cffi import lib
 
-CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
 BOTH = pytest.mark.parametrize("versioned", [False, True], ids=["unversioned", "versioned"])
 
-get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 get_name = ctypes.pythonapi.PyCapsule_GetName
 get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 set_name = ctypes.pythonapi.PyCapsule_SetName
@@ -29,42 +27,6 @@ set_name.restype, set_name.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_
 
 DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # a foreign function called without the GIL
 USED = {False: b"used_dltensor", True: b"used_dltensor_versioned"}
-
-
-class Tensor(ctypes.Structure):
-    """DLTensor."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class Managed(ctypes.Structure):
-    """DLManagedTensor."""
-
-    _fields_ = (("tensor", Tensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class Versioned(ctypes.Structure):
-    """DLManagedTensorVersioned."""
-
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", Tensor),
-    )
 
 
 class Owner:
@@ -76,19 +38,6 @@ class Owner:
     @property
     def ptr(self) -> int:
         return int(self.array.ctypes.data)
-
-
-class Exporter:
-    """An object whose ``__dlpack__`` returns a capsule that exists."""
-
-    def __init__(self, capsule: object) -> None:
-        self.capsule = capsule
-
-    def __dlpack__(self, **_: object) -> object:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (CPU, 0)
 
 
 def structure(capsule: object) -> Any:

@@ -17,7 +17,6 @@ import dlpack_producers
 import numpy as np
 import pytest
 from dlpack_producers import (
-    CPU,
     CUDA,
     CUDA_HOST,
     MANAGED,
@@ -25,6 +24,7 @@ from dlpack_producers import (
     READ_ONLY,
     Array,
     ExchangedArray,
+    Exporter,
     OldArray,
     collect,
     host,
@@ -36,19 +36,6 @@ from cudacore_handles._views.layout import _StridedLayout
 
 View = StridedMemoryView
 PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])
-
-
-class Exporter:
-    """An object whose ``__dlpack__`` returns a capsule that exists."""
-
-    def __init__(self, capsule: object) -> None:
-        self.capsule = capsule
-
-    def __dlpack__(self, **_: object) -> object:
-        return self.capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (CPU, 0)
 
 
 # ---- what a view says

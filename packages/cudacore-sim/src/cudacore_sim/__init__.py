@@ -8,7 +8,6 @@ else in the process loads the driver. The controls act on the simulator that thi
 from cudacore_sim._control import (
     Call,
     Launch,
-    SimulatorError,
     calls,
     clear_errors,
     depth,
@@ -33,7 +32,7 @@ from cudacore_sim._control import (
     why,
 )
 from cudacore_sim._graphics import GLBuffer
-from cudacore_sim._library import get_include, get_library, is_loaded, load
+from cudacore_sim._library import SimulatorError, get_include, get_library, is_loaded, load
 
 __all__ = [
     "Call",

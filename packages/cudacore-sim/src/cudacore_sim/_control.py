@@ -12,34 +12,6 @@ from typing import NamedTuple
 from cudacore_sim import _library
 from cudacore_sim._library import SimulatorError
 
-__all__ = [
-    "Call",
-    "Launch",
-    "SimulatorError",
-    "calls",
-    "clear_errors",
-    "depth",
-    "describe_live",
-    "explanations",
-    "fail",
-    "failing",
-    "forbidding",
-    "held",
-    "hide",
-    "hold",
-    "ignored_settings",
-    "last_launch",
-    "let_go",
-    "live",
-    "log",
-    "logging",
-    "position",
-    "reports",
-    "reset",
-    "reset_device",
-    "why",
-]
-
 _NO_ENTRY_POINT = 2**64 - 1  # what cudasim_calls returns for an unknown name
 _CHUNK = 4096  # calls that are read from the log at a time
 

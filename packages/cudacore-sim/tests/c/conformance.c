@@ -5,8 +5,6 @@
  */
 #include "conformance.h"
 
-#include <dlfcn.h>
-
 #undef cuCtxGetDevice
 #undef cuCtxSynchronize
 #undef cuStreamGetCtx
@@ -66,22 +64,10 @@ static struct {
 static PFN_cuGetProcAddress_v12000 get_proc_address;
 
 static void open(void) {
-  const char *path = getenv("CUDACORE_DRIVER");
-  void *handle = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  void *entry = handle ? dlsym(handle, "cuGetProcAddress_v2") : NULL;
-  if (entry == NULL) {
-    printf("there is no driver\n");
-    exit(CHECK_SKIP);
-  }
-  memcpy(&get_proc_address, &entry, sizeof entry);
-#define LOAD(name, version)                                                                                            \
-  CHECK_EQ(get_proc_address(#name, &entry, version, 0, NULL), 0);                                                      \
-  memcpy(&cu.name, &entry, sizeof entry);
-  FUNCTIONS(LOAD)
-#undef LOAD
+  void *entry = NULL;
+  get_proc_address = check_open_driver();
+  FUNCTIONS(CHECK_LOAD)
 }
-
-#define ANSWERS(result, call) CHECK_EQ(cu.call, result)
 
 /* An entry point that is missing, or newer than asked for, is not told by its pointer alone. */
 static void entry_points(void) {

@@ -7,6 +7,7 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,27 @@ static inline void check_eq(long long left, long long right, const char *what, c
 #define CHECK_EQ(left, right) check_eq((long long)(left), (long long)(right), #left " == " #right, __FILE__, __LINE__)
 #define CHECK(condition) check_eq(!(condition), 0, #condition, __FILE__, __LINE__)
 #define CHECK_STR(left, right) CHECK_EQ(strcmp(left, right), 0)
+
+/* The cuGetProcAddress of the driver that $CUDACORE_DRIVER names; the test is skipped if there is none. */
+static inline PFN_cuGetProcAddress_v12000 check_open_driver(void) {
+  const char *path = getenv("CUDACORE_DRIVER");
+  void *handle = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  void *entry = handle ? dlsym(handle, "cuGetProcAddress_v2") : NULL;
+  if (entry == NULL) {
+    printf("there is no driver\n");
+    exit(CHECK_SKIP);
+  }
+  PFN_cuGetProcAddress_v12000 get_proc_address;
+  memcpy(&get_proc_address, &entry, sizeof entry);
+  return get_proc_address;
+}
+
+/* Stores an entry point of the driver, with the ABI of a version of CUDA, in the field of `cu` with its name. */
+#define CHECK_LOAD(name, version)                                                                                      \
+  CHECK_EQ(get_proc_address(#name, &entry, version, 0, NULL), 0);                                                      \
+  memcpy(&cu.name, &entry, sizeof entry);
+
+#define ANSWERS(result, call) CHECK_EQ(cu.call, result)
 
 /* PTX with the kernels "empty", "add" (three pointers and a count) and "mixed" (one parameter of each kind). */
 static const char check_ptx[] = ".version 8.0\n"

@@ -5,7 +5,6 @@
  */
 #include "conformance.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -68,23 +67,10 @@ static struct {
 } cu;
 
 static void open(void) {
-  const char *path = getenv("CUDACORE_DRIVER");
-  void *handle = dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  void *entry = handle ? dlsym(handle, "cuGetProcAddress_v2") : NULL;
-  if (entry == NULL) {
-    printf("there is no driver\n");
-    exit(CHECK_SKIP);
-  }
-  PFN_cuGetProcAddress_v12000 get_proc_address;
-  memcpy(&get_proc_address, &entry, sizeof entry);
-#define LOAD(name, version)                                                                                            \
-  CHECK_EQ(get_proc_address(#name, &entry, version, 0, NULL), 0);                                                      \
-  memcpy(&cu.name, &entry, sizeof entry);
-  FUNCTIONS(LOAD)
-#undef LOAD
+  void *entry = NULL;
+  PFN_cuGetProcAddress_v12000 get_proc_address = check_open_driver();
+  FUNCTIONS(CHECK_LOAD)
 }
-
-#define ANSWERS(result, call) CHECK_EQ(cu.call, result)
 
 static CUcontext context;
 static CUstream stream;

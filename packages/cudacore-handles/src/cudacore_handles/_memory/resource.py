@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import call_driver, check
 from cudacore_handles._base.handle import address, hold
@@ -75,6 +78,26 @@ class MemoryResource:
         raise TypeError(f"{type(self).__name__} does not implement device_id")
 
 
+def _allocate(
+    resource: MemoryResource,
+    size: int,
+    stream: Stream | IsStreamType | None,
+    function: Callable[[Any, int], int],
+    hint: str,
+) -> Buffer:
+    """Allocate synchronously by a function of the library; `hint` completes the number of bytes in its error."""
+    out = ffi.new("cch_deviceptr **")
+    nbytes = check_size(size)
+    accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+    if nbytes == 0:
+        return empty_buffer(Buffer, resource)
+    check(function(out, nbytes), hint=f"{nbytes:,} {hint}")
+    buffer = Buffer._adopt_memory(address(out[0]), resource, None)
+    if accepted is not None:
+        buffer.set_deallocation_stream(accepted)
+    return buffer
+
+
 class LegacyPinnedMemoryResource(MemoryResource):
     """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc)."""
 
@@ -92,17 +115,13 @@ class LegacyPinnedMemoryResource(MemoryResource):
             A stream to wait for before the memory is freed. Default None.
         """
         context = current_context() or Device().context
-        out = ffi.new("cch_deviceptr **")
-        nbytes = check_size(size)
-        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        if nbytes == 0:
-            return empty_buffer(Buffer, self)
-        status = lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE)
-        check(status, hint=f"{nbytes:,} bytes of page-locked host memory were asked for")
-        buffer = Buffer._adopt_memory(address(out[0]), self, None)
-        if accepted is not None:
-            buffer.set_deallocation_stream(accepted)
-        return buffer
+        return _allocate(
+            self,
+            size,
+            stream,
+            lambda out, nbytes: lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE),
+            "bytes of page-locked host memory were asked for",
+        )
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free host memory that was allocated by other means, after the stream's work is done (cuMemFreeHost)."""
@@ -134,17 +153,13 @@ class _SynchronousMemoryResource(MemoryResource):
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
-        out = ffi.new("cch_deviceptr **")
-        nbytes = check_size(size)
-        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        if nbytes == 0:
-            return empty_buffer(Buffer, self)
-        status = lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes)
-        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device_id}")
-        buffer = Buffer._adopt_memory(address(out[0]), self, None)
-        if accepted is not None:
-            buffer.set_deallocation_stream(accepted)
-        return buffer
+        return _allocate(
+            self,
+            size,
+            stream,
+            lambda out, nbytes: lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes),
+            f"bytes were asked of device {self._device_id}",
+        )
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free device memory that was allocated by other means, after the stream's work is done (cuMemFree)."""

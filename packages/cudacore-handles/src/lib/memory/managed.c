@@ -90,13 +90,19 @@ int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locatio
   return status;
 }
 
+/* batch_open() for a function that the driver does not support on the legacy default stream. */
+static int discard_open(batch *all, cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
+                        const cch_stream *stream, const char *operation) {
+  if (stream->raw == CU_STREAM_LEGACY)
+    return cch__fail(CCH_EINVAL, operation, "the driver does not take the legacy default stream for it");
+  return batch_open(all, ptrs, locations, count, operation);
+}
+
 int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
   batch all;
-  if (stream->raw == CU_STREAM_LEGACY)
-    return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
-  int status = batch_open(&all, ptrs, NULL, count, __func__);
+  int status = discard_open(&all, ptrs, NULL, count, stream, __func__);
   if (status != 0)
     return status;
   if (all.count > 0)
@@ -112,9 +118,7 @@ int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location 
   CCH__REQUIRE_ARRAY(ptrs, count);
   CCH__REQUIRE_ARRAY(locations, count);
   batch all;
-  if (stream->raw == CU_STREAM_LEGACY)
-    return cch__fail(CCH_EINVAL, __func__, "the driver does not take the legacy default stream for it");
-  int status = batch_open(&all, ptrs, locations, count, __func__);
+  int status = discard_open(&all, ptrs, locations, count, stream, __func__);
   if (status != 0)
     return status;
   if (all.count > 0)

@@ -220,29 +220,46 @@ static void fail_way_back(const char *name) {
   sim.fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
-/* After an error that stays, the way back fails too, and is blamed for what failed before it. */
-static void way_back_is_not_what_failed(void) {
+/* The context of one device, while that of another one is current. */
+typedef struct away {
   cch_context *context, *other;
   cch_pool *pool;
+} away;
+
+static away away_open(void) {
+  away at;
+  OK(cch_context_primary(&at.context, 0));
+  OK(cch_context_primary(&at.other, 1));
+  OK(cch_context_set_current(at.other));
+  OK(cch_pool_current(&at.pool, 0));
+  return at;
+}
+
+static void away_close(away at) {
+  OK(cch_context_set_current(NULL));
+  cch_pool_unref(at.pool);
+  cch_context_unref(at.other);
+  cch_context_unref(at.context);
+}
+
+/* After an error that stays, the way back fails too, and is blamed for what failed before it. */
+static void way_back_is_not_what_failed(void) {
+  away at = away_open();
   uint64_t value;
-  OK(cch_context_primary(&context, 0));
-  OK(cch_context_primary(&other, 1));
-  OK(cch_context_set_current(other));
-  OK(cch_pool_current(&pool, 0));
   cch_error_set_report(count);
   sim.fail("cuCtxSynchronize", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
-  FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_context_synchronize(context));
+  FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_context_synchronize(at.context));
   CHECK_STR(check_error()->operation, "cuCtxSynchronize");
   sim.fail("cuMemPoolGetAttribute", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuThreadExchangeStreamCaptureMode");
-  FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+  FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, at.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CHECK_STR(check_error()->operation, "cuMemPoolGetAttribute");
   CHECK_EQ(unnoticed, 2); /* nor is it lost */
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);
   cch_deviceptr *ptr;
-  OK(cch_deviceptr_alloc(&ptr, context, 64));
+  OK(cch_deviceptr_alloc(&ptr, at.context, 64));
   CUdeviceptr raw = cch_deviceptr_raw(ptr);
   sim.fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
@@ -251,39 +268,28 @@ static void way_back_is_not_what_failed(void) {
   CHECK_EQ(driver.cuMemFree(raw), 0);
   cch_error_set_report(NULL);
   sim.reset();
-  OK(cch_context_set_current(NULL));
-  cch_pool_unref(pool);
-  cch_context_unref(other);
-  cch_context_unref(context);
+  away_close(at);
 }
 
 /* A failure of the way back would leave the thread in relaxed mode, or in another device's context. */
 static void way_back_is_tried_twice(void) {
-  cch_context *context, *other;
-  cch_pool *pool;
+  away at = away_open();
   uint64_t value;
-  OK(cch_context_primary(&context, 0));
-  OK(cch_context_primary(&other, 1));
-  OK(cch_context_set_current(other));
-  OK(cch_pool_current(&pool, 0));
   unnoticed = 0;
   cch_error_set_report(count);
   sim.fail("cuCtxSetCurrent", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
-  OK(cch_context_synchronize(context));
+  OK(cch_context_synchronize(at.context));
   CUcontext raw = NULL;
   CHECK_EQ(driver.cuCtxGetCurrent(&raw), 0);
-  CHECK(raw == cch_context_raw(other));
+  CHECK(raw == cch_context_raw(at.other));
   sim.fail("cuThreadExchangeStreamCaptureMode", 2, CUDA_ERROR_ILLEGAL_ADDRESS);
-  OK(cch_pool_attribute(&value, pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
+  OK(cch_pool_attribute(&value, at.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);
   CHECK_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
   CHECK_EQ(unnoticed, 0);
   cch_error_set_report(NULL);
-  OK(cch_context_set_current(NULL));
-  cch_pool_unref(pool);
-  cch_context_unref(other);
-  cch_context_unref(context);
+  away_close(at);
 }
 
 int main(void) {

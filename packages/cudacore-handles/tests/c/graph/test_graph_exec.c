@@ -240,16 +240,22 @@ static void launches_in_flight_keep_what_they_use(void) {
   graphs_close();
 }
 
-/* The end of an executable graph waits for its launches, or does not. */
-static void the_end_waits_without_blocking(void) {
-  graphs_open();
-  cch_graph *g = new_graph();
-  cch_graph_node *node = add_kernel(g, NULL, NULL);
+/* An executable graph, one node of which was given a bundle that nothing else keeps. */
+static cch_graph_exec *instantiate_and_set(cch_graph *g, cch_graph_node *node) {
   cch_graph_exec *exec = instantiate(g);
   cch_kernel_node params = kernel_params();
   cch_bundle *given = new_bundle();
   OK(cch_graph_exec_set(exec, node, &params, given, world.context));
   cch_bundle_unref(given);
+  return exec;
+}
+
+/* The end of an executable graph waits for its launches, or does not. */
+static void the_end_waits_without_blocking(void) {
+  graphs_open();
+  cch_graph *g = new_graph();
+  cch_graph_node *node = add_kernel(g, NULL, NULL);
+  cch_graph_exec *exec = instantiate_and_set(g, node);
   OK(cch_graph_launch(exec, world.stream));
   nothing_is_done();
   cch_graph_exec_unref(exec);
@@ -268,13 +274,10 @@ static void marks_stay_out_of_captures(void) {
   graphs_open();
   cch_graph *g = new_graph(), *captured;
   cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_exec *exec = instantiate(g);
-  cch_kernel_node params = kernel_params();
-  cch_bundle *given = new_bundle();
-  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
-  cch_bundle_unref(given);
+  cch_graph_exec *exec = instantiate_and_set(g, node);
   OK(cch_graph_launch(exec, world.stream));
   OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_GLOBAL));
+  cch_kernel_node params = kernel_params();
   OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
   CHECK_EQ(sim.calls("cuEventRecord"), 0);
   cch_graph_exec_unref(exec);
@@ -293,11 +296,7 @@ static void captured_launches_are_refused(void) {
   graphs_open();
   cch_graph *g = new_graph(), *captured;
   cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_exec *exec = instantiate(g);
-  cch_kernel_node params = kernel_params();
-  cch_bundle *given = new_bundle();
-  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
-  cch_bundle_unref(given);
+  cch_graph_exec *exec = instantiate_and_set(g, node);
   OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_RELAXED));
   FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_graph_launch(exec, world.stream));
   FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cch_capture_end(captured, world.stream));

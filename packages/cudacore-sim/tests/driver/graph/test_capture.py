@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 import threading
 from ctypes import c_int, c_uint32, c_uint64, c_void_p
 from typing import Any
@@ -15,6 +12,7 @@ import graph_tools as tools
 import pytest
 from ptx import KERNELS
 from recorder import HOST_FUNCTION, pointers
+from shuffled import run_shuffled
 
 import cudacore_sim
 
@@ -245,11 +243,4 @@ def test_many_threads(calls: Any) -> None:
 
 def test_everything_in_any_order() -> None:
     """Captured work would depend on the order in which the executor happens to run it."""
-    if "CUDACORE_SIM_SHUFFLE" in os.environ:
-        pytest.skip("this is one of the runs in another order")
-    for seed in (3, 4):
-        quiet = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        command = [sys.executable, "-m", "pytest", *quiet, __file__]
-        settings = {"CUDACORE_SIM_SHUFFLE": str(seed)}
-        result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stdout[-4000:]
+    run_shuffled(__file__, seeds=(3, 4))

@@ -6,8 +6,6 @@ from __future__ import annotations
 import ctypes
 import os
 import random
-import subprocess
-import sys
 import threading
 import time
 from ctypes import c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
@@ -18,6 +16,7 @@ import graph_tools as tools
 import pytest
 from ptx import CONDITIONS, KERNELS
 from recorder import HOST_FUNCTION
+from shuffled import run_shuffled
 
 import cudacore_sim
 
@@ -345,14 +344,7 @@ def test_events_of_a_graph_are_waited_for(calls: Any) -> None:
 
 def test_everything_in_any_order() -> None:
     """Work of graphs would depend on the order in which the executor happens to run it."""
-    if "CUDACORE_SIM_SHUFFLE" in os.environ:
-        pytest.skip("this is one of the runs in another order")
-    for seed in (1, 2):
-        quiet = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        command = [sys.executable, "-m", "pytest", *quiet, __file__]
-        settings = {"CUDACORE_SIM_SHUFFLE": str(seed)}
-        result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
-        assert result.returncode == 0, result.stdout[-4000:]
+    run_shuffled(__file__, seeds=(1, 2))
 
 
 def test_types_of_nodes(calls: Any) -> None:

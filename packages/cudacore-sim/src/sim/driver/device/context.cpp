@@ -75,6 +75,14 @@ void end_primary(Device &device) {
   destroy_context(context, Call::current().lock);
 }
 
+/* The context of a handle; of null, the current one. */
+CUresult find_or_current(CUcontext handle, ContextPtr &out) {
+  if (handle != nullptr)
+    return find_context(handle, out);
+  out = current_context();
+  return out == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+}
+
 } // namespace
 
 bool are_context_flags(unsigned flags) {
@@ -426,14 +434,11 @@ CUresult cuCtxGetCurrent(CUcontext *pctx) {
 CUresult cuCtxGetDevice(CUdevice *device) { return api::cuCtxGetDevice_v2(device, nullptr); }
 
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
-  ContextPtr context = current_context();
+  ContextPtr context;
   if (device == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (ctx != nullptr)
-    if (CUresult result = find_context(ctx, context))
-      return result;
-  if (context == nullptr)
-    return CUDA_ERROR_INVALID_CONTEXT;
+  if (CUresult result = find_or_current(ctx, context))
+    return result;
   *device = context->device->ordinal;
   return CUDA_SUCCESS;
 }
@@ -474,14 +479,11 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
 }
 
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
-  ContextPtr context = current_context();
+  ContextPtr context;
   if (version == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (ctx != nullptr)
-    if (CUresult result = find_context(ctx, context))
-      return result;
-  if (context == nullptr)
-    return CUDA_ERROR_INVALID_CONTEXT;
+  if (CUresult result = find_or_current(ctx, context))
+    return result;
   if (context->destroyed)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *version = api_version;

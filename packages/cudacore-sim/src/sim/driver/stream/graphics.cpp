@@ -72,6 +72,16 @@ CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped
   return CUDA_SUCCESS;
 }
 
+/* The resources and the stream of a call that maps or unmaps. */
+CUresult find_work(unsigned count, const CUgraphicsResource *resources, bool mapped, CUstream handle,
+                   std::vector<std::shared_ptr<GraphicsResource>> &found, StreamPtr &stream) {
+  if (CUresult result = find_stream(handle, stream))
+    return result;
+  if (CUresult result = find_all(count, resources, mapped, found))
+    return result;
+  return check_uncaptured_work(stream);
+}
+
 /* Copies the contents back, and releases the memory, in the order of a stream. */
 void unmap(GraphicsResource &resource, const StreamPtr &stream) {
   AllocationPtr memory = std::move(resource.memory);
@@ -114,11 +124,7 @@ CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource) {
 CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream) {
   std::vector<std::shared_ptr<GraphicsResource>> found;
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = find_all(count, resources, false, found))
-    return result;
-  if (CUresult result = check_uncaptured_work(stream))
+  if (CUresult result = find_work(count, resources, false, hStream, found, stream))
     return result;
   ContextPtr context = stream->context.lock();
   for (const auto &resource : found) {
@@ -135,11 +141,7 @@ CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resource
 CUresult cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream) {
   std::vector<std::shared_ptr<GraphicsResource>> found;
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = find_all(count, resources, true, found))
-    return result;
-  if (CUresult result = check_uncaptured_work(stream))
+  if (CUresult result = find_work(count, resources, true, hStream, found, stream))
     return result;
   for (const auto &resource : found)
     unmap(*resource, stream);

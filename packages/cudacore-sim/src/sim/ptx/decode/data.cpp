@@ -21,14 +21,21 @@ Type piece_of(uint32_t bits) {
   }
 }
 
-/* mov.b64 %rd, {%r1, %r2} */
-void pack(Coder &c, Type type) {
-  const std::vector<ast::Operand> &elements = c.operand(1).elements;
+/* The type of each of the elements that make up a value. Sets their number. */
+Type take_elements(Coder &c, const std::vector<ast::Operand> &elements, Type type) {
   size_t count = elements.size();
   Type element = count ? piece_of(bits_of(type) / static_cast<uint32_t>(count)) : Type::none;
   if (element == Type::none || (count != 2 && count != 4 && count != 8))
     c.unsupported();
   c.out.count = static_cast<uint8_t>(count);
+  return element;
+}
+
+/* mov.b64 %rd, {%r1, %r2} */
+void pack(Coder &c, Type type) {
+  const std::vector<ast::Operand> &elements = c.operand(1).elements;
+  size_t count = elements.size();
+  Type element = take_elements(c, elements, type);
   c.out.op[0] = c.destination(0, type);
   for (size_t i = 0; i < count; ++i)
     c.out.op[i + 1] = c.source(elements[i], element);
@@ -38,10 +45,7 @@ void pack(Coder &c, Type type) {
 void unpack(Coder &c, Type type) {
   const std::vector<ast::Operand> &elements = c.operand(0).elements;
   size_t count = elements.size();
-  Type element = count ? piece_of(bits_of(type) / static_cast<uint32_t>(count)) : Type::none;
-  if (element == Type::none || (count != 2 && count != 4 && count != 8))
-    c.unsupported();
-  c.out.count = static_cast<uint8_t>(count);
+  Type element = take_elements(c, elements, type);
   for (size_t i = 0; i < count; ++i)
     c.out.op[i] = c.destination(elements[i], element);
   if (c.operand(1).kind != ast::Operand::Kind::name)

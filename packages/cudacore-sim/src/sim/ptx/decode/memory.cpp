@@ -76,17 +76,24 @@ void set_access(Coder &c, const ast::Operand &operand, uint32_t vector, AccessMo
     mode.space = StateSpace::local;
 }
 
-void ld(Coder &c) {
+/* Takes the modifiers of a load or a store: its mode, and the number of its elements. */
+AccessMode take_access(Coder &c, uint32_t &vector) {
   AccessMode mode;
   mode.ordered = c.take_memory_order();
   mode.space = c.take_space();
   c.skip_cache_hints();
-  uint32_t vector = c.take_vector();
+  vector = c.take_vector();
   if (c.take("L2::cache_hint"))
     c.need(3);
   else
     c.need(2);
   mode.type = c.need_type();
+  return mode;
+}
+
+void ld(Coder &c) {
+  uint32_t vector = 1;
+  AccessMode mode = take_access(c, vector);
   values(c, c.operand(0), vector, [&](const ast::Operand &one) { return c.destination(one, mode.type, true); });
   set_access(c, c.operand(1), vector, mode);
   c.emit(exec::load_handler(mode));
@@ -137,16 +144,8 @@ void st_async(Coder &c) {
 void st(Coder &c) {
   if (c.take("async"))
     return st_async(c);
-  AccessMode mode;
-  mode.ordered = c.take_memory_order();
-  mode.space = c.take_space();
-  c.skip_cache_hints();
-  uint32_t vector = c.take_vector();
-  if (c.take("L2::cache_hint"))
-    c.need(3);
-  else
-    c.need(2);
-  mode.type = c.need_type();
+  uint32_t vector = 1;
+  AccessMode mode = take_access(c, vector);
   values(c, c.operand(1), vector, [&](const ast::Operand &one) { return c.source(one, mode.type, true); });
   set_access(c, c.operand(0), vector, mode);
   if (mode.parameter)

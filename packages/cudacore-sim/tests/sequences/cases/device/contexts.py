@@ -92,9 +92,8 @@ def primary_flags(cu: Recorder) -> None:
     cu.read("cuCtxGetFlags", c_uint)
 
 
-def see_released(cu: Recorder, primary: int) -> None:
-    """See what can be done with a primary context that is current and has been released."""
-    see_current(cu, primary=primary)
+def use_current(cu: Recorder) -> None:
+    """Make calls that need a current context."""
     cu.call("cuStreamCreate", c_void_p, 0)
     cu.call("cuMemAlloc_v2", c_uint64, 16)
     cu.call("cuCtxSynchronize")
@@ -103,6 +102,12 @@ def see_released(cu: Recorder, primary: int) -> None:
     cu.call("cuCtxGetLimit", c_size_t, 0)
     cu.call("cuCtxGetId", None, c_uint64)
     cu.call("cuCtxGetApiVersion", None, c_uint)
+
+
+def see_released(cu: Recorder, primary: int) -> None:
+    """See what can be done with a primary context that is current and has been released."""
+    see_current(cu, primary=primary)
+    use_current(cu)
     cu.call("cuCtxGetApiVersion", primary, c_uint)
 
 
@@ -254,14 +259,7 @@ def destroyed_on_another_thread(cu: Recorder) -> None:
     context = create(cu)
     cu.in_thread(lambda: cu.prepare("cuCtxDestroy_v2", context))
     see_current(cu, primary=primary, context=context)
-    cu.call("cuStreamCreate", c_void_p, 0)
-    cu.call("cuMemAlloc_v2", c_uint64, 16)
-    cu.call("cuCtxSynchronize")
-    cu.call("cuCtxGetDevice", c_int)
-    cu.call("cuCtxGetFlags", c_uint)
-    cu.call("cuCtxGetLimit", c_size_t, 0)
-    cu.call("cuCtxGetId", None, c_uint64)
-    cu.call("cuCtxGetApiVersion", None, c_uint)
+    use_current(cu)
     cu.call("cuCtxGetStreamPriorityRange", c_int, c_int)
     cu.call("cuCtxSetCurrent", context)
     cu.call("cuCtxPushCurrent_v2", context)

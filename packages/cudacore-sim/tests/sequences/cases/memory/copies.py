@@ -134,9 +134,8 @@ def fills_of_rows(cu: Recorder) -> None:
     cu.see_bytes("bytes", address, 64)
 
 
-def rows(source: Any, target: Any, **fields: int) -> Copy2D:
-    """Describe a copy of rows; an address of the device is an int."""
-    copy = Copy2D(WidthInBytes=4, Height=3, srcPitch=8, dstPitch=8)
+def set_operands(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> None:
+    """Set the operands of a copy, then other fields; an address of the device is an int."""
     for side, where in (("src", source), ("dst", target)):
         if isinstance(where, int):
             setattr(copy, f"{side}MemoryType", FROM_DEVICE)
@@ -146,6 +145,12 @@ def rows(source: Any, target: Any, **fields: int) -> Copy2D:
             setattr(copy, f"{side}Host", ctypes.addressof(where))
     for name, value in fields.items():
         setattr(copy, name, value)
+
+
+def rows(source: Any, target: Any, **fields: int) -> Copy2D:
+    """Describe a copy of rows; an address of the device is an int."""
+    copy = Copy2D(WidthInBytes=4, Height=3, srcPitch=8, dstPitch=8)
+    set_operands(copy, source, target, fields)
     return copy
 
 
@@ -189,15 +194,7 @@ def row_arguments(cu: Recorder) -> None:
 def slices(source: Any, target: Any, **fields: int) -> Copy3D:
     """Describe a copy of slices; an address of the device is an int."""
     copy = Copy3D(WidthInBytes=2, Height=2, Depth=2, srcPitch=4, dstPitch=4, srcHeight=4, dstHeight=3)
-    for side, where in (("src", source), ("dst", target)):
-        if isinstance(where, int):
-            setattr(copy, f"{side}MemoryType", FROM_DEVICE)
-            setattr(copy, f"{side}Device", where)
-        else:
-            setattr(copy, f"{side}MemoryType", FROM_HOST)
-            setattr(copy, f"{side}Host", ctypes.addressof(where))
-    for name, value in fields.items():
-        setattr(copy, name, value)
+    set_operands(copy, source, target, fields)
     return copy
 
 

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the tests of a file again, with the simulator's work in another order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run_shuffled(path: str, *, seeds: tuple[int, ...]) -> None:
+    """Run a test file once for each seed. Skip if this is such a run."""
+    if "CUDACORE_SIM_SHUFFLE" in os.environ:
+        pytest.skip("this is one of the runs in another order")
+    for seed in seeds:
+        quiet = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        command = [sys.executable, "-m", "pytest", *quiet, path]
+        settings = {"CUDACORE_SIM_SHUFFLE": str(seed)}
+        result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout[-4000:]
