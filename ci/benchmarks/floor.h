@@ -44,6 +44,7 @@
   F(cuUserObjectCreate)                                                                                                \
   F(cuGraphRetainUserObject)                                                                                           \
   F(cuGraphCreate)                                                                                                     \
+  F(cuGraphClone)                                                                                                      \
   F(cuGraphDestroy)                                                                                                    \
   F(cuGraphAddNode)                                                                                                    \
   F(cuGraphAddDependencies)                                                                                            \

@@ -2,7 +2,7 @@
 /* The floor of the rows about graphs: see graphs.py. */
 #include "floor.h"
 
-enum { NODES = 1000, BIG = 100 }; /* as in rows.py */
+enum { NODES = 1000, BIG = 100, LARGE = 100000 }; /* as in rows.py */
 
 static CUgraphNode nodes[NODES + 1], ends[NODES];
 
@@ -27,6 +27,43 @@ static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
     CHECK(cu.cuGraphAddNode(&nodes[i], graph, has_previous ? &nodes[i - 1] : NULL, NULL, (size_t)has_previous, params));
   }
   return graph;
+}
+
+/* A chain, in which each kernel has an argument of its own. */
+static CUgraph build_large(CUgraphNodeParams *params) {
+  static CUgraphNode chain[LARGE];
+  static CUdeviceptr values[LARGE];
+  void *arguments[1], **before = params->kernel.kernelParams;
+  CUgraph graph = empty_graph();
+  params->kernel.kernelParams = arguments;
+  for (int i = 0; i < LARGE; i++) {
+    values[i] = *(CUdeviceptr *)before[0] + (CUdeviceptr)(i % 1024 * 4);
+    arguments[0] = &values[i];
+    CHECK(cu.cuGraphAddNode(&chain[i], graph, i > 0 ? &chain[i - 1] : NULL, NULL, (size_t)(i > 0), params));
+  }
+  params->kernel.kernelParams = before;
+  return graph;
+}
+
+static void large(CUgraphNodeParams *params) {
+  static const char copying[] = "copy of 100,000 kernel nodes", updating[] = "graph.update, 100,000 nodes";
+  CUgraph graph, copy;
+  CUgraphExec exec;
+  CUgraphExecUpdateResultInfo info;
+  ROW_PER(LARGE, "add 100,000 kernel nodes, in columns", 1, 5, CHECK(cu.cuGraphDestroy(build_large(params))));
+  if (!wanted(copying) && !wanted(updating))
+    return;
+  graph = build_large(params);
+  ROW_PER(LARGE, copying, 1, 5, {
+    CHECK(cu.cuGraphClone(&copy, graph));
+    CHECK(cu.cuGraphDestroy(copy));
+  });
+  if (wanted(updating)) {
+    CHECK(cu.cuGraphInstantiate(&exec, graph, 0));
+    ROW_PER(LARGE, updating, 1, 5, CHECK(cu.cuGraphExecUpdate(exec, graph, &info)));
+    CHECK(cu.cuGraphExecDestroy(exec));
+  }
+  CHECK(cu.cuGraphDestroy(graph));
 }
 
 static CUgraph capture(CUkernel kernel, void **arguments, int count) {
@@ -151,4 +188,5 @@ void graphs(CUcontext context, CUlibrary library, CUdeviceptr pointer) {
   adding(&params, context, pointer);
   listing(&params);
   running(kernel, arguments, &params);
+  large(&params);
 }

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import types
 from typing import Any
 
-from rows import NODES, PREDECESSORS
+import numpy as np
+
+from rows import LARGE, NODES, PREDECESSORS
 
 
 def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
@@ -25,12 +28,29 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
             node = node.launch(config, kernel, argument)
         return built
 
-    def add_many() -> Any:
+    def add_many(count: int = NODES) -> Any:
         items: list[tuple[Any, ...]] = [("launch", None, config, kernel, buffer)]
-        items += [("launch", index, config, kernel, buffer) for index in range(NODES - 1)]
+        items += [("launch", index, config, kernel, buffer) for index in range(count - 1)]
         built = definition()
         built.add_many(items)
         return built
+
+    @functools.cache
+    def columns() -> tuple[Any, Any]:
+        places = np.arange(LARGE)
+        return (places % 1024 * 4 + pointer).astype(np.uint64), np.stack([places[:-1], places[1:]], axis=1)
+
+    def add_columns() -> Any:
+        arguments, edges = columns()
+        built = definition()
+        built.launch_many(config, kernel, arguments, edges=edges)
+        return built
+
+    large = functools.cache(add_columns)
+    executable_large = functools.cache(lambda: large().instantiate())
+
+    def update_large() -> None:
+        executable_large().update(large())
 
     def add_memsets() -> Any:
         built = definition()
@@ -102,6 +122,7 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
     executable = chain.instantiate()
     return {
         "add_callbacks": add_callbacks,
+        "add_columns": add_columns,
         "add_edges": add_edges,
         "add_empties": add_empties,
         "add_frees": add_frees,
@@ -116,7 +137,9 @@ def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, 
         "chain": chain,
         "executable_node": executable[next(iter(chain.nodes()))],
         "join": join,
+        "large": large,
         "many": many,
         "one_node": one,
+        "update_large": update_large,
         "wide": wide,
     }

@@ -155,9 +155,15 @@ def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
     return Row(f"add {name}", statement, 3, 5, ratio=0.45, floor=floor, graphs=True, per=NODES)
 
 
+def large(name: str, statement: str, factor: float | None, *, floor: str | None = None) -> Row:
+    """Do something with a graph of very many nodes, which only cudacore can make from columns."""
+    over_floor = (factor, 0.0) if factor else None
+    return Row(name, statement, 1, 5, ours=True, floor=floor, over_floor=over_floor, graphs=True, per=LARGE)
+
+
 MIXED = ", buffer, f32, i32, 3.0, u64"
 INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
-NODES, PREDECESSORS = 1000, 100  # of graphs; floor_graphs.c has them, too
+NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # of graphs; floor_graphs.c has them, too
 THREADS, LAUNCHES = 8, 500  # threads that launch at once, and launches of each; floor.c has them, too
 
 ROWS = (
@@ -261,6 +267,12 @@ ROWS = (
         graphs=True,
         per=NODES,
     ),
+    large("add 100,000 kernel nodes, in columns", "add_columns()", 1.15),
+    large(
+        "add 100,000 kernel nodes, in a batch", "add_many(LARGE)", None, floor="add 100,000 kernel nodes, in columns"
+    ),
+    large("copy of 100,000 kernel nodes", "large().copy().close()", 1.2),
+    large("graph.update, 100,000 nodes", "update_large()", 1.2),
     adding("memset node", "add_memsets()"),
     adding("memcpy node, Buffers", "add_memcpys()"),
     adding("empty node", "add_empties()"),

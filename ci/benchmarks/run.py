@@ -110,7 +110,7 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Result], dict[str, An
             floor.compile_kernels(folder)
             program = options.floor or floor.build(folder)
         candidates = [*modules, Floor(FLOOR, [str(program), str(folder / floor.KERNELS_FILE)])] if program else modules
-        processes = {}
+        processes: dict[str, dict[str, Process]] = {}
         if device:
             processes |= first_results(modules, program, folder)
         processes |= imports(modules)

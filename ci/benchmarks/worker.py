@@ -23,7 +23,7 @@ from typing import Any
 
 import graphs
 import sharing
-from rows import KERNELS, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
+from rows import KERNELS, LARGE, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
 
 HANGS = 60.0  # seconds after which threads that launch are taken for deadlocked
 
@@ -34,6 +34,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "Device": core.Device,
         "ObjectCode": core.ObjectCode,
         "Program": core.Program,
+        "LARGE": LARGE,
         "TINY": TINY,
         "serial": itertools.count(),
         "launch": core.launch,

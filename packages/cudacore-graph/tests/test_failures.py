@@ -199,6 +199,14 @@ operation(
     ),
     undo=lambda w, nodes: [node.destroy() for node in nodes],
 )
+operation(
+    "launch_many",
+    lambda w, _: w.definition.launch_many(
+        (CLUSTER, ONE), w.add, [w.numbers.buffer, w.numbers.buffer], 1, edges=[(0, 1)], after=w.kernel
+    ),
+    undo=lambda w, nodes: [node.destroy() for node in nodes],
+)
+operation("copy", lambda w, _: w.definition.copy())
 for name in ("kernel", "copy", "inner"):
     # On a copy, where nothing is missed.
     operation(

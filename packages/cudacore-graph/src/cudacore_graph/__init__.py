@@ -13,6 +13,7 @@ from cudacore_graph import _connect as _connect
 from cudacore_graph import typing
 from cudacore_graph._adjacency import AdjacencySetProxy
 from cudacore_graph._builder import GraphBuilder
+from cudacore_graph._columns import KernelNodes
 from cudacore_graph._condition import GraphCondition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._graph import Graph
@@ -32,6 +33,7 @@ __all__ = [
     "GraphDefinition",
     "GraphMemoryResource",
     "GraphMemoryResourceAttributes",
+    "KernelNodes",
     "typing",
 ]
 __all__ += _classes.__all__

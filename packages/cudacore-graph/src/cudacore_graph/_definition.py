@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cudacore_graph._columns import KernelNodes, launch_many
 from cudacore_graph._condition import GraphCondition, create_condition
-from cudacore_graph._errors import gone, hold_there
+from cudacore_graph._errors import HINTS, explain, gone, hold_there
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._options import GraphDebugPrintOptions
-from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, lib, results
+from cudacore_handles._sdk import adopt, as_options, check, closed, ffi, hold, last_error, lib, results
 from cudacore_handles._sdk import graph_native as _native
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from cudacore_graph._graph import Graph
     from cudacore_graph._options import GraphCompleteOptions
+    from cudacore_handles import Kernel, LaunchConfig
 
 
 class GraphDefinition(_native.GraphHandle):
@@ -94,6 +96,52 @@ class GraphDefinition(_native.GraphHandle):
         """
         return _native.add_nodes(self, nodes)
 
+    def launch_many(
+        self,
+        config: LaunchConfig | Sequence[LaunchConfig],
+        kernel: Kernel,
+        *columns: Any,
+        count: int | None = None,
+        edges: Any = None,
+        after: GraphNode | Iterable[GraphNode] | None = None,
+    ) -> KernelNodes:
+        """Add many nodes of one kernel in one call: all or none.
+
+        This is the fastest way to build large graphs, because no Python object is created for a node. Each argument of
+        the kernel is a column, or one value for all nodes.
+
+        Parameters
+        ----------
+        config : LaunchConfig or sequence of LaunchConfig
+            The configuration of all nodes, or one for each.
+        kernel : Kernel
+            The kernel to launch.
+        *columns
+            The kernel's arguments. A one-dimensional NumPy array, ``array.array`` or memoryview has an element for each
+            node, of exactly the parameter's type; NumPy arrays are read in place. A list or tuple has a value for each
+            node, such as a Buffer. For a struct, a NumPy array can have a row for each node. Anything else is one value
+            for all nodes. Integers are taken as addresses if the parameter is a pointer.
+        count : int, optional
+            The number of nodes, if no argument has one for each.
+        edges : array_like of int, optional
+            The dependencies as pairs of indices, an array of the shape (n, 2): the second node depends on the first,
+            which must come earlier. Default None: the nodes do not depend on each other.
+        after : GraphNode or iterable of GraphNode, optional
+            Nodes of this graph. The new nodes to which no edge leads depend on them. Default None.
+
+        Returns
+        -------
+        KernelNodes
+            The new nodes, in order. An object for a node is created when it is asked for.
+
+        Notes
+        -----
+        The nodes share what they keep alive: the kernel and what the arguments point into are kept until the last node
+        no longer needs them. For a graph with nodes that allocate or free memory, the nodes are first added to a
+        temporary graph, as by :meth:`add_many`.
+        """
+        return launch_many(self, config, kernel, columns, count, edges, after)
+
     def create_condition(self, default_value: int | None = None) -> GraphCondition:
         """Create a condition for one conditional node of this graph or of a graph in it.
 
@@ -138,6 +186,14 @@ class GraphDefinition(_native.GraphHandle):
         """
         box, pairs = _native.clone_graph(self)
         return adopt(type(self), ffi.cast("void *", box)), pairs
+
+    def copy(self) -> GraphDefinition:
+        """Copy the graph, with child graphs (cuGraphClone), like :meth:`clone`, but without listing its nodes."""
+        out = ffi.new("cch_graph **")
+        status = _native.locked_call(self, None, lib.cch_graph_clone, out, hold_there(self))
+        if status:
+            raise explain(last_error(status), HINTS["clone"])
+        return adopt(type(self), out[0])
 
     def debug_dot_print(
         self, path: str | os.PathLike[str], options: GraphDebugPrintOptions | Mapping[str, Any] | None = None

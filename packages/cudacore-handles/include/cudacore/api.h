@@ -391,6 +391,9 @@ typedef struct cch_api {
                                  void *owner, cch_release_fn release);
   int (*deviceptr_is_read_only)(const cch_deviceptr *ptr);
   int (*event_poll)(cch_event *event);
+  int (*graph_add_kernels)(CUgraphNode *out, uint64_t *first, cch_graph *graph, const cch_kernel_columns *columns,
+                           size_t count, size_t *CCH_NULLABLE failed);
+  int (*graph_node_numbered)(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
 } cch_api;
 
 /**

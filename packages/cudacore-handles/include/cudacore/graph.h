@@ -218,6 +218,44 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
                                    size_t count, size_t *CCH_NULLABLE failed);
 
+/** A column of arguments: that of node i is at `data + i * stride`. With a stride of 0, all nodes have the same. */
+typedef struct cch_column {
+  const void *data;
+  int64_t stride; /**< bytes */
+} cch_column;
+
+/** Many nodes that launch the same kernel. Zero-initialise, and set `size`. */
+typedef struct cch_kernel_columns {
+  size_t size;
+  cch_kernel *kernel;
+  const cch_launch_config *const *configs; /**< one for all nodes, or one for each */
+  size_t config_count;
+  const cch_column *columns; /**< one for each parameter of the kernel */
+  size_t column_count;
+  const uint32_t *edges;        /**< pairs of indices: the second node depends on the first, which is an earlier one */
+  size_t edge_count;            /**< pairs */
+  cch_graph_node *const *after; /**< nodes of the graph on which those nodes depend to which none of `edges` leads */
+  size_t after_count;
+  cch_bundle *bundle;   /**< what the arguments point into; NULL: nothing. A reference is taken */
+  cch_context *context; /**< of the nodes; NULL: the current one */
+} cch_kernel_columns;
+
+/**
+ * Adds many kernel nodes in one call: all or none, as cch_graph_add_batch(). No box is made for a node:
+ * cch_graph_node_numbered() makes it when it is needed. The nodes share what they keep: it is kept until the last of
+ * them no longer needs it.
+ *
+ * `out`: room for `count` handles. `first`: the number of the first node, which is never 0; the others' follow. On
+ * failure `failed` (which may be NULL) is the index of the node that could not be added. @since 0.1
+ */
+CCH_EXPORT int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph,
+                                     const cch_kernel_columns *columns, size_t count, size_t *CCH_NULLABLE failed);
+
+/** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if it was destroyed.
+ * @since 0.1
+ */
+CCH_EXPORT int cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
+
 /** Removes a node and its edges from its graph (cuGraphDestroyNode). Its box, and those of the graphs in it, are no
  * longer valid. @since 0.1 */
 CCH_EXPORT int cch_graph_node_destroy(cch_graph_node *node);

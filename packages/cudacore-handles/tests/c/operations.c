@@ -662,6 +662,59 @@ static int graph_add_batch(world *w, void **made) {
     free(out);
   return status;
 }
+/* In a graph of its own; the box of a node is made afterwards. */
+static int add_kernels(world *w, cch_graph *graph, cch_graph_node *after) {
+  enum { COUNT = 3 };
+  const cch_kernel_node kernel = node_of_kernel(w);
+  const cch_launch_config *const configs[] = {kernel.config};
+  static const uint32_t edges[] = {0, 1, 1, 2};
+  cch_column columns[8];
+  CUgraphNode raw[COUNT];
+  uint64_t first = 0;
+  const cch_param *params;
+  size_t count;
+  int status = cch_kernel_params(&params, &count, w->kernel, w->context);
+  if (status != 0)
+    return status;
+  for (size_t i = 0; i < count; i++)
+    columns[i] = (cch_column){launch_arguments + params[i].offset, 0};
+  const cch_kernel_columns given = {.size = sizeof given,
+                                    .kernel = w->kernel,
+                                    .configs = configs,
+                                    .config_count = 1,
+                                    .columns = columns,
+                                    .column_count = count,
+                                    .edges = edges,
+                                    .edge_count = 2,
+                                    .after = &after,
+                                    .after_count = 1,
+                                    .context = w->context};
+  status = cch_graph_add_kernels(raw, &first, graph, &given, COUNT, NULL);
+  CHECK((status == 0) == (first != 0));
+  cch_graph_node *node = NULL;
+  if (status == 0)
+    status = cch_graph_node_numbered(&node, graph, raw[1], first + 1);
+  cch_graph_node_unref(node);
+  return status;
+}
+static int graph_add_kernels(world *w, void **made) {
+  cch_graph *graph;
+  cch_graph_node *node = NULL;
+  static const cch_node_spec empty = {.size = sizeof empty, .type = CCH_NODE_EMPTY};
+  int status = cch_graph_create(&graph);
+  if (status != 0)
+    return status;
+  status = cch_graph_add(&node, graph, &empty);
+  if (status == 0)
+    status = add_kernels(w, graph, node);
+  cch_graph_node_unref(node);
+  if (status == 0)
+    *made = graph;
+  else
+    cch_graph_unref(graph);
+  return status;
+}
+static void undo_graph_add_kernels(void *made) { cch_graph_unref(made); }
 /* In a graph of its own, likewise; here the batch is tried out before. */
 static int graph_add_batch_memory(world *w, void **made) {
   (void)w;
@@ -977,6 +1030,7 @@ const operation operations[] = {
     MADE(graph_add_conditional, 0),
     MADE(graph_add_memory, 0),
     MADE(graph_add_batch, 0),
+    MADE(graph_add_kernels, 0),
     MADE(graph_add_batch_memory, 0),
     DONE(graph_node_set_kernel, 0),
     DONE(graph_node_set_memcpy, 0),

@@ -10,6 +10,7 @@ from cudacore_graph import (
     GraphCondition,
     GraphDebugPrintOptions,
     GraphDefinition,
+    KernelNodes,
 )
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
@@ -21,6 +22,7 @@ __all__ = [
     "GraphCondition",
     "GraphDebugPrintOptions",
     "GraphDefinition",
+    "KernelNodes",
 ]
 __all__ += _classes.__all__
 

@@ -3,7 +3,7 @@
 
 from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._memory.arguments import check_size
-from cudacore_handles._memory.arrays import has_protocol, why_no_array
+from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_array
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.pool import Pool
 from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, connect, pack, register
@@ -18,6 +18,7 @@ __all__ = [
     "allocate",
     "check_kernel",
     "check_size",
+    "check_values",
     "connect",
     "fill_pattern",
     "has_protocol",

@@ -400,6 +400,26 @@ def change_edges(node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained:
 def add_nodes(graph: GraphHandle, items: Iterable[tuple[Any, ...]], /) -> list[Any]:
     """Add many nodes, each a tuple (kind, after, *arguments); see GraphDefinition.add_many."""
 
+def add_kernels(
+    graph: GraphHandle,
+    configs: tuple[LaunchConfig, ...],
+    kernel: Kernel,
+    columns: tuple[Any, ...],
+    count: int,
+    edges: tuple[int, int],
+    after: tuple[GraphNode, ...],
+    /,
+) -> tuple[bytes, int]:
+    """Add kernel nodes whose arguments are columns; see GraphDefinition.launch_many.
+
+    A column is a tuple of an address and a stride, a list with a value for each node, or a value for all nodes. `edges`
+    is the address of pairs of 32-bit indices, and their number. Return the handles of the nodes, and the number of the
+    first one.
+    """
+
+def numbered_node(graph: GraphHandle, handle: int, number: int, /) -> KernelNode | None:
+    """Return a node that add_kernels() added; None if it was destroyed."""
+
 def capture_add(stream: Stream, graph: GraphHandle, kind: str, /, *arguments: Any) -> Any:
     """Add a node at the end of a stream's capture into a graph, and return it. Later captured work depends on it."""
 

@@ -42,6 +42,7 @@ void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 /* Undoes cch__box_new for a box whose resource was never created. The caller keeps the owner. */
 void cch__box_discard(void *box);
 void *cch__box_ref(void *box);
+void cch__box_ref_many(void *box, size_t count);
 void cch__box_unref(void *box);
 /* Gives a reference back unless it is the last one. */
 bool cch__box_unref_unless_last(cch__box *box);

@@ -161,6 +161,7 @@ struct cch_bundle {
   bool foreign;      /* at least one owner is a foreign object */
   bool wraps;        /* the library made it around a bundle of the caller */
   bool is_condition; /* the payload is a cch__condition */
+  bool of_many;      /* of several kernel nodes: the payload does not have their arguments */
   cch_bundle *given; /* the bundle of the caller, which is one of the owners; NULL: none */
   void *payload;     /* bytes that the library stores behind the owners */
   size_t payload_size;

@@ -23,7 +23,7 @@ int cch__graph_keeps_nodes(bool *out, const cch_graph *graph) {
 
 /* ---- trying out ---- */
 
-static void drop_trial(CUgraph trial) {
+void cch__trial_drop(CUgraph trial) {
   cch__destructor_enter();
   cch__report(CCH__CALL(cuGraphDestroy, (trial)));
   cch__destructor_leave();
@@ -48,7 +48,7 @@ int cch__node_try(cch__node_params *params) {
   if (status != 0)
     return status;
   status = add_to_trial(trial, params);
-  drop_trial(trial);
+  cch__trial_drop(trial);
   return status;
 }
 
@@ -196,7 +196,7 @@ static int rehearse(cch_graph *graph, const cch_node_spec *specs, size_t count, 
     status = rehearse_node(&self, spec_at(specs, *failed), *failed);
   free(self.allocated.items);
   free(self.freed.items);
-  drop_trial(self.trial);
+  cch__trial_drop(self.trial);
   return status;
 }
 
@@ -211,8 +211,7 @@ static bool has_memory_nodes(const cch_node_spec *specs, size_t count) {
   return false;
 }
 
-/* Destroys the nodes that were added before a failure, or reports that they remain. */
-static void undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
+void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count) {
   bool keeps = false;
   cch__destructor_enter();
   if (count > 0)
@@ -259,7 +258,7 @@ int cch_graph_add_batch(cch_graph_node **out, cch_graph *graph, const cch_node_s
   if (status != 0 && failed != NULL)
     *failed = at;
   if (status != 0) {
-    undo(graph, added, done);
+    cch__batch_undo(graph, added, done);
     for (size_t i = done; boxes != NULL && i-- > 0;)
       cch_graph_node_unref(boxes[i]);
   }

@@ -197,7 +197,7 @@ static cch__level *level_of(cch__level *parent, CUgraphNode node, CUgraph raw) {
       if (child->raw == raw)
         return child;
   cch__level *made = calloc(1, sizeof *made);
-  if (made == NULL || (record == NULL && !cch__level_reserve(parent))) {
+  if (made == NULL || (record == NULL && !cch__level_reserve(parent, 1))) {
     free(made);
     return NULL;
   }

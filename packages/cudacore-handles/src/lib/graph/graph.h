@@ -21,6 +21,7 @@ typedef struct cch__record {
   cch_graph_node *box;  /* weak */
   cch__level *children; /* the child graph or the bodies of the node */
   CUcontext context;    /* of a kernel, copy or fill node: the driver does not report it for all of them */
+  uint64_t number;      /* of a node that was added without a box: never another node's of the hierarchy; otherwise 0 */
 } cch__record;
 
 /*
@@ -43,6 +44,7 @@ struct cch__level {
 typedef struct cch__hierarchy {
   pthread_mutex_t lock;
   uint64_t serial;      /* unique to this hierarchy */
+  uint64_t numbers;     /* how many numbers were given to nodes */
   bool shared;          /* a handle was given to others: from then on, the driver also keeps what nodes are given */
   cch_context *context; /* the context that was current at the creation, if any: the nodes are lost with it */
   cch__level root;
@@ -92,8 +94,8 @@ struct cch_graph_node {
 
 /* The record of a node, or NULL. Entering a record can move the others. */
 cch__record *cch__record_find(const cch__level *level, CUgraphNode raw);
-/* Makes room for one more record, so that cch__record_enter() cannot fail; false if memory ran out. */
-bool cch__level_reserve(cch__level *level);
+/* Makes room for `more` records, so that cch__record_enter() cannot fail; false if memory ran out. */
+bool cch__level_reserve(cch__level *level, size_t more);
 /* The record of a node, which is created if there is none. */
 cch__record *cch__record_enter(cch__level *level, CUgraphNode raw);
 /* A new record for a node that was just made. Any record of an earlier node with the same handle is ended. */
@@ -218,6 +220,11 @@ int cch__node_check_change(const cch_graph_node *node, const char *operation);
 int cch__node_change(const cch_graph_node *node, cch__node_params *params, const char *operation);
 /* Takes the results that the driver stored in the parameters of a new node. */
 void cch__node_added(cch__node_params *params);
+/* Fills the launch of a kernel node, without arguments and context. */
+int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const cch_launch_config *config,
+                          const char *operation);
+/* The context that a node works in: the given one, or for NULL the current one. */
+int cch__node_context(CUcontext *out, const cch_context *context);
 /* Call the driver; before 12.2, the function for the type of the node. */
 int cch__driver_add_node(CUgraphNode *out, CUgraph graph, const CUgraphNode *before, size_t count,
                          CUgraphNodeParams *params);
@@ -239,6 +246,14 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
                        const CUgraphNode *added, size_t done, const char *operation);
 /* Checks that a dependency on another node of the batch, number `i` in the specification, is an earlier one. */
 int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation);
+/*
+ * Makes the edges by which a node may begin before the kernels that it depends on have ended. The other edges are
+ * plain.
+ */
+int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation);
+/* Calls the driver; `edges` is NULL if all are plain. */
+int cch__driver_add_edges(CUgraphNode *raw, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
+                          size_t count, cch__node_params *params);
 /* Sets attributes of a kernel node. */
 int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attributes, unsigned count);
 /* Removes a node that was just added, without a trace if CUDA permits the removal. */
@@ -253,6 +268,11 @@ int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation)
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);
 
 /* ---- batch.c ---- */
+
+/* Destroys the nodes that were added before a failure, or reports that they remain. */
+void cch__batch_undo(cch_graph *graph, const CUgraphNode *added, size_t count);
+/* Destroys a graph in which nodes were tried out. */
+void cch__trial_drop(CUgraph trial);
 
 /* Whether the driver cannot remove nodes from a graph, because nodes in it allocate or free memory. */
 int cch__graph_keeps_nodes(bool *out, const cch_graph *graph);

@@ -32,10 +32,12 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
 /* Adds what a level's nodes use. The lock is held. */
 static int add_uses(cch_bundle *uses, const cch__level *level) {
   int status = level->kept != NULL ? cch_bundle_add(uses, level->kept) : 0;
+  const cch_bundle *last = NULL; /* nodes that were added together share one */
   for (size_t i = 0; status == 0 && i < level->capacity; i++) {
     const cch__record *record = &level->records[i];
-    if (record->bundle != NULL)
+    if (record->bundle != NULL && record->bundle != last)
       status = cch_bundle_add(uses, record->bundle);
+    last = record->bundle != NULL ? record->bundle : last;
     for (const cch__level *child = record->children; status == 0 && child != NULL; child = child->next)
       status = add_uses(uses, child);
   }

@@ -65,7 +65,7 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
   cch__graph_lock(graph);
   if (graph->level == NULL) {
     status = cch__fail_gone(graph, operation);
-  } else if (!cch__level_reserve(graph->level)) {
+  } else if (!cch__level_reserve(graph->level, 1)) {
     status = cch__fail_nomem(operation);
   } else {
     cch__record *record = cch__record_enter(graph->level, raw);
@@ -155,11 +155,7 @@ int cch__node_set_attributes(CUgraphNode raw, const CUlaunchAttribute *attribute
   return status;
 }
 
-/*
- * Makes the edges by which a node may begin before the kernels that it depends on have ended. The other edges are
- * plain.
- */
-static int make_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation) {
+int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation) {
   CUgraphEdgeData *edges = calloc(count, sizeof *edges);
   if (edges == NULL)
     return cch__fail_nomem(operation);
@@ -179,13 +175,13 @@ static int make_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, s
   return status;
 }
 
-static int call_add(CUgraphNode *raw, cch_graph *graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
-                    size_t count, cch__node_params *params) {
+int cch__driver_add_edges(CUgraphNode *raw, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges,
+                          size_t count, cch__node_params *params) {
   if (edges == NULL)
-    return cch__driver_add_node(raw, graph->raw, before, count, &params->native);
+    return cch__driver_add_node(raw, graph, before, count, &params->native);
   if (cch__driver.cuGraphAddNode_v12030 == NULL)
     return cch__fail_missing_version("cuGraphAddNode", 12030);
-  return cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph->raw, before, edges, count, &params->native),
+  return cch__checked((int)cch__driver.cuGraphAddNode_v12030(raw, graph, before, edges, count, &params->native),
                       "cuGraphAddNode");
 }
 
@@ -215,7 +211,7 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw) {
 static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cch__node_params *params,
                      CUuserObject object, const CUgraphNode *before, const CUgraphEdgeData *edges, size_t count) {
   CUgraphNode raw = NULL;
-  int status = call_add(&raw, graph, before, edges, count, params);
+  int status = cch__driver_add_edges(&raw, graph->raw, before, edges, count, params);
   if (status != 0) {
     cch__driver_let_go(graph->raw, object);
     return status;
@@ -231,7 +227,7 @@ static int add_ready(CUgraphNode *out, cch_graph_node *box, cch_graph *graph, cc
     if (box != NULL)
       box->raw = raw;
     /* Reserves room for the next record, so that adding the next node need not take the lock a second time. */
-    atomic_store_explicit(&graph->has_room, cch__level_reserve(graph->level), memory_order_relaxed);
+    atomic_store_explicit(&graph->has_room, cch__level_reserve(graph->level, 1), memory_order_relaxed);
     cch__graph_unlock(graph);
   }
   status = cch__node_set_attributes(raw, params->attributes, params->attribute_count);
@@ -251,14 +247,14 @@ static int add_in_context(CUgraphNode *raw, cch_graph_node **out, cch_graph *gra
   CUgraphEdgeData *programmatic = NULL;
   int status = cch__node_params_fill(&params, spec->type, spec->params, spec->bundle, spec->context, operation);
   if (status == 0 && params.programmatic && count > 0) {
-    status = make_programmatic(&programmatic, before, count, operation);
+    status = cch__edges_programmatic(&programmatic, before, count, operation);
     edges = programmatic;
   }
   if (status == 0 && out != NULL && (box = new_node(graph, NULL, spec->type, operation)) == NULL)
     status = CCH_ENOMEM;
   if (status == 0 && !atomic_load_explicit(&graph->has_room, memory_order_relaxed)) {
     cch__graph_lock(graph);
-    bool room = cch__level_reserve(graph->level);
+    bool room = cch__level_reserve(graph->level, 1);
     cch__graph_unlock(graph);
     if (!room)
       status = cch__fail_nomem(operation);

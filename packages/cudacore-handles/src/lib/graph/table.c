@@ -30,11 +30,14 @@ cch__record *cch__record_find(const cch__level *level, CUgraphNode raw) {
   return record->raw != NULL ? record : NULL;
 }
 
-bool cch__level_reserve(cch__level *level) {
-  if (level->count + 1 <= level->capacity / 4 * 3)
+bool cch__level_reserve(cch__level *level, size_t more) {
+  if (level->count + more <= level->capacity / 4 * 3)
     return true;
   cch__level grown = *level;
-  grown.capacity = level->capacity == 0 ? FIRST_CAPACITY : level->capacity * 2;
+  if (grown.capacity == 0)
+    grown.capacity = FIRST_CAPACITY;
+  while (level->count + more > grown.capacity / 4 * 3)
+    grown.capacity *= 2;
   grown.records = calloc(grown.capacity, sizeof *grown.records);
   if (grown.records == NULL)
     return false;

@@ -49,6 +49,7 @@ void exec_done(PyObject *face);
 int add_graph_types(PyObject *module, state *st);
 int add_node_set_functions(PyObject *module);
 int add_node_batch_functions(PyObject *module);
+int add_node_column_functions(PyObject *module);
 int add_callback_functions(PyObject *module);
 
 /* ---- node.c ---- */
@@ -160,6 +161,12 @@ size_t drop_doubles(void *items, size_t count, size_t size, int (*compare)(const
 int compare_boxes(const void *a, const void *b);
 
 /* ---- node_batch.c ---- */
+
+/*
+ * Adds the index in a batch to the message of an exception, if the exception has one message of ours and no other
+ * arguments.
+ */
+void name_node(size_t place);
 
 /* ---- callback.c ---- */
 

@@ -111,11 +111,7 @@ static int read_item(batch *self, size_t place, PyObject *item) {
   return 0;
 }
 
-/*
- * Adds the index in the batch to the message of an exception, if the exception has one message of ours and no other
- * arguments.
- */
-static void name_item(size_t place) {
+void name_node(size_t place) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
@@ -171,7 +167,7 @@ static int add(batch *self, cch_graph_node **out) {
   if (status == 0)
     return 0;
   raise_node_failed(self->st, status, self->kinds[failed < self->count ? failed : 0], (Py_ssize_t)failed);
-  name_item(failed);
+  name_node(failed);
   return -1;
 }
 
@@ -222,7 +218,7 @@ static PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssiz
   while (read < self.count) {
     read++;
     if (read_item(&self, read - 1, PyList_GetItem(items, (Py_ssize_t)read - 1)) < 0) {
-      name_item(read - 1);
+      name_node(read - 1);
       goto done;
     }
   }

@@ -27,7 +27,7 @@ static int fill_conditional(cch__node_params *out, const cch__node_source *from)
   native->handle = node.condition;
   native->type = (CUgraphConditionalNodeType)node.type;
   native->size = node.count;
-  return cch__node_context(&native->ctx, from);
+  return cch__node_context(&native->ctx, from->context);
 }
 
 /* The driver has replaced the array of bodies, so the pointer from before the call is invalid. */

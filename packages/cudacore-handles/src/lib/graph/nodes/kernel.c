@@ -6,6 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const cch_launch_config *config,
+                          const char *operation) {
+  cch__native_launch launch;
+  int status = cch__native_launch_fill(&launch, config, NULL, operation);
+  if (status != 0)
+    return status;
+  out->attribute_count = 0;
+  out->programmatic = false;
+  for (unsigned i = 0; i < launch.config.numAttrs; i++)
+    if (launch.attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      out->programmatic = true; /* an attribute for launches in streams; in graphs, edges have this property */
+    else
+      out->attributes[out->attribute_count++] = launch.attributes[i];
+  CUDA_KERNEL_NODE_PARAMS_v3 *native = &out->native.kernel;
+  native->gridDimX = launch.config.gridDimX;
+  native->gridDimY = launch.config.gridDimY;
+  native->gridDimZ = launch.config.gridDimZ;
+  native->blockDimX = launch.config.blockDimX;
+  native->blockDimY = launch.config.blockDimY;
+  native->blockDimZ = launch.config.blockDimZ;
+  native->sharedMemBytes = launch.config.sharedMemBytes;
+  native->kern = kernel->raw;
+  return 0;
+}
+
 static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
   cch_kernel_node node;
   int status = CCH__NODE_READ(node, from, args_size);
@@ -25,11 +50,9 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
   if (node.args_size != params->block_size)
     return cch__fail(CCH_EMISMATCH, from->operation, "the kernel takes %zu bytes of arguments, not %zu",
                      params->block_size, node.args_size);
-  cch__native_launch launch;
-  status = cch__native_launch_fill(&launch, node.config, NULL, from->operation);
-  if (status != 0)
-    return status;
-  status = cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation);
+  status = cch__kernel_node_fill(out, node.kernel, node.config, from->operation);
+  if (status == 0)
+    status = cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation);
   if (status != 0)
     return status;
   /* Passes pointers and not the block, so that everybody who reads the graph gets the value of each argument. */
@@ -42,21 +65,8 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
     memcpy(out->kept->payload, node.args, node.args_size);
   for (size_t i = 0; i < params->count; i++)
     out->pointers[i] = (char *)out->kept->payload + params->param[i].offset;
-  for (unsigned i = 0; i < launch.config.numAttrs; i++)
-    if (launch.attributes[i].id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
-      out->programmatic = true; /* an attribute for launches in streams; in graphs, edges have this property */
-    else
-      out->attributes[out->attribute_count++] = launch.attributes[i];
-  out->native.kernel = (CUDA_KERNEL_NODE_PARAMS_v3){.gridDimX = launch.config.gridDimX,
-                                                    .gridDimY = launch.config.gridDimY,
-                                                    .gridDimZ = launch.config.gridDimZ,
-                                                    .blockDimX = launch.config.blockDimX,
-                                                    .blockDimY = launch.config.blockDimY,
-                                                    .blockDimZ = launch.config.blockDimZ,
-                                                    .sharedMemBytes = launch.config.sharedMemBytes,
-                                                    .kernelParams = params->count > 0 ? out->pointers : NULL,
-                                                    .kern = node.kernel->raw};
-  status = cch__node_context(&out->native.kernel.ctx, from);
+  out->native.kernel.kernelParams = params->count > 0 ? out->pointers : NULL;
+  status = cch__node_context(&out->native.kernel.ctx, from->context);
   out->context = out->native.kernel.ctx;
   return status;
 }
@@ -158,17 +168,18 @@ int cch__kernel_read_node(cch__kernel_read *out, CUgraphNode raw, cch_kernel *kn
 
 static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bundle *bundle, const char *operation) {
   cch_kernel *known = cch__kernel_of(bundle);
+  const bool has_args = known != NULL && !bundle->of_many;
   cch__kernel_read read;
-  int status = cch__kernel_read_node(&read, node->raw, known, known == NULL, operation);
+  int status = cch__kernel_read_node(&read, node->raw, known, !has_args, operation);
   if (status != 0)
     return status;
   if (out->config != NULL)
     status = get_config((cch_launch_config *)(uintptr_t)out->config, node->raw, &read.native, operation);
   if (status == 0) {
     out->kernel = cch_kernel_ref(read.kernel);
-    out->args = known != NULL ? bundle->payload : read.block;
-    out->args_size = known != NULL ? bundle->payload_size : read.params != NULL ? read.params->block_size : 0;
-    if (known == NULL) {
+    out->args = has_args ? bundle->payload : read.block;
+    out->args_size = has_args ? bundle->payload_size : read.params != NULL ? read.params->block_size : 0;
+    if (!has_args) {
       free(node->block);
       node->block = read.block;
       read.block = NULL;

@@ -19,7 +19,7 @@ static int fill_memset(cch__node_params *out, const cch__node_source *from) {
                                          .elementSize = node.element_size,
                                          .width = node.width,
                                          .height = cch__or_one(node.height)};
-  status = cch__node_context(&native->ctx, from);
+  status = cch__node_context(&native->ctx, from->context);
   out->context = native->ctx;
   return status != 0 ? status : cch__node_keep(out, from);
 }

@@ -12,10 +12,10 @@ int cch__node_keep(cch__node_params *out, const cch__node_source *from) {
   return 0;
 }
 
-int cch__node_context(CUcontext *out, const cch__node_source *from) {
-  if (from->context == NULL)
+int cch__node_context(CUcontext *out, const cch_context *context) {
+  if (context == NULL)
     return CCH__CALL(cuCtxGetCurrent, (out));
-  *out = from->context->raw;
+  *out = context->raw;
   return 0;
 }
 

@@ -53,8 +53,6 @@ int cch__node_give(void *given, void *known, size_t size, size_t oldest, const c
 
 /* Keeps only the caller's bundle. */
 int cch__node_keep(cch__node_params *out, const cch__node_source *from);
-/* The context that a node works in: the given one, or the current one. */
-int cch__node_context(CUcontext *out, const cch__node_source *from);
 
 static inline size_t cch__or_one(size_t count) { return count != 0 ? count : 1; }
 

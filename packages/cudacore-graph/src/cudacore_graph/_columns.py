@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many kernel nodes at once, with columns of arguments; and the sequence of these nodes."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from cudacore_graph._arguments import check_node_kernel
+from cudacore_handles import ClosedError, LaunchConfig, ParamKind
+from cudacore_handles._sdk import graph_native as _native
+from cudacore_handles._sdk.graph import check_values
+
+if TYPE_CHECKING:
+    from cudacore_graph._definition import GraphDefinition
+    from cudacore_graph._nodes.kernel import KernelNode
+    from cudacore_graph._nodes.node import GraphNode
+    from cudacore_handles import Kernel, ParamInfo
+
+_MOST_NODES = 2**32 - 1
+
+# What elements a column can have for each kind of parameter: NumPy's dtype.kind. Of other kinds, the size decides.
+_ELEMENTS = {
+    ParamKind.INT: "i",
+    ParamKind.UINT: "u",
+    ParamKind.BITS: "iu",
+    ParamKind.ADDRESS: "iu",
+    ParamKind.POINTER: "iu",
+    ParamKind.BOOL: "b",
+    ParamKind.FLOAT: "f",
+}
+# The same letters for formats of the buffer protocol.
+_FORMATS = {**dict.fromkeys("bhilqn", "i"), **dict.fromkeys("BHILQNP", "u"), **dict.fromkeys("efd", "f"), "?": "b"}
+_TYPES = {"i": "int", "u": "uint", "f": "float"}
+
+
+class KernelNodes(Sequence["KernelNode"]):
+    """The nodes that :meth:`GraphDefinition.launch_many` added, in order.
+
+    No object exists for a node until it is asked for: the sequence takes 8 bytes for each node. A node that was
+    destroyed is a ``ClosedError``. Slices are sequences, too.
+    """
+
+    __slots__ = ("_graph", "_handles", "_number", "_range")
+
+    def __init__(self, graph: GraphDefinition, handles: array[int], number: int, places: range) -> None:
+        self._graph = graph
+        self._handles = handles
+        self._number = number
+        self._range = places
+
+    def __repr__(self) -> str:
+        return f"<KernelNodes: {len(self)} of {self._graph!r}>"
+
+    def __len__(self) -> int:
+        return len(self._range)
+
+    @overload
+    def __getitem__(self, index: int) -> KernelNode: ...
+    @overload
+    def __getitem__(self, index: slice) -> KernelNodes: ...
+    def __getitem__(self, index: int | slice) -> KernelNode | KernelNodes:
+        if isinstance(index, slice):
+            return KernelNodes(self._graph, self._handles, self._number, self._range[index])
+        try:
+            place = self._range[index]
+        except IndexError:
+            raise IndexError(f"there is no node {index}: there are {len(self)}") from None
+        node = _native.numbered_node(self._graph, self._handles[place], self._number + place)
+        if node is None:
+            raise ClosedError(f"node {index} was destroyed: it is in no graph any more")
+        return node
+
+    def __contains__(self, value: object) -> bool:
+        return self._find(value) is not None
+
+    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
+        """Return the index of a node. It is searched for by its handle."""
+        found = self._find(value)
+        if found is None or found not in range(len(self))[start:stop]:
+            raise ValueError(f"{value!r} is not one of the nodes")
+        return found
+
+    def count(self, value: object) -> int:
+        """Return 1 for one of the nodes, otherwise 0."""
+        return int(value in self)
+
+    def _find(self, value: object) -> int | None:
+        if not isinstance(value, _native.NodeHandle):
+            return None
+        try:
+            place = self._handles.index(value._raw)
+        except ValueError:
+            return None
+        same = _native.numbered_node(self._graph, value._raw, self._number + place) is value
+        return self._range.index(place) if same and place in self._range else None
+
+
+def launch_many(
+    graph: GraphDefinition,
+    config: LaunchConfig | Sequence[LaunchConfig],
+    kernel: Kernel,
+    columns: tuple[Any, ...],
+    count: int | None,
+    edges: Any,
+    after: GraphNode | Iterable[GraphNode] | None,
+) -> KernelNodes:
+    """Add the nodes; see :meth:`GraphDefinition.launch_many`."""
+    given = [_take(index, column) for index, column in enumerate(columns)]
+    configs = (config,) if isinstance(config, LaunchConfig) else tuple(config)
+    length = _length(given, configs if not isinstance(config, LaunchConfig) else None, count)
+    if not length:
+        return KernelNodes(graph, array("Q"), 0, range(0))
+    ready = _prepare(configs, kernel, given)
+    parameters = ready.arguments_info
+    if len(parameters) != len(given):
+        raise TypeError(f"the kernel takes {len(parameters)} arguments but {len(given)} columns were given")
+    for index, (column, parameter) in enumerate(zip(given, parameters, strict=True)):
+        if isinstance(column, _Array):
+            column.check(index, parameter)
+    pairs = _read_edges(edges, length)
+    nodes = () if after is None else (after,) if isinstance(after, _native.NodeHandle) else tuple(after)
+    native = tuple(column.place if isinstance(column, _Array) else column for column in given)
+    place = (pairs.buffer_info()[0] if pairs else 0, len(pairs) // 2)
+    handles, number = _native.add_kernels(graph, configs, ready, native, length, place, nodes)
+    return KernelNodes(graph, array("Q", handles), number, range(length))
+
+
+# ---- columns ----
+
+
+class _Array:
+    """A column that is read in place, and what keeps its memory."""
+
+    __slots__ = ("first", "itemsize", "keep", "kind", "length", "name", "place")
+
+    def __init__(
+        self, keep: object, length: int, place: tuple[int, int], kind: str, itemsize: int, name: str, first: object
+    ) -> None:
+        self.keep = keep
+        self.length = length
+        self.place = place
+        self.kind = kind
+        self.itemsize = itemsize
+        self.name = name
+        self.first = first
+
+    def check(self, index: int, parameter: ParamInfo) -> None:
+        """Raise an error if the elements are not what the parameter takes."""
+        kinds = _ELEMENTS.get(parameter.kind)
+        fits = self.itemsize == parameter.size and (
+            self.name == "bfloat16" if parameter.kind is ParamKind.BFLOAT else kinds is None or self.kind in kinds
+        )
+        if fits:
+            return
+        wanted = f"{_TYPES[kinds[0]]}{8 * parameter.size}" if kinds and kinds[0] in _TYPES else ""
+        raise TypeError(
+            f"argument {index}: the column has elements of {self.itemsize} bytes, of the type {self.name}, but the "
+            f"parameter has {parameter.size} bytes, of the kind '{parameter.kind}'"
+            + (f"; pass column.astype({wanted!r})" if wanted else "")
+        )
+
+
+def _take(index: int, column: Any) -> Any:
+    """Return an _Array, a list with a value for each node, or a value for all nodes."""
+    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
+    if ndarray is not None and isinstance(column, ndarray):
+        return _take_numpy(index, column) if column.ndim else column
+    if isinstance(column, (array, memoryview)):
+        view = memoryview(column)
+        if view.ndim != 1:
+            raise TypeError(f"argument {index}: a column has one dimension, but this memoryview has {view.ndim}")
+        letter = view.format.lstrip("@=<" if sys.byteorder == "little" else "@=>!")
+        # A copy: the memory of such an object can be moved by others while it is read.
+        copy = array("B", view.tobytes())
+        first = view[0] if len(view) and letter in _FORMATS else None
+        place = (copy.buffer_info()[0], view.itemsize)
+        return _Array(copy, len(view), place, _FORMATS.get(letter, "V"), view.itemsize, f"'{view.format}'", first)
+    return list(column) if isinstance(column, (list, tuple)) else column
+
+
+def _take_numpy(index: int, column: Any) -> _Array:
+    check_values(column, f"argument {index}")
+    dtype = column.dtype
+    if dtype.hasobject:
+        raise TypeError(f"argument {index}: the column has Python objects in it; pass a list of the values")
+    if not dtype.isnative:
+        raise TypeError(f"argument {index}: the column is big-endian; convert it to native byte order first")
+    address = column.__array_interface__["data"][0]
+    if column.ndim == 1:
+        place = (address, column.strides[0])
+        return _Array(column, len(column), place, dtype.kind, dtype.itemsize, dtype.name, column[:1])
+    row = column[:1]
+    if not row[0].flags.c_contiguous:
+        raise TypeError(f"argument {index}: the rows of the column are not contiguous; pass a contiguous copy of it")
+    size = dtype.itemsize * (column.size // len(column)) if len(column) else 0
+    return _Array(column, len(column), (address, column.strides[0]), "V", size, f"rows of {dtype.name}", row.tobytes())
+
+
+def _length(columns: list[Any], configs: tuple[Any, ...] | None, count: int | None) -> int:
+    """Return the number of nodes; raise an error if the columns differ."""
+    lengths = {
+        f"argument {index}": column.length if isinstance(column, _Array) else len(column)
+        for index, column in enumerate(columns)
+        if isinstance(column, (_Array, list))
+    }
+    if configs is not None:
+        lengths["config"] = len(configs)
+    if count is not None:
+        if isinstance(count, bool) or not hasattr(count, "__index__") or count.__index__() < 0:
+            raise TypeError(f"count must be an int of at least 0, not {count!r}")
+        lengths = {"count": count.__index__(), **lengths}
+    if not lengths:
+        raise TypeError("launch_many() needs a column, a sequence of configurations or a count: how many nodes?")
+    (first, length), *rest = lengths.items()
+    for name, other in rest:
+        if other != length:
+            raise ValueError(f"{first} is for {length} nodes, and {name} for {other}; all must be of one length")
+    if length > _MOST_NODES:
+        raise ValueError(f"{length} nodes are too many for one call; there can be {_MOST_NODES}")
+    return length
+
+
+def _prepare(configs: tuple[Any, ...], kernel: Kernel, columns: list[Any]) -> Kernel:
+    """Return the kernel with its layout, with the shared memory allowed that the configurations need."""
+    for config in configs:
+        if not isinstance(config, LaunchConfig):
+            raise TypeError(f"config must be a LaunchConfig or a sequence of them, not of {type(config).__name__}")
+    largest = max(configs, key=lambda config: config.shmem_size)
+    values = [
+        each.first if isinstance(each, _Array) else each[0] if isinstance(each, list) else each for each in columns
+    ]
+    return check_node_kernel(largest, kernel, tuple(values))
+
+
+# ---- edges ----
+
+
+def _read_edges(edges: Any, count: int) -> array[int]:
+    """Return a copy of the pairs, which nobody else can change while it is read."""
+    if edges is None:
+        return array("I")
+    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
+    if ndarray is not None and isinstance(edges, ndarray):
+        if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+            raise TypeError(
+                f"edges must be an array of integers of the shape (n, 2), not of {edges.dtype} and {edges.shape}"
+            )
+        outside = (edges < 0).any() or (edges >= count).any() if edges.size else False
+        if not outside:
+            return array("I", edges.astype("uint32").tobytes())
+        edges = edges.tolist()
+    pairs = array("I")
+    for place, pair in enumerate(edges):
+        try:
+            first, second = (int(end.__index__()) for end in pair)
+        except (TypeError, ValueError, AttributeError):
+            raise TypeError(f"edge {place} must be a pair of indices, not {pair!r}") from None
+        if not 0 <= first < second < count:
+            raise ValueError(
+                f"edge {place} leads from node {first} to node {second}; edges lead from a node to a later one of the "
+                f"{count} nodes"
+            )
+        pairs.extend((first, second))
+    return pairs

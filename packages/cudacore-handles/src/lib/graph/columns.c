@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Adds many nodes of one kernel, whose arguments are columns: all or none. The driver gets pointers into the columns,
+ * so nothing is copied, and no object is made for a node. All nodes share one bundle. A node gets a record, but no box;
+ * its box is made when somebody asks for it, by the number of the record.
+ */
+#include "graph/graph.h"
+#include "base/reclaim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The dependencies of all nodes, node by node: those of node i begin at first[i]. */
+typedef struct dependencies {
+  size_t *first;
+  uint32_t *earlier;
+  size_t most;
+} dependencies;
+
+typedef struct addition {
+  cch_graph *graph;
+  const cch_kernel_columns *given;
+  size_t count;
+  const cch__params *layout;
+  dependencies order;
+  CUgraphNode *before; /* room for the dependencies of one node; the nodes of `after` come first */
+  CUgraphNode *added;
+  cch__node_params params;
+  const cch_launch_config *filled; /* the configuration that `params` has */
+  const char *operation;
+} addition;
+
+/* ---- dependencies ---- */
+
+static int check_edges(const addition *self) {
+  for (size_t i = 0; i < self->given->edge_count; i++) {
+    const uint32_t *edge = self->given->edges + 2 * i;
+    if (edge[0] >= edge[1] || edge[1] >= self->count)
+      return cch__fail(CCH_EINVAL, self->operation,
+                       "edge %zu leads from node %u to node %u; edges lead from a node to a later one of the %zu nodes",
+                       i, edge[0], edge[1], self->count);
+  }
+  return 0;
+}
+
+static int compare_indices(const void *a, const void *b) {
+  const uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+  return (left > right) - (left < right);
+}
+
+/* Sorts the dependencies of a node, and removes duplicates, which the driver refuses. Returns the number left. */
+static size_t sort_unique(uint32_t *items, size_t count) {
+  qsort(items, count, sizeof *items, compare_indices);
+  size_t kept = 0;
+  for (size_t i = 0; i < count; i++)
+    if (kept == 0 || items[i] != items[kept - 1])
+      items[kept++] = items[i];
+  return kept;
+}
+
+/* Sorts the edges by the nodes that they lead to. */
+static int sort_edges(addition *self) {
+  const size_t edges = self->given->edge_count;
+  dependencies *order = &self->order;
+  order->first = calloc(self->count + 1, sizeof *order->first);
+  order->earlier = malloc((edges != 0 ? edges : 1) * sizeof *order->earlier);
+  if (order->first == NULL || order->earlier == NULL)
+    return cch__fail_nomem(self->operation);
+  for (size_t i = 0; i < edges; i++)
+    order->first[self->given->edges[2 * i + 1]]++;
+  size_t end = 0;
+  for (size_t i = 0; i <= self->count; i++) { /* now first[i] is where those of node i end */
+    end += order->first[i];
+    order->first[i] = end;
+  }
+  for (size_t i = edges; i-- > 0;) {
+    const uint32_t *edge = self->given->edges + 2 * i;
+    order->earlier[--order->first[edge[1]]] = edge[0];
+  }
+  for (size_t i = 0; i < self->count; i++) {
+    size_t count = order->first[i + 1] - order->first[i];
+    order->most = count > order->most ? count : order->most;
+  }
+  return 0;
+}
+
+/* Stores the dependencies of a node in `before`, and returns their number. */
+static size_t list_dependencies(addition *self, size_t i) {
+  const size_t after = self->given->after_count;
+  uint32_t *earlier = self->order.earlier + self->order.first[i];
+  size_t count = self->order.first[i + 1] - self->order.first[i];
+  if (count == 0)
+    return after;
+  if (count > 1)
+    count = sort_unique(earlier, count);
+  for (size_t k = 0; k < count; k++)
+    self->before[after + k] = self->added[earlier[k]];
+  return count;
+}
+
+/* ---- nodes ---- */
+
+/* Fills the parameters of node i, except those that are the same for all. */
+static int fill(addition *self, size_t i) {
+  const cch_kernel_columns *given = self->given;
+  for (size_t k = 0; k < given->column_count; k++)
+    self->params.pointers[k] =
+        (void *)((uintptr_t)given->columns[k].data + (uintptr_t)(given->columns[k].stride * (int64_t)i));
+  const cch_launch_config *config = given->configs[given->config_count > 1 ? i : 0];
+  if (config == self->filled)
+    return 0;
+  int status = CCH__USABLE(config, "a config of the cch_kernel_columns", self->operation);
+  if (status == 0)
+    status = cch__kernel_node_fill(&self->params, given->kernel, config, self->operation);
+  self->filled = status == 0 ? config : NULL;
+  return status;
+}
+
+static int add_one(addition *self, CUgraph raw, size_t i) {
+  int status = fill(self, i);
+  if (status != 0)
+    return status;
+  const bool trial = raw != self->graph->raw;
+  const size_t count = trial ? 0 : list_dependencies(self, i);
+  const CUgraphNode *before = self->before;
+  if (count > 0 && self->order.first[i] != self->order.first[i + 1])
+    before += self->given->after_count;
+  CUgraphEdgeData *edges = NULL;
+  if (self->params.programmatic && count > 0)
+    status = cch__edges_programmatic(&edges, before, count, self->operation);
+  if (status == 0)
+    status = cch__driver_add_edges(&self->added[i], raw, before, edges, count, &self->params);
+  free(edges);
+  if (status != 0 || self->params.attribute_count == 0)
+    return status;
+  status = cch__node_set_attributes(self->added[i], self->params.attributes, self->params.attribute_count);
+  if (status != 0 && !trial)
+    cch__node_undo(self->graph, self->added[i]);
+  return status;
+}
+
+static int add_all(addition *self, CUgraph raw, size_t *done) {
+  int status = 0;
+  for (*done = 0; status == 0 && *done < self->count; *done += status == 0)
+    status = add_one(self, raw, *done);
+  return status;
+}
+
+/* The driver takes no node out of some graphs. For those, all nodes are added to another graph first. */
+static int rehearse(addition *self, size_t *done) {
+  CUgraph trial;
+  int status = CCH__CALL(cuGraphCreate, (&trial, 0));
+  if (status != 0)
+    return status;
+  status = add_all(self, trial, done);
+  cch__trial_drop(trial);
+  return status;
+}
+
+/* Enters a record for each node. Nothing is entered if memory runs out. */
+static int record_all(addition *self, uint64_t *first) {
+  cch__level *level = self->graph->level;
+  if (!cch__level_reserve(level, self->count))
+    return cch__fail_nomem(self->operation);
+  *first = self->graph->hierarchy->numbers + 1;
+  self->graph->hierarchy->numbers += self->count;
+  cch__box_ref_many(self->params.kept, self->count);
+  for (size_t i = 0; i < self->count; i++) {
+    cch__record *record = cch__record_begin(level, self->added[i]);
+    record->bundle = self->params.kept;
+    record->context = self->params.context;
+    record->number = *first + i;
+  }
+  return 0;
+}
+
+/* ---- all of it ---- */
+
+static int check_given(addition *self, const cch_graph *graph) {
+  const cch_kernel_columns *given = self->given;
+  if (given->config_count != 1 && given->config_count != self->count)
+    return cch__fail(CCH_EINVAL, self->operation,
+                     "there are %zu configurations for %zu nodes; give one, or one for each", given->config_count,
+                     self->count);
+  if (self->layout->count != given->column_count)
+    return cch__fail(CCH_EMISMATCH, self->operation, "the kernel has %zu parameters, and there are %zu columns",
+                     self->layout->count, given->column_count);
+  if (self->count > UINT32_MAX)
+    return cch__fail(CCH_EINVAL, self->operation, "%zu nodes are too many for one call", self->count);
+  int status = check_edges(self);
+  for (size_t i = 0; i < given->after_count && status == 0; i++) {
+    status = cch__node_is_of(given->after[i], graph, self->operation);
+    if (status == 0)
+      self->before[i] = given->after[i]->raw;
+  }
+  return status;
+}
+
+/* What can fail before the first node is added. */
+static int prepare(addition *self) {
+  const cch_kernel_columns *given = self->given;
+  int status = sort_edges(self);
+  if (status == 0) {
+    void *larger = realloc(self->before, (given->after_count + self->order.most + 1) * sizeof *self->before);
+    if (larger == NULL)
+      return cch__fail_nomem(self->operation);
+    self->before = larger;
+    status = cch__bundle_wrap(&self->params.kept, given->kernel, given->bundle, 0, self->operation);
+  }
+  if (status != 0)
+    return status;
+  self->params.kept->of_many = true;
+  if (given->column_count > sizeof self->params.few / sizeof *self->params.few) {
+    self->params.pointers = malloc(given->column_count * sizeof *self->params.pointers);
+    if (self->params.pointers == NULL)
+      return cch__fail_nomem(self->operation);
+  }
+  self->params.native.type = CU_GRAPH_NODE_TYPE_KERNEL;
+  CUDA_KERNEL_NODE_PARAMS_v3 *native = &self->params.native.kernel;
+  native->kernelParams = given->column_count > 0 ? self->params.pointers : NULL;
+  status = cch__node_context(&native->ctx, given->context);
+  self->params.context = native->ctx;
+  return status;
+}
+
+static int add_in_context(addition *self, uint64_t *first, size_t *done) {
+  CUuserObject object;
+  bool keeps = false, room = false;
+  int status = prepare(self);
+  if (status == 0) { /* fails before the graph is changed, if there is not enough memory */
+    cch__graph_lock(self->graph);
+    room = self->graph->level != NULL && cch__level_reserve(self->graph->level, self->count);
+    cch__graph_unlock(self->graph);
+    status = room ? 0 : cch__fail_nomem(self->operation);
+  }
+  if (status == 0)
+    status = cch__graph_keeps_nodes(&keeps, self->graph);
+  if (status == 0 && keeps)
+    status = rehearse(self, done);
+  if (status == 0)
+    status = cch__driver_keep_shared(&object, self->graph, self->params.kept);
+  if (status != 0)
+    return status;
+  status = add_all(self, self->graph->raw, done);
+  if (status == 0) {
+    cch__graph_lock(self->graph);
+    status = record_all(self, first);
+    atomic_store_explicit(&self->graph->has_room, cch__level_reserve(self->graph->level, 1), memory_order_relaxed);
+    cch__graph_unlock(self->graph);
+  }
+  if (status != 0) {
+    cch__batch_undo(self->graph, self->added, *done);
+    cch__driver_let_go(self->graph->raw, object);
+  }
+  return status;
+}
+
+int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph, const cch_kernel_columns *columns,
+                          size_t count, size_t *failed) {
+  enum { COLUMNS_0_1 = offsetof(cch_kernel_columns, context) + sizeof(cch_context *) };
+  CCH__REQUIRE_USABLE(first, graph, columns);
+  CCH__REQUIRE_ARRAY(out, count);
+  cch_kernel_columns known;
+  CCH__RETURN_FAILURE(
+      cch__read_sized(&known, sizeof known, columns, columns->size, COLUMNS_0_1, "cch_kernel_columns", __func__));
+  CCH__RETURN_FAILURE(CCH__USABLE(known.kernel, "the kernel of the cch_kernel_columns", __func__));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.bundle, "the bundle of the cch_kernel_columns", __func__));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.context, "the context of the cch_kernel_columns", __func__));
+  if (count == 0)
+    return 0;
+  if (known.configs == NULL || (known.column_count > 0 && known.columns == NULL) ||
+      (known.after_count > 0 && known.after == NULL) || (known.edge_count > 0 && known.edges == NULL))
+    return cch__fail_argument(NULL, -1, "an array of the cch_kernel_columns", __func__);
+  cch__poll();
+  size_t done = 0;
+  addition self = {.graph = graph, .given = &known, .count = count, .operation = __func__};
+  self.params.pointers = self.params.few;
+  self.added = malloc(count * sizeof *self.added);
+  self.before = malloc((known.after_count + 1) * sizeof *self.before);
+  int status = self.added != NULL && self.before != NULL ? 0 : cch__fail_nomem(__func__);
+  if (status == 0)
+    status = CCH__IN_CONTEXT(known.context, cch__kernel_params(&self.layout, known.kernel));
+  if (status == 0)
+    status = check_given(&self, graph);
+  if (status == 0)
+    status = CCH__IN_CONTEXT(known.context, add_in_context(&self, first, &done));
+  if (status == 0)
+    memcpy(out, self.added, count * sizeof *out);
+  else if (failed != NULL)
+    *failed = done;
+  cch__node_params_drop(&self.params);
+  free(self.order.first);
+  free(self.order.earlier);
+  free(self.before);
+  free(self.added);
+  return status;
+}
+
+int cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number) {
+  CCH__REQUIRE_USABLE(out, graph, raw);
+  cch__graph_lock(graph);
+  const cch__record *record = cch__record_find(graph->level, raw);
+  const bool same = record != NULL && number != 0 && record->number == number;
+  cch__graph_unlock(graph);
+  if (!same)
+    return cch__fail(CCH_EGONE, __func__, "the node %p was destroyed", (void *)raw);
+  return cch__node_box(out, graph, raw, CU_GRAPH_NODE_TYPE_KERNEL, __func__);
+}
