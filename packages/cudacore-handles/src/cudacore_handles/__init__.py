@@ -49,7 +49,11 @@ from cudacore_handles._memory.managed import (
 from cudacore_handles._memory.managed_pool import ManagedMemoryResource, ManagedMemoryResourceOptions
 from cudacore_handles._memory.pinned_pool import PinnedMemoryResource, PinnedMemoryResourceOptions
 from cudacore_handles._memory.registered import register_host_memory
-from cudacore_handles._memory.resource import LegacyPinnedMemoryResource, MemoryResource
+from cudacore_handles._memory.resource import (
+    LegacyManagedMemoryResource,
+    LegacyPinnedMemoryResource,
+    MemoryResource,
+)
 from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 from cudacore_handles._native import api
 from cudacore_handles._stream.event import Event, EventOptions
@@ -98,6 +102,7 @@ __all__ = [
     "Kernel",
     "KernelInfo",
     "LaunchConfig",
+    "LegacyManagedMemoryResource",
     "LegacyPinnedMemoryResource",
     "ManagedBuffer",
     "ManagedMemoryResource",

@@ -27,9 +27,13 @@ def buffer(resource: ch.ManagedMemoryResource, stream: ch.Stream) -> ch.ManagedB
     return made
 
 
-@pytest.fixture
-def advised(device: ch.Device) -> Iterator[ch.ManagedBuffer]:
+@pytest.fixture(params=["resource", "foreign"])
+def advised(request: Any, device: ch.Device) -> Iterator[ch.ManagedBuffer]:
     """Give memory that is no pool's: CUDA takes advice for no other."""
+    if request.param == "resource":
+        with ch.LegacyManagedMemoryResource().allocate(1 << 16) as buffer:
+            yield buffer
+        return
     from cudacore_handles._base.errors import call_driver
 
     address = int(call_driver("cuMemAllocManaged", 1 << 16, 1))
@@ -47,7 +51,7 @@ def test_advice_of_a_pool(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
         lambda: setattr(buffer, "read_mostly", True),
         lambda: buffer.accessed_by.add(device),
     ):
-        with pytest.raises(ch.CUDAError, match=r"NOT_SUPPORTED.*for the memory of cuMemAllocManaged \(ManagedBuffer"):
+        with pytest.raises(ch.CUDAError, match=r"NOT_SUPPORTED.*for the memory of cuMemAllocManaged \(LegacyManaged"):
             advise()
     assert (buffer.preferred_location, buffer.read_mostly, len(buffer.accessed_by)) == (None, False, 0)
 
@@ -384,3 +388,57 @@ def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Dev
     with pytest.warns(UserWarning, match="cannot use managed memory"):
         ch.ManagedMemoryResource({})
     ch.reset_concurrent_access_warning()
+
+
+class TestLegacy:
+    """Managed memory that is allocated without a pool."""
+
+    def test_what_it_is(self, device: ch.Device, stream: ch.Stream) -> None:
+        """The memory would not be managed, or both sides not see the same."""
+        resource = ch.LegacyManagedMemoryResource()
+        assert (resource.is_managed, resource.is_host_accessible, resource.is_device_accessible) == (True, True, True)
+        assert resource.device_id == -1
+        with resource.allocate(100, stream=stream) as buffer:
+            assert type(buffer) is type(buffer[4:]) is ch.ManagedBuffer
+            assert (buffer.size, buffer.memory_resource, buffer.is_managed) == (100, resource, True)
+            assert buffer.__dlpack_device__() == (13, 0)
+            buffer.fill(7, stream=stream)
+            stream.sync()
+            assert set(bytes(buffer.__buffer__())) == {7}
+            buffer[50:].prefetch(device, stream=stream)
+
+    def test_no_bytes(self, device: ch.Device) -> None:
+        """The driver would be asked for 0 bytes, which is an error."""
+        buffer = ch.LegacyManagedMemoryResource().allocate(0)
+        assert (buffer.size, type(buffer)) == (0, ch.ManagedBuffer)
+
+    def test_too_much(self, device: ch.Device) -> None:
+        """The error would not say how much was asked for."""
+        with pytest.raises(ch.CUDAError, match="281,474,976,710,656 bytes of managed memory"):
+            ch.LegacyManagedMemoryResource().allocate(1 << 48)
+
+    def test_the_default_of_a_device(self, device: ch.Device, stream: ch.Stream) -> None:
+        """It could not be the memory resource of a device."""
+        before = device.memory_resource
+        device.memory_resource = ch.LegacyManagedMemoryResource()
+        try:
+            with device.allocate(8, stream=stream) as buffer:
+                assert buffer.is_managed
+        finally:
+            device.memory_resource = before
+
+    @pytest.mark.cuda_sim
+    def test_freed_behind_its_stream(self, device: ch.Device, stream: ch.Stream, cuda_sim: Any) -> None:
+        """The memory would be freed while its stream uses it, or by the wrong function."""
+        buffer = ch.LegacyManagedMemoryResource().allocate(8, stream=stream)
+        with cuda_sim.logging() as calls:
+            buffer.close()
+        names = [call.name for call in calls]
+        assert names.index("cuStreamSynchronize") < names.index("cuMemFree_v2")
+
+    def test_deallocate(self, device: ch.Device, stream: ch.Stream) -> None:
+        """Memory that other code allocated could not be given to the resource."""
+        from cudacore_handles._base.errors import call_driver
+
+        address = int(call_driver("cuMemAllocManaged", 64, 1))
+        ch.ManagedBuffer.from_handle(address, 64, mr=ch.LegacyManagedMemoryResource(), stream=stream).close()

@@ -7,7 +7,6 @@ everything as it was: nothing leaked, nothing half made, and the operation works
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles._base.errors import call_driver
 from pytest_cudacore import live_objects, make_captures_global
 
 pytestmark = pytest.mark.cuda_sim
@@ -55,11 +53,10 @@ class World:
         self.buffers = [device.allocate(SIZE, stream=self.stream) for _ in range(4)]
         self.sharable = self.shared.allocate(SIZE, stream=self.stream)
         self.managed = self.managed_pool.allocate(SIZE, stream=self.stream)
-        address = int(call_driver("cuMemAllocManaged", SIZE, 1))
-        self.advised = ch.ManagedBuffer.from_handle(address, SIZE)
-        weakref.finalize(self, call_driver, "cuMemFree", address)
+        self.advised = ch.LegacyManagedMemoryResource().allocate(SIZE)
         self.pinned = self.legacy.allocate(SIZE)
         self.mapped = self.virtual.allocate(SIZE)
+        self.legacy_managed = ch.LegacyManagedMemoryResource()
         self.array = np.zeros(SIZE)
         self.mapped.fill(7, stream=self.stream)
 
@@ -96,6 +93,7 @@ operation("allocate", lambda w: w.device.allocate(SIZE, stream=w.stream))
 operation("allocate on a default stream", lambda w: w.device.allocate(SIZE, stream=w.device.default_stream))
 operation("allocate from a pool", lambda w: w.pool.allocate(SIZE, stream=w.stream))
 operation("allocate managed", lambda w: w.managed_pool.allocate(SIZE, stream=w.stream))
+operation("allocate legacy managed", lambda w: w.legacy_managed.allocate(SIZE, stream=w.stream))
 operation("allocate pinned", lambda w: w.pinned_pool.allocate(SIZE, stream=w.stream))
 operation("allocate legacy pinned", lambda w: w.legacy.allocate(SIZE, stream=w.stream))
 operation("register", lambda w: ch.register_host_memory(w.array))

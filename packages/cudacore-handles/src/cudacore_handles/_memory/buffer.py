@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
@@ -38,6 +38,7 @@ _SHAPE = struct_of("cch_copy_shape")
 
 
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
+_B = TypeVar("_B", bound="Buffer")
 
 
 class Buffer(_native.BufferHandle):
@@ -524,7 +525,7 @@ def size_of(buffer: Buffer) -> int:
     return int(lib.cch_deviceptr_size(hold(buffer)))
 
 
-def empty_buffer(cls: type[Buffer], mr: MemoryResource | None, owner: object = None) -> Buffer:
+def empty_buffer(cls: type[_B], mr: MemoryResource | None, owner: object = None) -> _B:
     """Return a buffer of 0 bytes, which has no memory."""
     out = ffi.new("cch_deviceptr **")
     check(lib.cch_deviceptr_wrap(out, 0, 0, ffi.NULL, ffi.NULL, ffi.NULL))

@@ -100,12 +100,14 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
 class ManagedBuffer(Buffer):
     """A piece of managed memory, which moves to where it is used.
 
-    :meth:`ManagedMemoryResource.allocate` makes buffers, and :meth:`from_handle` makes them from other managed memory,
-    such as that of ``cuMemAllocManaged``. The properties about locations are advice: they change the speed, never the
-    result. Advice applies to all pages of the buffer, including pages that are shared with other buffers.
+    :class:`ManagedMemoryResource` and :class:`LegacyManagedMemoryResource` make such buffers, and :meth:`from_handle`
+    makes them from managed memory of other libraries. The properties about locations are advice: they change the
+    speed, never the result. Advice applies to all pages of the buffer, including pages that are shared with other
+    buffers.
 
-    CUDA accepts advice for memory of ``cuMemAllocManaged`` (see :meth:`from_handle`), but not for memory of pools,
-    which have a preferred location of their own (:attr:`ManagedMemoryResourceOptions.preferred_location`).
+    CUDA accepts advice for memory of ``cuMemAllocManaged``, which a :class:`LegacyManagedMemoryResource` allocates, but
+    not for memory of pools, which have a preferred location of their own
+    (:attr:`ManagedMemoryResourceOptions.preferred_location`).
     :meth:`prefetch` and :meth:`discard` work for both.
     """
 
@@ -299,8 +301,8 @@ def reset_concurrent_access_warning() -> None:
 
 
 _OF_A_POOL = (
-    "CUDA takes advice for the memory of cuMemAllocManaged (ManagedBuffer.from_handle), not for that of pools, as "
-    "a ManagedMemoryResource's: use prefetch(), or the pool's option preferred_location"
+    "CUDA takes advice for the memory of cuMemAllocManaged (LegacyManagedMemoryResource, ManagedBuffer.from_handle), "
+    "not for that of pools, as a ManagedMemoryResource's: use prefetch(), or the pool's option preferred_location"
 )
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import call_driver, check
@@ -16,7 +16,13 @@ from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
+if TYPE_CHECKING:
+    from cudacore_handles._memory.managed import ManagedBuffer
+
+_B = TypeVar("_B", bound=Buffer)
+
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for all contexts
+_MEM_ATTACH_GLOBAL = 1  # for all streams of all devices
 _PTR = "ptr must be an int, the memory's address"
 
 
@@ -79,20 +85,21 @@ class MemoryResource:
 
 
 def _allocate(
+    cls: type[_B],
     resource: MemoryResource,
     size: int,
     stream: Stream | IsStreamType | None,
     function: Callable[[Any, int], int],
     hint: str,
-) -> Buffer:
+) -> _B:
     """Allocate synchronously by a function of the library; `hint` completes the number of bytes in its error."""
     out = ffi.new("cch_deviceptr **")
     nbytes = check_size(size)
     accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
     if nbytes == 0:
-        return empty_buffer(Buffer, resource)
+        return empty_buffer(cls, resource)
     check(function(out, nbytes), hint=f"{nbytes:,} {hint}")
-    buffer = Buffer._adopt_memory(address(out[0]), resource, None)
+    buffer = cls._adopt_memory(address(out[0]), resource, None)
     if accepted is not None:
         buffer.set_deallocation_stream(accepted)
     return buffer
@@ -116,6 +123,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
         """
         context = current_context() or Device().context
         return _allocate(
+            Buffer,
             self,
             size,
             stream,
@@ -145,6 +153,73 @@ class LegacyPinnedMemoryResource(MemoryResource):
         return -1
 
 
+class LegacyManagedMemoryResource(MemoryResource):
+    """A memory resource that allocates managed memory synchronously (cuMemAllocManaged).
+
+    Its buffers are :class:`ManagedBuffer` objects. CUDA accepts all advice for them: :attr:`ManagedBuffer.read_mostly`,
+    :attr:`ManagedBuffer.preferred_location` and :attr:`ManagedBuffer.accessed_by` can be set, which is not possible for
+    memory of a :class:`ManagedMemoryResource`. It works with all drivers for CUDA 12. The free waits for all work of
+    the device. If a device cannot share the memory with the host, the host must wait for all work of that device before
+    it uses the memory; a warning is given then.
+    """
+
+    def __init__(self) -> None:
+        from cudacore_handles._memory.managed import warn_of_no_concurrent_access
+
+        warn_of_no_concurrent_access(stacklevel=2)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
+        """Allocate managed memory in the current context.
+
+        Parameters
+        ----------
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
+        from cudacore_handles._memory.managed import ManagedBuffer
+
+        context = current_context() or Device().context
+        return _allocate(
+            ManagedBuffer,
+            self,
+            size,
+            stream,
+            lambda out, nbytes: lib.cch_deviceptr_alloc_managed(out, hold(context), nbytes, _MEM_ATTACH_GLOBAL),
+            "bytes of managed memory were asked for",
+        )
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free managed memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
+        if stream is not None:
+            Stream_accept(stream, allow_stream_protocol=True).sync()
+        call_driver("cuMemFree", as_address(ptr, _PTR))
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def device_id(self) -> int:
+        """int: -1, because the memory belongs to no device."""
+        return -1
+
+
 class _SynchronousMemoryResource(MemoryResource):
     """A memory resource that allocates device memory synchronously (cuMemAlloc), for devices without pools."""
 
@@ -154,6 +229,7 @@ class _SynchronousMemoryResource(MemoryResource):
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
         return _allocate(
+            Buffer,
             self,
             size,
             stream,
