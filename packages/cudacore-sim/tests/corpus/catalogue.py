@@ -13,6 +13,11 @@ it of the exact one; they are held to be within it of each other, which is stric
 Without ``grid`` and ``block``, 256 threads run in 4 blocks. ``cluster`` is how many blocks the launch puts into each.
 ``print`` has what is printed recorded; ``sorted`` where the order of threads leaves that of the lines open.
 
+Textures and surfaces are inputs, by format, channels and shape; behind ``@`` stands how they are read
+(`corpus.images`). The texels of a surface are outputs, too, behind the others::
+
+    //! texture:f32(-1,1)x4:16x12@wrap,normalized surface:u32x1:8 -> rows:f32
+
 ``//! nvrtc: OPTION...`` gives options to the compiler for the whole file; ``//! cuda: 13`` is the oldest CUDA for it.
 """
 
@@ -24,7 +29,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpus import values
+from corpus import images, values
+from corpus.images import Image
 from corpus.values import FORMATS, Array
 
 FOLDER = Path(__file__).parent
@@ -45,6 +51,7 @@ class Input:
     count: int
     interval: tuple[float, float] | None
     by_value: bool
+    image: Image | None = None
 
 
 @dataclass(frozen=True)
@@ -128,8 +135,12 @@ def _match(pattern: re.Pattern[str], text: str) -> re.Match[str]:
 
 
 def _input(text: str) -> Input:
-    found = _match(_INPUT, text)
+    is_image = images.PATTERN.fullmatch(text) is not None
+    found = _match(images.PATTERN if is_image else _INPUT, text)
     interval = (float(found["low"]), float(found["high"])) if found["low"] else None
+    if is_image:
+        image = images.image_of(found)
+        return Input(image.kind, image.count, interval, by_value=False, image=image)
     return Input(found["kind"], int(found["count"] or ELEMENTS), interval, bool(found["value"]))
 
 
@@ -162,12 +173,15 @@ def _kernel(theme: str, line: str, text: str) -> Kernel:
     rows = tuple(_row(found) for found in _ROW.finditer(text))
     if len(rows) != len(re.findall(r"\b(?:ROW|ULP|ABS)\(", text)):
         raise ValueError(f"{theme}.cu, {name[1]}: a row is not a statement on a line of its own")
-    outputs = [key for key, equals, _ in words if not equals and key != "cooperative"]
+    inputs = tuple(_input(word) for word in before.split())
+    outputs = [_output(key, rows) for key, equals, _ in words if not equals and key != "cooperative"]
+    surfaces = [one for one in inputs if one.image is not None and one.image.is_surface]
+    outputs += [Output(one.kind, one.count, (Row("texels"),), is_table=False) for one in surfaces]
     return Kernel(
         theme,
         name[1],
-        tuple(_input(word) for word in before.split()),
-        tuple(_output(word, rows) for word in outputs),
+        inputs,
+        tuple(outputs),
         int(settings.get("grid", 4)),
         int(settings.get("block", 64)),
         int(settings.get("shared", 0)),

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from corpus.catalogue import FOLDER, Kernel, Theme
+from corpus.images import Image
 from corpus.values import FORMATS, Array
 
 _UNSUPPORTED_PTX_VERSION = 222
@@ -269,21 +270,23 @@ class Program:
         call = self.machine.call
         function = ctypes.c_void_p()
         call("cuModuleGetFunction", ctypes.byref(function), self.handle, kernel.name.encode())
-        outputs = [np.zeros(output.shape, FORMATS[output.kind].word) for output in kernel.outputs]
-        pairs = [*zip(kernel.make_inputs(), (one.by_value for one in kernel.inputs), strict=True)]
-        pairs += [(output, False) for output in outputs]
+        surfaces = sum(one.image is not None and one.image.is_surface for one in kernel.inputs)
+        written = kernel.outputs[: len(kernel.outputs) - surfaces]
+        outputs = [np.zeros(output.shape, FORMATS[output.kind].word) for output in written]
         printed: list[bytes] = []
         with contextlib.ExitStack() as stack:
+            arrays: list[tuple[Image, int]] = []
             places: list[Any] = []
-            for array, by_value in pairs:
-                if by_value:
+            for one, array in zip(kernel.inputs, kernel.make_inputs(), strict=True):
+                if one.by_value:
                     places.append(ctypes.create_string_buffer(array.tobytes(), array.nbytes))
-                    continue
-                address = ctypes.c_uint64()
-                call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(array.nbytes))
-                stack.callback(call, "cuMemFree_v2", address)
-                call("cuMemcpyHtoD_v2", address, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes))
-                places.append(address)
+                elif one.image is not None:
+                    handle, address = one.image.make(self.machine, array, stack)
+                    places.append(handle)
+                    arrays += [(one.image, address)] * one.image.is_surface
+                else:
+                    places.append(self._on_device(array, stack))
+            places += [self._on_device(output, stack) for output in outputs]
             arguments = (ctypes.c_void_p * len(places))(*(ctypes.addressof(place) for place in places))
             shape = (kernel.grid, 1, 1, kernel.block, 1, 1, kernel.shared, None, arguments)
             if kernel.print_order:
@@ -298,9 +301,18 @@ class Program:
             for output, address in zip(outputs, places[len(kernel.inputs) :], strict=True):
                 size = ctypes.c_size_t(output.nbytes)
                 call("cuMemcpyDtoH_v2", output.ctypes.data_as(ctypes.c_void_p), address, size)
+            outputs += [image.read(self.machine, array) for image, array in arrays]
         if kernel.print_order:
             text = printed[0]
             if kernel.print_order == "sorted":
                 text = b"".join(sorted(text.splitlines(keepends=True)))
             outputs.append(np.frombuffer(text, np.uint8))
         return outputs
+
+    def _on_device(self, array: Array, stack: contextlib.ExitStack) -> ctypes.c_uint64:
+        """Return the address of a copy on the device, which the stack frees."""
+        call, address, size = self.machine.call, ctypes.c_uint64(), ctypes.c_size_t(array.nbytes)
+        call("cuMemAlloc_v2", ctypes.byref(address), size)
+        stack.callback(call, "cuMemFree_v2", address)
+        call("cuMemcpyHtoD_v2", address, array.ctypes.data_as(ctypes.c_void_p), size)
+        return address
