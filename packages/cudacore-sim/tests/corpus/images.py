@@ -77,7 +77,7 @@ class Copy(ctypes.Structure):
             (side + name, kind)
             for side in ("src", "dst")
             for name, kind in (
-                *((one, ctypes.c_size_t) for one in ("x", "y", "z", "lod")),
+                *((one, ctypes.c_size_t) for one in ("x", "y", "z", "level")),
                 ("type", ctypes.c_int),
                 *((one, ctypes.c_void_p) for one in ("host", "device", "array", "reserved")),
                 ("pitch", ctypes.c_size_t),
