@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudacore_handles import Buffer, Device, IsStreamType, MemoryResource, Stream
+from cudacore_handles import Buffer, CUDAError, Device, IsStreamType, MemoryResource, Stream
 from cudacore_handles._sdk import adopt, as_address, call_driver, check, ffi, lib
-from cudacore_handles._sdk.graph import Pool, Stream_accept, allocate, check_size, is_capturing
+from cudacore_handles._sdk.graph import Pool, Stream_accept, allocate, check_size, explained, is_capturing
 
 _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
@@ -136,7 +136,10 @@ class GraphMemoryResource(MemoryResource):
         nbytes = check_size(size)
         if nbytes == 0:
             raise ValueError("size is 0; a graph allocates at least one byte")
-        return allocate(Buffer, self._pool, nbytes, accepted, self)
+        try:
+            return allocate(Buffer, self._pool, nbytes, accepted, self)
+        except CUDAError as error:
+            raise explained(error, self, nbytes, f"device {self._device_id} for a graph")  # noqa: B904 - the same error
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory in the graph that is being captured (cuMemFreeAsync)."""

@@ -394,6 +394,7 @@ typedef struct cch_api {
   int (*graph_add_kernels)(CUgraphNode *out, uint64_t *first, cch_graph *graph, const cch_kernel_columns *columns,
                            size_t count, size_t *CCH_NULLABLE failed);
   int (*graph_node_numbered)(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
+  int (*context_memory_info)(size_t *free, size_t *total, cch_context *context);
 } cch_api;
 
 /**

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cudacore_handles import typing
 from cudacore_handles._base import complete as complete
-from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, UnsupportedCodeError
+from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, OutOfMemoryError, UnsupportedCodeError
 from cudacore_handles._base.live import live_counts
 from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._base.pickles import publish as _publish
@@ -21,7 +21,7 @@ from cudacore_handles._code.kernel import Kernel, ParamInfo
 from cudacore_handles._code.object_code import ObjectCode
 from cudacore_handles._code.param_kinds import ParamKind
 from cudacore_handles._driver.context import Context, ContextOptions
-from cudacore_handles._driver.device import ComputeCapability, Device
+from cudacore_handles._driver.device import ComputeCapability, Device, MemoryInfo
 from cudacore_handles._driver.device_properties import DeviceProperties
 from cudacore_handles._driver.device_resources import (
     DeviceResources,
@@ -109,8 +109,10 @@ __all__ = [
     "ManagedMemoryResourceOptions",
     "MemcpyOverlapMode",
     "MemcpySrcAccessOrder",
+    "MemoryInfo",
     "MemoryResource",
     "ObjectCode",
+    "OutOfMemoryError",
     "ParamInfo",
     "ParamKind",
     "PinnedMemoryResource",

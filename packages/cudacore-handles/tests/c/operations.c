@@ -303,6 +303,7 @@ DOES(context_set_current, cch_context_set_current(w->context))
 DOES(context_restore, cch_context_restore(w->context))
 DOES(context_synchronize, cch_context_synchronize(w->context))
 GIVES(context_priorities, int, cch_context_priorities(&out, &(int){0}, w->context))
+GIVES(context_memory_info, size_t, cch_context_memory_info(&out, &(size_t){0}, w->context))
 GIVES(current_device, int, cch_current_device(&out))
 MAKES(stream_create, cch_stream, cch_stream_create(&out, w->context, CCH_STREAM_NON_BLOCKING, -1))
 MAKES(stream_wrap, cch_stream, cch_stream_wrap(&out, w->foreign_stream, NULL, NULL))
@@ -924,6 +925,7 @@ const operation operations[] = {
     DONE(context_restore, OPERATION_SETS_CURRENT),
     DONE(context_synchronize, 0),
     DONE(context_priorities, 0),
+    DONE(context_memory_info, 0),
     DONE(current_device, OPERATION_NEEDS_CURRENT),
     MADE(stream_create, 0),
     MADE(stream_wrap, 0),

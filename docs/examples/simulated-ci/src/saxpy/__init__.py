@@ -7,9 +7,8 @@ import functools
 
 import numpy as np
 import numpy.typing as npt
-from cudacore import Buffer, CUDAError, Device, Kernel, LaunchConfig, Program, ProgramOptions, launch
+from cudacore import Buffer, Device, Kernel, LaunchConfig, OutOfMemoryError, Program, ProgramOptions, launch
 
-OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 BLOCK = 256
 SOURCE = """
 extern "C" __global__ void saxpy(float a, const float *x, float *y, size_t n) {
@@ -33,9 +32,7 @@ def saxpy(a: float, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> n
     device.set_current()
     try:
         return _on_gpu(device, a, x, y)
-    except CUDAError as error:
-        if error.code != OUT_OF_MEMORY:
-            raise
+    except OutOfMemoryError:
         return np.float32(a) * x + y
 
 

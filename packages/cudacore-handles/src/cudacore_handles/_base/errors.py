@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from cudacore_handles import _native
@@ -96,6 +96,16 @@ class CUDAError(RuntimeError):
         return text
 
 
+class OutOfMemoryError(CUDAError, MemoryError):
+    """Memory ran out: that of a device, of a pool, or of the host.
+
+    It is also a ``MemoryError``, as RMM and CuPy raise, because programs that fall back to less memory catch that. The
+    hint says what was asked, what is free, and who has the rest.
+    """
+
+    __module__ = "cudacore_handles"  # the name shown in tracebacks
+
+
 class ClosedError(RuntimeError, ValueError):
     """A closed object was used."""
 
@@ -122,6 +132,20 @@ def _restore_error(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAErro
     return error
 
 
+# What a context reports of a kernel that failed earlier, by every call from then on.
+_FAULTS = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": "read or wrote memory that is not its own",
+    "CUDA_ERROR_MISALIGNED_ADDRESS": "used an address that is not aligned as its type needs",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": "used an address of another kind of memory than the instruction takes",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": "ran an instruction that the device does not have",
+    "CUDA_ERROR_INVALID_PC": "jumped to an address that is not code",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR": "used up its stack, or corrupted it",
+    "CUDA_ERROR_ASSERT": "failed an assertion",
+    "CUDA_ERROR_LAUNCH_TIMEOUT": "took longer than a device with a display allows",
+    "CUDA_ERROR_LAUNCH_FAILED": "failed",
+}
+_FIND_FAULT = "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
+
 # Hints for codes whose names and meanings are not helpful.
 _HINTS = {
     "CCH_ENODRIVER": (
@@ -134,10 +158,6 @@ _HINTS = {
     "CUDA_ERROR_CONTEXT_IS_DESTROYED": (
         "Another library reset the primary context of the device (cudaDeviceReset, cuDevicePrimaryCtxReset): what was "
         "made in it is lost. Device.set_current() retains the primary context again"
-    ),
-    "CUDA_ERROR_ILLEGAL_ADDRESS": (
-        "A kernel that ran earlier read or wrote memory that is not its own; the context cannot be used any more. "
-        "compute-sanitizer finds the kernel and the line; the simulated driver has named them on stderr"
     ),
     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED": (
         "While a stream is captured this is not allowed in the capture's mode: begin_building('relaxed') allows it"
@@ -175,7 +195,25 @@ def _hint_for(name: str, operation: str) -> str:
     """Return a hint for a result code of an operation."""
     if name == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" and operation in _NOT_CAPTURED:
         return _NOT_CAPTURED[operation]
+    if name in _FAULTS:
+        return f"A kernel that ran earlier {_FAULTS[name]}; the context cannot be used any more. {_FIND_FAULT}"
+    if name == "CUDA_ERROR_OUT_OF_MEMORY" and operation not in _EXPLAINED_BY_CALLERS:
+        return _memory_report()
     return _HINTS.get(name, "")
+
+
+# Allocations are made twice before their failure is explained (_memory/out_of_memory.py).
+_EXPLAINED_BY_CALLERS = {"cuMemAllocFromPoolAsync", "cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemCreate"}
+
+
+def _memory_report() -> str:
+    return ""
+
+
+def set_memory_report(report: Callable[[], str]) -> None:
+    """Set the function that describes the memory of the current device, for errors."""
+    global _memory_report
+    _memory_report = report
 
 
 def check(status: int, *, hint: str = "") -> None:
@@ -211,9 +249,18 @@ def last_error(status: int, hint: str = "") -> CUDAError:
     operation = status.operation if isinstance(status, Status) else "cudacore"
     hint = hint or _hint_for(name, operation)
     if not isinstance(status, Status):  # a code without a record
-        return CUDAError(operation, code, name, _text(lib.cch_error_string(code)), hint=hint)
-    cls = GoneError if code == lib.CCH_EGONE else CUDAError
-    return _noted(cls(operation, code, name, status.message, hint=hint), status.why)
+        return _class_of(code)(operation, code, name, _text(lib.cch_error_string(code)), hint=hint)
+    return _noted(_class_of(code)(operation, code, name, status.message, hint=hint), status.why)
+
+
+def _class_of(code: int) -> type[CUDAError]:
+    """Return the class of the error for a code of the driver or of the library."""
+    if code == lib.CCH_EGONE:
+        return GoneError
+    return OutOfMemoryError if code in (lib.CCH_ENOMEM, _OUT_OF_MEMORY) else CUDAError
+
+
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
 
 
 def call_driver(function: str, *args: object) -> Any:
@@ -257,7 +304,7 @@ def driver_error(function: str, code: int) -> CUDAError:
     why = why_refused() if code > 0 else ""
     name = _text(lib.cch_error_name(code))
     return _noted(
-        CUDAError(function, code, name, _text(lib.cch_error_string(code)), hint=_hint_for(name, function)), why
+        _class_of(code)(function, code, name, _text(lib.cch_error_string(code)), hint=_hint_for(name, function)), why
     )
 
 

@@ -47,6 +47,15 @@ class ComputeCapability(NamedTuple):
     """int: 0 of 9.0."""
 
 
+class MemoryInfo(NamedTuple):
+    """Memory of a device, in bytes."""
+
+    free: int
+    """int: What can be allocated; what pools keep for later is not in it."""
+    total: int
+    """int: All of the memory."""
+
+
 class _Thread(threading.local):
     """The data of one thread."""
 
@@ -407,6 +416,13 @@ class Device:
         if mr.device_id not in (self._id, -1):
             raise ValueError(f"memory_resource is {mr!r}, whose memory is of device {mr.device_id}, not of {self!r}")
         self._memory_resource = mr
+
+    @property
+    def memory_info(self) -> MemoryInfo:
+        """MemoryInfo: Free and total memory of the device, in bytes (cuMemGetInfo)."""
+        free, total = ffi.new("size_t *"), ffi.new("size_t *")
+        check(lib.cch_context_memory_info(free, total, hold(self._target())))
+        return MemoryInfo(int(free[0]), int(total[0]))
 
     @property
     def default_stream(self) -> Stream:

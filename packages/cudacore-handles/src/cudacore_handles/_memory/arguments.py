@@ -20,6 +20,15 @@ def check_size(size: Any, name: str = "size") -> int:
     return value
 
 
+def size_text(nbytes: int) -> str:
+    """Return a number of bytes for messages: ``"1,536 bytes (1.5 KiB)"``."""
+    text = f"{nbytes:,} bytes"
+    for unit, scale in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if nbytes >= scale:
+            return f"{text} ({nbytes / scale:.4g} {unit})"
+    return text
+
+
 def check_dlpack_arguments(
     device: tuple[int, int], stream: object, max_version: object, dl_device: object, copy: object
 ) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address, as_integer
-from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
+from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
@@ -15,6 +15,7 @@ from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.ipc import (
     POSIX_FILE_DESCRIPTOR,
 )
+from cudacore_handles._memory.out_of_memory import collect_garbage, explained
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
@@ -45,6 +46,7 @@ class PooledMemoryResource(MemoryResource):
 
     _pool = Pool()  # a closed pool, until a pool is set, and for subclasses that have none
     _is_handle_owned = False
+    _max_size = 0  # of a pool that was made with one
     _buffer_class: type[Buffer] = Buffer
 
     def __init__(self) -> None:
@@ -93,15 +95,32 @@ class PooledMemoryResource(MemoryResource):
         try:
             return _native.allocate(self._buffer_class, self._pool, size, stream, self)
         except CUDAError as error:
-            if self.is_mapped:
-                raise TypeError(
-                    "Cannot allocate from a mapped IPC-enabled memory resource: the process that made it allocates, "
-                    "and sends its buffers"
-                ) from error
-            if error.code_name == "CUDA_ERROR_NOT_SUPPORTED" and self.is_ipc_enabled:
-                error.hint = "a pool that processes share has no memory for a graph: allocate before the capture"
-            error.hint = error.hint or f"{size:,} bytes were asked of {self._where}"
-            raise
+            if not isinstance(error, OutOfMemoryError) or not collect_garbage(self, stream):
+                raise self._explained(error, size)  # noqa: B904 - it is the same error, or has it as its cause
+        try:
+            return _native.allocate(self._buffer_class, self._pool, size, stream, self)
+        except CUDAError as error:
+            raise self._explained(error, size)  # noqa: B904
+
+    def _explained(self, error: CUDAError, size: int) -> Exception:
+        """Return the error of an allocation, with what to do about it."""
+        if self.is_mapped:
+            made = TypeError(
+                "Cannot allocate from a mapped IPC-enabled memory resource: the process that made it allocates, and "
+                "sends its buffers"
+            )
+            made.__cause__ = error
+            return made
+        if error.code_name == "CUDA_ERROR_NOT_SUPPORTED" and self.is_ipc_enabled:
+            error.hint = "a pool that processes share has no memory for a graph: allocate before the capture"
+        return explained(error, self, size, self._where, self._limit_of(size))
+
+    def _limit_of(self, size: int) -> int:
+        """Return the pool's maximum size if an allocation would exceed it; otherwise 0."""
+        try:
+            return self._max_size if self.attributes.used_mem_current + size > self._max_size else 0
+        except (CUDAError, ClosedError):
+            return 0
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Free memory that was allocated from a pool by other means (cuMemFreeAsync)."""
@@ -143,7 +162,7 @@ class PooledMemoryResource(MemoryResource):
         config.size = ffi.sizeof("cch_pool_config")
         config.location_type, config.location_id = location
         config.alloc_type = kind
-        config.max_size = max_size
+        config.max_size = self._max_size = max_size
         config.handle_types = POSIX_FILE_DESCRIPTOR if shared else 0
         check(lib.cch_pool_create(out, config), hint=f"a pool of {self._where} was asked for")
         self._take(out[0], owned=True)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import call_driver, check
+from cudacore_handles._base.errors import call_driver
 from cudacore_handles._base.handle import address, hold
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import current_context
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
+from cudacore_handles._memory.out_of_memory import allocate_with
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -55,6 +56,12 @@ class MemoryResource:
     - The properties are the same for all of its buffers.
     """
 
+    #: Whether an allocation collects garbage (``gc.collect()``) and tries once more before it raises OutOfMemoryError.
+    #: Cycles of Python objects can have buffers that are not needed any more. Nothing is collected while a stream is
+    #: captured. It can be set on an object, on a class, or on ``MemoryResource`` for all. A subclass that allocates by
+    #: other means than these classes does not use it.
+    collects_garbage: bool = True
+
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:
         """Allocate a buffer of `size` bytes, ordered on a stream."""
         raise TypeError(f"{type(self).__name__} does not implement allocate()")
@@ -90,15 +97,15 @@ def _allocate(
     size: int,
     stream: Stream | IsStreamType | None,
     function: Callable[[Any, int], int],
-    hint: str,
+    where: str,
 ) -> _B:
-    """Allocate synchronously by a function of the library; `hint` completes the number of bytes in its error."""
+    """Allocate synchronously by a function of the library; `where` says for its error what memory is asked."""
     out = ffi.new("cch_deviceptr **")
     nbytes = check_size(size)
     accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
     if nbytes == 0:
         return empty_buffer(cls, resource)
-    check(function(out, nbytes), hint=f"{nbytes:,} {hint}")
+    allocate_with(resource, nbytes, accepted, where, lambda: function(out, nbytes))
     buffer = cls._adopt_memory(address(out[0]), resource, None)
     if accepted is not None:
         buffer.set_deallocation_stream(accepted)
@@ -128,7 +135,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
             size,
             stream,
             lambda out, nbytes: lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE),
-            "bytes of page-locked host memory were asked for",
+            "page-locked host memory",
         )
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
@@ -190,7 +197,7 @@ class LegacyManagedMemoryResource(MemoryResource):
             size,
             stream,
             lambda out, nbytes: lib.cch_deviceptr_alloc_managed(out, hold(context), nbytes, _MEM_ATTACH_GLOBAL),
-            "bytes of managed memory were asked for",
+            "managed memory",
         )
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
@@ -234,7 +241,7 @@ class _SynchronousMemoryResource(MemoryResource):
             size,
             stream,
             lambda out, nbytes: lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes),
-            f"bytes were asked of device {self._device_id}",
+            f"device {self._device_id}",
         )
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:

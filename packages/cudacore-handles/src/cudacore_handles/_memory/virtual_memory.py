@@ -15,6 +15,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
+from cudacore_handles._memory.out_of_memory import allocate_with
 from cudacore_handles._memory.peer_access import device_given
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
@@ -145,10 +146,8 @@ class VirtualMemoryResource(MemoryResource):
             return empty_buffer(Buffer, self)
         config, _keep = _read(self._device, self.config)
         out = ffi.new("cch_deviceptr **")
-        check(
-            lib.cch_virtual_alloc(out, config, nbytes),
-            hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}",
-        )
+        where = f"device {self._device.device_id}"
+        allocate_with(self, nbytes, accepted, where, lambda: lib.cch_virtual_alloc(out, config, nbytes))
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
@@ -193,11 +192,11 @@ class VirtualMemoryResource(MemoryResource):
         if lib.cch_deviceptr_whole(old) != old:
             raise ValueError("buf is a part of a buffer, and only a whole one can be made larger")
         out, moved = ffi.new("cch_deviceptr **"), ffi.new("int *")
+        where = f"device {self._device.device_id}; the buffer is as it was"
         if buf.size == 0:
-            status = lib.cch_virtual_alloc(out, settings, nbytes)
+            allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_alloc(out, settings, nbytes))
         else:
-            status = lib.cch_virtual_grow(out, moved, old, settings, nbytes)
-        check(status, hint=f"{nbytes:,} bytes were asked of device {self._device.device_id}; the buffer is as it was")
+            allocate_with(self, nbytes, None, where, lambda: lib.cch_virtual_grow(out, moved, old, settings, nbytes))
         grown = Buffer._adopt_memory(address(out[0]), self, None)
         stream = lib.cch_deviceptr_stream_ref(old)
         if stream:

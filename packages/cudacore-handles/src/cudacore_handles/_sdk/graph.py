@@ -5,6 +5,7 @@ from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_array
 from cudacore_handles._memory.fill import fill_pattern
+from cudacore_handles._memory.out_of_memory import explained
 from cudacore_handles._memory.pool import Pool
 from cudacore_handles._native import HAS_VALUE, UNSIGNED, Builder, allocate, connect, pack, register
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
@@ -20,6 +21,7 @@ __all__ = [
     "check_size",
     "check_values",
     "connect",
+    "explained",
     "fill_pattern",
     "has_protocol",
     "is_capturing",

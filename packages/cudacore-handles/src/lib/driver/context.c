@@ -202,6 +202,23 @@ int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
   return CCH__IN_CONTEXT(context, CCH__CALL(cuCtxGetStreamPriorityRange, (lowest, highest)));
 }
 
+static int memory_info(size_t *free, size_t *total) {
+  size_t left = 0, all = 0;
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = CCH__CALL(cuMemGetInfo, (&left, &all));
+  cch__relaxed_leave(mode);
+  if (status == 0) {
+    *free = left;
+    *total = all;
+  }
+  return status;
+}
+
+int cch_context_memory_info(size_t *free, size_t *total, cch_context *context) {
+  CCH__REQUIRE_USABLE(free, total, context);
+  return CCH__IN_CONTEXT(context, memory_info(free, total));
+}
+
 int cch_current_device(int *out) {
   CCH__REQUIRE(out);
   int status = cch__ready();

@@ -81,6 +81,7 @@
   X(cuIpcOpenEventHandle, 4010)                                                                                        \
   X(cuMemAllocFromPoolAsync, 11020)                                                                                    \
   X(cuMemFreeAsync, 11020)                                                                                             \
+  X(cuMemGetInfo, 3020)                                                                                                \
   X(cuMemAlloc, 3020)                                                                                                  \
   X(cuMemFree, 3020)                                                                                                   \
   X(cuMemHostAlloc, 2020)                                                                                              \

@@ -140,8 +140,32 @@ static void priority_range_is_the_contexts(void) {
   cch_context_unref(context);
 }
 
+/* Memory of a device would be asked of another context, with none current not at all, or break a capture. */
+static void memory_info_is_the_contexts(void) {
+  cch_context *context;
+  cch_stream *stream;
+  CUgraph graph;
+  size_t before = 0, left = 0, total = 0;
+  cch_deviceptr *ptr;
+  OK(cch_context_primary(&context, 0));
+  OK(cch_context_memory_info(&before, &total, context));
+  CHECK(before <= total);
+  OK(cch_deviceptr_alloc(&ptr, context, 1 << 20));
+  OK(cch_stream_create(&stream, context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(driver.cuStreamBeginCapture(cch_stream_raw(stream), CU_STREAM_CAPTURE_MODE_GLOBAL));
+  OK(cch_context_memory_info(&left, &total, context));
+  OK(driver.cuStreamEndCapture(cch_stream_raw(stream), &graph));
+  CHECK_EQ(left, before - (1 << 20));
+  CHECK_EQ(sim.depth(), 0);
+  OK(driver.cuGraphDestroy(graph));
+  cch_deviceptr_unref(ptr);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
 int main(void) {
   check_open();
+  RUN(memory_info_is_the_contexts);
   RUN(primary_is_one_box);
   RUN(primary_comes_back);
   RUN(wrong_device_is_refused);

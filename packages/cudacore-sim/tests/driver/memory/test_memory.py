@@ -115,6 +115,88 @@ def test_out_of_memory(cuda: Any) -> None:
     assert left.value == free.value
 
 
+@pytest.mark.parametrize("taker", ["cuMemAlloc", "another pool", "cuMemCreate"])
+def test_memory_that_pools_keep_is_given_to_others(cuda: Any, taker: str) -> None:
+    """Memory that nothing uses would be lacking, unlike on an H200."""
+    free, total = Size(), Size()
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    size = free.value * 6 // 10 >> 25 << 25
+    stream, keeper, other = cuda.stream(), new_pool(cuda), new_pool(cuda)
+    keep(cuda, keeper)
+    kept = ctypes.c_uint64()
+    cuda.cuMemAllocFromPoolAsync(ctypes.byref(kept), Size(size), keeper, stream)
+    cuda.cuMemFreeAsync(kept, stream)
+    cuda.cuStreamSynchronize(stream)
+    assert reserved(cuda, keeper) == size
+    if taker == "cuMemAlloc":
+        cuda.cuMemFree_v2(cuda.malloc(size))
+    elif taker == "another pool":
+        cuda.cuMemAllocFromPoolAsync(ctypes.byref(kept), Size(size), other, stream)
+        cuda.cuMemFreeAsync(kept, stream)
+    else:
+        handle = ctypes.c_uint64()
+        cuda.cuMemCreate(ctypes.byref(handle), Size(size), ctypes.byref(PROPS), ctypes.c_uint64(0))
+        cuda.cuMemRelease(handle)
+    assert reserved(cuda, keeper) < size
+    for pool in (keeper, other):
+        cuda.cuMemPoolDestroy(pool)
+
+
+def test_memory_that_a_pool_keeps_is_its_own(cuda: Any) -> None:
+    """A pool that grows would count its own memory twice."""
+    free, total = Size(), Size()
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    size = free.value * 6 // 10 >> 25 << 25
+    stream, pool = cuda.stream(), new_pool(cuda)
+    keep(cuda, pool)
+    first, second = ctypes.c_uint64(), ctypes.c_uint64()
+    for more in (size, size + (1 << 25)):
+        cuda.cuMemAllocFromPoolAsync(ctypes.byref(first), Size(more), pool, stream)
+        cuda.cuMemFreeAsync(first, stream)
+    assert cuda.code("cuMemAllocFromPoolAsync", ctypes.byref(second), Size(free.value >> 25 << 25), pool, stream) == 0
+    cuda.cuMemFreeAsync(second, stream)
+    cuda.cuStreamSynchronize(stream)
+    cuda.cuMemPoolDestroy(pool)
+    left = Size()
+    cuda.cuMemGetInfo_v2(ctypes.byref(left), ctypes.byref(total))
+    assert left.value == free.value
+
+
+class Place(ctypes.Structure):
+    """A CUmemLocation: device 0."""
+
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+class MemPoolProps(ctypes.Structure):
+    """CUmemPoolProps, which begins as CUmemAllocationProp does."""
+
+    _fields_ = (
+        ("alloc_type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", Place),
+        ("others", ctypes.c_char * 72),
+    )
+
+
+def new_pool(cuda: Any) -> ctypes.c_void_p:
+    return ctypes.c_void_p(cuda.out("cuMemPoolCreate", ctypes.byref(PROPS)))
+
+
+PROPS = MemPoolProps(1, 0, Place(1, 0), b"")
+
+
+def keep(cuda: Any, pool: ctypes.c_void_p) -> None:
+    """Have a pool keep what is freed."""
+    cuda.cuMemPoolSetAttribute(pool, 4, ctypes.byref(ctypes.c_uint64(2**64 - 1)))
+
+
+def reserved(cuda: Any, pool: ctypes.c_void_p) -> int:
+    value = ctypes.c_uint64()
+    cuda.cuMemPoolGetAttribute(pool, 5, ctypes.byref(value))
+    return value.value
+
+
 def test_addresses_are_not_reused_at_once(cuda: Any) -> None:
     """Use after free would hit another allocation unnoticed."""
     seen = set()

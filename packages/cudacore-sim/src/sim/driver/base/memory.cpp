@@ -241,7 +241,11 @@ std::string Memory::explain(uint64_t address) const {
 
 bool Allocation::is_managed() const { return kind == Kind::managed || (pool != nullptr && pool->is_managed()); }
 
-bool Device::charge(uint64_t bytes) {
+bool Device::charge(uint64_t bytes, const Pool *asking) {
+  if (bytes > memory - used && bytes <= memory)
+    for (const std::shared_ptr<Pool> &pool : state().pools.all())
+      if (pool->device == this && pool.get() != asking && bytes > memory - used)
+        pool->trim(0);
   if (bytes > memory - used)
     return refuse(false,
                   "device " + std::to_string(ordinal) + " has no " + std::to_string(bytes) +

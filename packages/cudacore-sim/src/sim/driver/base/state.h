@@ -148,7 +148,8 @@ struct Device {
   PoolPlace pools;
   GraphMemoryUse graph_memory;
   CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts have it, too */
-  bool charge(uint64_t bytes);
+  /* Takes what pools keep without using it, where nothing else is left; not of the pool that asks. */
+  bool charge(uint64_t bytes, const Pool *asking = nullptr);
   void discharge(uint64_t bytes) { used -= bytes; }
 };
 

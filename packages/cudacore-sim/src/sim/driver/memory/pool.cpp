@@ -63,7 +63,7 @@ bool Pool::is_shared_with_host() const { return device == nullptr || is_managed(
 bool Pool::reserve(uint64_t more) {
   uint64_t needed = (used + more + chunk - 1) / chunk * chunk;
   if (needed > reserved) {
-    if (device != nullptr && !device->charge(needed - reserved))
+    if (device != nullptr && !device->charge(needed - reserved, this))
       return false;
     reserved = needed;
   }

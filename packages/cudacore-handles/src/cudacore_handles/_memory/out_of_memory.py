@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations that fail because memory ran out: the second attempt, and the report in the error."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import CUDAError, OutOfMemoryError, last_error, set_memory_report
+from cudacore_handles._base.handle import hold
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.arguments import size_text
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, is_capturing
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory.resource import MemoryResource
+
+_Error = TypeVar("_Error", bound=CUDAError)
+
+_SHOWN = 5
+_CODES = (lib.CCH_ENOMEM, 2)  # 2: CUDA_ERROR_OUT_OF_MEMORY
+_ADVICE = (
+    "Close what is not needed any more, trim() memory resources that keep more than is in use, or ask for less. "
+    "TrackingResourceAdaptor shows where memory was allocated"
+)
+
+
+def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | None) -> bool:
+    """Collect garbage before the second attempt of an allocation; return whether there should be one.
+
+    Nothing is collected while a stream is captured: finalizers could call CUDA, which can break the capture, and memory
+    that is freed meanwhile may not be returned before its end. An allocation in a function that CUDA calls never comes
+    here, because it fails with another error.
+    """
+    if not resource.collects_garbage or lib.cch_capture_count():
+        return False
+    if stream is not None:
+        try:
+            if is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
+                return False
+        except CUDAError:
+            return False
+    gc.collect()
+    return True
+
+
+def allocate_with(
+    resource: MemoryResource,
+    size: int,
+    stream: Stream | IsStreamType | None,
+    where: str,
+    call: Callable[[], int],
+) -> None:
+    """Call a function of the library that allocates, a second time if necessary; raise the error.
+
+    Parameters
+    ----------
+    resource : MemoryResource
+        The resource that allocates.
+    size : int
+        Bytes.
+    stream : Stream, optional
+        The stream of the allocation.
+    where : str
+        Where the memory is, for the error: "device 0".
+    call : callable
+        Makes the call, and returns its status.
+    """
+    status = call()
+    if status in _CODES and collect_garbage(resource, stream):
+        status = call()
+    if status:
+        raise explained(last_error(status), resource, size, where)
+
+
+def explained(error: _Error, resource: MemoryResource, size: int, where: str, max_size: int = 0) -> _Error:
+    """Add to the error of an allocation what was asked; if memory ran out, also what there is, and who has it.
+
+    A fault of an earlier kernel keeps its own hint, because the allocation is not to blame.
+    """
+    asked = f"{size:,} bytes were asked of {where}"
+    if isinstance(error, OutOfMemoryError):
+        lines = [asked]
+        if max_size:
+            lines.append(f"The limit is the max_size of the pool, {size_text(max_size)}")
+        error.hint = "\n".join([*lines, memory_report(_device_of(resource))])
+    elif not error.hint:
+        error.hint = asked
+    return error
+
+
+def memory_report(device_id: int | None = None) -> str:
+    """Describe the memory of a device, and the pools and the largest buffers of this process, for messages.
+
+    Live objects are found by the garbage collector, so that allocations need not keep a list of them.
+
+    Parameters
+    ----------
+    device_id : int, optional
+        Ordinal of the device; -1 for host memory. Default: the current device.
+    """
+    if device_id is None:
+        out = ffi.new("int *")
+        device_id = -1 if lib.cch_current_device(out) else int(out[0])
+    lines = []
+    if device_id >= 0:
+        try:
+            free, total = Device(device_id).memory_info
+            lines.append(f"Device {device_id} has {size_text(total)}, of which {size_text(free)} are free")
+        except (CUDAError, RuntimeError, ValueError):
+            pass
+    pools, buffers = _holders(device_id)
+    if pools:
+        lines.append("Pools of this process:")
+        lines += (
+            f"  {size_text(kept)}, of which {size_text(used)} are in use: {name}" for kept, used, name in pools[:_SHOWN]
+        )
+    if buffers:
+        more = f", of {len(buffers):,}" if len(buffers) > _SHOWN else ""
+        lines.append(f"The largest buffers of this process{more}:")
+        lines += (f"  {size_text(size)} at {address:#x}: {name}" for size, address, name in buffers[:_SHOWN])
+    return "\n".join([*lines, _ADVICE])
+
+
+def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int, int, str]]]:
+    """Return (kept, used, name) of the pools, and (size, address, name) of the buffers, the largest first."""
+    from cudacore_handles._memory.resource import MemoryResource
+
+    resources: list[Any] = []
+    faces: list[Any] = []
+    lists: dict[type, list[Any] | None] = {}
+    for obj in gc.get_objects():
+        kind = type(obj)  # not isinstance(), which would run code of proxies
+        if kind not in lists:
+            is_buffer = issubclass(kind, _native.BufferHandle)
+            lists[kind] = faces if is_buffer else resources if issubclass(kind, MemoryResource) else None
+        found = lists[kind]
+        if found is not None:
+            found.append(obj)
+    pools: dict[tuple[type, int], tuple[int, int, str]] = {}
+    for resource in resources:
+        try:
+            key = type(resource), resource._pool._raw  # memory of graphs has attributes of its own
+            if _device_of(resource) == device_id and key not in pools:
+                attributes = resource.attributes
+                pools[key] = (attributes.reserved_mem_current, attributes.used_mem_current, _name(resource))
+        except Exception:  # a closed or unfinished object, or one without a pool: the report does without it
+            continue
+    wholes: dict[int, tuple[int, int, str]] = {}
+    for face in faces:
+        try:
+            box, resource = hold(face), face._mr
+            if resource is None or _device_of(resource) != device_id:
+                continue
+            whole = lib.cch_deviceptr_whole(box)
+            where = int(lib.cch_deviceptr_raw(whole))
+            wholes[where] = (int(lib.cch_deviceptr_size(whole)), where, _name(resource))
+        except Exception:
+            continue
+    return (
+        sorted((pool for pool in pools.values() if pool[0]), reverse=True),
+        sorted((whole for whole in wholes.values() if whole[0]), reverse=True),
+    )
+
+
+def _name(resource: Any) -> str:
+    """Describe a memory resource, with the handle of its pool, because a device can have many pools."""
+    pool = getattr(resource, "_pool", None)
+    return repr(resource) if pool is None else f"{resource!r}, pool {pool._raw:#x}"
+
+
+def _device_of(resource: MemoryResource) -> int | None:
+    try:
+        return resource.device_id
+    except Exception:  # a resource of a user's
+        return None
+
+
+set_memory_report(memory_report)

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocations that fail because memory ran out: the second attempt, and what the error says."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import cudacore_handles as ch
+
+MIB = 1 << 20
+TOO_MUCH = 1 << 50
+UNKNOWN, OUT_OF_MEMORY = 999, 2
+
+
+@pytest.fixture
+def limited(device: ch.Device) -> Iterator[ch.DeviceMemoryResource]:
+    """A pool of 64 MiB."""
+    mr = ch.DeviceMemoryResource(device, {"max_size": 64 * MIB})
+    yield mr
+    mr.close()
+
+
+@pytest.fixture
+def collections() -> Iterator[list[int]]:
+    """The full garbage collections of the test."""
+    seen: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] == 2:
+            seen.append(1)
+
+    gc.disable()
+    gc.callbacks.append(note)
+    yield seen
+    gc.callbacks.remove(note)
+    gc.enable()
+
+
+class Cycle:
+    """An object that only the garbage collector frees."""
+
+    def __init__(self, buffer: ch.Buffer) -> None:
+        self.myself, self.buffer = self, buffer
+
+
+def fails(call: Callable[[], object]) -> ch.OutOfMemoryError:
+    with pytest.raises(ch.OutOfMemoryError) as caught:
+        call()
+    return caught.value
+
+
+# ---- Device.memory_info
+
+
+def test_memory_info(device: ch.Device) -> None:
+    """The free memory would be told wrong, or of another device."""
+    info = device.memory_info
+    assert 0 < info.free <= info.total
+    assert (info.free, info.total) == tuple(info)
+    pool = ch.VirtualMemoryResource(device)
+    buffer = pool.allocate(256 * MIB)
+    assert device.memory_info.free <= info.free - 200 * MIB
+    buffer.close()
+
+
+def test_memory_info_of_a_device_that_is_not_current(in_new_thread: Callable[[Callable[[], Any]], Any]) -> None:
+    """It would be asked of the current device, or need one."""
+    for device in ch.Device.get_all_devices():
+        assert in_new_thread(lambda device=device: device.memory_info.total) == device.memory_info.total  # type: ignore[misc]
+
+
+def test_memory_info_of_two_devices(run_on_sim: Callable[..., str]) -> None:
+    """It would be that of the current device."""
+    run_on_sim(
+        """
+        import cudacore_handles as ch
+        device, other = ch.Device.get_all_devices()
+        other.set_current()
+        before, there = device.memory_info, other.memory_info
+        device.set_current()
+        buffer = ch.VirtualMemoryResource(device).allocate(1 << 26)
+        other.set_current()
+        assert device.memory_info.free == before.free - buffer.size
+        assert other.memory_info == there
+        assert ch.Device().device_id == 1
+        """
+    )
+
+
+# ---- what the error says
+
+
+def test_error(device: ch.Device, stream: ch.Stream) -> None:
+    """The error would not say what was asked, what is free, and who has memory."""
+    resource = ch.DeviceMemoryResource(device, {})
+    kept = [resource.allocate(n * MIB, stream=stream) for n in (96, 1, 2, 3, 4, 5, 64)]
+    error = fails(lambda: device.allocate(TOO_MUCH, stream=stream))
+    text = str(error)
+    assert error.code_name == "CUDA_ERROR_OUT_OF_MEMORY"
+    assert f"{TOO_MUCH:,} bytes were asked of device {device.device_id}" in text
+    assert f"Device {device.device_id} has {device.memory_info.total:,} bytes" in text
+    assert "are free" in text
+    listed = text.partition("The largest buffers of this process")[2]
+    sizes = [line.partition(" bytes")[0].strip() for line in listed.splitlines()[1:6]]
+    assert [f"{96 * MIB:,}", f"{64 * MIB:,}"] == [size for size in sizes if size in (f"{96 * MIB:,}", f"{64 * MIB:,}")]
+    assert len(listed.splitlines()) == 7
+    assert f"<DeviceMemoryResource of device {device.device_id}>, pool {resource._pool._raw:#x}" in text
+    assert "Pools of this process:" in text
+    assert "trim()" in text
+    for buffer in kept:
+        buffer.close(stream)
+
+
+def test_max_size_is_named(limited: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
+    """A pool's limit would look like a full device."""
+    with limited.allocate(MIB, stream=stream):
+        assert "The limit is the max_size of the pool, 67,108,864 bytes (64 MiB)" in str(
+            fails(lambda: limited.allocate(65 * MIB, stream=stream))
+        )
+    assert "max_size" not in str(fails(lambda: ch.DeviceMemoryResource(0, {}).allocate(TOO_MUCH, stream=stream)))
+
+
+def test_parts_count_once(limited: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
+    """Parts of a buffer would be listed beside the buffer, as if they had memory of their own."""
+    buffer = limited.allocate(48 * MIB, stream=stream)
+    part = buffer[MIB:]
+    buffer.close()
+    text = str(fails(lambda: limited.allocate(65 * MIB, stream=stream)))
+    assert f"{48 * MIB:,} bytes (48 MiB) at {part.handle - MIB:#x}" in text
+    assert f"{47 * MIB:,}" not in text
+    part.close()
+
+
+def test_class(limited: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
+    """Programs that catch CUDAError, RuntimeError or MemoryError would not catch it."""
+    error = fails(lambda: limited.allocate(65 * MIB, stream=stream))
+    assert isinstance(error, ch.CUDAError)
+    assert isinstance(error, RuntimeError)
+    assert isinstance(error, MemoryError)
+    assert error.__context__ is None
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is ch.OutOfMemoryError
+    assert str(copy) == str(error)
+
+
+def test_resource_of_a_user_that_raises(limited: ch.DeviceMemoryResource, stream: ch.Stream, host_memory: Any) -> None:
+    """A memory resource with a defect would hide the error by its own."""
+
+    class Broken(type(host_memory)):  # type: ignore[misc]
+        @property
+        def device_id(self) -> int:
+            raise ValueError("broken")
+
+    broken = Broken()
+    buffer = broken.allocate(100)
+    fails(lambda: limited.allocate(65 * MIB, stream=stream))
+    buffer.close()
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("call", ["cuMemGetInfo", "cuMemPoolGetAttribute"])
+def test_report_without_answers(cuda_sim: Any, device: ch.Device, stream: ch.Stream, call: str) -> None:
+    """A question for the report that fails would take the place of the error."""
+    cuda_sim.fail(call, 0)
+    assert "were asked of device 0" in str(fails(lambda: device.allocate(TOO_MUCH, stream=stream)))
+
+
+@pytest.mark.cuda_sim
+def test_other_operations(cuda_sim: Any, device: ch.Device, stream: ch.Stream) -> None:
+    """What is no allocation of a buffer would say nothing about memory."""
+    with cuda_sim.failing("cuStreamCreateWithPriority", error=OUT_OF_MEMORY):
+        assert "Device 0 has" in str(fails(device.create_stream))
+
+
+def test_after_a_fault(on_sim: bool, run_python: Callable[..., Any]) -> None:
+    """An allocation would be blamed for the fault of an earlier kernel."""
+    result = run_python(
+        """
+        import os
+        import cudacore_handles as ch
+        device = ch.Device()
+        device.set_current()
+        stream = device.create_stream()
+        ptx = b'''
+        .version 7.0
+        .target sm_70
+        .address_size 64
+        .visible .entry bad() {
+          .reg .u64 %a; .reg .u32 %b;
+          mov.u64 %a, 16; mov.u32 %b, 1; st.global.u32 [%a], %b; ret;
+        }'''
+        kernel = ch.ObjectCode.from_ptx(ptx).get_kernel("bad")
+        ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel)
+        try:
+            stream.sync()
+        except ch.CUDAError:
+            pass
+        resources = [device.memory_resource, ch.LegacyPinnedMemoryResource(), ch.PinnedMemoryResource()]
+        for resource in resources:
+            for size in (256, 1 << 50):
+                try:
+                    resource.allocate(size, stream=stream)
+                except ch.CUDAError as error:
+                    assert type(error) is ch.CUDAError, repr(error)
+                    assert error.code_name == "CUDA_ERROR_ILLEGAL_ADDRESS", error
+                    assert "A kernel that ran earlier read or wrote memory" in str(error), error
+                else:
+                    raise AssertionError(resource)
+        os._exit(0)
+        """,
+        **({"CUDACORE_DRIVER": "sim"} if on_sim else {}),
+    )
+    assert result.returncode == 0, result.stderr
+
+
+# ---- the second attempt
+
+
+def test_garbage_is_collected(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:
+    """Buffers in cycles of garbage would make an allocation fail that has room."""
+    for _ in range(4):
+        Cycle(limited.allocate(48 * MIB, stream=stream))
+    assert len(collections) == 3
+    fails(lambda: limited.allocate(65 * MIB, stream=stream))
+    assert len(collections) == 4
+
+
+def test_garbage_is_not_collected_without_need(
+    limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]
+) -> None:
+    """An allocation that succeeds would cost a collection."""
+    for _ in range(10):
+        limited.allocate(MIB, stream=stream).close()
+    assert not collections
+
+
+def test_option(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:
+    """A program could not keep collections away."""
+    limited.collects_garbage = False
+    cycle = Cycle(limited.allocate(48 * MIB, stream=stream))
+    del cycle
+    fails(lambda: limited.allocate(48 * MIB, stream=stream))
+    assert not collections
+    limited.collects_garbage = True
+    limited.allocate(48 * MIB, stream=stream).close()
+    assert len(collections) == 1
+
+
+def test_option_for_all(
+    limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option would have to be set on each memory resource."""
+    monkeypatch.setattr(ch.MemoryResource, "collects_garbage", False)
+    fails(lambda: limited.allocate(65 * MIB, stream=stream))
+    fails(lambda: ch.VirtualMemoryResource(0).allocate(TOO_MUCH))
+    assert not collections
+
+
+def resources(device: ch.Device) -> dict[str, tuple[str, Callable[[], ch.Buffer]]]:
+    """Return for each kind of memory what the driver is asked, and an allocation."""
+    from cudacore_handles._memory.resource import _SynchronousMemoryResource
+
+    stream = device.create_stream()
+    virtual = ch.VirtualMemoryResource(device)
+    small = virtual.allocate(1)
+    return {
+        "device": ("cuMemAllocFromPoolAsync", lambda: device.allocate(256, stream=stream)),
+        "pinned": ("cuMemAllocFromPoolAsync", lambda: ch.PinnedMemoryResource().allocate(256, stream=stream)),
+        "managed": ("cuMemAllocFromPoolAsync", lambda: ch.ManagedMemoryResource().allocate(256, stream=stream)),
+        "legacy pinned": ("cuMemHostAlloc", lambda: ch.LegacyPinnedMemoryResource().allocate(256)),
+        "legacy managed": ("cuMemAllocManaged", lambda: ch.LegacyManagedMemoryResource().allocate(256)),
+        "synchronous": ("cuMemAlloc", lambda: _SynchronousMemoryResource(0).allocate(256)),
+        "virtual": ("cuMemCreate", lambda: virtual.allocate(256)),
+        "growing": ("cuMemCreate", lambda: virtual.modify_allocation(small, small.size + 1)),
+    }
+
+
+KINDS = ("device", "pinned", "managed", "legacy pinned", "legacy managed", "synchronous", "virtual", "growing")
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
+    """A kind of memory would not be tried again, or again and again."""
+    call, allocate = resources(device)[kind]
+    with cuda_sim.failing(call, error=OUT_OF_MEMORY):
+        allocate().close()
+    assert len(collections) == 1
+    cuda_sim.fail(call, 1, OUT_OF_MEMORY)
+    cuda_sim.fail(call, 2, OUT_OF_MEMORY)
+    assert "256 bytes were asked" in str(fails(allocate)) or kind == "growing"
+    assert len(collections) == 2
+    cuda_sim.reset()
+    allocate().close()
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_errors_are_not_tried_again(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
+    """A failure that is not a lack of memory would be hidden."""
+    call, allocate = resources(device)[kind]
+    with cuda_sim.failing(call, error=UNKNOWN), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
+        allocate()
+    assert not collections
+    cuda_sim.fail(call, 1, OUT_OF_MEMORY)
+    cuda_sim.fail(call, 2, UNKNOWN)
+    with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):
+        allocate()
+    assert len(collections) == 1
+
+
+def test_nothing_is_collected_during_a_capture(
+    limited: ch.DeviceMemoryResource, device: ch.Device, stream: ch.Stream, collections: list[int]
+) -> None:
+    """Finalizers would run in a capture, and could break it."""
+    from cuda.bindings import driver
+
+    captured = device.create_stream()
+    (code,) = driver.cuStreamBeginCapture(captured.handle, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
+    assert code == 0
+    fails(lambda: device.allocate(TOO_MUCH, stream=captured))
+    assert not collections
+    code, graph = driver.cuStreamEndCapture(captured.handle)
+    if graph:
+        driver.cuGraphDestroy(graph)
