@@ -117,7 +117,7 @@ static void remove_slot(state *st, size_t hole) {
 
 /* ---- registering types ---- */
 
-/* Stores a code (kind | itemsize << 8 | flags) in an entry. */
+/* Stores a code (packing | itemsize << 8 | flags) in an entry. */
 static int read_code(PyObject *code, type_entry *out) {
   int overflow;
   long number = PyLong_AsLongAndOverflow(code, &overflow);
@@ -126,22 +126,22 @@ static int read_code(PyObject *code, type_entry *out) {
   if (!overflow && number >= 0 && number < 2l * CODE_HAS_VALUE) {
     bool integral = itemsize == 0 || itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
     switch (number & 0xFF) {
-    case KIND_SIGNED:
-    case KIND_UNSIGNED:
-    case KIND_BOOL:
+    case PACKING_SIGNED:
+    case PACKING_UNSIGNED:
+    case PACKING_BOOL:
       valid = integral;
       break;
-    case KIND_FLOAT:
+    case PACKING_FLOAT:
       valid = integral && itemsize != 1;
       break;
-    case KIND_COMPLEX:
+    case PACKING_COMPLEX:
       valid = (itemsize == 0 || itemsize == 8 || itemsize == 16) && !has_value;
       break;
-    case KIND_POINTER:
+    case PACKING_POINTER:
       valid = (itemsize == 0 || itemsize == 8) && !has_value;
       break;
-    case KIND_ARRAY:
-    case KIND_TENSOR_MAP:
+    case PACKING_ARRAY:
+    case PACKING_TENSOR_MAP:
       valid = itemsize == 0 && !has_value;
       break;
     default:
@@ -153,7 +153,7 @@ static int read_code(PyObject *code, type_entry *out) {
                  code);
     return -1;
   }
-  out->kind = (kind)(number & 0xFF);
+  out->packing = (packing)(number & 0xFF);
   out->itemsize = (uint32_t)itemsize;
   out->has_value = has_value;
   return 0;
@@ -166,7 +166,7 @@ static bool read_exchange_api(PyObject *capsule, type_entry *out) {
     api = api->previous;
   if (!api || api->version.major != DL_MAJOR || !api->tensor_from_object)
     return false;
-  out->kind = KIND_EXCHANGE;
+  out->packing = PACKING_EXCHANGE;
   out->exchange = api;
   return true;
 }
@@ -190,7 +190,7 @@ static int read_given(PyObject *given, type_entry *out) {
     return -1;
   }
   if (PyTuple_Check(given)) {
-    out->kind = KIND_PATHS;
+    out->packing = PACKING_PATHS;
     if (PyTuple_Size(given) == 2 && is_path(PyTuple_GetItem(given, 0)) &&
         (PyTuple_GetItem(given, 1) == Py_None || is_path(PyTuple_GetItem(given, 1)))) {
       PyObject *address = PyTuple_GetItem(given, 0);
@@ -206,7 +206,7 @@ static int read_given(PyObject *given, type_entry *out) {
     return -1;
   }
   if (PyCallable_Check(given)) {
-    out->kind = KIND_CONVERTER;
+    out->packing = PACKING_CONVERTER;
     return 0;
   }
   return raise_about(PyExc_TypeError, "code must be an int, a callable, paths or an exchange API, not '%U'", given, 0,
@@ -251,7 +251,7 @@ static PyObject *types_registered(PyObject *module, PyObject *type) {
   if (!found->type || !found->weak)
     Py_RETURN_NONE;
   if (!found->given)
-    return PyLong_FromUnsignedLong((unsigned long)found->kind | (unsigned long)found->itemsize << 8 |
+    return PyLong_FromUnsignedLong((unsigned long)found->packing | (unsigned long)found->itemsize << 8 |
                                    (found->has_value ? CODE_HAS_VALUE : 0));
   Py_INCREF(found->given);
   return found->given;
@@ -300,19 +300,19 @@ int add_types(PyObject *module, state *st) {
     return -1;
   const struct {
     const void *type;
-    kind kind;
+    packing packing;
   } builtins[] = {
-      {&PyLong_Type, KIND_SIGNED},         {&PyBool_Type, KIND_BOOL},
-      {&PyFloat_Type, KIND_FLOAT},         {&PyComplex_Type, KIND_COMPLEX},
-      {Py_TYPE(Py_None), KIND_NONE},       {&PyBytes_Type, KIND_BYTES},
-      {&PyByteArray_Type, KIND_BYTEARRAY}, {&PyMemoryView_Type, KIND_MEMORYVIEW},
+      {&PyLong_Type, PACKING_SIGNED},         {&PyBool_Type, PACKING_BOOL},
+      {&PyFloat_Type, PACKING_FLOAT},         {&PyComplex_Type, PACKING_COMPLEX},
+      {Py_TYPE(Py_None), PACKING_NONE},       {&PyBytes_Type, PACKING_BYTES},
+      {&PyByteArray_Type, PACKING_BYTEARRAY}, {&PyMemoryView_Type, PACKING_MEMORYVIEW},
   };
   for (size_t i = 0; i < sizeof builtins / sizeof *builtins; ++i)
-    if (types_store(st, (type_entry){.type = builtins[i].type, .kind = builtins[i].kind}) < 0)
+    if (types_store(st, (type_entry){.type = builtins[i].type, .packing = builtins[i].packing}) < 0)
       return -1;
-  const char *const names[KIND_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX",
-                                                "BOOL",   "POINTER",  "ARRAY", "TENSOR_MAP"};
-  for (int i = 0; i < KIND_PUBLIC_COUNT; ++i)
+  const char *const names[PACKING_PUBLIC_COUNT] = {"SIGNED", "UNSIGNED", "FLOAT", "COMPLEX",
+                                                   "BOOL",   "POINTER",  "ARRAY", "TENSOR_MAP"};
+  for (int i = 0; i < PACKING_PUBLIC_COUNT; ++i)
     if (PyModule_AddIntConstant(module, names[i], i) < 0)
       return -1;
   if (PyModule_AddIntConstant(module, "HAS_VALUE", CODE_HAS_VALUE) < 0)

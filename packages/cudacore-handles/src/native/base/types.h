@@ -9,24 +9,24 @@
 #include "base/dlpack.h"
 
 /* How the values of a type are packed. The first constants are public: the module has them, too. */
-typedef enum kind {
-  KIND_SIGNED,
-  KIND_UNSIGNED,
-  KIND_FLOAT,
-  KIND_COMPLEX,
-  KIND_BOOL,
-  KIND_POINTER,
-  KIND_ARRAY, /* __cuda_array_interface__, or a description that is made of it */
-  KIND_TENSOR_MAP,
-  KIND_PUBLIC_COUNT,
-  KIND_CONVERTER = KIND_PUBLIC_COUNT,
-  KIND_EXCHANGE, /* DLPack's C exchange API */
-  KIND_PATHS,    /* attributes that give the address and the device */
-  KIND_NONE,
-  KIND_BYTES,
-  KIND_BYTEARRAY,
-  KIND_MEMORYVIEW,
-} kind;
+typedef enum packing {
+  PACKING_SIGNED,
+  PACKING_UNSIGNED,
+  PACKING_FLOAT,
+  PACKING_COMPLEX,
+  PACKING_BOOL,
+  PACKING_POINTER,
+  PACKING_ARRAY, /* __cuda_array_interface__, or a description that is made of it */
+  PACKING_TENSOR_MAP,
+  PACKING_PUBLIC_COUNT,
+  PACKING_CONVERTER = PACKING_PUBLIC_COUNT,
+  PACKING_EXCHANGE, /* DLPack's C exchange API */
+  PACKING_PATHS,    /* attributes that give the address and the device */
+  PACKING_NONE,
+  PACKING_BYTES,
+  PACKING_BYTEARRAY,
+  PACKING_MEMORYVIEW,
+} packing;
 
 /* Flag of a code: the attribute `value` of a value is packed in its place. */
 #define CODE_HAS_VALUE 0x10000
@@ -51,10 +51,10 @@ typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL marks a free slot */
   PyObject *weak;
   PyObject *given;                 /* a converter, a capsule with an exchange API, or paths */
-  const dl_exchange_api *exchange; /* of KIND_EXCHANGE */
-  attribute to_address[2];         /* the path of KIND_PATHS; it ends at a name that is NULL */
-  kind kind;
-  uint32_t itemsize; /* the size that the parameter must have; 0: any size that suits the kind */
+  const dl_exchange_api *exchange; /* of PACKING_EXCHANGE */
+  attribute to_address[2];         /* the path of PACKING_PATHS; it ends at a name that is NULL */
+  packing packing;
+  uint32_t itemsize; /* the size that the parameter must have; 0: any size that suits its kind */
   bool has_value;
 } type_entry;
 

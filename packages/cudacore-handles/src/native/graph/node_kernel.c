@@ -59,10 +59,10 @@ int read_launch(state *st, const node_arguments *arguments, node_params *out) {
     block = out->heap = PyMem_Malloc(layout.total != 0 ? (size_t)layout.total : 1);
   owners keep;
   owners_init(&keep, false);
-  int status = -1, device = -1;
+  int status = -1, device;
   if (block == NULL)
     PyErr_NoMemory();
-  else if (find_device_to_check(st, &device) == 0)
+  else if (find_device_to_check(st, CURRENT_DEVICE, &device) == 0)
     status = pack_values(st, &layout, arguments->rest, block, &keep, device);
   Py_DECREF(layout_bytes);
   params->args = block;

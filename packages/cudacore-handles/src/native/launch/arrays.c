@@ -10,16 +10,17 @@
 
 #include <stdatomic.h>
 
-int find_device_to_check(const state *st, int *device) {
+int find_device_to_check(const state *st, int stream_device, int *out) {
   static atomic_int known; /* the number of devices, which does not change */
   int count = atomic_load_explicit(&known, memory_order_relaxed);
   if (count == 0 && cch_device_count(&count) == 0)
     atomic_store_explicit(&known, count, memory_order_relaxed);
   if (count <= 1) {
-    *device = -1;
+    *out = UNCHECKED_DEVICE;
     return 0;
   }
-  int status = *device < 0 ? cch_current_device(device) : 0; /* a default stream belongs to the current context */
+  *out = stream_device;
+  int status = stream_device == CURRENT_DEVICE ? cch_current_device(out) : 0;
   if (status == 0)
     return 0;
   raise_status(st, status);
@@ -71,7 +72,7 @@ static int keep(const destination *to, PyObject *object, PyObject *more) {
 static int store_checked(const destination *to, PyObject *value, uint64_t address, int device) {
   store(to, address);
   /* An empty array has no address, so no device is compared. */
-  if (device == to->device || device == DEVICE_ANY || to->device < 0 || address == 0)
+  if (device == to->device || device == DEVICE_ANY || to->device == UNCHECKED_DEVICE || address == 0)
     return 0;
   PyObject *result =
       PyObject_CallFunction(to->st->faces.check_device, "OKi", value, (unsigned long long)address, to->device);
@@ -162,7 +163,7 @@ static int pack_object(const destination *to, PyObject *value) {
                     "it again");
     return -1;
   }
-  int device = to->device < 0 ? DEVICE_ANY : device_of_object(self);
+  int device = to->device == UNCHECKED_DEVICE ? DEVICE_ANY : device_of_object(self);
   if (device >= 0 && device != to->device) {
     PyErr_Format(PyExc_ValueError, "the texture or surface is of device %d, and the launch of device %d", device,
                  to->device);
@@ -181,7 +182,8 @@ int pack_buffer(const destination *to, PyObject *value) {
   /* from here on, its box is held */
   if (memory_check(to->st, ((handle *)value)->box) < 0)
     return -1;
-  return store_checked(to, value, address, to->device < 0 ? DEVICE_ANY : device_of_buffer((buffer *)value));
+  return store_checked(to, value, address,
+                       to->device == UNCHECKED_DEVICE ? DEVICE_ANY : device_of_buffer((buffer *)value));
 }
 
 /* ---- tensor maps ---- */
@@ -227,7 +229,7 @@ int pack_tensor_map(const destination *to, PyObject *value) {
   if (keep_tensor(to, tensor) < 0)
     return -1;
   dl_device device = ((const view *)tensor)->tensor.device;
-  if (device.type != DL_CUDA || device.id == to->device || to->device < 0)
+  if (device.type != DL_CUDA || device.id == to->device || to->device == UNCHECKED_DEVICE)
     return 0;
   PyObject *result = PyObject_CallFunction(to->st->faces.check_device, "OKi", tensor,
                                            (unsigned long long)self->config.address, to->device);
@@ -363,7 +365,7 @@ static int pack_by_paths(const destination *to, PyObject *value, const type_entr
   PyObject *number = address_by_path(to->st, value, how);
   int status = number ? read_address(to->st, number, value, &address) : -1;
   Py_XDECREF(number);
-  if (status == 0 && to->device >= 0)
+  if (status == 0 && to->device != UNCHECKED_DEVICE)
     status = device_by_path(value, PyTuple_GetItem(how->given, 1), &device);
   if (status < 0 || keep(to, value, NULL) < 0)
     return -1;
@@ -386,9 +388,9 @@ static int pack_interface(const destination *to, PyObject *value, PyObject *inte
 int pack_array(const destination *to, PyObject *value, const type_entry *how) {
   PyObject *given = how->given;
   int status;
-  if (how->kind == KIND_EXCHANGE)
+  if (how->packing == PACKING_EXCHANGE)
     return pack_exchanged(to, value, how->exchange->tensor_from_object);
-  if (how->kind == KIND_PATHS) {
+  if (how->packing == PACKING_PATHS) {
     if (check_takes_address(to, value) < 0)
       return -1;
     Py_INCREF(given); /* the type may be registered again meanwhile */

@@ -54,10 +54,10 @@ int launch_keeping(const state *st, const launch_arguments *given, owners *used,
  * reads them can make another device current. -1 with an exception.
  */
 static int check_device_stays(const state *st, const cch_stream *stream, int device) {
-  if (device < 0 || cch_stream_context(stream) != NULL)
+  if (device == UNCHECKED_DEVICE || cch_stream_context(stream) != NULL)
     return 0;
-  int now = -1;
-  if (find_device_to_check(st, &now) < 0)
+  int now;
+  if (find_device_to_check(st, CURRENT_DEVICE, &now) < 0)
     return -1;
   if (now == device)
     return 0;
@@ -84,7 +84,8 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
     block = PyMem_Malloc((size_t)params.total);
   if (block == NULL) {
     PyErr_NoMemory();
-  } else if (find_device_to_check(st, &device) == 0 && pack_values(st, &params, given, block, &keep, device) == 0 &&
+  } else if (find_device_to_check(st, device, &device) == 0 &&
+             pack_values(st, &params, given, block, &keep, device) == 0 &&
              check_device_stays(st, stream, device) == 0) {
     launch_arguments ready = {stream, &configuration, box, block, (size_t)params.total};
     int status;
@@ -148,7 +149,7 @@ static bool shared_allowed(const kernel *self, unsigned bytes, PyObject *stream)
   if (used == NULL)
     return true; /* the launch itself reports the failure */
   int device = device_of_stream(used);
-  if (device < 0 && cch_current_device(&device) != 0)
+  if (device == CURRENT_DEVICE && cch_current_device(&device) != 0)
     return false;
   return self->shared_allowed >= bytes && self->shared_device == device;
 }

@@ -135,7 +135,7 @@ static inline PyObject *value_at(const values *given, Py_ssize_t index) {
 /*
  * Packs all values into `out`, which has room for the whole block, and adds what they point into to `keep`. -1 with an
  * exception; then `keep` has what was added so far. `device` is the ordinal of the launch's device, for which memory is
- * checked; -1: no check. Runs Python code.
+ * checked, or UNCHECKED_DEVICE. Runs Python code.
  */
 int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device);
 
@@ -145,12 +145,14 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
 
 /* ---- arrays.c ---- */
 
+/* Instead of the ordinal of a device: that of the current context, for a default stream; memory is not checked. */
+enum { CURRENT_DEVICE = -1, UNCHECKED_DEVICE = -1 };
+
 /*
- * Converts the device of a launch, which is -1 for a default stream, to the `device` of pack_values(). That is -1 if
- * there is only one device, so that there is nothing to check. -1 with an exception if the device of a default stream
- * cannot be determined.
+ * Finds the device for which pack_values() checks memory: that of the stream, or UNCHECKED_DEVICE if there is only one
+ * device. -1 with an exception if the device of a default stream cannot be determined.
  */
-int find_device_to_check(const state *st, int *device);
+int find_device_to_check(const state *st, int stream_device, int *out);
 
 /* ---- capture.c ---- */
 
@@ -205,7 +207,7 @@ typedef struct launch_arguments {
  * exception.
  */
 int launch_keeping(const state *st, const launch_arguments *given, owners *used, int *status);
-/* Ordinal of the device that runs a stream's work; -1 for a default stream, whose device is the current one. */
+/* Ordinal of the device that runs a stream's work; CURRENT_DEVICE for a default stream. */
 int device_of_stream(cch_stream *stream);
 void target_drop(target *t);
 

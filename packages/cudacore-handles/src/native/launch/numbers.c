@@ -267,7 +267,8 @@ int pack_integer_like(const destination *to, PyObject *value, const type_entry *
     status = pack_int(&raw, number);
   } else {
     bool same_size = how->itemsize == to->size;
-    status = pack_in_range(to, number, same_size && how->kind == KIND_UNSIGNED, same_size && how->kind == KIND_SIGNED);
+    status = pack_in_range(to, number, same_size && how->packing == PACKING_UNSIGNED,
+                           same_size && how->packing == PACKING_SIGNED);
   }
   Py_DECREF(number);
   return status;
@@ -346,6 +347,6 @@ int pack_complex_like(const destination *to, PyObject *value) {
 
 bool needs_same_size(const destination *to, const type_entry *how) {
   if (to->kind == PARAM_POINTER)
-    return how->kind == KIND_SIGNED || how->kind == KIND_UNSIGNED;
+    return how->packing == PACKING_SIGNED || how->packing == PACKING_UNSIGNED;
   return kind_takes(to, TAKES_BYTES);
 }

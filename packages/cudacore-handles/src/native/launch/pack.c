@@ -140,12 +140,12 @@ static int pack_content(const destination *to, PyObject *value, const type_entry
   if (!content)
     return -1;
   int status;
-  switch (how->kind) {
-  case KIND_SIGNED:
-  case KIND_UNSIGNED:
+  switch (how->packing) {
+  case PACKING_SIGNED:
+  case PACKING_UNSIGNED:
     status = pack_integer_like(to, content, how);
     break;
-  case KIND_BOOL:
+  case PACKING_BOOL:
     status = pack_bool_like(to, content, how);
     break;
   default:
@@ -179,12 +179,12 @@ static int pack_number(const destination *to, PyObject *value, const type_entry 
     return raise_other_size(to, value, how->itemsize);
   if (how->has_value)
     return pack_content(to, value, how);
-  switch (how->kind) {
-  case KIND_FLOAT:
+  switch (how->packing) {
+  case PACKING_FLOAT:
     return pack_float_like(to, value, how);
-  case KIND_COMPLEX:
+  case PACKING_COMPLEX:
     return pack_complex_like(to, value);
-  case KIND_BOOL:
+  case PACKING_BOOL:
     return pack_bool_like(to, value, how);
   default:
     return pack_integer_like(to, value, how);
@@ -206,7 +206,7 @@ int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
     status = pack_double(to, PyFloat_AsDouble(answer));
   } else if (look_up(to->st, answer, &how) < 0) {
     status = -1;
-  } else if (how.kind <= KIND_BOOL) {
+  } else if (how.packing <= PACKING_BOOL) {
     status = pack_number(to, answer, &how);
   } else {
     status = raise_about(PyExc_TypeError, "the converter of %U must return bytes, a number, or a place in memory",
@@ -223,31 +223,31 @@ static int pack_registered(const destination *to, PyObject *value) {
   if ((PyObject *)Py_TYPE(value) == to->st->faces.buffer)
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
   const type_entry *known = types_find(to->st, Py_TYPE(value));
-  if (known->type && known->kind == KIND_EXCHANGE)
+  if (known->type && known->packing == PACKING_EXCHANGE)
     return pack_exchanged(to, value, known->exchange->tensor_from_object);
   type_entry how;
   if (look_up(to->st, value, &how) < 0)
     return -1;
-  if (how.kind <= KIND_BOOL)
+  if (how.packing <= PACKING_BOOL)
     return pack_number(to, value, &how);
-  switch (how.kind) {
-  case KIND_POINTER:
+  switch (how.packing) {
+  case PACKING_POINTER:
     return check_takes_address(to, value) < 0 ? -1 : pack_buffer(to, value);
-  case KIND_ARRAY:
-  case KIND_EXCHANGE:
-  case KIND_PATHS:
+  case PACKING_ARRAY:
+  case PACKING_EXCHANGE:
+  case PACKING_PATHS:
     return pack_array(to, value, &how);
-  case KIND_TENSOR_MAP:
+  case PACKING_TENSOR_MAP:
     return pack_tensor_map(to, value);
-  case KIND_CONVERTER:
+  case PACKING_CONVERTER:
     return pack_converted(to, value, how.given);
-  case KIND_NONE:
+  case PACKING_NONE:
     return pack_null(to);
-  case KIND_BYTES:
+  case PACKING_BYTES:
     return copy_bytes(to, value, PyBytes_AsString(value), PyBytes_Size(value));
-  case KIND_BYTEARRAY:
+  case PACKING_BYTEARRAY:
     return copy_bytes(to, value, PyByteArray_AsString(value), PyByteArray_Size(value));
-  case KIND_MEMORYVIEW:
+  case PACKING_MEMORYVIEW:
     return pack_memoryview(to, value);
   default:
     Py_UNREACHABLE();

@@ -16,7 +16,7 @@ typedef struct destination {
   uint32_t kind; /* param_kind */
   Py_ssize_t index;
   owners *keep;
-  int device; /* the ordinal of the launch's device; -1: unknown */
+  int device; /* the ordinal of the launch's device, or UNCHECKED_DEVICE */
 } destination;
 
 typedef struct param_rules {

@@ -399,7 +399,7 @@ static PyObject *work_stream(PyObject *module, PyObject *const *arguments, Py_ss
   const type_entry *how = PyErr_Occurred() ? NULL : entry_of(st, arguments[0]);
   if (how == NULL)
     return NULL;
-  if (how->type == NULL || how->kind != KIND_EXCHANGE || how->exchange->current_work_stream == NULL)
+  if (how->type == NULL || how->packing != PACKING_EXCHANGE || how->exchange->current_work_stream == NULL)
     Py_RETURN_NONE;
   unsigned long long stream;
   if (ask_work_stream(how->exchange, (dl_device){.type = (int32_t)type, .id = (int32_t)id}, &stream) < 0)
@@ -467,7 +467,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
   if (how == NULL)
     goto end;
   /* Types with a converter are rare here; masked arrays are among them. */
-  if (how->type != NULL && how->kind == KIND_CONVERTER) {
+  if (how->type != NULL && how->packing == PACKING_CONVERTER) {
     PyObject *checked = PyObject_CallFunction(st->faces.check_values, "Os", object, "obj");
     if (checked == NULL)
       goto end;
@@ -475,12 +475,12 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     how = types_find(st, Py_TYPE(object)); /* the table may have been reallocated */
   }
   /* Our own views carry more about the streams of their memory than the exchange API can express. */
-  if (how->type != NULL && how->kind == KIND_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
+  if (how->type != NULL && how->packing == PACKING_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
       !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
     result = from_exchange(st, type, object, stream, how->exchange);
     goto tried;
   }
-  bool has_paths = how->type != NULL && how->kind == KIND_PATHS && PyTuple_GetItem(how->given, 1) != Py_None;
+  bool has_paths = how->type != NULL && how->packing == PACKING_PATHS && PyTuple_GetItem(how->given, 1) != Py_None;
   if (has_paths && stream == NO_ORDER) {
     result = from_attributes(st, type, object);
     goto tried;
