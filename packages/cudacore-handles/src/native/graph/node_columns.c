@@ -152,7 +152,7 @@ static int read_all(additions *self, PyObject *const *arguments) {
   self->given.edge_count = (size_t)edge_count;
   self->given.kernel = use_face(face, self->st->kernel_type, "kernel must be a Kernel, not '%U'", &self->params);
   if (self->given.kernel == NULL || read_configs(self, arguments[1]) < 0 ||
-      find_device_to_check(self->st, &self->device) < 0)
+      find_device_to_check(self->st, CURRENT_DEVICE, &self->device) < 0)
     return -1;
   int status = read_columns(self, face, arguments[3]);
   status = take_bundle(self->st, &self->keep, &self->params, status);
@@ -184,7 +184,7 @@ static PyObject *add_kernels(PyObject *module, PyObject *const *arguments, Py_ss
   state *st = PyModule_GetState(module);
   if (check_argument_count("add_kernels(graph, configs, kernel, columns, count, edges, after)", count, 7) < 0)
     return NULL;
-  additions self = {.st = st, .device = -1};
+  additions self = {.st = st, .device = UNCHECKED_DEVICE};
   owners_init(&self.keep, false);
   self.graph = graph_use(st, arguments[0], "a GraphDefinition is needed, not '%U'");
   if (self.graph == NULL)
