@@ -172,6 +172,20 @@ def names(core: Any, folder: str) -> dict[str, Any]:
     views = importlib.import_module(f"{core.__name__}.utils")
     device_view = views.StridedMemoryView.from_buffer(dev.allocate(64, stream=s), (4, 4), dtype=array.dtype)
 
+    texture = importlib.import_module(f"{core.__name__}.texture")
+    opaque, describe = texture.OpaqueArrayOptions, texture.ResourceDescriptor
+
+    def make_array(shape: Any = (8, 4), format: Any = "float32", channels: Any = 1, **fields: Any) -> Any:  # noqa: A002
+        return dev.create_opaque_array(opaque(shape, format, channels, **fields))
+
+    def make_texture(array: Any, **fields: Any) -> Any:
+        chosen = texture.TextureObjectOptions(**fields)
+        return dev.create_texture_object(resource=describe.from_opaque_array(array), options=chosen)
+
+    stored = make_array(is_surface_load_store=True)
+    stores = describe.from_opaque_array(stored)
+    levels = dev.create_mipmapped_array(texture.MipmappedArrayOptions((8, 4), "uint8", 4, 3))
+
     sm = dev.resources.sm
     (group, group2), rest = sm.split(core.SMResourceOptions(count=[16, 16]))
     green = dev.create_context(core.ContextOptions([group]))
@@ -252,6 +266,21 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             "ro": read_only,
             "f4": array.dtype,
             "d": device_view,
+            "T": texture,
+            "R": describe,
+            "make_array": make_array,
+            "make_texture": make_texture,
+            "arr": make_array(),
+            "carr": closed(make_array()),
+            "stored": stored,
+            "stores": stores,
+            "levels": levels,
+            "clevels": closed(dev.create_mipmapped_array(texture.MipmappedArrayOptions((8, 4), "uint8", 4, 3))),
+            "tex": make_texture(stored),
+            "ctex": closed(make_texture(stored)),
+            "surf": dev.create_surface_object(resource=stores),
+            "csurf": closed(dev.create_surface_object(resource=stores)),
+            "texels": dev.allocate(1024, stream=s),
             "h": views.StridedMemoryView.from_dlpack(array, -1),
         }
     )

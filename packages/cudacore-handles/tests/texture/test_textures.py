@@ -264,6 +264,7 @@ def test_texture(device: ch.Device) -> None:
     with texture:
         pass
     assert (texture.handle, texture.is_closed, repr(texture)) == (0, True, "<TextureObject closed>")
+    assert texture.options is texture.options
     with pytest.raises(RuntimeError, match=r"use Device\.create_texture_object"):
         TextureObject()
 
@@ -307,8 +308,11 @@ def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
     assert counts["deviceptr"] == before["deviceptr"] + 1
     with pytest.raises(ch.ClosedError):
         device.create_texture_object(resource=made[0].resource)
-    made.clear()
-    assert ch.live_counts() == before
+    for one in made:
+        one.close()
+        assert one.resource is None
+    del array, buffer
+    assert ch.live_counts() == before  # also while there are closed textures
 
 
 @pytest.mark.parametrize("kind", ["texture", "surface"])

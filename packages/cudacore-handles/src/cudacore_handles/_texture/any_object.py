@@ -18,7 +18,7 @@ class AnyObject(_native.TextureHandle):
     """The base of :class:`TextureObject` and :class:`SurfaceObject`: what they read, and what kernels take them as."""
 
     __slots__ = ("__weakref__",)
-    _resource: ResourceDescriptor
+    _resource: ResourceDescriptor | None
     #: The function of the library that says which context an object is of.
     _context: ClassVar[Any]
 
@@ -47,8 +47,8 @@ class AnyObject(_native.TextureHandle):
         return 0 if self.is_closed else self._raw
 
     @property
-    def resource(self) -> ResourceDescriptor:
-        """ResourceDescriptor: What kernels read through it."""
+    def resource(self) -> ResourceDescriptor | None:
+        """ResourceDescriptor or None: What kernels read through it; None if the object is closed."""
         return self._resource
 
     @property

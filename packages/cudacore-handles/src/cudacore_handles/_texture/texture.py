@@ -108,13 +108,18 @@ class TextureObject(AnyObject):
     submitted, a graph as long as it can run: close it when the kernels that use it have ended.
     """
 
-    __slots__ = ()
+    __slots__ = ("_shown",)
+    _shown: TextureObjectOptions  # a copy of the options that other textures have, too
     _context = staticmethod(lib.cch_texture_context)
 
     @property
     def options(self) -> TextureObjectOptions:
-        """TextureObjectOptions: How the texture is sampled. Changing what is returned does not change the texture."""
-        return copy_options(self._options)
+        """TextureObjectOptions: How the texture is sampled. Changing the object does not change the texture."""
+        try:
+            return self._shown
+        except AttributeError:
+            self._shown = copy_options(self._options)
+        return self._shown
 
 
 def _as_filter(name: str, value: object) -> FilterModeType:

@@ -4,7 +4,7 @@
 
 typedef struct texture {
   handle base;
-  PyObject *resource;
+  PyObject *resource; /* NULL once closed: the descriptor keeps what it is of */
   PyObject *options; /* as in checked_options; NULL of a surface */
 } texture;
 
@@ -115,6 +115,13 @@ static PyObject *create_surface(PyObject *module, PyObject *const *arguments, Py
 
 /* ---- the class ---- */
 
+static PyObject *close_method(PyObject *object, PyObject *nothing) {
+  (void)nothing;
+  handle_close((handle *)object);
+  Py_CLEAR(((texture *)object)->resource);
+  Py_RETURN_NONE;
+}
+
 static int traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(((texture *)object)->resource);
@@ -136,8 +143,13 @@ static void dealloc(PyObject *object) {
   PyErr_Restore(kind, value, traceback);
 }
 
+static PyMethodDef methods[] = {
+    {"close", close_method, METH_NOARGS, DOC_Handle_close},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef members[] = {
-    {"_resource", T_OBJECT_EX, offsetof(texture, resource), READONLY, NULL},
+    {"_resource", T_OBJECT, offsetof(texture, resource), READONLY, NULL},
     {"_options", T_OBJECT_EX, offsetof(texture, options), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -146,6 +158,7 @@ static PyType_Slot slots[] = {
     {Py_tp_doc, DOC_TextureHandle},
     {Py_tp_dealloc, (void *)dealloc},
     {Py_tp_traverse, (void *)traverse},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {0, NULL},
 };
