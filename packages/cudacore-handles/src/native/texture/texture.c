@@ -5,7 +5,7 @@
 typedef struct texture {
   handle base;
   PyObject *resource; /* NULL once closed: the descriptor keeps what it is of */
-  PyObject *options; /* as in checked_options; NULL of a surface */
+  PyObject *options;  /* as in checked_options; NULL of a surface */
 } texture;
 
 static PyObject *make(const state *st, PyObject *cls, void *box, PyObject *resource, PyObject *options) {
@@ -155,12 +155,8 @@ static PyMemberDef members[] = {
 };
 
 static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_TextureHandle},
-    {Py_tp_dealloc, (void *)dealloc},
-    {Py_tp_traverse, (void *)traverse},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {0, NULL},
+    {Py_tp_doc, DOC_TextureHandle}, {Py_tp_dealloc, (void *)dealloc}, {Py_tp_traverse, (void *)traverse},
+    {Py_tp_methods, methods},       {Py_tp_members, members},         {0, NULL},
 };
 
 static PyType_Spec spec = {
