@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the compilers share."""
+"""Fixtures for the tests of the compilers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Compiled(NamedTuple):
 
 @pytest.fixture
 def build() -> Callable[..., Compiled]:
-    """Compile C++ for sm_90 to PTX, unless told otherwise; return the code and the log."""
+    """Compile C++, by default for sm_90 to PTX; return the code and the log."""
 
     def build(source: str, target: str = "ptx", **options: Any) -> Compiled:
         logs = io.StringIO()
@@ -100,7 +100,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command; return its status, and what it wrote to the standard output and to stderr."""
+    """Run the command; return its status, its standard output and its stderr."""
     from cudacore_compile._command import main
 
     def run(*arguments: str) -> tuple[int, str, str]:

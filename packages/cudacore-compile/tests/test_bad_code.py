@@ -46,7 +46,7 @@ def count(kind, inputs):
 
 @pytest.mark.parametrize("kind", ["c++", "nvvm", "ptx program", "ptx", "cubin", "ltoir", "fatbin", "object", "library"])
 def test_random_bytes(kind: str, python: Run) -> None:
-    """Bytes that are no code would take the process down, be compiled to something, or not be refused clearly."""
+    """Bytes that are not code would crash the process, be compiled, or be refused without a clear error."""
     result = python(
         TRY
         + f"""
@@ -78,7 +78,7 @@ count({kind!r}, [data[: rng.randrange(1, len(data) * 9 // 10)] for _ in range(30
     assert result.returncode == 0, result.stderr
     fine, refused = map(int, result.stdout.split())
     assert fine + refused == 30
-    # Text that ends behind a declaration is text.
+    # Text without an end after a declaration is still text.
     assert fine <= (3 if kind in ("ptx", "ptx program", "nvvm") else 0)
 
 

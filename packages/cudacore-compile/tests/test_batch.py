@@ -76,7 +76,7 @@ def test_order_of_the_results() -> None:
 
 
 def test_ways_to_say_a_job() -> None:
-    """A tuple or a mapping would be another job than it says."""
+    """A tuple or a mapping would become another job than it describes."""
     options = ProgramOptions(arch="sm_90")
     results = compile_many([(SOURCE, options, "ptx"), {"code": SOURCE, "options": options, "target_type": "ptx"}])
     assert results[0] is results[1]
@@ -128,7 +128,7 @@ def test_jobs_that_change() -> None:
 
 
 def test_with_a_cache() -> None:
-    """What is cached would be compiled again, or what was compiled not be kept."""
+    """Cached code would be compiled again, or compiled code would not be stored."""
     cache, executor = InMemoryProgramCache(), Immediate()
     cold = compile_many(jobs(1, 2, 3), cache=cache, executor=executor)
     warm = compile_many(jobs(3, 1, 2, 4), cache=cache, executor=executor)
@@ -142,7 +142,7 @@ def test_with_a_cache() -> None:
 
 @pytest.mark.parametrize("executor", [None, "immediate"])
 def test_failures(executor: Any) -> None:
-    """One failure would lose what the others made, or hide their failures."""
+    """One failure would lose the results of other jobs, or hide their failures."""
     good, bad = jobs(1, 2), CompileJob("nonsense", {"arch": "sm_90"})
     wrong = [CompileJob(SOURCE, {"arch": "nonsense"}), CompileJob(SOURCE, {"arch": 90}, "exe")]
     logs = io.StringIO()
@@ -165,7 +165,7 @@ def test_failures(executor: Any) -> None:
 
 
 def test_group_of_exceptions() -> None:
-    """A batch's failure would not be the group that it is on Python 3.11 and later, nor tell all on 3.10."""
+    """The error of a batch would not be an exception group on Python 3.11 and later, or be incomplete on 3.10."""
     with pytest.raises(BatchError) as caught:
         compile_many([CompileJob("nonsense 1", {"arch": 90}), CompileJob(SOURCE, {"arch": "2"})])
     error = caught.value
@@ -213,7 +213,7 @@ def test_logs() -> None:
 
 
 def test_wrong_arguments() -> None:
-    """What is no number of workers, no log and no cache would fail late, or not at all."""
+    """An invalid number of workers, log or cache would fail late, or not at all."""
     with pytest.raises(ValueError, match="max_workers must be at least 1, not 0"):
         compile_many([], max_workers=0)
     with pytest.raises(TypeError, match="max_workers must be an int or None, not str"):
@@ -276,7 +276,7 @@ def test_files_are_looked_up_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def test_jobs_that_write_headers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A generator of jobs that changes a header meanwhile would get old code from the cache for the later jobs."""
+    """If a generator of jobs changes a header, the cache would return old code for the later jobs."""
     monkeypatch.chdir(tmp_path)
     cache = InMemoryProgramCache()
     sources = [f'#include "v.h"\n__device__ int v{n} = VALUE;' for n in range(2)]
@@ -319,7 +319,7 @@ def test_worker_that_is_different(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 def test_processes() -> None:
-    """What a batch sends to processes, and gets from them, could not be pickled; a failure would not come back."""
+    """Jobs, results or failures of a batch could not be pickled for other processes."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         cache = InMemoryProgramCache()
         results = compile_many(jobs(1, 2, 3, target="ptx"), executor=pool, cache=cache)
@@ -350,7 +350,7 @@ def test_dask() -> None:
 
 
 def test_interrupt(tmp_path: Any) -> None:
-    """Ctrl-C would not end a batch before all of it is compiled, or leave threads behind."""
+    """Ctrl-C would not end a batch before everything is compiled, or would leave threads behind."""
     script = textwrap.dedent("""
         import signal, threading
         from cudacore_compile import compile_many
@@ -443,7 +443,7 @@ def test_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 
 
 def test_progress_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A notebook, whose stderr is no terminal, would show nothing; or complain that it cannot."""
+    """A notebook, whose stderr is not a terminal, would show no progress, or print a warning."""
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
     assert not _batch._is_watched()
     monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
@@ -453,7 +453,7 @@ def test_progress_in_notebooks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_imports_of_a_batch(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """rich would be imported where nothing is shown."""
+    """rich would be imported even if nothing is shown."""
     result = python("""
         import sys
         from cudacore_compile import compile_many
@@ -464,7 +464,7 @@ def test_imports_of_a_batch(python: Callable[..., subprocess.CompletedProcess[st
 
 
 def test_a_pool_that_breaks() -> None:
-    """A worker that dies would leave a batch waiting for ever, or raise something of the pool's alone."""
+    """If a worker is killed, a batch would wait forever, or raise only an error of the pool."""
     pool = ThreadPoolExecutor(1, initializer=lambda: 1 / 0)
     with pytest.raises(BatchError) as caught:
         compile_many(jobs(1, 2), executor=pool)
@@ -473,7 +473,7 @@ def test_a_pool_that_breaks() -> None:
 
 
 def test_a_pool_that_takes_no_more() -> None:
-    """What was compiled before the pool broke would be lost."""
+    """Code that was compiled before the pool broke would be lost."""
 
     class Once(Immediate):
         def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

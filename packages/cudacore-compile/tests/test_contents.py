@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled code says of itself, compared with what was compiled and with what the driver says."""
+"""The contents that are read from compiled code, compared with its source and with the driver."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_stack_and_registers() -> None:
 
 
 def test_as_the_driver_has_it(device: Device) -> None:
-    """What is read from the code would differ from what runs."""
+    """The contents read from the code would differ from those of the running code."""
     code = build("cubin", f"sm_{device.arch}")
     for info in code.kernels:
         kernel = code.get_kernel(info.symbol)
@@ -110,7 +110,7 @@ def test_attributes_as_the_driver_has_them(device: Device) -> None:
 
 
 def test_other_code() -> None:
-    """Code that hides what it has would seem to have nothing."""
+    """Code whose contents cannot be read would seem to be empty."""
     for target in ("ltoir",):
         with pytest.raises(UnsupportedCodeError, match=f'"{target}": what is in it cannot be listed'):
             build(target).kernels  # noqa: B018
@@ -123,7 +123,7 @@ def test_other_code() -> None:
 
 
 def test_damaged_cubins() -> None:
-    """A damaged cubin would crash the process, never end, or raise what nobody expects."""
+    """A damaged cubin would crash the process, loop forever, or raise an unexpected error."""
     whole = build("cubin").code
     assert isinstance(whole, bytes)
     choose = random.Random(3)
@@ -183,7 +183,7 @@ def test_names_that_the_compiler_was_not_given(device: Device) -> None:
     ],
 )
 def test_suggestions(device: Device, name: str, meant: str) -> None:
-    """Somebody who mistyped a name would have to look for it in a list, or find no list."""
+    """The error for a mistyped name would not suggest the right one, or would have a long list."""
     code = build("cubin", f"sm_{device.arch}")
     with pytest.raises(CUDAError) as caught:
         code.get_kernel(name)

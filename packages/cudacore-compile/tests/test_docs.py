@@ -12,7 +12,7 @@ GUIDE = Path(__file__).resolve().parents[3] / "docs" / "compile.rst"
 
 
 def test_table() -> None:
-    """The guide's table would promise what is not there, or hide what is."""
+    """The table of the guide would have targets that do not exist, or lack some."""
     guide = GUIDE.read_text(encoding="utf-8")
     rows = re.findall(r"   \* - ``\"([\w+]+)\"``.*\n     - .*\n     - (.*)\n", guide)
     shown = {name: tuple(re.findall(r'"(\w+)"', targets)) for name, targets in rows}

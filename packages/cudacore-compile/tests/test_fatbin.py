@@ -120,14 +120,14 @@ def test_what_cannot_be_combined() -> None:
 
 
 def test_damaged_code() -> None:
-    """What the library refuses would be a number, or a fat binary nevertheless."""
+    """An error of the library would be a bare number, or a fat binary would be returned in spite of it."""
     with pytest.raises(NVFatbinError, match=r"nvFatbinAddPTX: NVFATBIN_ERROR_\w+ \(\d+\)") as caught:
         make_fatbin([ObjectCode.from_ptx(b".target sm_90\nnonsense")])
     assert caught.value.code > 0
 
 
 def test_no_library(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """A missing library would not say what to install."""
+    """The error for a missing library would not name the package."""
     result = python("""
         import cuda.pathfinder
         from cudacore_compile import NVFatbinError, make_fatbin

@@ -8,7 +8,7 @@ from pathlib import Path
 import cudacore_compile
 
 FOLDER = Path(cudacore_compile.__file__).parent
-# From the lowest to the uppermost. What is in none of these stands above them.
+# From the lowest to the highest. Modules that are not listed are above them.
 ROOMS = ("typing", "_version", "_compilers", "_cache")
 
 
@@ -36,7 +36,7 @@ def test_no_circle_of_imports() -> None:
 
 
 def test_no_room_imports_one_above_it() -> None:
-    """The compilers could not be understood without the cache, nor the cache without programs."""
+    """The compilers would depend on the cache, or the cache on programs."""
     level = {room: index for index, room in enumerate(ROOMS)}
     for module, names in imports().items():
         own = level.get(module.partition(".")[0], len(ROOMS))

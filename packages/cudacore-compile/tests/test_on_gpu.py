@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every compiler and linker makes, run: that it loads, and gives the numbers that it must give."""
+"""Runs the output of every compiler and linker: it must load, and give the right results."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ BACKENDS: dict[str, Callable[[str], ObjectCode]] = {
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_backends(device: Device, backend: str) -> None:
-    """What this compiler or linker makes would not load, not run, or calculate something else."""
+    """The output of this compiler or linker would not load, not run, or give wrong results."""
     code = BACKENDS[backend](f"sm_{device.arch}")
     assert run_map(device, code, VALUES).tobytes() == TWICE_PLUS_ONE.tobytes()
 
@@ -104,7 +104,7 @@ def test_libdevice(device: Device) -> None:
     np.testing.assert_allclose(run_map(device, code, VALUES), np.sin(VALUES), rtol=1e-5, atol=1e-6)
 
 
-# Rounded at each operation, because fma=False, and none of them may be done in another order.
+# Rounded at each operation, because fma=False; the order of operations is fixed, too.
 ROUNDING = 'extern "C" __device__ float f(float x) { return sqrtf(fabsf(x)) / 3.0f + x * 0.1f; }'
 ROUNDING_KERNEL = KERNEL.replace("p[i] = f(p[i])", "p[i] = f(p[i]) * 0.7f + f(p[i] + 0.3f)")
 
@@ -149,7 +149,7 @@ extern "C" __global__ void none() {}
 def test_listed_kernels_are_as_the_driver_has_them(
     device: Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What ``--list-kernels`` reads in a cubin would differ from what the driver says of it."""
+    """``--list-kernels`` would differ from the driver's information about a cubin."""
     code = Program(LISTED, "c++", {"arch": f"sm_{device.arch}"}).compile("cubin", ["reverse<float>", "reverse<double>"])
     path = tmp_path / "listed.cubin"
     assert isinstance(code.code, bytes)
@@ -170,7 +170,7 @@ def test_listed_kernels_are_as_the_driver_has_them(
 
 @pytest.mark.cuda_gpu  # the simulator takes it
 def test_ptx_newer_than_the_driver(device: Device) -> None:
-    """Somebody whose driver is too old for PTX would not learn both versions, nor what to do."""
+    """If the driver is too old for PTX, the error would not have both versions, and what to do."""
     major, minor = ptx_of(driver_cuda_version())
     newer = f"{major}.{minor + 1}"
     code = build("sm_80", WHOLE, "ptx").code

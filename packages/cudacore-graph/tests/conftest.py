@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this package share; what those of all packages share is in ci/pytest_cudacore.py."""
+"""Fixtures for the tests of this package; those for the tests of all packages are in ci/pytest_cudacore.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import graph_tools  # noqa: E402
 
 @pytest.fixture(scope="session", autouse=True)
 def _graph_memory(first_device: ch.Device) -> None:
-    """Have what is made at first use and kept for good, lest it look like a leak of the first test that needs it."""
+    """Create objects that are made at first use and kept, so that they do not look like leaks of the first test."""
     GraphMemoryResource(first_device)
 
 
@@ -32,7 +32,7 @@ def _second_device(first_device: ch.Device) -> ch.Device:
     devices = ch.Device.get_all_devices()
     if len(devices) < 2:
         pytest.skip("needs two devices")
-    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept for good
+    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept
     return devices[1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders: what is captured, the states, forks, conditional bodies; and that no stream stays in capture."""
+"""Builders: captured work, states, forks, conditional bodies; and that no stream is left in capture."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(graph: cg.Graph, stream: ch.Stream) -> None:
 class TestCapture:
     @pytest.mark.parametrize("mode", MODES)
     def test_launches(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str) -> None:
-        """What is done on a builder would run at once, or not be in the graph."""
+        """Work that is given to a builder would run at once, or be missing in the graph."""
         builder = stream.create_graph_builder()
         assert not builder.is_building
         assert builder.begin_building(mode) is builder
@@ -122,7 +122,7 @@ class TestCapture:
         assert raw
 
     def test_work_of_others(self, stream: ch.Stream, numbers: Numbers) -> None:
-        """What is done by its handle, as other libraries do it, would not be captured."""
+        """Work that other libraries submit by the handle would not be captured."""
         from cuda.bindings import driver
 
         with stream.create_graph_builder() as builder:
@@ -143,7 +143,7 @@ class TestCapture:
         stream = device.create_stream()
         with torch.cuda.stream(torch.cuda.ExternalStream(stream.__cuda_stream__()[1])):
             x = torch.ones(1024, device="cuda")
-            (x * 2 + 1).sum()  # what it makes at first use
+            (x * 2 + 1).sum()  # objects that are made at first use
         stream.sync()
         out = torch.zeros(1024, device="cuda")
         torch.cuda.synchronize()
@@ -209,7 +209,7 @@ class TestCapture:
 
     @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_is_given_up(self, device: ch.Device, definition: cg.GraphDefinition) -> None:
-        """Likewise where nobody ends the capture."""
+        """The same if the capture is never ended."""
         condition = definition.create_condition(default_value=1)
         node = definition.if_then(condition)
         stream = device.create_stream()
@@ -225,7 +225,7 @@ class TestCapture:
         stream.sync()
 
     def test_embed(self, stream: ch.Stream, device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-        """A built graph would not become a node of another, or its child would not keep what it uses."""
+        """A built graph would not become a node of another graph, or the child would not keep what it uses."""
         with device.create_graph_builder() as child:
             ch.launch(child, ONE, add, numbers.buffer, 1)
         with stream.create_graph_builder() as builder:
@@ -282,7 +282,7 @@ class TestForks:
 
     @pytest.mark.parametrize("drop", ["close", "collect"])
     def test_fork_that_is_closed(self, stream: ch.Stream, drop: str) -> None:
-        """It would be advised to join what cannot be joined any more."""
+        """The error would advise to join a stream that cannot be joined any more."""
         builder = stream.create_graph_builder().begin_building()
         _, fork, open_fork = builder.split(3)
         if drop == "close":
@@ -331,7 +331,7 @@ class TestForks:
     @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     @pytest.mark.parametrize("way", ["end", "close"])
     def test_builder_whose_body_has_failed(self, device: ch.Device, way: str) -> None:
-        """The builder around it would go on building a graph that there is no more."""
+        """The builder of the surrounding graph would continue with a graph that no longer exists."""
         stream = device.create_stream()
         builder = stream.create_graph_builder().begin_building()
         _, fork = builder.split(2)
@@ -358,7 +358,7 @@ class TestForks:
 
     @pytest.mark.parametrize("drop", ["close", "collect"])
     def test_fork_of_what_is_given_up(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, drop: str) -> None:
-        """What is given to a fork of a capture that is over would run."""
+        """Work for a fork of a capture that has ended would run."""
         builder = stream.create_graph_builder().begin_building()
         _, fork, lost = builder.split(3)
         fork_stream = fork.stream
@@ -381,7 +381,7 @@ class TestForks:
     @pytest.mark.cuda_sim
     @pytest.mark.parametrize("call", ["cuStreamCreateWithPriority", "cuEventCreate", "cuStreamWaitEvent"])
     def test_split_fails(self, stream: ch.Stream, cuda_sim: Any, call: str) -> None:
-        """Forks that nobody has would have to be joined."""
+        """Forks that are no longer referenced would have to be joined."""
         with stream.create_graph_builder() as builder:
             with cuda_sim.failing(call, nth=2, error=2), pytest.raises(ch.CUDAError):
                 builder.split(3)
@@ -485,7 +485,7 @@ class TestConditionals:
 
 class TestStates:
     def test_illegal(self, stream: ch.Stream) -> None:
-        """A call that makes no sense in a state would come to the driver, or not say what is allowed."""
+        """A call that is invalid in a state would reach the driver, or the error would not say what is allowed."""
         builder = stream.create_graph_builder()
         calls: dict[str, Callable[[cg.GraphBuilder], Any]] = {
             "begin building": lambda b: b.begin_building(),
@@ -547,7 +547,7 @@ class TestStates:
         builder.complete()
 
     def test_definition_is_a_view(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-        """What is added to a builder's definition would not be in its graph, or go with the builder."""
+        """Nodes that are added to a builder's definition would not be in its graph, or be lost with the builder."""
         with stream.create_graph_builder() as builder:
             ch.launch(builder, ONE, add, numbers.buffer, 1)
         definition = builder.graph_definition
@@ -636,7 +636,7 @@ class TestStates:
     def test_work_where_nothing_is_built(
         self, device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, state: str
     ) -> None:
-        """What is given to a builder that does not build would run at once, and be in no graph."""
+        """Work that is given to a builder that is not building would run at once, and be in no graph."""
         other, event = device.create_stream(), device.create_event()
         builder = stream.create_graph_builder()
         _ = add.arguments_info
@@ -728,7 +728,7 @@ class TestStates:
         assert not builder.is_building
 
     def test_definition_is_closed(self, stream: ch.Stream) -> None:
-        """Who closes a view of the graph would leave the builder without it, and the stream in capture."""
+        """Closing a view of the graph would leave the builder without it, and the stream in capture."""
         with stream.create_graph_builder() as builder:
             body = builder.if_then(builder.create_condition())
             view = body.graph_definition
@@ -742,7 +742,7 @@ class TestStates:
 
     @pytest.mark.parametrize("mode", MODES)
     def test_another_thread(self, stream: ch.Stream, mode: str) -> None:
-        """What another thread ends would be lost: in most modes the driver gives it no graph."""
+        """A capture that another thread ends would be lost, because the driver gives it no graph in most modes."""
         builder = stream.create_graph_builder().begin_building(mode)
         builder.callback(print)
         if mode == "relaxed":
@@ -885,7 +885,8 @@ class TestStates:
 
     @pytest.mark.parametrize("again", [False, True])
     def test_ended_by_others(self, stream: ch.Stream, again: bool) -> None:
-        """Another capture would be ended, and the graph be had twice, when somebody has ended a builder's by hand."""
+        """If other code has ended a builder's capture, another capture would be ended, or the graph would be returned
+        twice."""
         from cuda.bindings import driver
 
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
@@ -907,7 +908,8 @@ class TestStates:
 def test_garbage_in_a_capture(
     device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str
 ) -> None:
-    """What dies while a stream is captured would invalidate the capture, or slip into it."""
+    """Objects that are destroyed while a stream is captured would invalidate the capture, or their free would be
+    captured."""
 
     def garbage() -> None:
         other = device.create_stream()
@@ -967,7 +969,7 @@ def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
 def test_first_use_in_a_capture(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is made at first use would be made during a capture, and break it."""
+    """Objects that are made at first use would be made during a capture, and invalidate it."""
     monkeypatch.setattr(device, "_memory_resource", None)
     builder = stream.create_graph_builder().begin_building(mode)
     memory = device.allocate(64, stream=builder)
@@ -982,7 +984,7 @@ def test_first_use_in_a_capture(
 
 
 def test_debug_dot_print(stream: ch.Stream, tmp_path: Path) -> None:
-    """The driver's own description could not be had."""
+    """The driver's own description could not be written."""
     with stream.create_graph_builder() as builder:
         builder.callback(print)
     path = tmp_path / "graph.dot"

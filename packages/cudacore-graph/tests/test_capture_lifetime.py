@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dies, and what is used first, while a stream is captured: neither may break the capture, or go into it."""
+"""Objects that are destroyed, or used for the first time, during a capture must not affect it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def numbers(device: ch.Device) -> Numbers:
 
 
 class Made:
-    """What the objects of a test are made with, before the capture begins."""
+    """The objects from which a test is made, before the capture begins."""
 
     def __init__(self, device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
         self.device, self.numbers = device, numbers
@@ -185,7 +185,7 @@ def begin_body(builder: cg.GraphBuilder, mode: str) -> cg.GraphBuilder:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_drops(device: ch.Device, numbers: Numbers, kind: str, mode: str, nonblocking: bool) -> None:
-    """What is closed or collected at some point of a capture would invalidate it, or its free be captured."""
+    """Closing or collecting an object at some point of a capture would invalidate it, or the free would be captured."""
     # The legacy default stream waits for streams that are not non-blocking, and breaks their captures.
     stream = device.create_stream(options=ch.StreamOptions(nonblocking=nonblocking))
     made = Made(device, stream, numbers)
@@ -234,7 +234,7 @@ def prepare_and_launch(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> No
 def launch_prepared_anew(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
     prepared = made.new_kernel().prepare(on, ONE, made.numbers.buffer, 0)
     prepared(memory, 1)
-    prepared[0] = made.numbers.buffer  # what it holds is not what the graph holds
+    prepared[0] = made.numbers.buffer  # the test's reference is not the graph's
 
 
 def embed(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
@@ -260,7 +260,7 @@ USES: dict[str, Callable[[Made, cg.GraphBuilder, ch.Buffer], object]] = {
 def test_drops_of_what_is_used(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, kind: str, use: str, mode: str
 ) -> None:
-    """What captured work uses would be gone when the graph runs, whichever builder it was given to."""
+    """Objects that captured work uses would be gone when the graph runs, whichever builder got the work."""
     made = Made(device, stream, numbers)
     things = [MEMORY[kind](device, stream) for _ in range(3)]
     for memory in things:
@@ -327,7 +327,7 @@ FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "current context": lambda made, pool: made.device.set_current(),
     "sharing": lambda made, pool: (made.sharable.ipc_descriptor, made.shared.allocation_handle),
 }
-# What a driver can be too old for.
+# Features that a driver may be too old for.
 NEWER = {
     "pool of the host": pytest.mark.needs_driver("12.6", "pools of host memory"),
     "new pool of the host": pytest.mark.needs_driver("12.6", "pools of host memory"),
@@ -340,7 +340,7 @@ NEWER = {
 def test_first_uses(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, use: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is made or asked for at first use would break the capture that it comes in, or go into it."""
+    """Objects that are made at first use, and queries, would invalidate the capture, or become part of it."""
     made = Made(device, stream, numbers)
     pool = ch.DeviceMemoryResource(device, {})
     builder = stream.create_graph_builder().begin_building(mode)
@@ -382,7 +382,7 @@ def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numb
 
 @pytest.mark.needs_driver("12.3", "conditional nodes")
 def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
-    """A body would keep the memory of the graph around it, which could not free it, nor run again."""
+    """A body would keep memory of the graph around it, which then could neither free it nor run again."""
     add = Made(device, stream, numbers).add
     with stream.create_graph_builder() as builder:
         memory = device.allocate(64, stream=builder)
@@ -402,7 +402,7 @@ def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, num
 @pytest.mark.parametrize("way", ["close", "collect"])
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_joined_fork(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str, way: str) -> None:
-    """The free of a fork's memory would be work of a fork that nobody joins any more, and the graph be lost."""
+    """The free of a fork's memory would be work of a fork that is never joined, and the graph would be lost."""
     add = Made(device, stream, numbers).add
     builder = stream.create_graph_builder().begin_building(mode)
     _, fork = builder.split(2)
@@ -478,7 +478,7 @@ def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("way", ["not completed", "not launched", "lost", "closed", "dropped", "in another capture"])
 def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Stream, way: str) -> None:
-    """The driver would be asked to free what there never was; the simulated driver reports that."""
+    """The driver would be asked to free memory that was never allocated; the simulated driver reports that."""
     before = ch.live_counts()["deviceptr"]
     builder = stream.create_graph_builder().begin_building()
     memory = device.allocate(64, stream=builder)
@@ -511,7 +511,7 @@ def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Strea
 
 
 def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream: ch.Stream) -> None:
-    """What becomes of its capture would be asked of the driver, which must not be called there."""
+    """The driver would be asked about the capture where it must not be called."""
     builder = stream.create_graph_builder().begin_building()
     _, fork = builder.split(2)
     held = [device.allocate(64, stream=fork), fork, builder]
@@ -554,7 +554,7 @@ def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) 
 
 
 def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -> None:
-    """Its address would be another's, who would lose his memory by the free of what there never was."""
+    """Memory at the same address would be freed by a buffer that was never allocated."""
     builder = stream.create_graph_builder().begin_building("global")
     memory = device.allocate(64, stream=builder)
     with pytest.raises(ch.CUDAError):
@@ -616,7 +616,7 @@ def test_many_arguments(device: ch.Device, stream: ch.Stream, numbers: Numbers) 
 
 
 def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
-    """A graph would copy from memory that its library has given to somebody else."""
+    """A graph would copy from memory that its library has given to other code."""
 
     class Array:
         """Device memory of another library, which goes with the array."""

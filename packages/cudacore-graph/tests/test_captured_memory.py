@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies and functions of the host that go into a capture: the graph has them, and keeps what they use."""
+"""Captured copies and host functions: the graph contains them, and keeps what they use."""
 
 from __future__ import annotations
 

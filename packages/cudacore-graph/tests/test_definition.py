@@ -48,7 +48,7 @@ def add_one_of_each(definition: cg.GraphDefinition, kernel: ch.Kernel, numbers: 
 
 
 def test_every_type(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """A type of node could not be added, would be of another class, or would not stand behind its predecessor."""
+    """A type of node could not be added, would have the wrong class, or would not depend on its predecessor."""
     nodes = add_one_of_each(definition, add, numbers)
     classes = [cg.EmptyNode, cg.KernelNode, cg.AllocNode, cg.FreeNode, cg.MemsetNode, cg.MemcpyNode, cg.ChildGraphNode,
                cg.HostCallbackNode, cg.EventRecordNode, cg.EventWaitNode, cg.IfNode, cg.IfElseNode, cg.WhileNode,
@@ -65,7 +65,7 @@ def test_every_type(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Num
 
 
 def test_nodes_are_the_same_objects(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """Two objects would stand for one node; or a node would keep another's class after it was looked up anew."""
+    """One node would have two objects, or an object would keep the class of another node."""
     nodes = add_one_of_each(definition, add, numbers)
     kinds = [type(node) for node in nodes]
     known = {id(node) for node in nodes}
@@ -256,7 +256,7 @@ def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
 
 
 def test_cycle_that_the_driver_does_not_locate(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
-    """The nodes of a cycle would not be named where the driver names no node, as one does for some graphs."""
+    """If the driver reports no node of a cycle, as for some graphs, the error would have none, either."""
     child = cg.GraphDefinition()
     a = child.empty()
     b = a.join()
@@ -273,7 +273,7 @@ def test_cycle_that_the_driver_does_not_locate(definition: cg.GraphDefinition, c
 
 
 def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kernel) -> None:
-    """A node that is destroyed would still be in the graph, or crash who has it."""
+    """A destroyed node would still be in the graph, or using its object would crash."""
     first = definition.empty()
     node = first.launch(ONE, add, numbers.buffer, 1)
     last = node.join()
@@ -300,7 +300,7 @@ def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kerne
 
 
 def test_destroyed_child(definition: cg.GraphDefinition) -> None:
-    """A definition of a child graph would outlive the node that has it, and give a null graph to the driver."""
+    """A definition of a child graph would outlive its node, and give a null graph to the driver."""
     child = cg.GraphDefinition()
     child.empty()
     node = definition.embed(child)
@@ -351,7 +351,7 @@ def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers,
 
 
 def test_clone_while_it_changes(definition: cg.GraphDefinition) -> None:
-    """The mapping of a clone would lack nodes that another thread adds or takes out meanwhile."""
+    """The mapping of a clone would lack nodes that another thread adds or removes meanwhile."""
     kept = [definition.empty() for _ in range(200)]
     done = threading.Event()
     failures: list[BaseException] = []
@@ -461,7 +461,7 @@ def test_never_made(definition: cg.GraphDefinition, stream: ch.Stream) -> None:
 
 
 def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
-    """What was destroyed with its node would be an error of the driver, not one that says so."""
+    """Using a node's destroyed graph would be an error of the driver instead of a clear one."""
     node = definition.embed(cg.GraphDefinition())
     inner = node.child_graph
     graph = definition.instantiate()
@@ -478,7 +478,7 @@ def test_gone(definition: cg.GraphDefinition, tmp_path: Path) -> None:
 
 
 def test_gone_meanwhile(definition: cg.GraphDefinition, numbers: Numbers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another thread destroys between a check and the call would be another kind of error."""
+    """If another thread destroys an object between a check and the call, the error would be of another kind."""
     node = definition.memset(numbers.buffer, 0, 4)
     call = _native.locked_call
 
@@ -531,7 +531,7 @@ def test_capsules(definition: cg.GraphDefinition) -> None:
 
 class TestBatch:
     def test_chain(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-        """Nodes of a batch would be others than those of single calls, or stand elsewhere."""
+        """Nodes of a batch would differ from those of single calls, or have other dependencies."""
         start = definition.memset(numbers.buffer, 0, 16)
         items: list[tuple[Any, ...]] = [("launch", start, ONE, add, numbers.buffer, 1)]
         items += [("launch", index, ONE, add, numbers.buffer, 1) for index in range(50)]
@@ -575,7 +575,7 @@ class TestBatch:
         ],
     )
     def test_bad_input(self, definition: cg.GraphDefinition, item: Any, error: type[Exception], match: str) -> None:
-        """A mistake in a batch would leave some nodes behind, or not say where it is."""
+        """A mistake in a batch would leave some nodes behind, or the error would not say where it is."""
         with pytest.raises(error, match=match):
             definition.add_many([("empty", None), item])
         assert not definition.nodes()
@@ -583,7 +583,7 @@ class TestBatch:
     @pytest.mark.cuda_sim
     @pytest.mark.cuda_sim
     def test_names_the_node(self, definition: cg.GraphDefinition, device: ch.Device, cuda_sim: Any) -> None:
-        """An error would not say which node of the batch it is about, or what kind of error it is."""
+        """An error would not say which node of the batch it is about, or would have another type."""
         closed = device.create_event()
         closed.close()
         gone = definition.empty()
@@ -609,7 +609,7 @@ class TestBatch:
         assert not definition.nodes()
 
     def test_after_the_same_twice(self, definition: cg.GraphDefinition) -> None:
-        """What is named twice would be an edge too many, which the driver refuses."""
+        """A dependency that is given twice would be added twice, which the driver refuses."""
         first = definition.empty()
         nodes = definition.add_many([("empty", (first, first)), ("empty", [0, first, 0, first]), ("empty", (1, 0, 1))])
         assert definition.edges() == {
@@ -626,7 +626,7 @@ class TestBatch:
 
     @pytest.mark.parametrize("already", [False, True])
     def test_all_or_none_with_memory(self, definition: cg.GraphDefinition, numbers: Numbers, already: bool) -> None:
-        """A batch that fails behind a memory node would stay half, because the driver takes none out again."""
+        """A batch that fails after a memory node would remain in part, because the driver cannot remove nodes then."""
         before = {definition.allocate(64)} if already else set()
         condition = definition.create_condition(0)
         address = next(iter(before)).dptr if already else 0
@@ -675,7 +675,7 @@ class TestBatch:
     @pytest.mark.needs_driver("12.2", "cuGraphAddNode, which is to fail")
     @pytest.mark.cuda_sim
     def test_what_stays(self, definition: cg.GraphDefinition, cuda_sim: Any) -> None:
-        """An error that comes out of the blue behind a memory node would not say that nodes stay."""
+        """An unexpected error after a memory node would not say that nodes remain."""
         items: list[tuple[Any, ...]] = [("empty", None), ("allocate", 0, 64), ("empty", 1)]
         for nth in range(1, 6):
             with cuda_sim.failing("cuGraphAddNode", nth=nth, error=2), pytest.raises(ch.CUDAError) as caught:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs and two devices: what was made on one, and is used while the other one is current."""
+"""Graphs and two devices: objects of one device are used while the other one is current."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_executable_updated_from_the_other(remote: Remote, stream: ch.Stream, de
 
 
 def test_captured_in_a_green_context(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-    """What streams of a part of the device were captured for would not run, or end with their context."""
+    """Captures of streams of a green context would not run, or would end with the context."""
     (group,), _ = device.resources.sm.split(ch.SMResourceOptions(count=16))
     context = device.create_context(ch.ContextOptions([group]))
     green = context.create_stream()
@@ -139,7 +139,7 @@ def test_copies_between_devices(
 def test_copies_of_buffers_ask_for_no_places(
     definition: cg.GraphDefinition, device: ch.Device, other_device: ch.Device, stream: ch.Stream, cuda_sim: Any
 ) -> None:
-    """Adding a copy would ask the driver where memory is that is known: 100 ns for each operand."""
+    """Adding a copy would query the driver for known locations: 100 ns for each operand."""
     dst, src = (device.allocate(64, stream=stream) for _ in range(2))
     stream.sync()
     asked = cuda_sim.calls("cuPointerGetAttributes")
@@ -152,7 +152,7 @@ def test_copies_of_buffers_ask_for_no_places(
 def test_copies_between_devices_without_access(
     definition: cg.GraphDefinition, device: ch.Device, remote: Remote, stream: ch.Stream
 ) -> None:
-    """An error would not say that the driver makes no such node, nor what to do."""
+    """The error would not say that the driver cannot make such a node, and what to do."""
     here = ch.DeviceMemoryResource(device, {}).allocate(64, stream=stream)
     stream.sync()
     for dst, src in ((remote.memory, here), (here, remote.memory)):

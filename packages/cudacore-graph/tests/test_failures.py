@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call of the driver that an operation on graphs makes fails once.
+"""Makes every driver call of every operation on graphs fail once.
 
-What an operation calls is taken from the simulated driver's log, so that nobody has to say it. A failure must come back
-as it is, and leave everything as it was: no leak, no stream in a capture, all objects of use. The operations of the C
-library have the same in C (``test_fail.c``), with more failures of destructors.
+The calls of an operation are taken from the log of the simulated driver. A failure must be returned unchanged, and must
+leave everything unchanged: no leak, no stream in a capture, and all objects usable. ``test_fail.c`` does the same for
+the operations of the C library, with more failures of destructors.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 BIG = ch.LaunchConfig(grid=2, block=1)
 CLUSTER = ch.LaunchConfig(grid=2, block=1, cluster=2)
 
-# What destroys; a failure is reported, fails nothing, and the driver's object stays.
+# Calls that destroy: a failure is reported and does not fail the operation, and the driver's object remains.
 DESTROYS = {
     "cuGraphDestroy", "cuGraphExecDestroy", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuGraphReleaseUserObject",
     "cuMemFreeAsync",
 }  # fmt: skip
-# What destructors ask before and put back behind that; likewise, or it can be done without.
-ASKED = "cuCtxGetId"  # whether a context was reset: where that cannot be said, the operation itself says so
+# Queries of destructors, and calls that undo a change. A failure is reported, or the result is not needed.
+ASKED = "cuCtxGetId"  # whether a context was reset: if this query fails, the operation itself reports the reset
 ON_THE_WAY = (
     "cuCtxGetCurrent",
     "cuCtxGetId",
@@ -44,11 +44,11 @@ ON_THE_WAY = (
     "cuThreadExchangeStreamCaptureMode",
     "cuStreamIsCapturing",
 )
-# How an executable graph learns when what its nodes had been given is no longer used.
+# The calls by which an executable graph finds that replaced bundles are no longer used.
 WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
-# How a copy finds the device that reaches its memory, where there are several. Otherwise it is the current one.
+# The calls by which a copy finds a device with access, if there are several. Otherwise the current device is used.
 PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes")
-# What a text can do without.
+# Queries whose results a text can omit.
 NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary", "cuDriverGetVersion")
 # Which of them a driver has.
 CAPTURE_INFO = ("cuStreamGetCaptureInfo_v2", "cuStreamGetCaptureInfo_v3")
@@ -66,7 +66,7 @@ class Exported:
 
 
 class World:
-    """What operations work on. Each leaves it as it was."""
+    """The objects of an operation. Each operation leaves them unchanged."""
 
     def __init__(self, device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
         self.device, self.add, self.numbers = device, add, numbers
@@ -92,7 +92,8 @@ class World:
 
     @functools.cached_property
     def branch(self) -> cg.IfNode:
-        # In a graph of its own, which is neither cloned nor instantiated twice; drivers before CUDA 12.3 have none.
+        # In a graph of its own, which is neither cloned nor instantiated twice; drivers before CUDA 12.3 have no
+        # conditions.
         conditional = cg.GraphDefinition()
         branch = conditional.if_then(conditional.create_condition(1))
         branch.then.launch(ONE, self.add, self.numbers.at(3), 1)
@@ -127,7 +128,7 @@ class World:
 
 
 class Operation(NamedTuple):
-    """One operation: what comes before it, what it does with that, and how what it did is undone."""
+    """One operation: its preparation, the operation itself, and how it is undone."""
 
     name: str
     do: Callable[[World, Any], Any]
@@ -208,7 +209,7 @@ operation(
 )
 operation("copy", lambda w, _: w.definition.copy())
 for name in ("kernel", "copy", "inner"):
-    # On a copy, where nothing is missed.
+    # On a copy, from which no test misses a node.
     operation(
         f"destroy {name}",
         lambda w, made: made[1].destroy(),
@@ -261,7 +262,7 @@ operation("GraphDefinition", lambda w, _: cg.GraphDefinition())
 operation(
     "close of a definition", lambda w, own: own.close(), begin=lambda w: w.definition.clone()[0], quiet=ON_THE_WAY
 )
-operation(  # from now on others can use the graph, and CUDA itself keeps what the nodes use
+operation(  # from now on other code can use the graph, and CUDA itself keeps what the nodes use
     "handle", lambda w, own: int(own["definition"].handle), begin=sample
 )
 operation("clone", lambda w, _: w.definition.clone()[0])
@@ -415,7 +416,7 @@ def building(w: World, mode: str = "relaxed") -> cg.GraphBuilder:
 
 
 def finish(w: World, builder: cg.GraphBuilder) -> None:
-    """A builder that something failed on still builds, and what it builds runs."""
+    """A builder remains usable after a failure, and its graph runs."""
     assert builder.is_building
     builder.end_building().complete().launch(w.stream)
     w.stream.sync()
@@ -515,7 +516,7 @@ captures(
     quiet=ON_THE_WAY,
     kept=("stream",),  # where memory of a fork is freed once that was joined
 )
-operation(  # is not launched: where the question fails whether the free is to be captured, it is not
+operation(  # not launched: if the query fails whether the free must be captured, it is not captured
     "builder: memory",
     lambda w, b: w.memory.allocate(64, stream=b).close(b),
     begin=building,
@@ -581,7 +582,7 @@ def world(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> World:
 def run_unfailed(op: Operation, world: World, sim: Any, here: ch.Device) -> list[str]:
     """Run an operation; return the calls that it makes."""
     begun = op.begin(world)
-    live_objects()  # what waits to be destroyed is, before and not meanwhile
+    live_objects()  # queued boxes are destroyed before, and not during the operation
     here.set_current()
     with sim.logging() as made:
         result = op.do(world, begun)
@@ -593,7 +594,7 @@ def run_unfailed(op: Operation, world: World, sim: Any, here: ch.Device) -> list
 
 
 class Outcome(NamedTuple):
-    """What became of an operation of which one call was to fail."""
+    """The result of an operation of which one call was to fail."""
 
     error: Exception | None
     failed: bool  # whether there was such a call at all
@@ -603,8 +604,8 @@ class Outcome(NamedTuple):
 
 
 def captured(world: World, begun: Any) -> tuple[bool, int]:
-    """Return whether the stream is in a capture that nobody can end, and how many nodes a builder has."""
-    if begun == OTHERS:  # who go on with it
+    """Return whether the stream is in a capture that cannot be ended, and how many nodes each builder has."""
+    if begun == OTHERS:  # by builders that are still in use
         return not is_capturing(world.stream), 0
     builder = begun[0] if isinstance(begun, tuple) else begun
     if not isinstance(builder, cg.GraphBuilder) or builder._capture is None or not builder.is_building:
@@ -613,7 +614,7 @@ def captured(world: World, begun: Any) -> tuple[bool, int]:
 
 
 def run_failing(op: Operation, world: World, sim: Any, here: ch.Device, name: str, nth: int) -> Outcome:
-    """Run an operation of which one call fails; then undo what it did, if it did it."""
+    """Run an operation with one failing call; then undo what it did, if anything."""
     begun = op.begin(world)
     expected = captured(world, begun)
     boxes, objects = live_objects(), sim.live()
@@ -641,7 +642,7 @@ def run_failing(op: Operation, world: World, sim: Any, here: ch.Device, name: st
 
 
 def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: tuple[str, ...]) -> list[str]:
-    """Say what is alive that was not there before; what graphs kept comes back from a thread of the driver's."""
+    """Describe live objects that are new. A thread of the driver releases what graphs kept."""
     end = time.monotonic() + 2
     while True:
         now = [(live_objects(), boxes), (sim.live(), objects)]
@@ -658,7 +659,7 @@ def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: t
 
 def fail_each(op: Operation, world: World, sim: Any, here: ch.Device, *, destroys: bool, quiet: tuple[str, ...]) -> int:
     """Have each call fail in turn, those that destroy or all others; return how many there were."""
-    run_unfailed(op, world, sim, here)  # what is asked once is asked now
+    run_unfailed(op, world, sim, here)  # queries that are made only once are made now
     before = world.state()
     calls = run_unfailed(op, world, sim, here)
     assert world.state() == before, "the operation is not undone"
@@ -692,18 +693,18 @@ def second_device(first_device: ch.Device) -> ch.Device:
     devices = ch.Device.get_all_devices()
     if len(devices) < 2:
         pytest.skip("needs two devices")
-    _ = devices[1].context  # made at first use and kept for good
+    _ = devices[1].context  # made at first use and kept
     return devices[1]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_each_call(world: World, cuda_sim: Any, name: str) -> None:
-    """A failure would be lost or changed, leak, or leave what cannot be used: a stream in a capture, half a batch."""
+    """A failure would be lost or changed, leak, or leave a stream in a capture or half a batch."""
     op = OPERATIONS[name]
     assert fail_each(op, world, cuda_sim, world.device, destroys=False, quiet=op.quiet) > 0
 
 
-# What acts on a stream, or on an executable graph, does so whatever context is current.
+# An operation on a stream or an executable graph works whatever context is current.
 ELSEWHERE = [
     name
     for name in OPERATIONS
@@ -722,7 +723,7 @@ def test_each_call_from_another_context(world: World, cuda_sim: Any, name: str, 
 
 @pytest.mark.cuda_leaks_ok("what cannot be destroyed stays")
 def test_each_destruction(world: World, cuda_sim: Any) -> None:
-    """What cannot be destroyed would fail what is done with other things, or come out of a garbage collection."""
+    """A failed destruction would fail later operations, or be raised by a garbage collection."""
     for op in OPERATIONS.values():
         fail_each(op, world, cuda_sim, world.device, destroys=True, quiet=op.quiet)
 
@@ -739,7 +740,7 @@ def test_each_destruction(world: World, cuda_sim: Any) -> None:
 def test_a_failed_destruction_is_reported_once(
     run_python: Callable[..., subprocess.CompletedProcess[str]], make: str, call: str
 ) -> None:
-    """What cannot be destroyed would be so in silence, flood stderr, or raise in a garbage collection."""
+    """A failed destruction would be silent, flood stderr, or be raised by a garbage collection."""
     result = run_python(
         f"""
         import gc
@@ -757,7 +758,7 @@ def test_a_failed_destruction_is_reported_once(
             assert not is_capturing(stream)
         """,
         CUDACORE_DRIVER="sim",
-        CUDACORE_SIM_REPORTS="0",  # of what is still there at the end
+        CUDACORE_SIM_REPORTS="0",  # of objects that remain at the end
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [

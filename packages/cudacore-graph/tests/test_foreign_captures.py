@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures that other libraries begin, and captures that begin in the middle of a call: graphs keep what is used."""
+"""Captures that other libraries begin, and captures that begin during a call: graphs keep what is used."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Foreign:
 
 
 def wait_until(device: ch.Device, condition: Callable[[], bool]) -> bool:
-    """Wait for what the driver lets go of on a thread of its own."""
+    """Wait for objects that the driver releases on a thread of its own."""
     for _ in range(100):
         gc.collect()
         device.create_event().close()
@@ -115,7 +115,7 @@ USES = (by_launch, by_prepared, by_fill, by_copy, by_part, by_batch, by_view)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__[3:])
 def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numbers, use: Any, mode: str) -> None:
-    """The replay of another library's graph would write to memory that has been given to somebody else."""
+    """The replay of another library's graph would write to memory that was given to other code."""
     stream, other = device.create_stream(), device.create_stream()
     memory = device.allocate(64, stream=other)
     out = ch.Buffer.from_handle(numbers.at(16), 64)
@@ -126,7 +126,7 @@ def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numb
     memory.close()
     gc.collect()
     capture.end()
-    assert buffers() >= before  # the graph has it
+    assert buffers() >= before  # the graph keeps it
     fresh = device.allocate(64, stream=other)  # which would have got the address
     fresh.fill(7, stream=other)
     ch.Buffer.from_handle(numbers.at(0), 64).copy_from(fresh, stream=other)
@@ -174,7 +174,7 @@ def test_what_a_capture_of_others_keeps_is_one_object(device: ch.Device, add: ch
 
 
 def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """What is made from the graph would outlive what the graph kept."""
+    """Graphs made from the graph would outlive what the graph kept."""
     stream = device.create_stream()
     memory = ch.Buffer.from_handle(numbers.at(0), 64, owner=(owner := Foreign.__new__(Foreign)))
     alive = weakref.ref(owner)
@@ -189,7 +189,7 @@ def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, ad
 
 
 def test_memory_of_a_capture_of_others_is_freed_in_it(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """The graph would keep its own memory, whose free is to be captured: it could run only once."""
+    """The graph would keep its own memory, whose free should be captured, so it could run only once."""
     stream = device.create_stream()
     capture = Foreign(stream, "RELAXED")
     memory = device.allocate(64, stream=stream)
@@ -232,7 +232,7 @@ def test_functions_in_a_capture_of_others(device: ch.Device) -> None:
 def test_a_capture_of_others_that_comes_to_nothing(
     device: ch.Device, add: ch.Kernel, numbers: Numbers, ends: str
 ) -> None:
-    """What a graph kept that never ran would be kept for ever."""
+    """Objects kept by a graph that never ran would be kept forever."""
     stream = device.create_stream()
     owner = Foreign.__new__(Foreign)
     alive = weakref.ref(owner)
@@ -280,7 +280,7 @@ def begins(stream: ch.Stream, way: str) -> Any:
 def test_a_capture_that_begins_while_arguments_are_read(
     device: ch.Device, add: ch.Kernel, numbers: Numbers, way: str, prepared: bool
 ) -> None:
-    """The graph would keep nothing of the launch, and its replay write to freed memory."""
+    """The graph would keep nothing of the launch, and its replay would write to freed memory."""
     stream = device.create_stream()
     captures: list[Any] = []
 
@@ -321,7 +321,7 @@ def test_a_capture_that_begins_while_arguments_are_read(
 
 
 def test_threads_that_launch_into_one_capture_of_others(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """What one thread has the graph keep would be lost when another one does the same."""
+    """Objects that one thread makes the graph keep would be lost when another thread does the same."""
     stream = device.create_stream()
     forks = [device.create_stream() for _ in range(4)]
     made = [[device.allocate(64, stream=stream) for _ in range(30)] for _ in forks]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executable graphs: launches, updates, views of nodes, options; what they keep."""
+"""Executable graphs: launches, updates, views of nodes, options; and the objects that they keep."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_outlives_all(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream)
 
 
 def test_closed_while_it_runs(definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kernel) -> None:
-    """A launch under way would lose what it uses when the graph is closed."""
+    """A launch in progress would lose what it uses when the graph is closed."""
     numbers = Numbers(1)
     view = numbers.view
     release = threading.Event()
@@ -108,7 +108,7 @@ def test_closed_while_it_runs(definition: cg.GraphDefinition, stream: ch.Stream,
 
 class TestUpdate:
     def test_parameters(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
-        """A graph would not take over the parameters of another, or forget to keep what they use."""
+        """A graph would not take over the parameters of another one, or would not keep what they use."""
         definition.launch(ONE, add, numbers.buffer, 1)
         graph = definition.instantiate()
         other, second = cg.GraphDefinition(), Numbers(1)
@@ -146,7 +146,8 @@ class TestUpdate:
     def test_another_shape(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
-        """A failed update would not say why, which node, and what to do; or it would spoil the graph."""
+        """The error of a failed update would lack the reason, the node or what to do; or the update would damage the
+        graph."""
         definition.launch(ONE, add, numbers.buffer, 1)
         graph = definition.instantiate()
         other = cg.GraphDefinition()
@@ -171,7 +172,7 @@ class TestViews:
     def test_kernel(
         self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
-        """An update of one node would change others, the definition, or not keep what it uses."""
+        """An update of one node would change other nodes or the definition, or not keep what it uses."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
         definition.launch(ONE, add, numbers.at(1), 1)
         graph = definition.instantiate()
@@ -208,7 +209,7 @@ class TestViews:
     def test_kernel_with_attributes(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
-        """What is remembered of a node would be of one that was changed, or would not stop what cannot be changed."""
+        """Cached parameters would be those before a change, or parameters that cannot be changed would be accepted."""
         cluster = ch.LaunchConfig(grid=1, block=1, cluster=1, is_cooperative=True)
         node = definition.launch(ONE, add, numbers.buffer, 1)
         graph = definition.instantiate()
@@ -228,7 +229,7 @@ class TestViews:
     def test_kernel_again(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
     ) -> None:
-        """An update like the one before would ask the driver again what it has said."""
+        """An update like the previous one would query the driver again."""
         set_function = (
             "cuGraphExecNodeSetParams" if driver_version() >= (12, 2) else "cuGraphExecKernelNodeSetParams_v2"
         )
@@ -289,7 +290,7 @@ class TestViews:
     def test_child_by_itself(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
-        """A child graph that was changed in place could not be given to what was instantiated before."""
+        """A child graph that was changed in place could not be given to an earlier executable graph."""
         child = cg.GraphDefinition()
         child.launch(ONE, add, numbers.buffer, 1)
         node = definition.embed(child)
@@ -344,7 +345,7 @@ class TestOptions:
         ):
             graph = definition.instantiate(options)
             assert lib.cch_graph_exec_flags(out, hold(graph)) == 0
-            assert out[0] & ~8 == flags  # a driver (13.0, H200) does not tell of priorities
+            assert out[0] & ~8 == flags  # a driver (13.0, H200) does not report priorities
 
     def test_auto_free(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
         """Memory that a graph does not free would keep it from being launched again."""
@@ -353,10 +354,10 @@ class TestOptions:
         graph.launch(stream)
         graph.launch(stream)
         stream.sync()
-        call_driver("cuMemFree", memory)  # what the last launch has left
+        call_driver("cuMemFree", memory)  # memory that the last launch has left allocated
 
     def test_launched_again_with_memory(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
-        """It would not be said how to launch a graph again whose memory nobody has freed."""
+        """The error would not say how to launch a graph again whose memory was not freed."""
         memory = definition.allocate(64).dptr
         graph = definition.instantiate()
         graph.launch(stream)
@@ -385,7 +386,7 @@ class TestOptions:
             cg.GraphDebugPrintOptions(handles=wrong)
 
     def test_failed_instantiation_names_the_node(self, definition: cg.GraphDefinition) -> None:
-        """An error of instantiation would not say which node is to blame."""
+        """An error of instantiation would not name the responsible node."""
         definition.empty()
         definition.callback(print)
         with pytest.raises(ch.CUDAError) as caught:

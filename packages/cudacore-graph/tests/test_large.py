@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large graphs: what a node costs does not grow with the graph."""
+"""Large graphs: the cost of a node does not grow with the graph."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_edges_of_a_long_chain(definition: cg.GraphDefinition) -> None:
 
 
 def test_picture_of_a_large_graph(definition: cg.GraphDefinition) -> None:
-    """A notebook would stand still while it draws a large graph."""
+    """A notebook would block while it draws a large graph."""
     chance = random.Random(1)
     items: list[tuple[Any, ...]] = [("empty", None)]
     items += [("empty", tuple({chance.randrange(max(0, i - 50), i) for _ in range(2)})) for i in range(1, 30_000)]

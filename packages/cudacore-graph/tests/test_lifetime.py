@@ -84,7 +84,7 @@ def test_tensor_map(device: ch.Device, stream: ch.Stream, how: str) -> None:
 
 @pytest.mark.parametrize("share", ["definition", "node"])
 def test_handle(stream: ch.Stream, share: str) -> None:
-    """What others instantiate from a handle would use what our definition alone keeps."""
+    """Graphs that other code instantiates from a handle would use objects that only our definition keeps."""
     from cuda.bindings import driver
 
     class Call:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each type of node: what it does, what it tells, and how it is updated."""
+"""Each type of node: its work, its properties, and its updates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TestKernel:
     def test_runs_in_order(
         self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run
     ) -> None:
-        """Kernels would not run, or not one behind the other."""
+        """Kernels would not run, or not one after the other."""
         definition.launch(ONE, add, numbers.buffer, 3).launch(ONE, times, numbers.buffer, 5).launch(
             ONE, add, numbers.at(0), 2
         )
@@ -35,7 +35,7 @@ class TestKernel:
         assert numbers[0] == 17
 
     def test_tells(self, definition: cg.GraphDefinition, code: ch.ObjectCode) -> None:
-        """A node would tell another geometry or kernel than it was given."""
+        """A node would report another geometry or kernel than it was given."""
         kernel = code.get_kernel("nothing")
         config = ch.LaunchConfig(grid=(2, 3), block=(4, 5, 6), shmem_size=1024)
         node = definition.launch(config, kernel)
@@ -67,7 +67,7 @@ class TestKernel:
     def test_update_keeps_the_rest(
         self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run
     ) -> None:
-        """An update would change what it was not given."""
+        """An update would change values that were not given."""
         numbers[0] = 7
         node = definition.launch(ONE, add, numbers.buffer, 3)
         node.update(config=ch.LaunchConfig(grid=1, block=1, shmem_size=64))
@@ -151,7 +151,7 @@ class TestKernel:
         assert not definition.nodes()
 
     def test_bad_input(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-        """What is no kernel, no configuration, or closed would be taken."""
+        """An invalid kernel or configuration, or a closed one, would be accepted."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
         bad: Any = None
         for call, error, match in (
@@ -294,14 +294,14 @@ class TestMemset:
         assert numbers[0] == expected
 
     def test_rows(self, definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
-        """A fill in two dimensions would fill what is between the rows."""
+        """A fill in two dimensions would write to the bytes between the rows."""
         node = definition.memset(numbers.buffer, np.uint32(3), 2, 3, 16)
         assert (node.width, node.height, node.pitch) == (2, 3, 16)
         run(definition)
         assert [numbers[i] for i in range(12)] == [3, 3, 0, 0] * 3
 
     def test_update(self, definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
-        """An update would change what it was not given, or let go of it."""
+        """An update would change values that were not given, or release what keeps them."""
         view = numbers.view
         node = definition.memset(numbers.buffer, np.uint16(3), 2)
         numbers.buffer.close()
@@ -382,7 +382,7 @@ class TestMemcpy:
         assert [target[i] for i in range(8)] == [1, 2, 5, 6, 13, 14, 17, 18]
 
     def test_update_beyond_a_buffer(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
-        """What a node keeps of a buffer would be no limit for an update, or for an address with its owner."""
+        """The size of a node's buffer would not limit an update, or an address with its owner."""
         stream = device.create_stream()
         small, large = (device.allocate(size, stream=stream) for size in (16, 64))
         stream.sync()
@@ -519,7 +519,7 @@ class TestCallback:
         assert reference() is None
 
     def test_many_released_at_once(self, device: ch.Device) -> None:
-        """Many functions that go with one graph would overflow what they wait in, or need a context to go."""
+        """Many functions that are released with one graph would overflow the queue, or need a context."""
         alive = weakref.WeakSet[Any]()
         definition = cg.GraphDefinition()
 
@@ -690,7 +690,7 @@ class TestEvents:
         assert record.event == wait.event == other
 
     def test_keeps_its_event(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
-        """An event would be destroyed while a node has it."""
+        """An event would be destroyed while a node uses it."""
         event = device.create_event()
         node = definition.record(event)
         raw = event._raw
@@ -701,7 +701,7 @@ class TestEvents:
         run(definition)
 
     def test_bad_input(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
-        """What is no event, or closed, would come to the driver."""
+        """An invalid or closed event would reach the driver."""
         event = device.create_event()
         event.close()
         wrong: Any = 3
@@ -815,7 +815,7 @@ class TestConditionals:
     def test_switch(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, value: int, expected: int
     ) -> None:
-        """A switch would run another body than the one of that number, or any where there is none."""
+        """A switch would run a body with another index, or any body if there is none with the index."""
         node = definition.switch(definition.create_condition(value), 3)
         for index, body in enumerate(node.branches):
             body.launch(ONE, add, numbers.buffer, 10**index)
@@ -975,7 +975,7 @@ def test_addresses_of_numpy(definition: cg.GraphDefinition, numbers: Numbers) ->
 
 
 def test_too_many_threads(stream: ch.Stream, add: ch.Kernel, numbers: Numbers, definition: cg.GraphDefinition) -> None:
-    """One launch that no device can do would end the capture, or a node with it would not say what is wrong."""
+    """One launch that no device supports would end the capture, or a node with it would give no reason."""
     large = ch.LaunchConfig(grid=1, block=1025)
     builder = stream.create_graph_builder().begin_building()
     with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE .*1025, 1, 1.* at most 1024"):

@@ -98,7 +98,7 @@ assert numbers[4] == 6
 
 
 def test_what_is_missing(run_python: Run) -> None:
-    """An error would not name the version of the driver that has what was asked for."""
+    """The error would not name the version of the driver that has the feature."""
     run_on(
         run_python,
         "12.0",
@@ -122,7 +122,7 @@ except ValueError as error:
 
 @pytest.mark.parametrize("version", ["12.3", "12.6"])
 def test_choices(run_python: Run, version: str) -> None:
-    """A driver with some conditional nodes would not say which version has the others."""
+    """A driver with only some conditional nodes would not report which version has the others."""
     run_on(
         run_python,
         version,
@@ -141,7 +141,7 @@ assert numbers[0] == 1
 
 
 def test_a_kernel_of_others(run_python: Run) -> None:
-    """A kernel whose parameters nobody knows could be in no graph; its arguments are packed by their values."""
+    """A kernel with unknown parameters could not be in a graph; its arguments are packed by their values."""
     run_on(
         run_python,
         "12.0",

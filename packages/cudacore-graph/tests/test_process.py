@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What graphs do to a process: importing, its end, and forks."""
+"""Effects of graphs on a process: imports, exit, and forks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_no_circle_of_imports() -> None:
     [
         "keep = definition, graph, node, builder",
         "cycle = [definition, graph]; cycle.append(cycle); del definition, graph",
-        "definition.callback(lambda keep=definition: keep); del definition, node",  # which nobody can collect
+        "definition.callback(lambda keep=definition: keep); del definition, node",  # a cycle that cannot be collected
         "import threading; threading.local().x = graph",
         "graph.launch(stream)",
         "definition.callback(lambda: time.sleep(0.3)); definition.instantiate().launch(stream)",
@@ -138,7 +138,7 @@ print("still here")
 
 
 def test_fork(run_python: Run) -> None:
-    """A child would hang in a graph that it inherited, or not say why it cannot use it."""
+    """A child would hang in an inherited graph, or the error would have no reason."""
     result = run_python(
         f"""
 import os, warnings

@@ -60,7 +60,7 @@ def test_rounds(device: ch.Device, stream: ch.Stream, add: ch.Kernel, conditiona
 
 
 def test_captured_rounds(stream: ch.Stream, add: ch.Kernel, conditional: ch.ObjectCode) -> None:
-    """A captured loop with forks in its body, and a choice behind it, would do something else."""
+    """A captured loop with forks in its body, followed by a choice, would give wrong results."""
     count_down = conditional.get_kernel("count_down")
     numbers = Numbers(4)
     numbers[0] = 3

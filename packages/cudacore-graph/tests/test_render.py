@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures: text, DOT, Mermaid, SVG, and what a notebook gets."""
+"""Pictures: text, DOT, Mermaid, SVG, and the output in notebooks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def some_function() -> None: ...
 
 
 def test_tree(picture: cg.GraphDefinition, numbers: Numbers) -> None:
-    """The text would lack nodes, what they do, or what they wait for."""
+    """The text would lack nodes, their work, or their dependencies."""
     lines = str(picture).splitlines()
     assert lines[0] == f"GraphDefinition {picture._raw:#x}: 7 nodes, 7 edges"
     short = [f"..{numbers.at(index) & 0xFFFFFF:06x}" for index in (0, 4)]
@@ -64,7 +64,7 @@ def test_tree(picture: cg.GraphDefinition, numbers: Numbers) -> None:
 def test_every_type_has_a_title(
     definition: cg.GraphDefinition, device: ch.Device, add: ch.Kernel, numbers: Numbers
 ) -> None:
-    """A type of node would have no title, or one that says nothing."""
+    """A type of node would have no title, or one without meaning."""
     event = device.create_event()
     memory = definition.allocate(3 * 2**20)
     nodes = [
@@ -138,7 +138,7 @@ ODD_NAMES = (
 
 
 class _MadeUp:
-    """What has every attribute, or none that can be asked for, as stand-ins of tests do."""
+    """An object that has every attribute, or no attribute that can be read, like test doubles."""
 
     def __init__(self, answer: object) -> None:
         self.answer = answer
@@ -178,7 +178,7 @@ def test_odd_names(definition: cg.GraphDefinition, name: str) -> None:
 
 @pytest.mark.parametrize("answer", [3, None, KeyError, b"x"], ids=repr)
 def test_callables_that_make_up_names(definition: cg.GraphDefinition, answer: object) -> None:
-    """A stand-in for a function would be an error when the graph is looked at."""
+    """A test double of a function would be an error when the graph is shown."""
     definition.callback(_MadeUp(answer))
     assert "callback  _MadeUp" in str(definition)
 
@@ -197,7 +197,7 @@ def test_looked_at_while_it_grows(definition: cg.GraphDefinition, monkeypatch: p
 
 
 def texts(svg: str) -> list[str]:
-    """Return what is written in a picture; it is well-formed."""
+    """Return the text in a picture, which must be well-formed."""
     root = xml.etree.ElementTree.fromstring(svg)
     return [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
 
@@ -209,7 +209,7 @@ def rectangles(svg: str) -> list[tuple[float, float, float, float]]:
 
 
 def test_svg(picture: cg.GraphDefinition) -> None:
-    """The picture would need a program, lack nodes or what they do, or reach out of its frame."""
+    """The picture would need a program, lack nodes or their work, or exceed its frame."""
     svg = picture.to_svg()
     shown = texts(svg)
     for line in ("add", "grid 2x3x1", "shared 2 KiB", "memcpy 16 B", "callback", "some_function", "empty", "graph",
@@ -247,7 +247,7 @@ def test_boxes_do_not_overlap(definition: cg.GraphDefinition, seed: int) -> None
 
 
 def random_graph(definition: cg.GraphDefinition, count: int, seed: int = 0) -> None:
-    """Add empty nodes, each behind some of those before it."""
+    """Add empty nodes, each of which depends on some of the earlier ones."""
     chance = random.Random(seed)
     items: list[tuple[Any, ...]] = [
         ("empty", tuple({chance.randrange(i) for _ in range(chance.randrange(4))} if i else ())) for i in range(count)
@@ -258,7 +258,7 @@ def random_graph(definition: cg.GraphDefinition, count: int, seed: int = 0) -> N
 def test_order_without_crossings() -> None:
     """Arrows would cross although they need not."""
     boxes = [_draw.Box([str(i)], "white") for i in range(10)]
-    # Two trees, the leaves of which are numbered in turn.
+    # Two trees, whose leaves are numbered in turn.
     picture = _draw.arrange(boxes, {(0, 2), (1, 3), (0, 4), (1, 5), (0, 6), (1, 7), (0, 8), (1, 9)})
     (x0, _), (x1, _) = picture.places[:2]
     left, right = (0, 1) if x0 < x1 else (1, 0)
@@ -268,7 +268,7 @@ def test_order_without_crossings() -> None:
 
 
 def test_cycle_is_drawn(definition: cg.GraphDefinition) -> None:
-    """A picture of a graph with a cycle, which is where one looks for it, would not come to an end or not show it."""
+    """Drawing a graph with a cycle, which users do to find the cycle, would never end, or not show the cycle."""
     a = definition.empty()
     b = a.join()
     a.pred.add(b)
@@ -291,7 +291,7 @@ MANY: dict[str, tuple[list[tuple[Any, ...]], list[str]]] = {
 
 @pytest.mark.parametrize("name", MANY)
 def test_many_are_one(definition: cg.GraphDefinition, name: str) -> None:
-    """A picture of a large graph would be too large to see anything, or not say how many nodes there are."""
+    """A picture of a large graph would be too large to be readable, or lack the number of nodes."""
     items, expected = MANY[name]
     definition.add_many(items)
     assert texts(definition.to_svg()) == expected
@@ -333,7 +333,7 @@ def test_bad_limits(definition: cg.GraphDefinition) -> None:
 
 
 def test_drawn_by_graphviz(picture: cg.GraphDefinition) -> None:
-    """What Graphviz itself gets would not be DOT."""
+    """The input of Graphviz would not be valid DOT."""
     dot = shutil.which("dot")
     if dot is None:
         pytest.skip("needs Graphviz's program dot")

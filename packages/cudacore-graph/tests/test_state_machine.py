@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that are built, edited, cloned, updated and launched at random, against a model in Python.
+"""Builds, edits, clones, updates and launches graphs at random, and compares them with a model in Python.
 
-Numbers in memory are what nodes work on, each on one of its own: what a graph makes of them tells whether everything
-ran, with which parameters, and in which order. Where the edges leave the order open, the model knows nothing, and
-compares nothing. What the driver refuses, the model says, too, and that the graph is then as it was.
+Nodes work on numbers in memory, each node on one of its own. The numbers after a launch show whether everything ran,
+with which parameters, and in which order. If the edges leave the order open, the model does not compare the result. The
+model also predicts what the driver refuses, and that the graph is unchanged then.
 
-The examples are the same in every run. ``CUDACORE_EXAMPLES=2000`` in the environment tries as many, and others each
-time (``--hypothesis-seed=N``: those of N); what fails is then made small by hypothesis, which takes minutes.
+The examples are the same in every run. ``CUDACORE_EXAMPLES=2000`` in the environment tries as many, which differ each
+time (``--hypothesis-seed=N`` repeats those of N). Hypothesis then reduces a failing example, which takes minutes.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ CONDITIONALS = {"if_then": (12, 3), "if_else": (12, 8), "while_loop": (12, 3), "
 small = st.integers(0, 9)
 
 
-# ---- the model: what is to run ----
+# ---- the model: the expected results ----
 
 
 class Op(NamedTuple):
-    """What a node does. Cells are numbers of cells in memory, or below 0 memory that a graph allocates."""
+    """The work of a node. Cells are numbers of cells in memory; negative ones are memory that a graph allocates."""
 
     kind: str
     cell: int = 0
@@ -90,7 +90,7 @@ class Op(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A node as it was when its graph was instantiated: where, what, behind which, with which graphs in it."""
+    """A node as it was when its graph was instantiated: place, work, dependencies, contained graphs."""
 
     node: Node
     op: Op
@@ -135,7 +135,7 @@ def flatten(steps: list[Step], disabled: Iterable[Node] = ()) -> tuple[list[Op],
 
 
 def evaluate(steps: list[Step], disabled: Iterable[Node], cells: dict[int, int | None]) -> None:
-    """Do to the cells what a launch does; None where that is open."""
+    """Change the cells as a launch does; None if the result is not determined."""
     ops, pairs = flatten(steps, disabled)
     open_ = set()
     for a, b in pairs:
@@ -154,7 +154,7 @@ def is_for_the_host(steps: list[Step]) -> bool:
     return any(step.op.kind in ("call", "record") or any(map(is_for_the_host, step.parts)) for step in steps)
 
 
-# ---- the model: what there is ----
+# ---- the model: the existing objects ----
 
 
 class Node:
@@ -260,11 +260,11 @@ class Machine(RuleBasedStateMachine):
         for root in self.roots:
             self.forget(root)
 
-    # What the rules are made of.
+    # The arguments of the rules.
 
     @staticmethod
     def pick(data: st.DataObject, things: Iterable[Any]) -> Any:
-        # By their numbers: hypothesis keeps what it has drawn from.
+        # By their numbers, because hypothesis keeps the values that it has drawn.
         known = list(things)
         return known[data.draw(st.integers(0, len(known) - 1))]
 
@@ -436,7 +436,7 @@ class Machine(RuleBasedStateMachine):
         face.pred |= {node.face for node in before}
         node = self.enter(level, face, Op(kind, addend=value), (), before)
         node.bodies = [Level(body, node) for body in face.branches]
-        if kind == "while_loop":  # where it runs at all, it ends
+        if kind == "while_loop":  # if it can run at all, it ends
             body, cell = node.bodies[0], self.new_cell()
             period = max(value, 1)
             inner = body.face.launch(ONE, self.turn, condition, self.at(cell), period)
@@ -478,7 +478,7 @@ class Machine(RuleBasedStateMachine):
         new = {(node, other) if forward else (other, node) for other in others}
         is_cycle = any(b in level.ancestors([a]) for a, b in new)
         if is_cycle and level.root.has_memory:
-            return  # the driver would take none of the edges out again
+            return  # the driver could not remove any of the edges again
         view = node.face.succ if forward else node.face.pred
         faces = [other.face for other in others]
         if how.endswith("add"):
@@ -636,7 +636,7 @@ class Machine(RuleBasedStateMachine):
             return  # it can be when all copies are gone
         elif root.is_single and root.execs:
             if root.latest not in root.execs:
-                return  # of older ones, made before the graph was such a one, CUDA does not say
+                return  # for graphs that were made before the graph was one of these, CUDA does not define it
             with pytest.raises(ch.CUDAError, match="NOT_SUPPORTED"):
                 root.face.instantiate(options)
         else:
@@ -752,7 +752,7 @@ class Machine(RuleBasedStateMachine):
         self.stream.sync()
         self.compare()
 
-    # What is always so.
+    # Invariants.
 
     @invariant()
     def is_as_the_model_says(self) -> None:

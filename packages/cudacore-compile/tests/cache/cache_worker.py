@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that works on a file cache with several threads: test_cache_stress.py starts and kills it.
 
-Prints a line for each operation, so that somebody else can count them: what a killed process did counts too.
+Prints a line for each operation, so that the parent can count them even if this process is killed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIMIT = 400_000
 
 
 def content(key: int) -> bytes:
-    """Return what is kept by a key, which is some 1 to 30 KB."""
+    """Return the value for a key, which has some 1 to 30 KB."""
     return hashlib.sha256(b"%d" % key).digest() * (40 + key * 17 % 900)
 
 

@@ -27,7 +27,7 @@ from cudacore_compile._cache import inputs
 
 PLACES = ("src", "inc0", "inc1", "inc2")
 NAMES = ("a.h", "b.h", "sub/c.h", "sub/d.h", "e", "linux.h", "f.stdh")
-SLOTS = 6  # values of a program, each of which a header can set
+SLOTS = 6  # possible values of a program; a header can set each of them
 
 
 class StaleError(AssertionError):
@@ -73,7 +73,7 @@ class Generator:
     def include(self) -> str:
         literal = self.literal()
         text = self.directive("include", literal)
-        if self.choose.random() < 0.4:  # of which a missing file is no error
+        if self.choose.random() < 0.4:  # it is not an error if these files are missing
             return f"#if __has_include({literal})\n{text}#endif\n"
         return text
 
@@ -411,7 +411,7 @@ class Case:
             self.counts["compilations"] += 1
             is_hit = cache.statistics.hits > before[0]
             self.counts["hits"] += is_hit
-            if is_hit and cached != fresh:  # what was compiled twice may differ, because of the time
+            if is_hit and cached != fresh:  # a second compilation may differ, because of the time
                 raise StaleError(f"seed {self.seed}")
             if isinstance(fresh, str):
                 self.counts["that fail"] += 1

@@ -39,7 +39,7 @@ Make = Callable[..., ProgramCacheResource]
 
 
 class DictCache(ProgramCacheResource):
-    """What a user writes for storage of his own."""
+    """A storage that a user wrote."""
 
     def __init__(self) -> None:
         self.data: dict[bytes, bytes] = {}
@@ -105,7 +105,7 @@ def test_mapping(make: Make) -> None:
 
 
 def test_wrong_keys_and_values(make: Make) -> None:
-    """What is no key or no code would be stored as something, and found by nobody."""
+    """An invalid key or value would be stored, and never found again."""
     cache = make()
     with pytest.raises(TypeError, match="key must be bytes or a str, not int"):
         cache[3]  # type: ignore[index]
@@ -135,7 +135,7 @@ def test_object_code_as_value(make: Make, tmp_path: Path) -> None:
 
 
 def test_least_recently_used_goes(make: Make) -> None:
-    """A bounded cache would grow, or lose what is used most."""
+    """A bounded cache would grow, or remove the entries that are used most."""
     size = 4000
     cache = make(max_size_bytes=3 * size + 500)  # in files, an entry has a footer
     for key in "abc":
@@ -185,7 +185,7 @@ def test_templates_hit(make: Make) -> None:
     for target in ("cubin", "ptx", "ltoir"):
         cold = program().compile(target, ["scale<float>", "scale<double>"], cache=cache)
         if isinstance(cache, FileStreamProgramCache):
-            cache = make()  # as another process has it
+            cache = make()  # like another process
         hits = cache.statistics.hits
         warm = program().compile(target, ["scale<double>", "scale<float>"], cache=cache)
         assert cache.statistics.hits == hits + 1
@@ -239,13 +239,13 @@ def test_what_the_mapping_has(make: Make) -> None:
         code=SOURCE, code_type="c++", options=options, target_type="cubin", name_expressions=["scale<int>"]
     )
     assert cache[key] == code
-    # What a user stores as bytes has no lowered names: it is no hit for who needs them.
+    # Bytes that a user stores have no lowered names, so a program that needs those does not find them.
     cache[key] = b"bytes of a user's"
     assert Program(SOURCE, "c++", options).compile("cubin", ["scale<int>"], cache=cache).code == code
 
 
 def test_cache_of_a_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache that knows of bytes only would lose names, or give out what was damaged."""
+    """A user's cache that stores only bytes would lose names, or return damaged entries."""
     cache = DictCache()
     cold = program().compile("cubin", ["scale<int>"], cache=cache)
     warm = program().compile("cubin", ["scale<int>"], cache=cache)
@@ -376,7 +376,7 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 
 def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a path, the cache would not be where the system keeps those of the user."""
+    """Without a path, the cache would not be in the user's cache directory."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cache = FileStreamProgramCache()
     assert cache.directory == tmp_path / "cudacore" / "programs"
@@ -385,7 +385,7 @@ def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
-    """A cache that cannot work would say so only at its first use, or not where it is."""
+    """A directory that cannot be used would be reported only at the first use, or without its path."""
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"program cache cannot be made there.*file"):
         FileStreamProgramCache(tmp_path / "file" / "cache")
@@ -411,7 +411,7 @@ def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("method", "verb"), [("__getitem__", "read"), ("__setitem__", "written")])
 def test_cache_of_a_user_that_fails(monkeypatch: pytest.MonkeyPatch, method: str, verb: str) -> None:
-    """A cache on a server that is away, whose errors are no OSError, would keep programs from being compiled."""
+    """A cache on a server that cannot be reached, with errors that are not OSErrors, would prevent compilations."""
 
     class Elsewhere(ProgramCacheResource):
         entries: dict[Any, Any] = {}  # noqa: RUF012 - of one test
@@ -453,7 +453,7 @@ def test_directory_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_directory_that_goes(tmp_path: Path) -> None:
-    """Somebody who empties the directory by hand would break the caches that use it."""
+    """Removing the directory by hand would break the caches that use it."""
     cache = FileStreamProgramCache(tmp_path / "cache", max_size_bytes=10_000)
     cache["a"] = b"1"
     import shutil
@@ -512,7 +512,7 @@ def test_forged_entry(tmp_path: Path, facts: Any) -> None:
     path.write_bytes(Entry(b"forged", facts).pack())
     assert program.compile("ptx", cache=cache).code == code
     assert cache.statistics.corrupt == 1
-    path.write_bytes(Entry(b"forged", facts).pack().replace(b"[1]", b"[[["))  # what is no JSON
+    path.write_bytes(Entry(b"forged", facts).pack().replace(b"[1]", b"[[["))  # not valid JSON
     assert program.compile("ptx", cache=cache).code == code
 
 
@@ -594,7 +594,7 @@ def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
     cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
     cache["a"] = b"1" * 3000
     (tmp_path / "v1" / "tmp" / "half").write_bytes(b"half")
-    cache._write_total(9999)  # it died between the count and the file
+    cache._write_total(9999)  # the process was killed between writing the total and the file
     cache["b"] = b"2" * 3000
     assert not list((tmp_path / "v1" / "tmp").iterdir())
     assert (len(cache), cache.statistics.evictions) == (2, 0)

@@ -7,6 +7,6 @@ import pytest
 
 @pytest.mark.parametrize("seed", [77000, 177000])
 def test_random_programs(seed: int) -> None:
-    """A cache would give out old code for programs that hide what they read; ``nox -s fuzz_cache`` tries more."""
+    """A cache would return old code for programs that hide what they include; ``nox -s fuzz_cache`` tries more."""
     counts = fuzz_cache.run(1, seed)
     assert counts["compilations"] > 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program cache understands of sources, and what it refuses."""
+"""The sources that a program cache understands, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ TRICKS = [
     ("#include <call.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
     ("#include <goes_on.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
     ("#include <dollar.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
-    # names of files that are not read as they stand there
+    # names of files that the compiler changes before it reads them
     ("#define ID(x) x\n#define lib other\n#if ID(__has_include(<lib.h>))\n#endif", "in the arguments of a macro"),
     ("#define ID(x) x\n#define E ID(\n#if E __has_include(<lib.h>))\n#endif", "behind a macro that may take its name"),
     ("#include <a'b'c.h>", "has #include <a'...'c.h>"),
@@ -205,7 +205,7 @@ TRICKS = [
 
 @pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick[1][:50])
 def test_what_is_not_understood(trick: Any) -> None:
-    """A program that reads nobody knows what would have a key, and get old code for it."""
+    """A program whose included files are unknown would have a key, and would get old code."""
     source, reason, options = (*trick, {})[:3]
     write("inc/paste.h", "#define F(x) __TI##x\n")
     write("inc/parts.h", "#define PART __h\n")
@@ -231,7 +231,7 @@ def test_byte_that_ends_a_file() -> None:
 
 @pytest.mark.parametrize("name", ["NVRTC_APPEND_FLAGS", "EDG_BASE", "NVRTCWIZ"])
 def test_variables_that_name_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options of the environment would have the compiler include files that nobody looks at."""
+    """Options in the environment could make the compiler include files that the cache does not check."""
     monkeypatch.setenv(name, "--pre-include=v.h")
     with pytest.raises(UncacheableError, match=f"the environment variable {name}"):
         key()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the key of a compilation: the code that a cache gives out must be what the compiler would make now."""
+"""The contents of keys: the code from a cache must be the code that the compiler would generate now."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_header_in_the_directory_of_the_name() -> None:
 
 
 def test_header_of_a_header() -> None:
-    """Headers that are included by headers would not count, nor those beside them."""
+    """Headers that are included by headers, and headers in the same directory, would not be in the key."""
     write("inc/a.h", '#include "deep/b.h"')
     write("inc/deep/b.h", '#include "c.h"')
     check("#include <a.h>", change=lambda n: write("inc/deep/c.h", f"#define VALUE {n}"), include_path="inc")
@@ -79,12 +79,12 @@ def test_header_in_a_directory_that_appears_first() -> None:
 
 
 def test_pre_include() -> None:
-    """What is included before the program would change, and the old code be used."""
+    """Files that are included before the program could change, and the old code would be used."""
     check("", change=lambda n: write("first.h", f"#define VALUE {n}"), pre_include="first.h")
 
 
 def test_headers_in_memory() -> None:
-    """Files that are given in memory would count by their names alone, or what they include not at all."""
+    """Only the names of headers in memory would be in the key, or not the headers that they include."""
     assert key('#include "a.h"', headers={"a.h": "1"}) != key('#include "a.h"', headers={"a.h": "2"})
     assert key('#include "a.h"', headers={"a.h": "1"}) != key('#include "a.h"', headers={"b.h": "1"})
     assert key(headers={"a": "bc"}) != key(headers={"ab": "c"})
@@ -217,7 +217,7 @@ def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_file_that_was_written_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is written twice in one tick of the clock would be taken for what it was."""
+    """A file that is written twice in one tick of the clock would seem unchanged."""
     write("v.h", "#define VALUE 1111")
     now = os.stat("v.h")
     old = key('#include "v.h"')
@@ -312,7 +312,7 @@ def test_files_with_names_of_headers_in_memory(kind: str) -> None:
 
 
 def test_suffix_that_the_compiler_tries() -> None:
-    """NVRTC tries the suffix .stdh where a name has none: such a file would appear unseen."""
+    """NVRTC tries the suffix .stdh for names without a suffix: such a file could be created unnoticed."""
     Path("inc").mkdir()
 
     def change(number: int) -> None:
@@ -405,7 +405,7 @@ def test_directory_in_debug_information(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_link_to_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debug information would name a directory by a link that others have not come by."""
+    """Debug information would name a directory by a link that another user did not use."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path / "link")
@@ -418,7 +418,7 @@ def test_link_to_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_variables_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What compilers take from the environment would be in code that other environments get."""
+    """Settings from the environment would affect code that is then used in other environments."""
     before = key()
     monkeypatch.setenv("LLVM_OVERRIDE_PRODUCER", "somebody")
     assert key() != before
@@ -465,7 +465,7 @@ def test_number_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_library_that_was_replaced(tmp_path: Path) -> None:
-    """After an upgrade, what the old library of a process makes would be kept as that of the new one."""
+    """After an upgrade, code of the old library, which a process still uses, would be stored as code of the new."""
     original = next(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libffi" in line)
     path = tmp_path / "folder" / "copy.so"
     path.parent.mkdir()
@@ -482,7 +482,7 @@ def test_library_that_was_replaced(tmp_path: Path) -> None:
 
 
 def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """NVRTC loads its built-in functions when it first compiles: by then they may be others than those in the key."""
+    """NVRTC loads its built-in functions at the first compilation: they could differ from those in the key."""
     write("v.h", "#define VALUE 1111")
     program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
     program.compile("ptx")
@@ -504,7 +504,7 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_directory_that_is_gone() -> None:
-    """A program would not compile with a cache in a directory that was removed, though it does without."""
+    """In a directory that was removed, a program would not compile with a cache, but without one."""
     os.mkdir("gone")
     os.chdir("gone")
     os.rmdir("../gone")
@@ -514,7 +514,7 @@ def test_directory_that_is_gone() -> None:
 
 
 def test_wrong_arguments() -> None:
-    """What is no key material would be taken for some."""
+    """Invalid arguments would be accepted as parts of the key."""
     with pytest.raises(TypeError, match="extra_digest must be bytes, not str"):
         key(extra="text")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="name_expressions must be a list"):

@@ -79,7 +79,7 @@ def test_libdevice_that_is_replaced_meanwhile(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one driver linked would be given out for what another would."""
+    """Code that one driver linked would be returned for another driver."""
 
     def fail() -> None:
         raise NVJitLinkError("load nvJitLink", -1, "NVJITLINK_NOT_FOUND", "not found")
@@ -90,7 +90,7 @@ def test_no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nvjitlink_that_is_too_old() -> None:
-    """What the driver linked, in place of an nvJitLink that is there, would be given out under another driver."""
+    """Code that the driver linked, because nvJitLink could not, would be returned under another driver."""
     assert key(b".version 8.0", "ptx", "cubin")
     with pytest.raises(UncacheableError, match=r"the driver would link it: nvJitLink .* takes PTX up to"):
         key(b".version 99.0", "ptx", "cubin")

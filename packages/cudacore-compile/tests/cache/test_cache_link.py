@@ -147,7 +147,8 @@ def test_whatever_decides_is_in_the_key(parts: tuple[ObjectCode, ObjectCode], mo
 
 
 def test_code_in_files(cache: Any, tmp_path: Path) -> None:
-    """Code in a file that has changed would be found as it was, or be stored by the key of what it was before."""
+    """The linked code would not change with the contents of a file, or would be stored under the key of the old
+    contents."""
     path = tmp_path / "f.ptx"
     kernel, options = build(KERNEL, "ptx", ("k<float>",)), LinkerOptions(arch="sm_90")
     expected = []
@@ -162,7 +163,7 @@ def test_code_in_files(cache: Any, tmp_path: Path) -> None:
 
 
 def test_file_that_changes_meanwhile(parts: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a file becomes while its code is linked would be stored by the key of what it was."""
+    """If a file changed during linking, the code would be stored under the key of the old contents."""
     reads = []
     real = ObjectCode._read
     monkeypatch.setattr(ObjectCode, "_read", lambda self: reads.append(self) or real(self))  # type: ignore[func-returns-value]
@@ -178,12 +179,12 @@ def test_file_that_changes_meanwhile(parts: tuple[ObjectCode, ObjectCode], monke
     [{"time": True}, {"ptxas_options": "--options-file=x"}, {"ptxas_options": ["-v", "/tmp/options"]}],
 )
 def test_what_is_not_cached(parts: tuple[ObjectCode, ObjectCode], options: dict[str, Any]) -> None:
-    """Times of another link would be told, or code be taken that depends on a file."""
+    """Times of another link would be reported, or code that depends on a file would be reused."""
     cache = InMemoryProgramCache()
     try:
         Linker(*parts, options=LinkerOptions(arch="sm_90", **options)).link("cubin", cache=cache)
     except NVJitLinkError:
-        pass  # there is no such file
+        pass  # this file does not exist
     assert counts(cache) == (0, 0, 0, 1)
 
 
@@ -204,7 +205,7 @@ def test_variable_that_is_set_meanwhile(parts: tuple[ObjectCode, ObjectCode], mo
 
 
 def test_linker_that_others_can_change(parts: tuple[ObjectCode, ObjectCode]) -> None:
-    """What a program has added by the handle would be stored for those that have not."""
+    """Code that the program has added through the handle would be stored for programs that did not add it."""
     cache = InMemoryProgramCache()
     linker = Linker(*parts, options=LinkerOptions(arch="sm_90"))
     assert linker.handle
@@ -280,7 +281,7 @@ def test_damaged_entries_and_failing_caches(parts: tuple[ObjectCode, ObjectCode]
 
 
 def test_another_process(tmp_path: Path, parts: tuple[ObjectCode, ObjectCode], python: Run) -> None:
-    """Processes would not find what others have linked."""
+    """Processes would not find code that other processes have linked."""
     script = f"""
         from cudacore_compile import FileStreamProgramCache, Linker, Program
         parts = [Program(source, "c++", {{"arch": "sm_90", "relocatable_device_code": True}}).compile("ptx")

@@ -14,7 +14,7 @@ from pathlib import Path
 from cudacore_compile import FileStreamProgramCache
 
 WORKER = Path(__file__).with_name("cache_worker.py")
-LIMIT = 400_000  # as the worker has it
+LIMIT = 400_000  # as in the worker
 PROCESSES = 8
 # CUDACORE_CACHE_OPERATIONS=10000 is the long form.
 OPERATIONS = int(os.environ.get("CUDACORE_CACHE_OPERATIONS", "1200"))
@@ -55,7 +55,7 @@ def size_of(folder: Path) -> int:
 
 
 def test_processes_that_are_killed(tmp_path: Path) -> None:
-    """Who shares a cache would read what another had half written, wait for a lock for ever, or fill the disk."""
+    """A process that shares a cache would read a half-written entry, wait for a lock forever, or fill the disk."""
     choose = random.Random(9)
     count, lock = Count(), threading.Lock()
     folder = tmp_path / "cache"
@@ -66,7 +66,7 @@ def test_processes_that_are_killed(tmp_path: Path) -> None:
         while count.done < OPERATIONS or kills < PROCESSES:
             assert time.monotonic() < deadline, f"stuck after {count.done} operations"
             time.sleep(choose.uniform(0.02, 0.2))
-            # What is renamed while the tree is walked may be seen twice: as it is written, and as it is there.
+            # A file that is renamed while the tree is walked may be seen twice, under both names.
             largest = max(largest, size_of(folder))
             if count.done > OPERATIONS // 20:
                 kills += 1

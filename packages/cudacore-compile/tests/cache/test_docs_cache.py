@@ -36,7 +36,7 @@ def has_linkers() -> bool:
 
 
 def run_guide(name: str, least_commands: int) -> None:
-    """Run what a guide shows: Python programs, and commands."""
+    """Run the examples of a guide: Python programs and commands."""
     names: dict[str, Any] = {"__name__": "guide"}
     commands = 0
     for example in EXAMPLE.finditer((DOCS / name).read_text(encoding="utf-8")):
@@ -62,13 +62,13 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_guide_to_caches(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the guide shows would not work."""
+    """The examples of the guide would not work."""
     run_guide("compile-cache.rst", 1)
     assert "1 of 2" in capsys.readouterr().out
 
 
 def test_guide_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """What the guide shows would not work."""
+    """The examples of the guide would not work."""
     run_guide("command.rst", 12)
     out, err = capsys.readouterr()
     assert "function.cu, ptx for sm_90: hit" in out

@@ -53,7 +53,7 @@ def files() -> set[str]:
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
 def test_formats(run: Run, target: str) -> None:
-    """The command would write another format than the output's name says, or other code than Program makes."""
+    """The format would differ from the name of the output, or the code from that of Program."""
     assert run("kernel.cu", "--arch", "sm_90", "-o", f"out.{target}", "-e", "scale<int>") == (0, "", "")
     expected = Program(SOURCE, "c++", {"arch": "sm_90", "name": "kernel.cu"}).compile(target, ["scale<int>"])
     assert Path(f"out.{target}").read_bytes() == expected.code
@@ -136,7 +136,7 @@ def test_failure_leaves_nothing(run: Run) -> None:
 
 
 def test_no_output_is_written_over_a_source(run: Run) -> None:
-    """A slip in -o would cost somebody the program."""
+    """A mistake after -o would overwrite the source."""
     for words in (["--to", "ptx", "-o", "kernel.cu"], ["--to", "ptx", "-o", "./size.h", "--include", "size.h"]):
         status, _, err = run("kernel.cu", "--arch", "sm_90", *words)
         assert (status, "is read, and cannot be written too" in err) == (2, True)
@@ -162,7 +162,7 @@ def test_outputs_that_are_no_files(run: Run) -> None:
     Path("link.ptx").symlink_to("real.ptx")
     assert run("kernel.cu", "--arch", "sm_90", "-o", "link.ptx")[0] == 0
     assert (Path("link.ptx").is_symlink(), Path("real.ptx").is_file()) == (True, True)
-    before = Path("real.ptx").stat().st_ino  # which is replaced as a whole: who reads it meanwhile sees no half of it
+    before = Path("real.ptx").stat().st_ino  # the file is replaced as a whole, so a reader never sees half of it
     assert run("kernel.cu", "--arch", "sm_90", "-o", "link.ptx")[0] == 0
     assert (Path("link.ptx").is_symlink(), Path("real.ptx").stat().st_ino != before) == (True, True)
     Path("folder.ptx").mkdir()
@@ -178,7 +178,7 @@ def test_outputs_that_are_no_files(run: Run) -> None:
 
 
 def test_list_kernels(run: Run) -> None:
-    """The listing would not say what the binary has."""
+    """The listing would not show the contents of the binary."""
     status, out, err = run("kernel.cu", "--arch", "sm_90", "--list-kernels", "-e", "scale<float>")
     assert (status, err, files()) == (0, "", set())
     lines = [line.strip() for line in out.splitlines()]
@@ -225,7 +225,7 @@ def test_errors_point_at_the_source(run: Run) -> None:
 
 
 def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Colours would go into files, or not be had where they are wanted."""
+    """Colours would be written to files, or be missing on terminals."""
     assert "\x1b" not in run("bad.cu", "--arch", "sm_90")[2]
     assert "\x1b[31;1merror:\x1b[0m" in run("bad.cu", "--arch", "sm_90", "--color", "always")[2]
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
@@ -236,7 +236,7 @@ def test_colours(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_json(run: Run) -> None:
-    """An editor could not read what is wrong."""
+    """An editor could not parse the messages."""
     status, _, err = run("bad.cu", "--arch", "sm_90", "--format", "json")
     (diagnostic,) = json.loads(err)
     assert (status, diagnostic["file"], diagnostic["line"], diagnostic["column"]) == (1, "bad.cu", 3, 7)
@@ -252,7 +252,7 @@ def test_json(run: Run) -> None:
 
 
 def test_hints_and_notes(run: Run) -> None:
-    """What to do about an error, and where a template was instantiated, would be left out."""
+    """Hints, and notes about template instantiations, would be omitted."""
     Path("bad.cu").write_text('#include "missing.h"\n')
     assert 'remark: To find "missing.h", set ProgramOptions.include_path' in run("bad.cu", "--arch", "sm_90")[2]
     Path("bad.cu").write_text("template <class T> __global__ void f(T *p) { *p = T::x; }")
@@ -267,7 +267,7 @@ def test_hints_and_notes(run: Run) -> None:
 
 
 def test_logs_that_are_none() -> None:
-    """Text that is no message would be taken for one, or a message be lost."""
+    """Other text would be parsed as a message, or a message would be lost."""
     assert parse_log("") == []
     assert parse_log("noise\n\n  more\nRemark: this is none\n") == []
     found = parse_log("a(b).cu(3): warning #1-D: last line\n  x\n  ^\n\nnvrtc: error: bad option\nk.cu(2): error: e")
@@ -281,7 +281,7 @@ def test_logs_that_are_none() -> None:
 
 
 def test_errors_name_the_source(run: Run) -> None:
-    """Of many sources, nobody would know which it was."""
+    """With many sources, a message would not name its source."""
     Path("nul.cu").write_text("int x;\0")
     status, _, err = run("kernel.cu", "nul.cu", "--arch", "sm_90")
     assert (status, err[:49]) == (1, "cudacore-compile: error: nul.cu: code has a NUL c")
@@ -303,7 +303,7 @@ def test_given_again(run: Run) -> None:
 
 
 def test_closed_output() -> None:
-    """A listing that nobody reads would be an error of Python's, at its exit if the output is buffered."""
+    """A listing that is not read to its end would be a Python error, at exit if the output is buffered."""
     Path("k.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n.entry f() { ret; }\n")
     command = f"{sys.executable} -m cudacore_compile k.ptx --list-kernels"
     gone = f"{{ sleep 0.1; {command}; }} | true; exit ${{PIPESTATUS[0]}}"
@@ -363,7 +363,7 @@ def test_files_that_are_not_there(run: Run) -> None:
 
 
 def test_cache(run: Run, tmp_path: Path) -> None:
-    """The command would compile again what it has compiled, or the cache not be looked at or cleared."""
+    """The command would compile the same code again, or could not show or clear the cache."""
     where = tmp_path / "cache" / "cudacore" / "programs"
     assert run("cache", "path") == (0, f"{where}\n", "")
     run("kernel.cu", "--arch", "sm_80,sm_90", "--to", "ptx")
@@ -409,7 +409,7 @@ def test_entry_points(command: str) -> None:
 
 
 def test_no_driver_is_needed(run: Run) -> None:
-    """A machine without a GPU could not compile; or it would not be told what to say."""
+    """A machine without a GPU could not compile, or the error would not name the option to set."""
     env = os.environ | {"CUDACORE_DRIVER": "/nonexistent/libcuda.so"}
     command = [sys.executable, "-m", "cudacore_compile", "kernel.cu", "-o", "k.cubin"]
     result = subprocess.run([*command, "--arch", "sm_90"], env=env, capture_output=True, timeout=120, check=False)
@@ -421,7 +421,8 @@ def test_no_driver_is_needed(run: Run) -> None:
 
 
 def test_interrupt() -> None:
-    """Ctrl-C would wait for the compiler, be a traceback, or a status after which a loop of a shell goes on."""
+    """Ctrl-C would wait for the compiler, print a traceback, or return a status after which a loop of a shell
+    continues."""
     Path("slow.cu").write_text(SLOW)
     command = [sys.executable, "-m", "cudacore_compile", "slow.cu", "--arch", "sm_80,sm_90", "--no-cache"]
     # The background jobs of a shell begin without the signal, and so do their children.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command's cache: what it shows, clears and explains."""
+"""The cache of the command: its listing, clearing and explanations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_statistics(run: Run) -> None:
-    """Nobody could tell whether the cache is of use: each command forgot its hits."""
+    """The benefit of the cache could not be seen, because each command would forget its hits."""
     assert run("cache")[1].splitlines()[1].startswith("0 hits, 0 misses (0% hits)")
     for _ in range(3):
         assert run(*WORDS)[0] == 0
@@ -54,7 +54,7 @@ def test_clear_makes_nothing(run: Run) -> None:
 
 
 def test_errors_in_json(run: Run) -> None:
-    """A program that reads the cache's state would get text where it wants JSON."""
+    """A program that reads the state of the cache would get text instead of JSON."""
     Path("file").write_text("")
     status, _, err = run("cache", "--cache-dir", "file/cache", "--format", "json")
     (message,) = json.loads(err)
@@ -94,7 +94,7 @@ def test_explanations(run: Run) -> None:
 
 
 def test_many_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept for explanations would be megabytes for each source that includes a large library."""
+    """The data for explanations would have megabytes for each source that includes a large library."""
     monkeypatch.setattr(_explain, "_MAX_FILES", 0)
     assert run(*WORDS)[0] == 0
     Path("h.h").write_text("// changed")

@@ -46,7 +46,7 @@ def program(name: str) -> str:
 
 
 def test_code_is_written_last(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    """If the command were killed between two files, a new output would be there without its rule, and stay for good."""
+    """If the command were killed between two files, a new output could remain without its rule forever."""
     written = []
     write = files.write
 
@@ -63,7 +63,7 @@ def test_code_is_written_last(monkeypatch: pytest.MonkeyPatch, run: Run) -> None
 
 
 def test_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build system written in Python could not know what a program includes."""
+    """A build system written in Python could not get the files that a program includes."""
     Path("inc").mkdir()
     Path("inc/other.h").write_text("")
     options = {"arch": "sm_90", "include_path": "inc"}
@@ -108,7 +108,7 @@ def test_rule(run: Run) -> None:
 
 
 def test_rule_where_files_are_not_known(run: Run) -> None:
-    """Where it cannot be said what a source includes, old code would be taken for new."""
+    """If the included files cannot be determined, old code would be considered up to date."""
     Path("k.cu").write_text("#define NAME(x) <x##.h>\n#if 0\n#include NAME(h)\n#endif\n__global__ void f() {}")
     status, _, err = run("k.cu", "-arch=sm_90", "-MD", "-ptx", "-Werror")
     assert (status, "warning: k.cu: " in err, "built each time" in err) == (0, True, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command's inputs: what is in files, and how they are linked."""
+"""The inputs of the command: the contents of files, and linking."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_translation_units(run: Run, more: list[str]) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_names_of_several_files(run: Run) -> None:
-    """A template could not be asked for where only one of several files has it."""
+    """With several files, a template could not be requested from only one of them."""
     Path("kernel.cu").write_text(KERNEL + "template <class T> __global__ void scale(T *p) { *p *= 2; }")
     words = ("kernel.cu", "function.cu", "--link", "-arch=sm_90", "-o", "all.cubin", "--names", "names.json")
     assert run(*words, "-e", "scale<float>") == (0, "", "")
@@ -63,7 +63,7 @@ def test_names_of_several_files(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_links_what_was_compiled(run: Run) -> None:
-    """What one command has compiled, another could not link: LTO-IR was taken for C++."""
+    """Output of one command could not be linked by another: LTO-IR was taken for C++."""
     assert run("kernel.cu", "-arch=sm_90", "-dlto")[0] == 0
     assert Path("kernel.ltoir").read_bytes()[:4] == b"\xedCN\x7f"
     assert run("function.cu", "-arch=sm_90", "-dc", "-o", "function.cubin")[0] == 0
@@ -77,7 +77,7 @@ def test_links_what_was_compiled(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink", "_nvfatbin")
 def test_linked_fat_binary(run: Run) -> None:
-    """A program of several files could not be had for several architectures."""
+    """A program of several files could not be compiled for several architectures."""
     assert run("kernel.cu", "function.cu", "--link", "--arch", "80,90", "-o", "all.fatbin") == (0, "", "")
     assert Path("all.fatbin").read_bytes()[:4] == b"\x50\xed\x55\xba"
     assert run("kernel.cu", "function.cu", "--link", "--arch", "80,90", "-o", "{name}.{arch}.cubin")[0] == 0
@@ -99,7 +99,7 @@ def test_ptx_is_assembled(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvvm", "_nvjitlink")
 def test_nvvm_ir(run: Run) -> None:
-    """NVVM IR was taken for C++, so that nothing of it could be compiled or linked."""
+    """NVVM IR would be taken for C++, so that it could not be compiled or linked."""
     assert run("function.ll", "-arch=sm_90", "-ptx") == (0, "", "")
     assert ".target sm_90" in Path("function.ptx").read_text()
     assert run("function.ll", "-arch=sm_90", "-o", "function.cubin", "--maxrregcount", "40") == (0, "", "")
@@ -140,7 +140,7 @@ def test_fat_binaries_are_not_mixed(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_resources_of_linked_code(run: Run) -> None:
-    """What the assembler says when LTO-IR is linked would not be shown."""
+    """Messages of the assembler would not be shown when LTO-IR is linked."""
     words = ("kernel.cu", "function.cu", "--link", "-dlto", "-arch=sm_90", "-o", "out.cubin", "-v", "--format", "json")
     for _ in range(2):
         status, _, err = run(*words, "--no-cache")
@@ -150,7 +150,7 @@ def test_resources_of_linked_code(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_compilers_do_not_use_the_cache_in_the_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is a driver, what was compiled before would come without its warnings and without `-v`'s report."""
+    """With a driver, code from its cache would come without warnings, and without the report of `-v`."""
     compiled: list[Any] = []
     linked: list[Any] = []
     monkeypatch.setattr(plan, "compile_many", lambda jobs, **_: compiled.extend(jobs) or compile_many(jobs))

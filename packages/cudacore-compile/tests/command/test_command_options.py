@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command's options: those of nvcc, raw ones, architectures, and what the assembler says."""
+"""The options of the command: nvcc's options, raw ones, architectures, and messages of the assembler."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cudacore_compile._compilers.diagnostics import split_log
 Run = Callable[..., tuple[int, str, str]]
 QUICK = 'extern "C" __global__ void quick(float *p) { *p += 1; }'
 WARNS = 'extern "C" __global__ void warns() { int unused; }'
-# Spills where there are few registers.
+# Spills if there are few registers.
 SPILLS = (
     'extern "C" __global__ void spills(float *p) { float a[64];\n'
     + "".join(f"a[{i}] = p[{i}] * p[{i + 1}];\n" for i in range(64))
@@ -103,7 +103,7 @@ def test_options_with_one_dash(word: str, run: Run) -> None:
 
 
 def test_values_without_a_space() -> None:
-    """What gcc and nvcc take as one word would be an error, or another option."""
+    """Options that gcc and nvcc accept as one word would be errors, or other options."""
     found = parse(make_parser(), ["k.cu", "-xcu", "-Iinc", "-ok.ptx", "-MFk.d", "-MTall", "-MQa b", "-MT=c", "-t2"])
     assert (found.language, found.include_path, found.output, found.jobs) == ("c++", ["inc"], "k.ptx", 2)
     assert (found.rule_file, found.rule_targets, found.quoted_targets) == ("k.d", ["all", "c"], ["a b"])
@@ -149,7 +149,7 @@ def test_native(run: Run, device: Any) -> None:
 
 
 def test_usage_errors_in_json(run: Run) -> None:
-    """An editor would get text where it wants JSON, when the command is wrong."""
+    """If the arguments are wrong, an editor would get text instead of JSON."""
     for words in (["--nonsense"], ["-o", "k.exe"], ["-X", "nonsense=1"], ["--arch", ""]):
         status, out, err = run("quick.cu", "--format", "json", *words)
         (message,) = json.loads(err)
@@ -159,7 +159,7 @@ def test_usage_errors_in_json(run: Run) -> None:
 
 
 def test_no_architecture() -> None:
-    """Where there is no device, the command would not say which of its options to give."""
+    """Without a device, the command would not name the option to set."""
     env = os.environ | {"CUDACORE_DRIVER": "/nonexistent/libcuda.so"}
     command = [sys.executable, "-m", "cudacore_compile", "quick.cu", "--format", "json"]
     result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
@@ -170,7 +170,7 @@ def test_no_architecture() -> None:
 
 
 def test_warnings_as_errors(run: Run) -> None:
-    """A build that has to be free of warnings could not be had; also from a cache."""
+    """A build could not require that there are no warnings, also for code from a cache."""
     for words in (["-Werror"], ["-Werror", "all-warnings"], ["--warning-as-error=all-warnings"]):
         status, _, err = run("warns.cu", "-arch=sm_90", *words)
         assert (status, list(Path().glob("*.cubin"))) == (1, [])
@@ -179,7 +179,7 @@ def test_warnings_as_errors(run: Run) -> None:
     assert run("warns.cu", "-arch=sm_90")[0] == 0
 
 
-# -- what the assembler says
+# -- messages of the assembler
 
 
 def test_resources(run: Run) -> None:
@@ -212,7 +212,7 @@ def test_other_output_is_shown(run: Run) -> None:
 
 
 def test_logs_of_the_assembler() -> None:
-    """What older and newer assemblers say would be read in part."""
+    """Reports of older and newer assemblers would be read only in part."""
     diagnostics, lines = split_log(
         "ptxas info    : 0 bytes gmem, 8 bytes cmem[3]\n"
         "ptxas info    : Compiling entry function '_Z1kPf' for 'sm_80'\n"
@@ -238,7 +238,7 @@ def test_logs_of_the_assembler() -> None:
 
 
 def test_raw_options(build: Callable[..., Any]) -> None:
-    """What the compiler can do and this package has no name for could not be said."""
+    """Compiler options without a name in this package could not be used."""
     assert ProgramOptions(arch=90, raw_options=["-x", "--y=1"]).as_bytes("nvrtc") == [b"-arch=sm_90", b"-x", b"--y=1"]
     with pytest.raises(NVRTCError, match="unrecognized option --nonsense"):
         build(QUICK, raw_options=["--nonsense"])
@@ -255,7 +255,7 @@ def test_raw_options(build: Callable[..., Any]) -> None:
 
 
 def test_raw_options_are_not_cached(build: Callable[..., Any]) -> None:
-    """A raw option could have the compiler read files that the key has nothing of."""
+    """A raw option could make the compiler read files that are not in the key."""
     cache = InMemoryProgramCache()
     raw = ProgramOptions(arch="sm_90", raw_options="--nonsense")
     with pytest.raises(UncacheableError, match="raw_options"):
@@ -264,7 +264,7 @@ def test_raw_options_are_not_cached(build: Callable[..., Any]) -> None:
         Program(QUICK, "c++", raw).compile("ptx", cache=cache)
     assert (len(cache), cache.statistics.uncacheable) == (0, 1)
     Program(QUICK, "c++", {"arch": "sm_90"}).compile("ptx", cache=cache)
-    assert len(cache) == 0  # it may have left something behind in NVRTC
+    assert len(cache) == 0  # the compilation may have changed the state of NVRTC
 
 
 # -- what there is

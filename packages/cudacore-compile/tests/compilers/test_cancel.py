@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilations that nobody waits for any more: Ctrl-C, timeouts, cancelled jobs."""
+"""Compilations that are no longer needed: Ctrl-C, timeouts, cancelled jobs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_signal_ends_a_compilation() -> None:
 
 
 def test_signal_that_raises_nothing() -> None:
-    """A signal handler would run late, or end a compilation that goes on."""
+    """A signal handler would run late, or cancel a compilation that should continue."""
     handled: list[float] = []
     source = SLOW[: SLOW.index("k100(")] + "k() {}"
     program = Program(source, "c++", {"arch": "sm_90", "no_cache": True})
@@ -178,7 +178,7 @@ def test_cancelled_job_of_an_executor() -> None:
 
 
 def test_a_compiler_that_cannot_be_cancelled() -> None:
-    """Ctrl-C would wait for a compiler that has no way to end, or free what it still uses."""
+    """Ctrl-C would wait for a compiler that cannot be cancelled, or free data that it still uses."""
     ended = threading.Event()
 
     def work() -> None:
@@ -206,7 +206,7 @@ def test_after_fork() -> None:
 
 
 def test_threads_that_are_left() -> None:
-    """Each interrupted compilation would leave a thread for good, or each compilation would make another thread."""
+    """Each interrupted compilation would leave a thread forever, or each compilation would start a new thread."""
     run_interruptibly(lambda: None, lambda: None)
     (kept,) = interrupt._threads
     run_interruptibly(lambda: None, lambda: None)

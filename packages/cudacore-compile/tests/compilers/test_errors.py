@@ -23,7 +23,7 @@ def hint(code_name: str, log: str, *names: str) -> str:
 
 
 def test_error_survives_pickling() -> None:
-    """A process pool that compiles would lose the log, or die of the error."""
+    """In a process pool, an error would lose its log, or break the pool."""
     with pytest.raises(NVRTCError) as caught:
         Program("nonsense", "c++", ProgramOptions(arch="sm_90")).compile("ptx")
     error = pickle.loads(pickle.dumps(caught.value))
@@ -61,7 +61,7 @@ def test_error_without_command() -> None:
     ],
 )
 def test_hints_about_options(log: str, expected: str) -> None:
-    """An error about an option would not name the option as the user knows it, or name a wrong one."""
+    """An error about an option would not have the name that the user knows, or would have a wrong one."""
     text = hint("NVRTC_ERROR_INVALID_OPTION", log)
     assert expected in text
     assert bool(text) == bool(expected)
@@ -90,7 +90,7 @@ def test_hint_about_builtins() -> None:
     ],
 )
 def test_missing_headers(name: str, expected: str) -> None:
-    """Somebody who includes what NVRTC does not have would not learn what there is instead, or where to get it."""
+    """An error for a missing header would not name its replacement, or where to get it."""
     with pytest.raises(NVRTCError) as caught:
         Program(f"#include <{name}>", "c++", ProgramOptions(arch="sm_90")).compile("ptx")
     assert re.search(expected, caught.value.hint)
@@ -109,7 +109,7 @@ def test_standard_headers_of_cuda() -> None:
 
 
 def test_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who misses a library would be told to install it for another CUDA, or extras that there are not."""
+    """An error for a missing library would recommend a package for another CUDA, or an extra that does not exist."""
     extras = importlib.metadata.metadata("cudacore-compile").get_all("Provides-Extra") or []
     for major in (12, 13):
         monkeypatch.setattr(_libraries, "cuda_major", lambda major=major: major)

@@ -102,7 +102,7 @@ def test_duplicate_function(first: str, second: str, capfd: pytest.CaptureFixtur
     ],
 )
 def test_what_does_not_fit(first: str, second: str, words: str) -> None:
-    """Code would be linked that reads and writes what is not its own."""
+    """Code would be linked that reads and writes memory of other variables."""
     for target in ("ptx", "cubin"):
         error = refused(build(first, name="one"), build(second, target, name="two"))
         assert error.meaning == words
@@ -124,7 +124,7 @@ def test_all_are_named() -> None:
     ],
 )
 def test_between_ltoir_and_other_code(ltoir: str, other: str, code_name: str, words: str) -> None:
-    """nvJitLink would say that it has linked what it has found wrong."""
+    """nvJitLink would report success for code in which it has found an error."""
     needs((12, 9))
     ltoir += 'extern "C" __global__ void k(long *p) { *p = *(int *)&v; }'
     error = refused(build(ltoir, "ltoir", name="a"), build(other, name="b"))
@@ -248,7 +248,7 @@ def test_handle_on_another_thread(python: Run) -> None:
 
 
 def test_names_of_parts(tmp_path: Path) -> None:
-    """Parts would all have one name, so that nobody knows which are meant."""
+    """All parts would have the same name, so that messages are ambiguous."""
     path = tmp_path / "file.ptx"
     path.write_bytes(bytes(build(F).code))
     named, other = build(F, name="same"), build(F, "cubin", name="same")
@@ -354,7 +354,7 @@ STRONG = Symbol("function", "strong", "#v")
     ],
 )  # fmt: skip
 def test_ptx_of_all_kinds(ptx: str, expected: dict[str, Symbol]) -> None:
-    """PTX that no compiler writes would be read as something that it does not say."""
+    """Unusual PTX would be parsed incorrectly."""
     assert ptx_symbols(HEAD + ptx) == expected
 
 
@@ -412,7 +412,7 @@ _SAYS = re.compile(r"error\s+: (?:Multiple definition of|\w[\w ]* doesn't match 
 
 
 def test_random_tables(python: Run) -> None:
-    """What fits would be refused, or what nvJitLink complains of not be."""
+    """Compatible symbols would be refused, or incompatible ones accepted."""
     needs((12, 9))
     result = python(
         """

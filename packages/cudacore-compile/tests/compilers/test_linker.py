@@ -55,7 +55,7 @@ def live() -> int:
     return live_counts()["nvjitlink_linker"]
 
 
-INFO = "(ptxas )?info +:"  # the assembler does not always say its name
+INFO = "(ptxas )?info +:"  # the assembler does not always print its name
 SM_90 = LinkerOptions(arch="sm_90")
 
 
@@ -162,7 +162,7 @@ def test_names_of_kernels() -> None:
 
 
 def test_linked_code_runs(device: Device, on_sim: bool) -> None:
-    """What was linked would not load, not run, give other numbers, or take arguments of wrong kinds."""
+    """Linked code would not load, not run, give wrong results, or accept arguments of wrong kinds."""
     target, arch = "ptx" if on_sim else "cubin", f"sm_{device.arch}"
     options = LinkerOptions(arch=arch)
     results = []
@@ -172,7 +172,7 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
     if not on_sim:  # which runs PTX only
         parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
         linked = Linker(*parts, options=options).link("cubin")
-        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX says no more
+        assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX has no more information
         results.append(run_map(device, linked, range(100)))
         results.append(run_map(device, build(WHOLE, "cubin", arch=arch), range(100)))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
@@ -180,7 +180,7 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
 
 
 def test_signatures_of_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """What PTX says of its kernels' parameters would be lost in the cubin."""
+    """The information about parameters in PTX would be missing in the cubin."""
     assert Linker(*ptx, options=SM_90).link("cubin")._signatures == {"map": "p8 n4"} or Linker(
         *ptx, options=SM_90
     ).link("cubin")._signatures == {"map": "a8 n4"}
@@ -190,7 +190,7 @@ def test_signatures_of_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_ptx_program(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """PTX would not compile to a cubin, or the result not know its kernels."""
+    """PTX would not compile to a cubin, or the result would have no information about its kernels."""
     text = Program('extern "C" __global__ void k(float *p, float x) { *p = x; }', "c++", {"arch": "sm_90"}).compile(
         "ptx"
     )
@@ -208,7 +208,7 @@ def test_ptx_program(ptx: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_log_of_ptx_program() -> None:
-    """What the assembler says would be lost."""
+    """Messages of the assembler would be lost."""
     import io
 
     logs = io.StringIO()
@@ -341,7 +341,7 @@ def test_options_that_contradict(ltoir: tuple[ObjectCode, ObjectCode], ptx: tupl
 
 
 def test_logs(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """What the linker says would be lost."""
+    """Messages of the linker would be lost."""
     linker = Linker(*ptx, options=LinkerOptions(arch="sm_90", verbose=True, time=True))
     assert (linker.get_error_log(), linker.get_info_log()) == ("", "")
     linker.link("cubin")
@@ -375,7 +375,7 @@ def test_bad_target(target: str, ptx: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_undefined(ptx: tuple[ObjectCode, ObjectCode], ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """A function that nothing defines would not be named, nor what to do."""
+    """The error for an undefined function would not name it, or what to do."""
     for code in (ptx[0], ltoir[0]):
         linker = Linker(code, options=SM_90)
         with pytest.raises(NVJitLinkError, match=r"Nothing that is linked defines 'f': link what does") as caught:
@@ -385,7 +385,7 @@ def test_undefined(ptx: tuple[ObjectCode, ObjectCode], ltoir: tuple[ObjectCode, 
 
 
 def test_other_architecture() -> None:
-    """A cubin that does not run on the architecture would be linked, or the reason not be told."""
+    """A cubin that cannot run on the architecture would be linked, or the reason would be missing."""
     with pytest.raises(NVJitLinkError, match=r"compiled for an architecture that does not run on LinkerOptions\.arch"):
         Linker(build(KERNEL, "cubin"), build(FUNCTION, "cubin", arch="sm_80"), options=SM_90).link("cubin")
 
@@ -422,7 +422,7 @@ def test_hints(code_name: str, log: str, hint: str) -> None:
 
 
 def test_options_newer_than_the_linker() -> None:
-    """An nvJitLink that is too old for an option would not say which version has it."""
+    """If an nvJitLink is too old for an option, the error would not state the required version."""
     flags = LinkerOptions(arch="sm_90", time=True, split_compile=2, no_cache=True).as_bytes()
     assert newer_fields(flags, (12, 2)) == {"split_compile": "12.3", "no_cache": "12.5"}
     assert newer_fields(flags, (12, 4)) == {"no_cache": "12.5"}
@@ -449,7 +449,7 @@ def test_newer_ptx(ptx: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_error_can_be_pickled(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A process pool that links would lose the log, or die of the error."""
+    """In a process pool, an error would lose its log, or break the pool."""
     with pytest.raises(NVJitLinkError) as caught:
         Linker(ptx[0], options=SM_90).link("cubin")
     error = pickle.loads(pickle.dumps(caught.value))
@@ -564,7 +564,7 @@ def no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_missing_nvjitlink(
     no_nvjitlink: None, ltoir: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A missing nvJitLink would not be an error that says what to install, and why the driver was not taken."""
+    """The error for a missing nvJitLink would not name the package, or why the driver was not used."""
     with pytest.raises(
         NVJitLinkError,
         match=r"NVJITLINK_NOT_FOUND \(-1\).*the driver's linker takes no LTO-IR.*pip install .*compile\[cu\d\d,link\]",
@@ -600,7 +600,7 @@ def test_driver_links_instead(
 
 @pytest.mark.parametrize("make", [ObjectCode.from_ptx, ObjectCode.from_cubin, ObjectCode.from_ltoir])
 def test_no_code_at_all(make: Callable[[bytes], ObjectCode]) -> None:
-    """Code that is empty would be an argument that is not valid, of which nobody knows which."""
+    """The error for empty code would not name the argument."""
     with pytest.raises(ValueError, match=r"' is empty: there is no code to link"):
         Linker(make(b""), options=SM_90).link("cubin")
 
@@ -628,7 +628,7 @@ def as_older(ptx: ObjectCode) -> ObjectCode:
 
 
 def test_driver_that_cannot_link(device: Device, no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A failure of the driver's linker would not say why that one was taken."""
+    """A failure of the driver's linker would not state why that linker was used."""
     older = as_older(ptx[0])
     with pytest.raises(CUDAError, match=r"The driver was to link, because there is no nvJitLink"):
         Linker(older, options=SM_90).link("cubin")
@@ -638,7 +638,7 @@ def test_driver_that_cannot_link(device: Device, no_nvjitlink: None, ptx: tuple[
 # CUDA 12.4 need.
 @pytest.mark.filterwarnings("ignore:the parameters of .* are not known:RuntimeWarning")
 def test_driver_links(device: Device, no_nvjitlink: None) -> None:
-    """The driver's linker would not link, or not tell what is wrong."""
+    """The driver's linker would not link, or its error would have no reason."""
     arch = f"sm_{device.arch}"
     kernel, function = (as_older(build(source, "ptx", arch=arch)) for source in (KERNEL, FUNCTION))
     linker = Linker(kernel, function, options=LinkerOptions(arch=arch, time=True))

@@ -96,7 +96,7 @@ def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None)
 
 
 def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
-    """A missing NVRTC would not be an error that says what to install, or break what needs no compiler."""
+    """The error for a missing NVRTC would not name the package, or code that needs no compiler would fail."""
     # NVRTC is looked for in the folders of installed packages: an environment that has none but can import ours.
     venv.create(tmp_path / "venv", symlinks=True)
     result = python(

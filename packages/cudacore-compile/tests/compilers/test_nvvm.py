@@ -77,7 +77,7 @@ def test_libdevice() -> None:
 
 
 def test_libdevice_is_that_of_nvvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The libdevice of another CUDA would be taken although there is one beside libNVVM; or a missing one not named."""
+    """The libdevice of another CUDA would be used although libNVVM has one; or a missing one not be reported."""
     import cuda.pathfinder
 
     def fail(name: str) -> None:
@@ -106,7 +106,7 @@ def test_options() -> None:
 
 
 def test_option_newer_than_the_compiler() -> None:
-    """A libNVVM that is too old for an option would not say which version has it."""
+    """If a libNVVM is too old for an option, the error would not state the required version."""
     try:
         _nvvm.load()._library.llvm_version(b"compute_100")  # which came with the same version
     except CUDAError:
@@ -142,7 +142,7 @@ def test_bad_source(source: Any, code_name: str, hint: str) -> None:
 
 
 def test_log_that_is_not_utf_8() -> None:
-    """A message about bytes that are no text would be an error about the log."""
+    """A message with bytes that are not text would raise an error about the log."""
     with pytest.raises(NVVMError):
         Program(b"; \xe9\n@caf\xe9 = nonsense", "nvvm", SM_90).compile("ptx")
 
@@ -163,7 +163,7 @@ def test_unknown_architecture() -> None:
     ],
 )
 def test_what_nvvm_cannot_have(arguments: dict[str, Any], match: str) -> None:
-    """What only C++ has would be ignored in silence."""
+    """Options for C++ only would be ignored silently."""
     with pytest.raises(ValueError, match=match):
         Program(**({"code": FUNCTION_IR, "code_type": "nvvm"} | arguments))
     with pytest.warns(RuntimeWarning, match="name_expressions: without effect on programs in nvvm"):
@@ -171,7 +171,7 @@ def test_what_nvvm_cannot_have(arguments: dict[str, Any], match: str) -> None:
 
 
 def test_handle_and_close() -> None:
-    """The program would not be had for cuda.bindings, or leak."""
+    """cuda.bindings could not use the program, or it would leak."""
     before = live_counts()["nvvm_program"]
     program = Program(FUNCTION_IR, "nvvm", SM_90)
     handle = program.handle
@@ -223,7 +223,7 @@ def test_threads() -> None:
 
 
 def test_missing_nvvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing libNVVM would not be an error that says what to install."""
+    """The error for a missing libNVVM would not name the package."""
     import cuda.pathfinder
 
     def fail(name: str) -> None:

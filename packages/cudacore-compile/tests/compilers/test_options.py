@@ -341,7 +341,7 @@ def test_nvvm_flags(options: dict[str, Any], flags: list[str]) -> None:
 
 
 def test_nvvm_targets() -> None:
-    """LTO-IR would not come out of NVVM, or where it was not asked for."""
+    """NVVM would not generate LTO-IR, or would generate it without being asked to."""
     options = ProgramOptions(arch="sm_90")
     assert options.as_bytes("NVVM", "ltoir") == [b"-arch=compute_90", b"-gen-lto"]
     assert options.as_bytes("NVVM", "ptx") == [b"-arch=compute_90"]
@@ -422,11 +422,11 @@ def test_repr() -> None:
     assert repr(options) == "ProgramOptions(name='default_program', arch='sm_90', debug=False, std='c++17')"
 
 
-# ---- what the options do
+# # ---- effects of the options
 
 
 def test_name(build: Build) -> None:
-    """Diagnostics would not say which program they are about."""
+    """Diagnostics would not name the program."""
     assert build(UNUSED_VARIABLE, name="dir/my program.cu").log.startswith("dir/my program.cu(1): warning #177-D")
     assert build(UNUSED_VARIABLE, name="gr\xfc\xdfe \udcff.cu").log.startswith("gr\xfc\xdfe \ufffd.cu(1): warning")
     assert build(UNUSED_VARIABLE, name=None).log.startswith("default_program(1): warning")
@@ -498,7 +498,7 @@ def test_arithmetic(options: dict[str, bool], instruction: str, build: Build) ->
 
 
 def test_fma(build: Build) -> None:
-    """Multiplications and additions would be contracted where that was forbidden."""
+    """Multiplications and additions would be contracted although that is disabled."""
     source = 'extern "C" __global__ void k(float *p) { *p = p[1] * p[2] + p[3]; }'
     assert "fma.rn.f32" in build(source, fma=True).text
     assert "fma.rn.f32" not in build(source, fma=False).text
@@ -541,7 +541,7 @@ def test_include_path(build: Build, tmp_path: Path) -> None:
 def test_use_bundled_headers(
     build: Build, nvrtc_version: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CUDA's headers would not be found, or an NVRTC without them not be told from one with them."""
+    """CUDA's headers would not be found, or an NVRTC without them would not be detected."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = '#include <cuda_fp16.h>\n#include <cuda/std/array>\nextern "C" __global__ void k(__half *p) { *p += *p; }'
     if nvrtc_version >= (13, 3):
@@ -574,7 +574,7 @@ def test_cuda_include_path(build: Build) -> None:
 
 
 def test_no_cuda_headers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Headers that are not installed would be searched for in no directory, or the error not say what to install."""
+    """Missing headers would be ignored, or the error would not name the package."""
     import cuda.pathfinder
 
     places = {"cudart": cuda.pathfinder.LocatedHeaderDir("/there", "site-packages")}
@@ -651,7 +651,7 @@ def test_std(std: str, value: int, build: Build) -> None:
 
 
 def test_unknown_std(build: Build) -> None:
-    """An error about an option would not say which."""
+    """An error about an option would not name the option."""
     with pytest.raises(NVRTCError, match=r"NVRTC_ERROR_INVALID_OPTION.*See ProgramOptions\.std"):
         build(KERNEL, std="c++99")
 
@@ -679,7 +679,8 @@ def test_disable_warnings(build: Build) -> None:
 
 
 def test_restrict(python: Run) -> None:
-    """Pointers would not be taken for restrict pointers, or nobody hear that NVRTC then does so for other programs."""
+    """Pointers would not become restrict pointers, or there would be no warning that NVRTC keeps this for other
+    programs."""
     result = python(
         """
         import warnings
@@ -818,7 +819,7 @@ def test_fdevice_time_trace_that_cannot_be_written(build: Build, tmp_path: Path)
 
 
 def test_fdevice_time_trace_with_other_contents(build: Build, tmp_path: Path) -> None:
-    """A failure because of what is in the file already would not be explained."""
+    """An error caused by the contents of an existing file would have no explanation."""
     (tmp_path / "trace.json").write_text("{}")
     with pytest.raises(NVRTCError, match=r"cannot add to the file that ProgramOptions\.fdevice_time_trace names"):
         build(KERNEL, "cubin", fdevice_time_trace=tmp_path / "trace.json")
@@ -841,7 +842,7 @@ def test_ofast_compile(build: Build) -> None:
 
 
 def test_explicit_pch(build: Build, tmp_path: Path) -> None:
-    """Precompiled headers would not be made where they were asked for, or not be used."""
+    """Precompiled headers would not be created when requested, or not be used."""
     (tmp_path / "big.h").write_text("#define FROM_HEADER 777\n")
     source = '#include "big.h"\n#pragma nv_hdrstop\nextern "C" __global__ void k(int *p) { *p = FROM_HEADER; }'
     options = {"include_path": tmp_path, "pch_dir": tmp_path, "instantiate_templates_in_pch": True}
@@ -867,7 +868,8 @@ def test_automatic_pch_verbosity(build: Build, tmp_path: Path) -> None:
 
 
 def test_numba_debug(build: Build, nvrtc_version: tuple[int, ...]) -> None:
-    """The flag would be refused by an NVRTC that has it, or an older NVRTC's refusal not be explained."""
+    """The flag would be refused for an NVRTC that supports it, or the error of an older NVRTC would have no
+    explanation."""
     with pytest.raises(NVRTCError, match=r"ProgramOptions\.numba_debug"):
         build(KERNEL, numba_debug=True)
     if nvrtc_version >= (13, 2):

@@ -23,7 +23,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("code_type", list(SourceCodeType))
 def test_table_is_what_works(code_type: SourceCodeType) -> None:
-    """The table would promise what cannot be compiled, or hide what can be."""
+    """The table would have targets that cannot be compiled, or lack targets that can."""
     program = Program(SOURCES[code_type], code_type, ProgramOptions(arch="sm_90"))
     for target in ObjectCodeFormatType:
         if target in SUPPORTED_TARGETS[code_type]:
@@ -37,7 +37,7 @@ def test_table_is_what_works(code_type: SourceCodeType) -> None:
 
 
 def test_table_takes_strings_and_cannot_be_changed() -> None:
-    """The table could not be asked with plain strings, or be changed for everybody."""
+    """The table could not be used with plain strings, or could be changed by callers."""
     assert "cubin" in SUPPORTED_TARGETS["c++"]  # type: ignore[index]
     with pytest.raises(TypeError):
         SUPPORTED_TARGETS["c++"] = ()  # type: ignore[index]
@@ -52,7 +52,7 @@ def test_code_types_that_are_not_there(code_type: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 1, b"ptx"])
 def test_wrong_types(value: Any) -> None:
-    """Something that is no name would be looked up as one."""
+    """An object that is not a name would be looked up."""
     with pytest.raises(TypeError, match="code_type must be a str or SourceCodeType"):
         Program("__device__ int x;", value)
     program = Program("__device__ int x;", "c++", ProgramOptions(arch="sm_90"))

@@ -33,7 +33,7 @@ def error(request: pytest.FixtureRequest) -> ch.CUDAError:
 
 
 def test_message() -> None:
-    """A user would not learn what failed, with which code, what it means, what to do, or what the compiler said."""
+    """The message would lack the operation, the code, its meaning, what to do, or the compiler's log."""
     bare = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning")
     assert str(bare) == "cuCall: CUDA_ERROR_X (1): the meaning"
     assert isinstance(bare, RuntimeError)
@@ -42,7 +42,7 @@ def test_message() -> None:
 
 
 def test_attributes() -> None:
-    """A program could not tell errors apart but by their text."""
+    """A program could distinguish errors only by their texts."""
     error = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
     assert (error.operation, error.code, error.code_name, error.meaning) == ("cuCall", 1, "CUDA_ERROR_X", "the meaning")
     assert (error.hint, error.log) == ("Do this", "line 1\nline 2")
@@ -88,7 +88,7 @@ def test_error_of_a_message_alone() -> None:
     assert str(type(full)(*full.args)) == str(full)
 
 
-# ---- errors that are no failures of CUDA
+# ---- errors that are not failures of CUDA
 
 
 @pytest.mark.parametrize("cls", [ch.ClosedError, ch.UnsupportedCodeError])
@@ -100,7 +100,7 @@ def test_both_classes_that_programs_catch(cls: type[Exception]) -> None:
 
 
 def test_closed_names_the_class() -> None:
-    """A user would not know which of several objects is closed."""
+    """With several objects, the error would not tell which one is closed."""
     error = closed(ch.LaunchConfig(grid=1, block=1))
     assert type(error) is ch.ClosedError
     assert str(error) == "LaunchConfig has been closed; make a new one"
@@ -126,7 +126,7 @@ def test_success_is_silent(answer: Callable[..., None]) -> None:
 
 
 def test_failure_of_a_binding_names_the_operation(answer: Callable[..., None]) -> None:
-    """A failed driver call of cuda.bindings would go unnoticed, or not say which it was."""
+    """A failed driver call of cuda.bindings would be ignored, or its error would not name the call."""
     answer(1, None)
     with pytest.raises(ch.CUDAError, match=r"^cuCall: CUDA_ERROR_\w+ \(1\): ") as caught:
         call_driver("cuCall")
@@ -164,7 +164,7 @@ def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest
     from cuda.bindings import driver
 
     class FunctionNotFoundError(RuntimeError):
-        """What cuda.bindings raises, under the same name."""
+        """The exception of cuda.bindings with the same name."""
 
     def missing() -> None:
         raise FunctionNotFoundError("function cuCall is not found")
@@ -177,7 +177,7 @@ def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest
 
 
 def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) -> None:
-    """An error would be reported with what failed meanwhile on another thread."""
+    """An error would have the record of a failure on another thread."""
     from cudacore_handles._cffi import ffi, lib
 
     out = ffi.new("cch_stream **")
@@ -194,7 +194,7 @@ def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) 
 
 # ---- every driver call of every method fails once
 
-# What comes before, and the operation. What it returns is dropped after its calls were counted.
+# The preparation, and the operation. Its result is dropped after its calls were counted.
 OPERATIONS = {
     "Device": ("", "ch.Device()"),
     "Device.get_all_devices": ("", "ch.Device.get_all_devices()"),
@@ -421,7 +421,7 @@ def fails_in_native(device: ch.Device) -> None:
 def test_an_error_is_of_its_own_call(
     device: ch.Device, failing_finalizers: None, fails: Callable[..., None], expected: tuple[str, int, str, str]
 ) -> None:
-    """An exception would bear the operation and the text of another call, made in a finalizer meanwhile."""
+    """An exception would have the operation and the text of another call, which a finalizer made meanwhile."""
     for _ in range(200):
         try:
             fails(device)

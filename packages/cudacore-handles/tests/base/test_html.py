@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a notebook shows of properties and memory: tables that are well-formed, whole and readable."""
+"""Tables of properties and memory in notebooks: well-formed, complete and readable."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(html: str) -> dict[str, tuple[str, str]]:
 
 
 def test_device_properties(device: Device) -> None:
-    """A notebook would show nothing, or not all, or markup that no notebook knows."""
+    """A notebook would show nothing, an incomplete table, or invalid markup."""
     html = device.properties._repr_html_()
     rows = read(html)
     assert list(rows) == [name for name, value in vars(DeviceProperties).items() if isinstance(value, Attribute)]
@@ -81,7 +81,7 @@ def test_larger_units(nbytes: int, shown: str) -> None:
 
 
 def test_a_pool(device: Device) -> None:
-    """A notebook would show a memory resource without what it holds, or fail to show one that is closed."""
+    """A notebook would show a memory resource without its contents, or fail for a closed one."""
     resource = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
     buffer = resource.allocate(4096, stream=device.default_stream)
     html = resource._repr_html_()
@@ -95,14 +95,14 @@ def test_a_pool(device: Device) -> None:
 
 
 def test_a_kernel(device: Device) -> None:
-    """A notebook would show nothing of a kernel's registers and memory, or a name that breaks the page."""
+    """A notebook would not show a kernel's registers and memory, or a name would break the page."""
     kernel = ObjectCode.from_ptx(PTX).get_kernel("add")
     rows = read(kernel.attributes._repr_html_())
     assert re.fullmatch(r"[\d,]+", rows["max_threads_per_block"][0])
 
 
 def test_short_reprs(device: Device) -> None:
-    """A prompt would show a class's module and an address."""
+    """A prompt would show only a class's module and an address."""
     descriptor = device.create_event(EventOptions(ipc_enabled=True)).ipc_descriptor
     assert repr(descriptor) == f"<IPCEventDescriptor of an event of device {device.uuid}>"
     assert repr(LegacyPinnedMemoryResource()) == "<LegacyPinnedMemoryResource>"

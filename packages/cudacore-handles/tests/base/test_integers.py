@@ -62,7 +62,7 @@ def test_no_bool_is_an_integer(device: ch.Device, call: Callable[[Any], object],
 def test_fill_takes_the_byte_of_a_bool(
     device: ch.Device, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]
 ) -> None:
-    """NumPy's bools have one byte of their own, which is what they fill with; Python's have none."""
+    """NumPy's bools have one byte, which is used for fills; Python's bools have no defined size."""
     buffer = pinned(4)
     buffer.fill(np.bool_(True), stream=stream)
     stream.sync()

@@ -51,7 +51,7 @@ def test_defaults(given: Any) -> None:
     ],
 )
 def test_bad_options(given: Any, message: str) -> None:
-    """What is misspelt or meant for something else would be dropped in silence."""
+    """Misspelt options, and options of something else, would be ignored silently."""
     with pytest.raises(TypeError, match=message):
         as_options(StreamOptions, given, "choice")
 
@@ -59,7 +59,7 @@ def test_bad_options(given: Any, message: str) -> None:
 @pytest.mark.parametrize(("cls", "name"), FLAGS)
 @pytest.mark.parametrize("value", ["x", "", "False", 2, -1, 1.0, [], np.int32(1), np.ones(2)])
 def test_bad_flags(cls: Any, name: str, value: Any) -> None:
-    """Whatever is no bool would turn an option on, ``"False"`` too."""
+    """Values that are not bools would turn an option on, even ``"False"``."""
     with pytest.raises(TypeError, match=rf"Options\.{name}|LaunchConfig\.{name}") as raised:
         cls(**{name: value})
     assert str(raised.value).endswith(f".{name} must be True or False, not {value!r}, of type {type(value).__name__}")

@@ -31,7 +31,7 @@ def test_library() -> None:
 
 
 def test_pkgconfig() -> None:
-    """pkg-config would not find the library, or point to where it is not."""
+    """pkg-config would not find the library, or would return a wrong path."""
     folder = Path(ch.get_pkgconfig_dir())
     assert folder.is_absolute()
     text = (folder / "cudacore-handles.pc").read_text()

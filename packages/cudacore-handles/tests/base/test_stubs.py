@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stubs of the extension module are where its docstrings and signatures stand."""
+"""The stubs of the extension module contain its docstrings and signatures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cudacore_handles import _native
 
 FOLDER = Path(cudacore_handles.__file__).parent
 STUBS = [FOLDER / "_native.pyi", FOLDER / "_sdk" / "graph_native.pyi"]
-#: What the methods that add nodes are methods of.
+#: #: The objects that have the methods that add nodes.
 CLASSES = {"_Adders": _native.GraphHandle}
 
 
@@ -50,7 +50,7 @@ def test_help_says_what_the_stub_says(name: str, real: Any, stub: ast.FunctionDe
 
 @pytest.mark.parametrize("name", [name for name in vars(_native) if inspect.isbuiltin(getattr(_native, name))])
 def test_each_function_is_in_a_stub(name: str) -> None:
-    """Type checkers know each function of the extension module."""
+    """Type checkers would lack a function of the extension module."""
     assert name in {name for name, _, _ in stated()} | {"_forget"}
 
 

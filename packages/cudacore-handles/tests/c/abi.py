@@ -4,9 +4,9 @@
 ``generate OUT_LAYOUT OUT_ENTRIES HEADERS_FOLDER`` reads the public headers and writes a C program that prints the
 interface, and the list of the table's functions, which test_api_table.c includes.
 
-``compare BASELINE LAYOUT_PROGRAM LIBRARY`` fails where the interface is not the committed baseline's; with
-``--update`` it writes the baseline instead. Additions are allowed between releases, and everything else is a break:
-both show up here, to be looked at.
+``compare BASELINE LAYOUT_PROGRAM LIBRARY`` fails if the interface differs from the committed baseline; with
+``--update`` it writes the baseline instead. Additions are allowed between releases; all other changes break the
+interface. Both are shown here for review.
 """
 
 from __future__ import annotations

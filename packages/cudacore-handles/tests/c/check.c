@@ -8,8 +8,8 @@
 check_sim sim;
 
 /*
- * For LeakSanitizer: the simulated driver lives as long as the process, and does not give everything back. Variables of
- * threads are not searched, because the search crashes now and then where the driver's threads have some.
+ * For LeakSanitizer: the simulated driver exists as long as the process, and does not free everything. Thread-local
+ * variables are not searched, because the search sometimes crashes if threads of the driver have some.
  */
 const char *__lsan_default_options(void);
 const char *__lsan_default_options(void) { return "use_tls=0:print_suppressions=0"; }
@@ -54,7 +54,7 @@ void check_fail(const char *file, int line, const char *format, ...) {
   vfprintf(stderr, format, arguments);
   va_end(arguments);
   fputc('\n', stderr);
-  _Exit(1); /* what is alive now is no news */
+  _Exit(1); /* live objects are not reported after a failure */
 }
 
 void check_eq(long long left, long long right, const char *what, const char *file, int line) {

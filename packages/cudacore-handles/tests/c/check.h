@@ -3,9 +3,9 @@
 #define CHECK_H
 
 /*
- * What the test programs share. A program runs its tests one by one with RUN and returns 0, or 77 to be skipped; a
- * check that fails says where and ends the program with 1. Each test starts with an empty log, and must leave
- * nothing alive on either side and no misuse noted.
+ * Shared by the test programs. A program runs its tests one by one with RUN and returns 0, or 77 if it is skipped. A
+ * failed check prints its place and ends the program with 1. Each test starts with an empty log. It must leave no
+ * objects alive, neither here nor in the driver, and no misuse reported.
  */
 
 #include <cuda.h>
@@ -98,7 +98,7 @@ typedef struct check_sim {
 } check_sim;
 extern check_sim sim;
 
-/* The driver itself, for what a foreign owner does. */
+/* The driver itself, for calls that a foreign owner makes. */
 #undef cuDevicePrimaryCtxRelease
 #undef cuStreamDestroy
 #undef cuStreamBeginCapture
@@ -158,7 +158,7 @@ typedef struct check_mixed {
 } check_mixed;
 enum { CHECK_MIXED_SIZE = 36, CHECK_MIXED_COUNT = 5 };
 
-/* The last launch. Fails where there was none. */
+/* The last launch. Fails if there was none. */
 typedef struct check_launch {
   cudasim_launch given;
   char name[32]; /* of the kernel */

@@ -2,7 +2,7 @@
 #ifndef GRAPHS_H
 #define GRAPHS_H
 
-/* What the programs about graphs share: something to build them of, and bundles that say when they end. */
+/* Shared by the programs about graphs: parts for building them, and bundles that report when they are destroyed. */
 
 #include "check.h"
 
@@ -24,7 +24,7 @@ extern const cch_launch_config graphs_config;
 extern const check_mixed graphs_arguments;
 
 cch_graph *new_graph(void);
-/* Adds a node behind another, which may be NULL. */
+/* Adds a node that depends on another one, which may be NULL. */
 cch_graph_node *add(cch_graph *graph, int type, const void *params, cch_graph_node *before, cch_bundle *bundle);
 cch_kernel_node kernel_params(void);
 cch_graph_node *add_kernel(cch_graph *graph, cch_graph_node *before, cch_bundle *bundle);
@@ -35,7 +35,7 @@ cch_graph_exec *instantiate(cch_graph *graph);
 /* Whether the driver has switches, and an if with a second body. */
 bool has_switches(void);
 
-/* A bundle that counts its end, and the ends that CUDA has told of so far. */
+/* A bundle that counts its destruction, and the destructions that CUDA has reported so far. */
 cch_bundle *new_bundle(void);
 int ends(void);
 

@@ -76,10 +76,10 @@ static void open_graph(world *w) {
   OK(cch_graph_connect(&w->node, &w->copy, 1));
   OK(cch_graph_instantiate(&w->exec, w->graph,
                            &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .context = w->context}));
-  OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* what it was given is used by a launch */
+  OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* a launch uses what it was given */
   OK(cch_graph_launch(w->exec, w->stream));
   OK(cch_stream_synchronize(w->stream));
-  /* In the way of nobody. */
+  /* It conflicts with nothing. */
   OK(cch_stream_create(&w->captured, w->elsewhere, CCH_STREAM_NON_BLOCKING, 0));
   OK(cch_capture_begin(&w->capture, w->captured, CCH_CAPTURE_RELAXED));
 }
@@ -145,11 +145,11 @@ void world_open(world *w) {
   OK(cch_deviceptr_alloc_host(&w->pinned, w->context, 64, 0));
   OK(cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream)); /* the first copy counts the devices, once and for all */
   OK(cch_virtual_alloc(&w->moves, &virtual_config, 1));
-  OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* right behind the other */
+  OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* directly after the other one */
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&w->kernel, w->library, "add"));
 
-  cch_tensor_map map; /* the first one asks for the compute capability, once and for all */
+  cch_tensor_map map; /* the first call queries the compute capability, which is then cached */
   OK(tensor_map_of(&map, w, CCH_TENSOR_MAP_TILED));
 
   cch_ipc_handle shared;
@@ -187,7 +187,7 @@ void world_close(world *w) {
   CUcontext current;
   CHECK_EQ(driver.cuCtxGetCurrent(&current), 0);
   check_settle();
-  close_graph(w); /* what was launched in a context of somebody else's ends in there, too */
+  close_graph(w); /* work in another library's context ends in that context, too */
   CHECK_EQ(driver.cuLibraryUnload(w->foreign_library), 0);
   CHECK_EQ(driver.cuMemPoolDestroy(w->foreign_pool), 0);
   CHECK_EQ(driver.cuEventDestroy(w->foreign_event), 0);
@@ -221,7 +221,7 @@ void world_close(world *w) {
   cch_reclaim_drain(); /* what user objects kept */
 }
 
-/* What an out-parameter holds before a call, and must still hold when the call fails. */
+/* The value of an out-parameter before a call, which must not change if the call fails. */
 static char untouched;
 
 /* A call that makes a `type`. */
@@ -427,7 +427,10 @@ GIVES_TENSOR_MAP(tensor_map_encode, CCH_TENSOR_MAP_TILED)
 GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
 MAKES(array_create, cch_array, cch_array_create(&out, w->context, &line))
 MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &plane))
-/* What needs an array, or levels, makes them: memory that a world has would change the addresses of the next one. */
+/*
+ * Operations that need an array or levels make them, because memory in the world would change the addresses of the next
+ * one.
+ */
 static int with_array(world *w, int (*call)(world *w, cch_array *array)) {
   cch_array *array;
   int status = cch_array_create(&array, w->context, &line);
@@ -716,7 +719,7 @@ static int graph_add_kernels(world *w, void **made) {
   return status;
 }
 static void undo_graph_add_kernels(void *made) { cch_graph_unref(made); }
-/* In a graph of its own, likewise; here the batch is tried out before. */
+/* In a graph of its own, too; here, the batch is tried first. */
 static int graph_add_batch_memory(world *w, void **made) {
   (void)w;
   cch_graph *graph;
@@ -788,7 +791,7 @@ static int graph_node_is_current(world *w, void **made) {
 MAKES(graph_node_child, cch_graph, cch_graph_node_child(&out, w->child, 0))
 MAKES(graph_node_body, cch_graph, cch_graph_node_child(&out, w->branch, 0))
 
-/* In what nobody has asked anything yet. */
+/* In a context in which nothing was queried before. */
 static int graph_of_a_clone(world *w, void **made) {
   (void)made;
   cch_graph *clone;

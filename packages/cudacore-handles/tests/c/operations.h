@@ -9,8 +9,10 @@
 
 #include "check.h"
 
-/* What the calls work on. All of it is of device 0, but for the captured stream: nobody can wait for a context of which
- * a stream is captured. The primary context of device 1 is a stranger's. */
+/*
+ * The objects of the calls. All are on device 0, except for the captured stream, because a context with a captured
+ * stream cannot be waited for. The primary context of device 1 belongs to other code.
+ */
 typedef struct world {
   cch_context *context, *green, *elsewhere; /* the last is a green one of device 1 */
   cch_resource multiprocessors;
@@ -25,7 +27,7 @@ typedef struct world {
   cch_event *shared_event;
   cch_library *library;
   cch_kernel *kernel;
-  unsigned gl_buffer; /* a stand-in for one of OpenGL */
+  unsigned gl_buffer; /* a buffer of the simulated driver instead of OpenGL's */
   cch_graphics *graphics;
   CUcontext foreign_context;
   CUstream foreign_stream;
@@ -48,15 +50,15 @@ void world_close(world *w);
 
 typedef struct operation {
   const char *name;
-  /* Makes the call and returns its status; what it made is left in *made, which is NULL where it made nothing. */
+  /* Makes the call and returns its status. *made is the object that it made, or NULL. */
   int (*call)(world *w, void **made);
-  /* Gives back what was made. */
+  /* Releases what was made. */
   void (*undo)(void *made);
   unsigned flags;
 } operation;
 
-#define OPERATION_NEEDS_CURRENT 1u /* asks about, or works in, the context that is current */
-#define OPERATION_SETS_CURRENT 2u  /* changes it: that is what it is for */
+#define OPERATION_NEEDS_CURRENT 1u /* uses or queries the current context */
+#define OPERATION_SETS_CURRENT 2u  /* changes it, which is its purpose */
 #define OPERATION_ONCE 4u          /* makes other calls when it is repeated in the same world */
 
 extern const operation operations[];

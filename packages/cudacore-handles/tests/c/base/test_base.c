@@ -2,7 +2,7 @@
 /* Version, path, live counts. */
 #include "check.h"
 
-/* The header and the loaded library say different versions. */
+/* The header and the loaded library have different versions. */
 static void version_is_the_headers(void) {
   CHECK_EQ(cch_version(), CCH_VERSION);
   CHECK_EQ(CCH_VERSION >> 16, CCH_VERSION_MAJOR);
@@ -10,7 +10,7 @@ static void version_is_the_headers(void) {
   CHECK_EQ(CCH_VERSION & 0xff, CCH_VERSION_PATCH);
 }
 
-/* A program cannot tell which copy of the library it runs on. */
+/* A program cannot determine which copy of the library it runs on. */
 static void path_names_the_library(void) {
   CHECK_HAS(cch_library_path(), "libcudacore_handles.so");
   FILE *file = fopen(cch_library_path(), "rb");
@@ -42,7 +42,7 @@ static void live_counts_are_by_kind(void) {
   CHECK_EQ(cch_live_count(1 << 30), 0);
 }
 
-/* A NULL handed to the three verbs crashes a caller that cleans up what it never made. */
+/* A NULL given to the three verbs crashes a caller that cleans up boxes that it never made. */
 static void verbs_take_null(void) {
 #define VERBS(type)                                                                                                    \
   CHECK(type##_ref(NULL) == NULL);                                                                                     \

@@ -19,7 +19,7 @@ static cch_event *event(void) {
 static int released;
 static void release(void *object) { released += *(int *)object; }
 
-/* What a bundle owns dies before it, or never. */
+/* The owners in a bundle are destroyed before it, or never. */
 static void owners_live_as_long_as_the_bundle(void) {
   int one = 1, ten = 10;
   cch_bundle *bundle;
@@ -72,7 +72,7 @@ static void refused_owners_stay_the_callers(void) {
   CHECK_EQ(released, 0);
 }
 
-/* A holder of boxes of all kinds cannot count their references, or is told another kind. */
+/* A holder of boxes of all kinds cannot count their references, or gets a wrong kind. */
 static void verbs_take_any_box(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_bundle *bundle;

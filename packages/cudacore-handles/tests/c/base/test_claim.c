@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library does with values as keys, also where what is imported takes its time, and with resources that end
- * before their boxes. Linked with the library's objects.
+ * Values as keys in the library, also when an import takes long, and resources that end before their boxes. Linked with
+ * the library's objects.
  */
 #include "base/kinds.h"
 #include "base/reclaim.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An import of what another process exports: made once however many ask, and never twice at a time. */
+/* An import from another process: made once for any number of requests, and never twice at the same time. */
 typedef struct import {
   cch_deviceptr ptr;
   char value[CCH__VALUE_SIZE];
@@ -23,7 +23,7 @@ typedef struct import {
 enum { VALUES = 3 };
 static atomic_int mapped[VALUES], mappings;
 
-/* The driver's part in it. It says CUDA_ERROR_ALREADY_MAPPED to a second one. */
+/* The driver's part of an import. It returns CUDA_ERROR_ALREADY_MAPPED for a second one. */
 static void map(int which) {
   CHECK_EQ(atomic_fetch_add(&mapped[which], 1), 0);
   atomic_fetch_add(&mappings, 1);
@@ -95,7 +95,9 @@ static void open_and_drop(int index, void *argument) {
   }
 }
 
-/* While one thread drops the last reference to an import another opens it: two at a time, or none for good. */
+/*
+ * While one thread drops the last reference to an import, another one opens it: two at the same time, or none any more.
+ */
 static void threads_open_what_others_drop(void) {
   OK(cch_driver_init());
   atomic_store(&mappings, 0);
@@ -104,7 +106,7 @@ static void threads_open_what_others_drop(void) {
   cch_reclaim_drain();
 }
 
-/* A queued import that cannot be destroyed here makes who wants it wait for ever. */
+/* A thread waits forever for a queued import that cannot be destroyed here. */
 static void queued_import_cannot_be_opened_in_a_host_function(void) {
   import *dead, *again = NULL;
   OK(cch_driver_init());
@@ -145,7 +147,7 @@ static void release_function_opens_what_dies_with_it(void) {
   cch_bundle_unref(bundle);
 }
 
-/* A foreign object of a bundle's, which asks for an import where it is released. */
+/* A foreign object of a bundle, whose release function requests an import. */
 static void open_and_let_go(void *value) {
   import *again;
   OK(open_import(&again, *(const int *)value, false));
@@ -193,7 +195,7 @@ static void threads_let_go_anywhere(void) {
   CHECK_EQ(cch_reclaim_pending(), 0);
 }
 
-/* In a forked child, where a lock is that a thread of the parent held. */
+/* In a forked child, where a thread of the parent holds a lock. */
 static void drop_while_locked(import *first, import *second) {
   alarm(10);
   cch_unref_deferred(first);
@@ -204,7 +206,7 @@ static void drop_while_locked(import *first, import *second) {
   _exit(0);
 }
 
-/* A child that queues an import waits for a lock that nobody holds any more. */
+/* A child that queues an import waits for a lock whose holder does not exist. */
 static void forked_child_queues_nothing(void) {
   import *first, *second;
   int status;

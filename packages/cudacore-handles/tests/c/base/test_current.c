@@ -50,7 +50,7 @@ static void run(const operation *operation, int which) {
     operation->undo(made);
   check_current(operation, current, current != NULL);
   check_calls_were_in(cch_context_raw(w.context));
-  /* What is destroyed now is so with a context current that need not be its own, or none. */
+  /* A box is destroyed while the current context is another one, or there is none. */
   if (!(operation->flags & OPERATION_SETS_CURRENT)) {
     world_close(&w);
     check_current(operation, current, current != NULL);
@@ -67,7 +67,10 @@ static void run(const operation *operation, int which) {
   }
 }
 
-/* On a thread without a context, or with another device's, some call fails, goes astray, or changes what is current. */
+/*
+ * On a thread without a context, or with that of another device, a call fails, goes to a wrong context, or changes the
+ * current one.
+ */
 static void every_call_with_every_current_context(void) {
   for (size_t i = 0; i < operation_count; i++) {
     run(&operations[i], NONE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boxes that die at bad times and places: deep chains, host functions, captures, other threads. */
+/* Boxes that are destroyed in difficult situations: deep chains, host functions, captures, other threads. */
 #include "check.h"
 
 #include <pthread.h>
@@ -74,7 +74,7 @@ static void chains_are_deep(void) {
 
 static void unref(void *box) { cch_unref(box); }
 
-/* So does that of a chain through foreign objects, each of which holds the next box. */
+/* The same for a chain through foreign objects, each of which holds the next box. */
 static void chains_through_owners_are_deep(void) {
   cch_bundle *chain = NULL;
   for (int i = 0; i < DEEP; i++) {
@@ -99,7 +99,7 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   release(owner);
 }
 
-/* A garbage collection inside a host function, of which nobody told us, leaks what dies in it, or enters the driver. */
+/* A garbage collection in a host function that was not announced leaks boxes, or calls the driver. */
 static void host_functions_only_queue(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
   int one = 1;
@@ -213,7 +213,7 @@ static void drops_break_no_capture(void) {
   cch_unref(dead_stream);
   cch_unref(from_pool);
   cch_unref(dead);
-  CHECK_EQ(cch_reclaim_pending(), 0); /* none of them is in its way */
+  CHECK_EQ(cch_reclaim_pending(), 0); /* none of these calls conflicts with it */
   end(stream);
   close();
 }
@@ -228,13 +228,13 @@ static void drops_break_no_capture_of_another_thread(void) {
   open();
   OK(cch_deviceptr_alloc(&device, context, 64));
   begin(stream);
-  check_threads(1, unref_in_thread, buffer(stream)); /* a free into the capture, by whoever */
+  check_threads(1, unref_in_thread, buffer(stream)); /* a free in the capture, by other code */
   check_threads(1, unref_in_thread, device);
   end(stream);
   close();
 }
 
-/* What dies while its own stream is captured is freed into the graph, or lost. */
+/* A box destroyed while its own stream is captured is freed into the graph, or lost. */
 static void free_waits_for_the_end_of_a_capture(void) {
   cch_deviceptr *pinned;
   open();
@@ -279,7 +279,10 @@ static void capture_ends_in_the_middle_of_a_free(void) {
 
 static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
 
-/* Memory of a capture is not freed where it was allocated, freed into the next, or freed although there is none. */
+/*
+ * Memory of a capture is not freed where it was allocated, is freed in the next capture, or is freed although it does
+ * not exist.
+ */
 static void memory_of_a_capture_is_freed_in_it(void) {
   CUgraph graph;
   CUgraphExec exec;
@@ -300,7 +303,7 @@ static void memory_of_a_capture_is_freed_in_it(void) {
       CHECK_EQ(driver.cuGraphLaunch(exec, cch_stream_raw(stream)), 0);
     begin(stream);
     cch_error_set_report(no_news);
-    cch_unref(left); /* where the graph never ran, there is nothing to free */
+    cch_unref(left); /* if the graph never ran, there is nothing to free */
     CHECK_EQ(cch_reclaim_pending(), runs);
     CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
     end(stream);
@@ -323,7 +326,7 @@ static void legacy_stream_waits_for_captures(void) {
   OK(cch_context_set_current(NULL));
   OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
   OK(cch_deviceptr_set_stream(pinned, legacy));
-  begin(second); /* it is non-blocking: nobody's business */
+  begin(second); /* it is non-blocking, so it affects no other stream */
   cch_unref(other);
   CHECK_EQ(cch_reclaim_pending(), 0);
   end(second);
@@ -337,7 +340,7 @@ static void legacy_stream_waits_for_captures(void) {
   close();
 }
 
-/* What is refused costs every later call a try of each. */
+/* Boxes that the driver refused to destroy make every later call slower. */
 static void refused_boxes_cost_little(void) {
   enum { MANY = 2000 };
   static cch_deviceptr *ptrs[MANY];
@@ -355,11 +358,11 @@ static void refused_boxes_cost_little(void) {
   end(stream);
   for (int i = 0; i < 2 * MANY && cch_reclaim_pending() != 0; i++)
     cch_unref(event());
-  CHECK_EQ(cch_reclaim_pending(), 0); /* but are not forgotten, also where nobody waits */
+  CHECK_EQ(cch_reclaim_pending(), 0); /* but they are not forgotten, even if no call waits */
   close();
 }
 
-/* Allocation and free ask the driver more than they must. */
+/* Allocation and free make more calls of the driver than necessary. */
 static void usual_path_is_short(void) {
   open();
   OK(cch_context_set_current(context));
@@ -371,7 +374,7 @@ static void usual_path_is_short(void) {
   close();
 }
 
-/* A launch, a record or a wait on a stream is no safe point. */
+/* A launch, a record or a wait on a stream is not a safe point. */
 static void every_call_drains(void) {
   static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
   cch_library *library;
@@ -403,7 +406,7 @@ static void allocate_in_thread(int index, void *argument) {
   OK(cch_deviceptr_set_stream(moved, own));
   OK(cch_deviceptr_set_stream(pinned_of_another_thread, own));
   cch_unref(buffer(own));
-  CHECK_PTR(call_of("cuMemFreeAsync", 0)->stream, CU_STREAM_PER_THREAD); /* on its own thread it is what it is */
+  CHECK_PTR(call_of("cuMemFreeAsync", 0)->stream, CU_STREAM_PER_THREAD); /* on its own thread, it is the same stream */
   OK(cch_context_set_current(NULL));
 }
 

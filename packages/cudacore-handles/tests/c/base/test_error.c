@@ -134,7 +134,7 @@ static void free_in_callback(void *owner, CUdeviceptr ptr, size_t size, cch_stre
   fail_in_callback(owner);
 }
 
-/* An owner that calls the library when it is released cannot ask what failed, or overwrites what its caller has. */
+/* The release function of an owner cannot read its own failure, or overwrites the failure of its caller. */
 static void owners_have_a_record_of_their_own(void) {
   int dummy, value;
   cch_context *context, *same;
@@ -175,7 +175,7 @@ static void long_texts_are_cut(void) {
   CHECK(strchr(check_error()->message, '\n') == NULL);
 }
 
-/* The record that can grow says something else than the one that cannot, or is written beyond its size. */
+/* The record that can grow differs from the one that cannot, or is written beyond its size. */
 static void record_honours_its_size(void) {
   struct {
     cch_error_record now;
@@ -190,7 +190,7 @@ static void record_honours_its_size(void) {
   CHECK_STR(record.now.operation, check_error()->operation);
   CHECK_STR(record.now.message, check_error()->message);
   CHECK(record.now.node == NULL && record.later == &record);
-  record.now.size = sizeof record; /* a newer header's: what is not known is zero */
+  record.now.size = sizeof record; /* of a newer header: unknown fields are zero */
   cch_error_get(&record.now);
   CHECK(record.later == NULL);
   memset(&record, 0xab, sizeof record);
@@ -255,7 +255,7 @@ static void way_back_is_not_what_failed(void) {
   fail_way_back("cuThreadExchangeStreamCaptureMode");
   FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, at.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CHECK_STR(check_error()->operation, "cuMemPoolGetAttribute");
-  CHECK_EQ(unnoticed, 2); /* nor is it lost */
+  CHECK_EQ(unnoticed, 2); /* and it is not lost */
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);
   cch_deviceptr *ptr;
@@ -264,7 +264,7 @@ static void way_back_is_not_what_failed(void) {
   sim.fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
   cch_deviceptr_unref(ptr);
-  CHECK_EQ(failed_frees, 1); /* nor is it what a destructor is blamed for */
+  CHECK_EQ(failed_frees, 1); /* and it is not reported as a failure of the destructor */
   CHECK_EQ(driver.cuMemFree(raw), 0);
   cch_error_set_report(NULL);
   sim.reset();

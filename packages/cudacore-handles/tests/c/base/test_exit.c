@@ -52,7 +52,7 @@ static void close_in_atexit(void) {
   atexit(close_left_world);
 }
 
-/* The driver may be gone when the last objects are dropped: it says so, and that is no failure. */
+/* The driver may have shut down when the last objects are dropped: that is not a failure. */
 static void drop_after_the_driver(void) {
   world_open(&left);
   sim.fail(NULL, 0, CUDA_ERROR_DEINITIALIZED);

@@ -7,7 +7,9 @@ enum { MAX_CALLS = 64, FIRST_CODE = 10000 };
 static cch_error reported;
 static void report(const cch_error *error) { reported = *error; }
 
-/* What a destructor calls: its failures are reported, not returned, and the driver's object stays (test_error.c). */
+/*
+ * Calls of destructors: their failures are reported and not returned, and the driver's object remains (test_error.c).
+ */
 static bool destroys(const char *name) {
   return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload");
 }

@@ -61,7 +61,7 @@ static void use_world_in_child(void *argument) {
     check_status(operations[i].call(w, &made), CCH_EFORKED, operations[i].name, __FILE__, __LINE__);
     CHECK(made == NULL);
   }
-  /* What needs no driver still answers. */
+  /* Functions that need no driver still work. */
   CHECK_EQ(cch_context_device(w->context), 0);
   CHECK_EQ(cch_deviceptr_size(w->ptr), 64);
   CHECK(cch_stream_context(w->stream) == w->context);
@@ -160,7 +160,7 @@ static void touch_everything(void *argument) {
   cch_live_count(CCH_KIND_EVENT);
 }
 
-/* Another thread held a lock of ours when the process forked: the child waits for it for ever. */
+/* Another thread held a lock of the library when the process forked: the child waits for it forever. */
 static void fork_while_locks_are_held(void) {
   enum { THREADS = 4, FORKS = CHECK_SANITIZED ? 20 : 100 };
   world w;

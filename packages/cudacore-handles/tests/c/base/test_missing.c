@@ -18,7 +18,7 @@ static const entry entries[] = {
 #undef ENTRY
 };
 
-#include "operations.h" /* behind the table: cuda.h renames functions by macros, which it undoes */
+#include "operations.h" /* after the table, because cuda.h renames functions by macros, which it undefines */
 
 enum { MAX_CALLS = 64 };
 
@@ -36,12 +36,12 @@ static bool destroys(const char *name) {
          strstr(name, "Unmap") || strstr(name, "Unregister") || strcmp(name, "cuStreamEndCapture") == 0;
 }
 
-/* What a destructor cannot do without. */
+/* Functions that destructors require. */
 static bool is_for_destructors(const char *name) {
   return destroys(name) || strcmp(name, "cuCtxGetCurrent") == 0 || strcmp(name, "cuCtxSetCurrent") == 0;
 }
 
-/* What is asked on the way to something else, which must be had without it. */
+/* Functions that are only queried on the way to another operation, which must work without them. */
 static bool is_optional(const char *name, const operation *operation) {
   if (strcmp(name, "cuStreamIsCapturing") == 0)
     return strcmp(operation->name, "stream_is_capturing") != 0;
@@ -61,7 +61,7 @@ static void close_world(world *w) {
   CHECK_CLEAN();
 }
 
-/* What a function calls when nothing is missing: *called says so for each entry point. */
+/* The functions that an operation calls when nothing is missing: *called has a flag for each entry point. */
 static void find_calls(bool *called, world *w, const operation *operation) {
   void *made = NULL;
   sim.reset();
@@ -86,7 +86,7 @@ static void without(const entry *missing, world *w, const operation *operation, 
   put_back(missing, function);
 }
 
-/* One entry point that a driver lacks takes functions with it that can do without; or crashes, or is not named. */
+/* A missing entry point disables functions that do not need it; or causes a crash, or is not named in the error. */
 static void every_entry_point_under_every_function(void) {
   for (size_t k = 0; k < operation_count; k++) {
     bool called[sizeof entries / sizeof *entries];
@@ -98,7 +98,7 @@ static void every_entry_point_under_every_function(void) {
         without(&entries[i], &shared, &operations[k], false);
     close_world(&shared);
     for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-      if (called[i] ? destroys(entries[i].name) /* what it makes for itself would stay */
+      if (called[i] ? destroys(entries[i].name) /* objects that it creates for itself would remain */
                     : !(operations[k].flags & OPERATION_ONCE))
         continue;
       world own;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation of each function fails once. The program's own malloc, calloc and realloc stand in front of the C
- * library's and refuse what libcudacore_handles asks for, told by the caller's address; the driver and the C library
- * itself get all they want.
+ * Makes each allocation of each function fail once. The program's own malloc, calloc and realloc replace those of the C
+ * library, and refuse allocations of libcudacore_handles, which they recognise by the caller's address. The driver and
+ * the C library itself get all they ask for.
  */
 #include "operations.h"
 
@@ -105,7 +105,7 @@ static bool succeeds_with(const operation *operation, size_t allocations) {
   return status == 0;
 }
 
-/* Memory runs out, and a function crashes, leaks, goes on with half an object, or says something else. */
+/* If memory runs out, a function crashes, leaks, continues with half an object, or returns a wrong error. */
 static void every_allocation_of_every_function(void) {
   size_t failures = 0;
   for (size_t i = 0; i < operation_count; i++)
@@ -116,7 +116,7 @@ static void every_allocation_of_every_function(void) {
   CHECK(failures > 20);
 }
 
-/* A registry that cannot grow loses what it has, or fails those who come. */
+/* A registry that cannot grow loses boxes, or new boxes fail. */
 static void registry_does_without_growing(void) {
   enum { MANY = 1000 };
   static cch_event *events[MANY];
@@ -166,7 +166,7 @@ static void failed_programs_are_not_left(void) {
   CHECK(first == CCH_ENOMEM && second == CCH_ENOMEM && third == CCH_ENOMEM);
   CHECK(program == NULL && module == NULL && linker == NULL);
   OK(cch_nvrtc_program_create(&program, nvrtc, "wrong", "name", 0, NULL, NULL));
-  allow(0); /* the message does without the log */
+  allow(0); /* the message lacks the log */
   status = cch_nvrtc_program_compile(program, 0, NULL);
   limited = false;
   CHECK_EQ(status, CCH_ECOMPILER);

@@ -43,7 +43,7 @@ static void drop_in_a_callback_is_queued(void) {
   CHECK_EQ(sim.calls(NULL), calls);
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
   cch_callback_leave();
-  CHECK_EQ(sim.calls(NULL), calls); /* leaving is no safe point: it is still the driver's thread */
+  CHECK_EQ(sim.calls(NULL), calls); /* leaving is not a safe point: it is still the driver's thread */
   third = event();
   CHECK_EQ(cch_reclaim_pending(), 0);
   CHECK_EQ(sim.calls("cuEventDestroy"), 2);
@@ -80,7 +80,7 @@ static void expect_drained(const char *by) {
     check_fail(__FILE__, __LINE__, "%s left the queue as it was", by);
 }
 
-/* One of the calls that create or wait is no safe point. */
+/* One of the calls that create or wait is not a safe point. */
 static void creating_and_waiting_drain(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_context *other;
@@ -127,7 +127,7 @@ static void drain_bare(int index, void *argument) {
   CHECK_EQ(sim.depth(), 0);
 }
 
-/* With no context current, what was queued is not freed, or freed in the wrong place. */
+/* Without a current context, queued boxes are not freed, or are freed in a wrong context. */
 static void draining_needs_no_context(void) {
   cch_deviceptr *ptrs[3];
   cch_stream *other, *legacy = cch_stream_legacy();
@@ -201,7 +201,7 @@ enum { THREADS = 8, EACH = CHECK_SANITIZED ? 500 : 3000 };
 static void queue_many(int index, void *argument) {
   (void)argument;
   for (int i = 0; i < EACH; i++) {
-    cch_event *made = event(); /* drains what others queue */
+    cch_event *made = event(); /* destroys boxes that others queue */
     if (index % 2) {
       cch_callback_enter();
       cch_event_unref(made);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Eight threads on one registry: boxes made, wrapped, referenced and dropped, of one handle and of many. What is
- * checked is that nobody is handed a dead box; the driver reports a handle that is used or destroyed too late.
+ * Eight threads use one registry: boxes are made, wrapped, referenced and dropped, for one handle and for many. No
+ * thread may get a dead box; the driver reports a handle that is used or destroyed too late.
  */
 #include "check.h"
 
@@ -48,7 +48,7 @@ static void one_foreign_handle(void) {
 
 static _Atomic(cch_stream *) held;
 
-/* While thread 0 makes and drops the stream, the others look its handle up: they get its box, or none of ours. */
+/* While thread 0 makes and drops the stream, the others look its handle up: they get its box, or a borrowed one. */
 static void look_up_dying(int index, void *argument) {
   (void)argument;
   for (int i = 0; i < ROUNDS; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver hands out the address that was freed last. A registry must not answer with the box that had it before. */
+/* The driver reuses the address that was freed last. A registry must not return the box that had it before. */
 #include "check.h"
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ static void foreign_event_at_our_address(void) {
   close();
 }
 
-/* A stale borrowed box hides the stream of ours that got its address. */
+/* A stale borrowed box hides a stream of the library that got its address. */
 static void stale_borrowed_box_is_overridden(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw;
@@ -73,7 +73,7 @@ static void stale_borrowed_box_is_overridden(void) {
   close();
 }
 
-/* A stale borrowed box comes back when the stream of ours that took its address is gone. */
+/* A stale borrowed box comes back when the stream that took its address is gone. */
 static void stale_borrowed_box_stays_forgotten(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw, again;
@@ -214,7 +214,7 @@ static void *unref_event(void *event) {
   return NULL;
 }
 
-/* While the driver destroys an event its handle is still known, and somebody is handed the dying box. */
+/* While the driver destroys an event, its handle is still registered, and a thread gets the dying box. */
 static void handle_is_forgotten_before_it_is_destroyed(void) {
   cch_event *event, *found;
   pthread_t thread;
@@ -224,7 +224,7 @@ static void handle_is_forgotten_before_it_is_destroyed(void) {
   sim.hold("cuEventDestroy");
   CHECK_EQ(pthread_create(&thread, NULL, unref_event, event), 0);
   await("cuEventDestroy");
-  OK(cch_event_wrap(&found, raw, NULL, NULL)); /* no lock is held meanwhile, or this would not return */
+  OK(cch_event_wrap(&found, raw, NULL, NULL)); /* no lock is held meanwhile, otherwise this would not return */
   CHECK(found != event);
   CHECK_EQ(cch_event_flags(found), CCH_EVENT_UNKNOWN);
   cch_event_unref(found);
@@ -240,7 +240,7 @@ static void *make_event(void *argument) {
   return NULL;
 }
 
-/* A lock of ours is held while the driver makes an object, and stops every other thread. */
+/* A lock of the library is held while the driver creates an object, and blocks all other threads. */
 static void driver_is_entered_without_locks(void) {
   cch_event *event, *found;
   pthread_t thread;

@@ -44,7 +44,7 @@ static void kernel_is_one_box(void) {
   close();
 }
 
-/* Parameters lie elsewhere than the driver says, or it is asked for them again and again. */
+/* The offsets of parameters differ from the driver's, or the driver is queried again and again. */
 static void parameters_are_asked_for_once(void) {
   static const cch_param expected[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
   const cch_param *params, *again;
@@ -105,7 +105,7 @@ static void launch_is_as_given(void) {
   close();
 }
 
-/* What a driver can be asked for is what it says, and not what was stated. */
+/* If the driver can report the parameters, its answer counts, and not the stated ones. */
 static void statements_change_nothing(void) {
   static const cch_param wrong = {0, 1};
   const cch_param *params;
@@ -169,7 +169,7 @@ static void bad_configs_fail(void) {
   config.size = offsetof(cch_launch_config, priority) - 4; /* that of version 0.1 had no priority */
   FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
   FAILS(CCH_EINVAL, cch_launch_params(stream, &config, kernel, NULL));
-  struct { /* a newer header's, whose fields are behind these */
+  struct { /* of a newer header, whose fields follow these */
     cch_launch_config now;
     int later;
   } larger = {one, 0};
@@ -192,7 +192,7 @@ static void bad_configs_fail(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* A foreign kernel loses its owner or its library, or hides one of ours behind a box without either. */
+/* A foreign kernel loses its owner or its library, or hides a kernel of the library. */
 static void foreign_kernel_keeps_its_owner(void) {
   int one_owner = 1;
   CUlibrary raw_library;
@@ -203,13 +203,13 @@ static void foreign_kernel_keeps_its_owner(void) {
   CHECK_EQ(driver.cuLibraryLoadData(&raw_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   CHECK_EQ(driver.cuLibraryGetKernel(&raw, raw_library, "add"), 0);
   OK(cch_kernel_wrap(&bare, raw, NULL, NULL, NULL));
-  CHECK(cch_kernel_library(bare) == NULL); /* not one of ours */
+  CHECK(cch_kernel_library(bare) == NULL); /* not a kernel of the library */
   OK(cch_library_wrap(&foreign, raw_library, NULL, NULL));
   OK(cch_kernel_wrap(&with_library, raw, foreign, NULL, NULL));
-  CHECK(cch_kernel_library(with_library) == foreign); /* the bare box does not stand in the way */
+  CHECK(cch_kernel_library(with_library) == foreign); /* the box without a library does not hide it */
   released = 0;
   OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, release));
-  CHECK(cch_kernel_library(owned) == NULL); /* the driver's answer is none of ours */
+  CHECK(cch_kernel_library(owned) == NULL); /* the driver reports a library that is not one of the library's own */
   FAILS(CCH_EMISMATCH, cch_kernel_wrap(&found, raw, library, NULL, NULL));
   char both[80];
   snprintf(both, sizeof both, "the library %p, not of %p", (void *)raw_library, (void *)cch_library_raw(library));
@@ -223,7 +223,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_LIBRARY), 1);
   CHECK_EQ(driver.cuLibraryUnload(raw_library), 0);
 
-  cch_kernel *kernel = get("add"); /* one of ours comes back with its library */
+  cch_kernel *kernel = get("add"); /* a kernel of the library comes back with its library */
   OK(cch_kernel_wrap(&found, cch_kernel_raw(kernel), NULL, NULL, NULL));
   CHECK(found == kernel && cch_kernel_library(found) == library);
   cch_kernel_unref(found);
@@ -232,7 +232,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   close();
 }
 
-/* What is no kernel keeps a library, and is launched. */
+/* An object that is not a kernel keeps a library, and is launched. */
 static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;
@@ -259,7 +259,7 @@ static void launch_in_thread(int index, void *argument) {
     OK(cch_launch(stream, &one, shared_kernel, &mine, CHECK_MIXED_SIZE));
 }
 
-/* Threads that launch a kernel for the first time together ask for its parameters into each other's way. */
+/* Threads that launch a kernel for the first time at once interfere when they query its parameters. */
 static void threads_share_a_kernel(void) {
   open();
   for (int i = 0; i < 20; i++) {
@@ -286,7 +286,7 @@ static void get_in_thread(int index, void *argument) {
   }
 }
 
-/* Threads that ask for a kernel together get a box each. */
+/* Threads that request a kernel at once get a box each. */
 static void threads_get_one_box(void) {
   open();
   CHECK_EQ(pthread_barrier_init(&together, NULL, ASKERS), 0);

@@ -141,7 +141,7 @@ static void relocatable_objects_load(void) {
   FAILS(CCH_EIMAGE, load(elf, sizeof elf));
 }
 
-/* An image that lost its end reaches the driver, which reads on behind it. */
+/* A truncated image reaches the driver, which reads beyond its end. */
 static void truncated_images_are_refused(void) {
   unsigned char elf[ELF_SIZE], fatbin[FATBIN_SIZE];
   make_elf(elf);
@@ -258,7 +258,7 @@ static void foreign_library_keeps_its_owner(void) {
   released = 0;
   OK(cch_library_wrap(&library, raw, &one, release));
   OK(cch_library_wrap(&shared, raw, NULL, NULL));
-  CHECK(shared != library); /* nobody says when a borrowed handle becomes another library */
+  CHECK(shared != library); /* a borrowed handle can come to mean another library without notice */
   CHECK_PTR(cch_library_raw(library), raw);
   cch_library_unref(shared);
   CHECK_EQ(released, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVRTC, libNVVM and nvJitLink in one library, for test_compilers.c. What is "compiled" is the source with a word
- * before it; a source with "wrong" in it does not compile. Built with OLD, it is a CUDA 12.1: without what came later,
- * and with nvJitLink's functions under their versioned names only.
+ * NVRTC, libNVVM and nvJitLink in one library, for test_compilers.c. The "compiled" code is the source after a prefix.
+ * A source that contains "wrong" does not compile. Built with OLD, it is that of CUDA 12.1: without later functions,
+ * and with only the versioned names of nvJitLink's functions.
  */
 #include <stdatomic.h>
 #include <stdint.h>
@@ -23,7 +23,7 @@ typedef struct program {
   void *data;
 } program;
 
-/* What the tests ask and set. */
+/* Variables that the tests read and set. */
 EXPORT int fake_programs(void) { return atomic_load(&created) - atomic_load(&destroyed); }
 EXPORT int fake_destroyed(void) { return atomic_load(&destroyed); }
 EXPORT void fake_compiler_result(int value) { atomic_store(&result, value); }
@@ -129,7 +129,7 @@ EXPORT int nvrtcGetCUBINSize(program *program, size_t *size) {
 }
 EXPORT int nvrtcGetCUBIN(program *program, char *out) {
   if (!program->real)
-    abort(); /* there is nothing to be had */
+    abort(); /* there is no output */
   memcpy(out, "cubin", 5);
   return 0;
 }

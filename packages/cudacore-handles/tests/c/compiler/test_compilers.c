@@ -55,7 +55,7 @@ static void libraries_are_found_once(void) {
   CHECK(old_nvrtc != nvrtc);
 }
 
-/* A library that is no compiler is taken for one, or one that is not there is not named. */
+/* A library that is not a compiler is accepted, or a missing one is not named. */
 static void other_libraries_are_refused(void) {
   cch_nvrtc *no_nvrtc = NULL;
   cch_nvvm *no_nvvm = NULL;
@@ -83,7 +83,7 @@ static void builtins_are_found(void) {
   dlclose(builtins);
 }
 
-/* A version is not told. */
+/* A version is not reported. */
 static void versions(void) {
   int major, minor, debug_major, debug_minor, llvm;
   OK(cch_nvrtc_version(&major, &minor, nvrtc));
@@ -100,7 +100,7 @@ static void versions(void) {
   CHECK_EQ(100 * major + minor, 1201);
 }
 
-/* The architectures do not fit where they are written to. */
+/* The architectures exceed the size of the array. */
 static void architectures(void) {
   int out[2] = {0, 0};
   size_t count = 0;
@@ -114,7 +114,7 @@ static void architectures(void) {
   CHECK(out[0] == 80 && out[1] == 90);
 }
 
-/* What was compiled does not come out, or runs over the caller's memory. */
+/* The compiled code is not returned, or exceeds the caller's memory. */
 static void nvrtc_compiles(void) {
   static const char *const options[] = {"-arch=sm_90"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -148,7 +148,7 @@ static void nvrtc_compiles(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* What was not made is asked for, which the library may crash on. */
+/* The library is asked for an output that was not generated, and may crash. */
 static void empty_output_is_not_fetched(void) {
   static const char *const options[] = {"-arch=compute_90", "-dlto"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -176,7 +176,7 @@ static void headers_arrive(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* A failure does not say whose it is, what it is, or what the log says first. */
+/* A failure lacks its domain, its code, or the first line of the log. */
 static void failures_are_told(void) {
   static const char *const unknown[] = {"--unknown"}, *const wrong_arch[] = {"-arch=wrong"};
   cch_nvrtc_program *program = NULL;
@@ -266,7 +266,7 @@ static void nvjitlink_links(void) {
   }
 }
 
-/* What an old library lacks takes more with it, or is called, or not named. */
+/* A function that an old library lacks disables others, or is called, or is not named. */
 static void old_libraries_do_without(void) {
   cch_nvrtc_program *program = NULL;
   char out[64];
@@ -292,7 +292,7 @@ static void *cancel_soon(void *program) {
   return NULL;
 }
 
-/* A compilation that nobody waits for any more cannot be ended, by another thread or before it begins. */
+/* A compilation that is no longer needed cannot be cancelled by another thread, or before it begins. */
 static void compilations_are_cancelled(void) {
   int before = programs();
   cch_nvrtc_program *program = nvrtc_program("endless");
@@ -347,7 +347,7 @@ static void names_of_results(void) {
   CHECK_STR(cch_error_string_in(CCH_DOMAIN_HANDLES, CCH_ENOCOMPILER), "the compiler library cannot be loaded");
 }
 
-/* A program is destroyed under somebody who still holds it, twice, or never. */
+/* A program that is still held is destroyed, or is destroyed twice, or never. */
 static void programs_are_destroyed_once(void) {
   static const char *const options[] = {"-arch=sm_90"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -430,7 +430,7 @@ static void threads_compile_at_once(void) {
   CHECK_EQ(destroyed(), before + 4000);
 }
 
-/* A forked child enters the compiler, a lock of which another thread of the parent may have held. */
+/* A forked child calls the compiler, although another thread of the parent may have held a lock of it. */
 static void child_leaves_inherited_programs_alone(void) {
   int count;
   OK(cch_device_count(&count));

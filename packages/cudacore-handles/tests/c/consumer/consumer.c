@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C program that knows the installed headers and nothing else: fills device memory and reads it back. */
+/* A C program that uses only the installed headers: fills device memory and reads it back. */
 #include <cudacore/cudacore.h>
 
 #include <stdio.h>

@@ -22,7 +22,7 @@ static void check(int status) {
   throw std::runtime_error(std::string(error.operation) + ": " + cch_error_name(status) + ": " + error.message);
 }
 
-// Calls `make(&box, ...)` and takes over what it made.
+// Calls `make(&box, ...)` and takes over the box.
 template <class Owner, class Make, class... Arguments> static Owner made(Make make, Arguments... arguments) {
   typename Owner::pointer box = nullptr;
   check(make(&box, arguments...));

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A C program that knows the installed headers and nothing else: builds a graph, runs it, changes it and runs it again.
- */
+/* A C program that uses only the installed headers: builds a graph, runs it, changes it and runs it again. */
 #include <cudacore/cudacore.h>
 
 #include <stdio.h>
@@ -26,7 +25,7 @@ static const char ptx[] = ".version 7.0\n"
                           "  ret;\n"
                           "}\n";
 
-/* The arguments of the kernel, where it expects them. */
+/* The arguments of the kernel, at its offsets. */
 typedef struct arguments {
   CUdeviceptr where;
   uint32_t value;
@@ -36,8 +35,7 @@ enum { ARGUMENTS_SIZE = offsetof(arguments, value) + sizeof(uint32_t) };
 static int calls;
 static void count_calls(void *data) { calls += *(int *)data; }
 
-/* Fills memory, adds to it with a kernel, copies it to the host, and calls a function behind that: one after the other.
- */
+/* Fills memory, adds to it with a kernel, copies it to the host, and then calls a function, one after the other. */
 static int build(cch_graph_node **nodes, cch_graph *graph, cch_context *context, cch_kernel *kernel, cch_bundle *used,
                  CUdeviceptr device, CUdeviceptr host) {
   static int one = 1;
@@ -166,7 +164,7 @@ int main(void) {
   for (i = 0; i < 4; i++)
     cch_graph_node_unref(nodes[i]);
   cch_graph_unref(graph);
-  /* What was instantiated needs the graph no more. */
+  /* The executable graph does not need the graph any more. */
   if (status == 0)
     status = run(exec, stream, raw_host, 100);
   if (status != 0) {
@@ -177,7 +175,7 @@ int main(void) {
   cch_graph_exec_unref(exec);
   cch_stream_unref(stream);
   cch_context_unref(context);
-  cch_reclaim_drain(); /* CUDA tells on a thread of its own what graphs no longer need */
+  cch_reclaim_drain(); /* CUDA reports on a thread of its own what graphs no longer need */
   if (status == 0 && calls == 2)
     puts("right");
   return status != 0 || calls != 2;

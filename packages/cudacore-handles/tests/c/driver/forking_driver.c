@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver that $REAL_DRIVER names, with another cuInit: it forks first, as NVIDIA's does where it has to run
+ * The driver that $REAL_DRIVER names, with another cuInit, which forks first, like NVIDIA's if it has to run
  * nvidia-modprobe.
  */
 #include <cuda.h>

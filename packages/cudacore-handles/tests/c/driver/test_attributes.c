@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What devices, kernels, pools and addresses are asked. */
+/* Attributes of devices, kernels, pools and addresses. */
 #include "check.h"
 
 static cch_context *first, *second;
@@ -20,7 +20,7 @@ static void close(void) {
   cch_context_unref(first);
 }
 
-/* Another device is described, or what is written passes the end of what the caller has. */
+/* Another device is described, or the text exceeds the caller's memory. */
 static void devices_are_described(void) {
   char text[32], other[32];
   unsigned char uuid[17], other_uuid[16];
@@ -56,7 +56,7 @@ static void missing_devices_are_refused(void) {
   CHECK_EQ(out, 7);
 }
 
-/* What is set for one device is another's too, or a context is needed. */
+/* A setting for one device affects another one, or needs a context. */
 static void kernel_attributes_are_of_a_device(void) {
   const int limit = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
   int out;
@@ -98,7 +98,7 @@ static void occupancy_is_of_a_context(void) {
 
 static size_t hundred_a_thread(int block_size) { return 100 * (size_t)block_size; }
 
-/* What a block needs is not heard, or the two results are exchanged. */
+/* The shared memory that a block needs is ignored, or the two results are exchanged. */
 static void block_size_fills_the_device(void) {
   int grid, block;
   open();
@@ -139,7 +139,7 @@ static void clusters_are_of_a_launch(void) {
   close();
 }
 
-/* A number of 64 bits loses half of them, or one of 32 gets what is beside it. */
+/* An attribute of 64 bits loses half of them, or one of 32 bits includes the bytes after it. */
 static void pool_attributes_have_their_width(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_pool *pool;
@@ -176,7 +176,7 @@ static void pool_access_is_of_a_device(void) {
   cch_pool_unref(pool);
 }
 
-/* Asking about a pool invalidates the thread's captures, or changes its mode for good. */
+/* Querying a pool invalidates the thread's captures, or leaves its capture mode changed. */
 static void pools_are_asked_in_relaxed_mode(void) {
   static const char *const expected[] = {"cuThreadExchangeStreamCaptureMode", "cuMemPoolGetAttribute",
                                          "cuThreadExchangeStreamCaptureMode"};

@@ -10,7 +10,7 @@ static int state(void) {
   return out;
 }
 
-/* A process is in another state than the calls say, or another process is meant. */
+/* A process has another state than reported, or calls affect another process. */
 static void states_follow_the_calls(void) {
   const int self = getpid();
   CHECK_EQ(state(), CU_PROCESS_STATE_RUNNING);

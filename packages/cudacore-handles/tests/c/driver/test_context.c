@@ -60,7 +60,7 @@ static void foreign_context_keeps_its_owner(void) {
   CHECK_EQ(cch_context_device(context), 1);
   CHECK_EQ(cch_context_is_primary(context), 0);
   OK(cch_context_wrap(&again, raw, NULL, NULL));
-  CHECK(again != context); /* nobody says when a borrowed handle becomes another context */
+  CHECK(again != context); /* a borrowed handle can come to mean another context without notice */
   cch_context_unref(again);
   CHECK_EQ(released, 0);
   cch_context_unref(context);
@@ -69,7 +69,7 @@ static void foreign_context_keeps_its_owner(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
 }
 
-/* Wrapping a context of ours makes a second, borrowed box, or keeps an owner that it does not need. */
+/* Wrapping a context of the library makes a second, borrowed box, or keeps an owner that it does not need. */
 static void own_context_is_recognised(void) {
   int owner = 42;
   cch_context *context, *wrapped;
@@ -82,7 +82,7 @@ static void own_context_is_recognised(void) {
   cch_context_unref(context);
 }
 
-/* A borrowed box of a context stands in the way of the one that retains it. */
+/* A borrowed box of a context hides the one that retains it. */
 static void primary_replaces_borrowed(void) {
   CUcontext raw;
   cch_context *borrowed, *primary, *found;

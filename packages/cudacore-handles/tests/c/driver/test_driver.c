@@ -63,7 +63,7 @@ static void failed_init_is_retried(void) {
   CHECK_EQ(sim.calls("cuInit"), 2);
 }
 
-/* The driver forks inside cuInit, to run nvidia-modprobe: with a lock of ours held there, it would never return. */
+/* The driver forks in cuInit, to run nvidia-modprobe. If the library held a lock then, it would never return. */
 static void driver_may_fork_in_init(void) {
   setenv("REAL_DRIVER", getenv("CUDACORE_DRIVER"), 1);
   setenv("CUDACORE_DRIVER", getenv("FORKING_DRIVER"), 1);
@@ -107,7 +107,7 @@ static void hidden_entry_point_fails_alone(void) {
   cch_context_unref(context);
 }
 
-/* A driver of CUDA 12.0 cannot be used at all, or does not say which version a call needs. */
+/* A driver of CUDA 12.0 cannot be used at all, or an error does not name the required version. */
 static void old_driver_serves_what_it_has(void) {
   cch_context *context;
   cch_library *library;
@@ -184,7 +184,7 @@ static void init_survives_hidden(void) {
     CHECK_EQ(status, 0);
 }
 
-/* A driver of CUDA 13 lacks something that the library asks for. */
+/* A driver of CUDA 13 lacks a function that the library requires. */
 static void every_entry_point_is_found(void) {
   OK(cch_driver_init());
 #define FOUND(name, version)                                                                                           \

@@ -23,7 +23,7 @@ static cch_context *make_green(int device, uint32_t count) {
   return green;
 }
 
-/* A resource has other numbers than the driver has told. */
+/* The numbers of a resource differ from the driver's. */
 static void resources_say_what_they_are(void) {
   cch_resource all = all_of(1), queues;
   uint32_t count, least, together, flags, limit;
@@ -44,7 +44,7 @@ static void resources_say_what_they_are(void) {
   CHECK_EQ(scope, CCH_WORKQUEUE_BALANCED);
 }
 
-/* One kind of resource is read as the other, or what the driver does not have is. */
+/* One kind of resource is read as another one, or a resource that the driver does not have is read. */
 static void kinds_are_told_apart(void) {
   cch_resource all = all_of(0), queues, none = {{7}};
   uint32_t number = 77;
@@ -85,11 +85,11 @@ static void multiprocessors_are_split(void) {
   CHECK_EQ(groups[2].count, 106);
   CHECK_EQ(cch_resource_kind(&rest), CCH_RESOURCE_NONE);
   groups[2].count = 0;
-  OK(cch_resource_split(NULL, NULL, &all, groups, 3)); /* to ask what there is */
+  OK(cch_resource_split(NULL, NULL, &all, groups, 3)); /* only the number is requested */
   CHECK_EQ(groups[2].count, 106);
 }
 
-/* A split that the driver refuses changes what it was given. */
+/* A split that the driver refuses changes the given resources. */
 static void refused_splits_change_nothing(void) {
   cch_resource all = all_of(0), part, again = {{7}}, rest = {{7}};
   size_t count = 1;
@@ -132,7 +132,7 @@ static void green_contexts_end_with_their_boxes(void) {
   CHECK_EQ(sim.calls("cuDevicePrimaryCtxRelease"), 0);
 }
 
-/* A green context that somebody else has made passes for an ordinary one, or is destroyed. */
+/* A green context of other code is taken for an ordinary one, or is destroyed. */
 static void borrowed_contexts_are_asked(void) {
   int is_green = 77;
   cch_context *primary, *borrowed;
@@ -185,11 +185,11 @@ static void streams_and_events_are_in_it(void) {
   cch_context_unref(primary);
   cch_stream_unref(stream);
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 1);
-  cch_event_unref(event); /* the last of what is in it */
+  cch_event_unref(event); /* the last object in it */
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 2);
 }
 
-/* A default stream is that of another context than the current one, and what it has is not recorded. */
+/* A default stream belongs to another context than the current one, and its work is not recorded. */
 static void default_streams_are_the_current_contexts(void) {
   cch_context *green = make_green(0, 16), *primary;
   cch_event *events[2];
@@ -214,7 +214,7 @@ static void default_streams_are_the_current_contexts(void) {
   }
 }
 
-/* A context is made of nothing, of another device's resources, or stays where one of its calls fails. */
+/* A context is created without resources or with those of another device, or remains after a failed call. */
 static void refused_contexts_leave_nothing(void) {
   cch_resource here = all_of(0), there = all_of(1), both[] = {here, there};
   cch_context *context = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures: their graphs, what these keep, and that none is left behind. */
+/* Captures: their graphs, what these keep, and that no capture is left behind. */
 #include "graphs.h"
 
 static bool is_captured(cch_stream *stream) {
@@ -24,7 +24,7 @@ static void launch(void) {
   OK(cch_launch(world.stream, &graphs_config, world.kernel, &graphs_arguments, CHECK_MIXED_SIZE));
 }
 
-/* Captured work is not what the graph has, or its graph has no box, or two. */
+/* The graph does not contain the captured work, or has no box, or two boxes. */
 static void captures_make_graphs(void) {
   graphs_open();
   cch_graph *none = NULL, *asked;
@@ -69,7 +69,7 @@ static void captures_make_graphs(void) {
   graphs_close();
 }
 
-/* What captured work uses ends before the graph and all that runs it. */
+/* Objects that captured work uses are destroyed before the graph and everything that runs it. */
 static void captures_keep_what_work_uses(void) {
   graphs_open();
   cch_graph *g = begin(CCH_CAPTURE_THREAD_LOCAL);
@@ -132,7 +132,7 @@ static void captures_of_others_keep_what_work_uses(void) {
   graphs_close();
 }
 
-/* What a launch has the graph of a capture keep. */
+/* The objects that a launch makes the graph of a capture keep. */
 typedef struct told {
   cch_bundle *bundle;
   int calls, status;
@@ -150,12 +150,14 @@ static int launch_keeping(told *keep) {
                             keep);
 }
 
-/* A launch asks the driver more than whether the context is there and whether the stream is captured, each once; or a
- * captured one is given to the driver before the graph keeps what it uses. */
+/*
+ * A launch makes more calls than one for the context and one for the capture; or captured work is submitted before the
+ * graph keeps what it uses.
+ */
 static void launches_ask_twice_and_keep_first(void) {
   graphs_open();
   OK(cch_context_set_current(cch_stream_context(world.stream)));
-  launch(); /* the first one asks for the kernel's parameters */
+  launch(); /* the first launch queries the kernel's parameters */
   told keep = {.bundle = new_bundle()};
   size_t contexts = sim.calls("cuCtxGetId"), captures = sim.calls("cuStreamIsCapturing"), calls = sim.calls(NULL);
   OK(launch_keeping(&keep));
@@ -233,7 +235,7 @@ static void captures_that_others_begin_anew(void) {
   graphs_close();
 }
 
-/* A step behind the beginning fails, and the stream stays in capture, or its graph stays. */
+/* A step after the beginning fails, and the stream stays in capture, or its graph remains. */
 static void failed_beginnings_leave_no_capture(void) {
   static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo"};
   graphs_open();
@@ -250,7 +252,7 @@ static void failed_beginnings_leave_no_capture(void) {
   graphs_close();
 }
 
-/* A capture that nobody ends stays in its stream. */
+/* A capture that is never ended remains in its stream. */
 static void dropped_captures_end(void) {
   graphs_open();
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
@@ -267,7 +269,7 @@ static void dropped_captures_end(void) {
   graphs_close();
 }
 
-/* What no thread may do during a global capture. */
+/* Calls that no thread may make during a global capture. */
 static void invalidate(void) { FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_event_query(world.event)); }
 
 /* The box of a capture outlives its failure as if there were a graph. */
@@ -287,7 +289,7 @@ static void invalidated_captures_have_no_graph(void) {
   FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
   cch_node_list_free(&list);
   cch_graph_unref(g);
-  /* Likewise where nobody looks. */
+  /* The same if nothing checks it. */
   g = begin(CCH_CAPTURE_GLOBAL);
   invalidate();
   cch_graph_unref(g);
@@ -300,7 +302,7 @@ static void drop(int index, void *argument) {
   cch_graph_unref(argument);
 }
 
-/* A capture that is dropped on another thread, or where CUDA must not be called, goes on. */
+/* A capture that is dropped on another thread, or where CUDA must not be called, continues. */
 static void dropped_captures_end_from_anywhere(void) {
   graphs_open();
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
@@ -316,7 +318,7 @@ static void dropped_captures_end_from_anywhere(void) {
   cch_reclaim_drain();
   CHECK(!is_captured(world.stream));
   g = begin(CCH_CAPTURE_GLOBAL);
-  sim.forbid(1); /* of which nobody told us */
+  sim.forbid(1); /* without an announcement */
   cch_graph_unref(g);
   sim.forbid(0);
   CHECK(is_captured(world.stream));
@@ -330,7 +332,7 @@ static void end_elsewhere(int index, void *argument) {
   FAILS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cch_capture_end(argument, world.stream));
 }
 
-/* An end that is refused makes an end of what goes on; or there is a graph after one that failed. */
+/* A refused end is taken for the end of a capture that continues; or a failed capture leaves a graph. */
 static void failed_ends_are_told_apart(void) {
   graphs_open();
   cch_stream *other;
@@ -351,7 +353,7 @@ static void failed_ends_are_told_apart(void) {
   graphs_close();
 }
 
-/* A capture into a graph that exists takes that with it when it fails, or leaves it without what was captured. */
+/* A capture into an existing graph destroys that graph when it fails, or leaves it without the captured work. */
 static void captures_into_bodies(void) {
   graphs_open();
   cch_graph *g = new_graph(), *asked;
@@ -377,7 +379,7 @@ static void captures_into_bodies(void) {
   OK(cch_graph_node_dependents(&list, first));
   CHECK_EQ(list.count, 1);
   cch_node_list_free(&list);
-  /* A failure leaves the graph, and what has no box any more ends by itself. */
+  /* A failure leaves the graph; a capture without a box ends by itself. */
   OK(cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_GLOBAL));
   sim.fail("cuStreamEndCapture", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_capture_end(body, world.stream));
@@ -399,7 +401,7 @@ static cch_stream *fork_of(cch_stream *from) {
   return fork;
 }
 
-/* What was joined is lost before the memory that is freed on it, or stays behind the capture. */
+/* A joined stream is forgotten before the memory that is freed on it, or kept after the capture. */
 static void joined_streams_are_held(void) {
   graphs_open();
   size_t streams = sim.live(CUDASIM_STREAM);
@@ -452,7 +454,7 @@ static void memory_holds_its_graph(void) {
   graphs_close();
 }
 
-/* A capture that somebody else ended is ended once more: perhaps the stream is in another one by now. */
+/* A capture that other code has ended is ended once more, although the stream may be in another capture. */
 static void captures_that_others_ended_are_left_alone(void) {
   graphs_open();
   CUgraph raw, second;
@@ -464,7 +466,7 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
-  /* Likewise where it is not dropped, but ended: the graph is theirs. */
+  /* The same if it is not dropped but ended: the graph belongs to the other code. */
   g = begin(CCH_CAPTURE_GLOBAL);
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
   CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
@@ -478,7 +480,7 @@ static void captures_that_others_ended_are_left_alone(void) {
   graphs_close();
 }
 
-/* What is no capture of ours is added to, or begun in a mode that there is not. */
+/* Work is added to a capture of other code, or a capture begins in a mode that does not exist. */
 static void bad_captures_are_refused(void) {
   graphs_open();
   cch_graph *none = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs and their nodes: what is built, what is told of it, what keeps what. */
+/* Graphs and their nodes: building, listing, and what keeps what. */
 #include "graphs.h"
 
 static void call_nothing(void *data) { (void)data; }
 
-/* What a node was made of is not what it says it is made of. */
+/* The parameters of a node differ from those that it reports. */
 static void every_type_is_told_as_it_was_made(void) {
   graphs_open();
   cch_graph *g = new_graph(), *child = new_graph(), *told_graph;
@@ -134,7 +134,7 @@ static void every_type_is_told_as_it_was_made(void) {
   graphs_close();
 }
 
-/* Takes out of what was listed what was not built, or leaves edges behind. */
+/* Removes everything that was not built from the lists, or leaves edges behind. */
 static void edges_come_and_go(void) {
   graphs_open();
   cch_graph *g = new_graph(), *other = new_graph();
@@ -305,7 +305,7 @@ static void bad_specs_change_nothing(void) {
   graphs_close();
 }
 
-/* What a newer program asks for, of which this library knows nothing, is done without it. */
+/* A field that only a newer library has is ignored. */
 static void structures_grow(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -367,7 +367,7 @@ static void structures_grow(void) {
   graphs_close();
 }
 
-/* A batch leaves a part of itself, or its nodes are not connected as it says. */
+/* A batch leaves a part of itself, or its nodes have other edges. */
 static void batch_is_all_or_nothing(void) {
   enum { MANY = 200 };
   graphs_open();
@@ -400,7 +400,7 @@ static void batch_is_all_or_nothing(void) {
     cch_graph_node_unref(nodes[i]);
   }
   CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), MANY / 2);
-  OK(cch_graph_add_batch(NULL, g, specs, 4, NULL)); /* nobody wants the boxes */
+  OK(cch_graph_add_batch(NULL, g, specs, 4, NULL)); /* the boxes are not needed */
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
   earlier[7][1] = 7;
   FAILS(CCH_EINVAL, cch_graph_add_batch(nodes, g, specs, MANY, &failed));
@@ -419,7 +419,7 @@ static void batch_is_all_or_nothing(void) {
   graphs_close();
 }
 
-/* Attributes of a kernel are lost on the way to its node, or back, or stay where they are no longer asked for. */
+/* Attributes of a kernel are lost on the way to its node or back, or remain although they are no longer requested. */
 static void kernels_keep_their_attributes(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -477,7 +477,7 @@ static void kernels_keep_their_attributes(void) {
   graphs_close();
 }
 
-/* A function waits for the thread that waits for it; or the driver is entered where that is forbidden. */
+/* A function waits for the thread that waits for it; or the driver is called where that is forbidden. */
 static void functions_that_cuda_calls_use_no_graph(void) {
   graphs_open();
   cch_graph *g = new_graph(), *other = NULL;
@@ -543,7 +543,7 @@ static void nodes_tell_their_context(void) {
     check_context(explicit, second);
     check_context(current, world.context);
     CUgraphNode raw = cch_graph_node_raw(explicit);
-    cch_graph_node_unref(explicit); /* what is known outlives the box */
+    cch_graph_node_unref(explicit); /* the record outlives the box */
     OK(cch_graph_node_of(&explicit, g, raw));
     check_context(explicit, second);
     OK(cch_graph_clone(&copy, g));
@@ -603,7 +603,7 @@ static void programmatic_launches_are_edges(void) {
   graphs_close();
 }
 
-/* Arguments are only told where they were given; not in a clone, or in a capture. */
+/* Arguments are only reported if they were given; not in a clone, or in a capture. */
 static void arguments_are_told_wherever_they_come_from(void) {
   graphs_open();
   cch_graph *g = new_graph(), *clone;

@@ -9,7 +9,7 @@ static cch_memcpy_node copy(size_t width) {
                            .width = width};
 }
 
-/* A graph runs other work than it was built of, or runs what was disabled. */
+/* A graph runs other work than it was built from, or runs disabled nodes. */
 static void graphs_run(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -72,7 +72,7 @@ static void drop_in_host(void *data) {
   dropped = NULL;
 }
 
-/* A host function is not called with its data, also in a clone, or what it drops is destroyed within it. */
+/* A host function is not called with its data, also in a clone, or references that it drops are destroyed within it. */
 static void host_functions_drop_what_they_like(void) {
   graphs_open();
   int calls = 0;
@@ -100,7 +100,7 @@ static void host_functions_drop_what_they_like(void) {
   graphs_close();
 }
 
-/* A failure that the driver only tells in its result goes through as a graph, or does not say where it is. */
+/* A failure that the driver only reports in its result is taken for a graph, or has no node. */
 static void failed_instantiation_names_the_node(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -126,7 +126,7 @@ static void failed_instantiation_names_the_node(void) {
   graphs_close();
 }
 
-/* An update takes what does not fit, does not say why, or lets go of what it brought. */
+/* An update accepts an incompatible graph, gives no reason, or releases what it brought. */
 static void updates_come_from_another_graph(void) {
   graphs_open();
   cch_graph *g = new_graph(), *same = new_graph(), *unlike = new_graph();
@@ -146,7 +146,7 @@ static void updates_come_from_another_graph(void) {
   CHECK_EQ(ends(), 0);
   OK(cch_graph_exec_update(exec, same, &result));
   CHECK_EQ(result.result, CU_GRAPH_EXEC_UPDATE_SUCCESS);
-  CHECK_EQ(ends(), 1); /* what the node had been given, and never ran */
+  CHECK_EQ(ends(), 1); /* the node's new bundle, which never ran */
   cch_graph_unref(same);
   CHECK_EQ(ends(), 1);
   OK(cch_graph_exec_update(exec, g, NULL));
@@ -195,17 +195,17 @@ static void nodes_of_other_graphs_are_refused(void) {
   graphs_close();
 }
 
-/* From here on no work is ever done, as far as events say. */
+/* From here on, events never report that work is done. */
 static void nothing_is_done(void) { sim.fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
 
-/* What a launch in flight uses goes when a node is given something else; or nothing ever goes. */
+/* Objects of a launch in flight are released when a node gets new parameters; or nothing is ever released. */
 static void launches_in_flight_keep_what_they_use(void) {
   graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *node = add_kernel(g, NULL, NULL);
   cch_graph_exec *exec = instantiate(g);
   cch_kernel_node params = kernel_params();
-  for (int i = 0; i < 3; i++) { /* none of the first two ever runs */
+  for (int i = 0; i < 3; i++) { /* neither of the first two ever runs */
     cch_bundle *given = new_bundle();
     OK(cch_graph_exec_set(exec, node, &params, given, world.context));
     cch_bundle_unref(given);
@@ -225,7 +225,7 @@ static void launches_in_flight_keep_what_they_use(void) {
   OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
   OK(cch_graph_launch(exec, world.stream));
   CHECK_EQ(ends(), 4);
-  /* What is refused is not kept, and takes nothing away. */
+  /* The bundle of a refused call is kept, or the old one is released. */
   cch_bundle *refused = new_bundle();
   sim.fail("cuGraphExecNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_exec_set(exec, node, &params, refused, world.context));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What keeps what nodes use: graphs, what is made of them, launches in flight. */
+/* What keeps the objects that nodes use: graphs, objects made from them, launches in flight. */
 #include "graphs.h"
 
 /* Work is said not to be done until the next sim.reset(). */
@@ -36,7 +36,7 @@ static void user_objects_are_for_shared_graphs(void) {
   graphs_close();
 }
 
-/* What others make of a shared graph uses what has ended. */
+/* Graphs that other code makes from a shared graph use destroyed objects. */
 static void shared_graphs_are_kept_by_the_driver(void) {
   graphs_open();
   cch_graph *g = new_user(), *empty = new_graph();
@@ -68,7 +68,7 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   graphs_close();
 }
 
-/* Whoever made a graph that was taken over uses, by the handle, what has ended. */
+/* The creator of a graph that was taken over uses destroyed objects through the handle. */
 static void adopted_graphs_are_shared(void) {
   graphs_open();
   CUgraph raw;
@@ -104,7 +104,7 @@ static void graphs_that_cannot_be_shared_are_not(void) {
   graphs_close();
 }
 
-/* What was made of a graph uses what ends with the graph. */
+/* Objects made from a graph use objects that are destroyed with the graph. */
 static void what_is_made_of_graphs_keeps_what_they_use(void) {
   graphs_open();
   cch_graph *g = new_user(), *copy, *outer = new_graph();
@@ -134,7 +134,7 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   graphs_close();
 }
 
-/* Nodes that are updated or destroyed take away what was instantiated before; or nothing ever goes. */
+/* Updating or destroying nodes releases what earlier executable graphs use; or nothing is ever released. */
 static void versions_end_with_their_last_user(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -148,7 +148,7 @@ static void versions_end_with_their_last_user(void) {
     OK(cch_graph_node_set(node, &params, next, world.context));
     cch_bundle_unref(next);
   }
-  CHECK_EQ(ends(), 2); /* neither the first, which is instantiated, nor the last */
+  CHECK_EQ(ends(), 2); /* neither the first one, which is instantiated, nor the last one */
   sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   cch_bundle *refused = new_bundle();
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, refused, world.context));
@@ -163,7 +163,7 @@ static void versions_end_with_their_last_user(void) {
   graphs_close();
 }
 
-/* What a launch in flight uses ends with the executable graph, or with an update of it. */
+/* Objects of a launch in flight are destroyed with the executable graph, or by an update of it. */
 static void launches_in_flight_keep_what_the_graph_used(void) {
   graphs_open();
   cch_graph *g = new_user(), *next = new_user();
@@ -186,7 +186,7 @@ static void launches_in_flight_keep_what_the_graph_used(void) {
   graphs_close();
 }
 
-/* An update that the driver refuses takes away what the graph goes on to use. */
+/* An update that the driver refuses releases objects that the graph still uses. */
 static void refused_updates_change_nothing(void) {
   graphs_open();
   cch_graph *g = new_user(), *unlike = new_user();

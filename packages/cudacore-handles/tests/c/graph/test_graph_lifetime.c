@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What graphs keep, how long, and what becomes of boxes of what CUDA has destroyed. */
+/* What graphs keep and how long, and boxes of resources that CUDA has destroyed. */
 #include "graphs.h"
 
 #include <pthread.h>
 
-/* A node's bundle ends before the graph, its clones and what was instantiated from it; or never. */
+/* A node's bundle is destroyed before the graph, its clones and its executable graphs; or never. */
 static void bundles_live_as_long_as_what_was_made(void) {
   graphs_open();
   cch_graph *g = new_graph(), *clone;
@@ -27,7 +27,7 @@ static void bundles_live_as_long_as_what_was_made(void) {
   graphs_close();
 }
 
-/* An update lets go of what the old parameters used while a clone runs them, or keeps it for ever. */
+/* An update releases the old bundle while a clone runs with it, or keeps it forever. */
 static void updates_replace_the_bundle(void) {
   graphs_open();
   cch_graph *g = new_graph(), *clone;
@@ -52,7 +52,7 @@ static void updates_replace_the_bundle(void) {
   CHECK_EQ(ends(), 1);
   OK(cch_graph_node_set(node, &params, NULL, world.context));
   CHECK_EQ(ends(), 2);
-  /* What is refused keeps nothing. */
+  /* A refused call keeps nothing. */
   cch_bundle *third = new_bundle();
   sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, third, world.context));
@@ -112,7 +112,7 @@ static void any_box_keeps_the_root(void) {
   graphs_close();
 }
 
-/* A node has two boxes at a time, or what is known of it goes with its box. */
+/* A node has two boxes at the same time, or its record is lost with its box. */
 static void nodes_have_one_box(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -144,7 +144,9 @@ static void nodes_have_one_box(void) {
   graphs_close();
 }
 
-/* What CUDA destroys with a node is touched through a box, or its address is taken for what comes there next. */
+/*
+ * A resource that CUDA destroyed with a node is used through a box, or its address is taken for that of the next one.
+ */
 static void boxes_outlive_what_cuda_destroys(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -166,7 +168,7 @@ static void boxes_outlive_what_cuda_destroys(void) {
   CHECK_EQ(cch_graph_node_type(n), CCH_NODE_GRAPH);
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
   FAILS(CCH_EGONE, cch_graph_add(&found, child, &spec));
-  /* The driver hands out what was freed last. */
+  /* The driver reuses the address that was freed last. */
   cch_graph_node *next = add_empty(g, NULL), *second = add_empty(g, NULL);
   CHECK(cch_graph_node_raw(next) == raw || cch_graph_node_raw(second) == raw);
   CHECK(next != found && second != found && cch_is_valid(next));
@@ -204,7 +206,7 @@ static void replaced_children_are_gone(void) {
   graphs_close();
 }
 
-/* A graph cannot keep what none of its nodes uses. */
+/* A graph cannot keep an object that none of its nodes uses. */
 static void graphs_keep_bundles(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -271,7 +273,7 @@ static void list_and_drop(int index, void *argument) {
   }
 }
 
-/* A box that dies on another thread is given out, or takes the record of its successor with it. */
+/* A box that is being destroyed on another thread is given out, or removes the record of its successor. */
 static void boxes_die_on_other_threads(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -286,7 +288,7 @@ static void boxes_die_on_other_threads(void) {
   graphs_close();
 }
 
-/* What has a lock lets go of a box, and the driver is entered; or a reference is lost. */
+/* A reference is given back under a lock, and the driver is called; or the reference is lost. */
 static void references_go_lightly(void) {
   graphs_open();
   CHECK(cch_unref_lightly(NULL) == NULL);
@@ -307,7 +309,7 @@ static void references_go_lightly(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 2);
   CHECK(cch_unref_lightly(node) == NULL);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 1);
-  OK(cch_graph_node_of(&known, g, raw)); /* the record does not know the old box */
+  OK(cch_graph_node_of(&known, g, raw)); /* the record does not have the old box */
   CHECK(cch_unref_lightly(known) == NULL);
   cch_graph_unref(g); /* now only the node keeps it */
   size_t calls = sim.calls(NULL);
@@ -338,7 +340,7 @@ static void list_and_drop_lightly(int index, void *argument) {
   }
 }
 
-/* A node that several threads let go of dies twice, or not at all, or is given out while it dies. */
+/* A node that several threads release is destroyed twice, or never, or is given out while it is destroyed. */
 static void nodes_go_lightly_on_threads(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -364,7 +366,7 @@ static void drop_somehow(int way, void *box) {
   }
 }
 
-/* One thread at a time adds, and the table of records grows; references go meanwhile, in all ways. */
+/* One thread at a time adds nodes, and the table of records grows; references are given back meanwhile, in all ways. */
 static void add_and_drop(int index, void *argument) {
   cch_graph *g = argument;
   cch_graph_node *last = NULL;
@@ -397,14 +399,14 @@ static void nodes_go_in_all_ways(void) {
   graphs_close();
 }
 
-/* All let go of all nodes of a graph that nobody else has. */
+/* All threads release all nodes of a graph to which there are no other references. */
 static void drop_all(int index, void *argument) {
   cch_graph_node **nodes = argument;
   for (int i = 0; i < 8; i++)
     drop_somehow(index + i, nodes[(i + index) % 8]);
 }
 
-/* Among those who let go of a graph's last nodes at once none, or more than one, ends it. */
+/* When threads release the last nodes of a graph at once, none of them destroys it, or several do. */
 static void last_nodes_end_the_graph_once(void) {
   graphs_open();
   for (int round = 0; round < ROUNDS / 8; round++) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have Meson set up a build for a Python that says that it has no GIL, which is to be refused, and for one that has it.
+"""Set up a build with Meson for a Python without a GIL, which must be refused, and for one with it.
 
 usage: check_free_threaded.py PACKAGE
 """
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 REFUSAL = "cudacore-handles is not made for free-threaded CPython yet"
-# What Meson asks its Python for; sitecustomize comes before.
+# The attribute that Meson reads. sitecustomize is imported first.
 DISABLED = "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = {}"
 
 

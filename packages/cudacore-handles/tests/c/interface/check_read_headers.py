@@ -28,7 +28,7 @@ def build(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def main(headers: str) -> None:
-    """Change the headers in each way and look at what the build says."""
+    """Change the headers in each way, and check the message of the build."""
     with tempfile.TemporaryDirectory() as away:
         folder = Path(away) / "headers"
         shutil.copytree(headers, folder)

@@ -3,9 +3,9 @@
 #define GROWTH_H
 
 /*
- * Declarations as headers of other versions have them, for test_growth.c: those of version 0.1 are frozen here as they
- * were before anything grew; those of a version to come have one field more than today's. Only what the program
- * uses. The library that it runs with knows nothing of which it is.
+ * Declarations of other versions of the headers, for test_growth.c. Those of version 0.1 are frozen here. Those of a
+ * future version have one field more than today's. Only declarations that the program uses are here. The library that
+ * it runs with is the current one.
  */
 
 #include <stddef.h>

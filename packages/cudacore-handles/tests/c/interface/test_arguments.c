@@ -12,7 +12,7 @@
 
 typedef void (*any_function)(void);
 
-/* An argument, or what a function returned. */
+/* An argument, or the result of a function. */
 typedef struct value {
   void *pointer;
   long long number;
@@ -25,19 +25,19 @@ typedef struct parameter {
   int kind;         /* of a box */
   const char *type; /* of a handle, or a compiler */
   bool nullable;
-  bool makes_box;        /* a pointer: to where a new box goes */
+  bool makes_box;        /* a pointer to the place for a new box */
   any_function function; /* to be given */
 } parameter;
 
 typedef struct function {
   const char *name;
   void (*call)(value *result, const value *arguments);
-  enum { STATUS, ZERO, NOTHING, REF, UNREF, RAW } answer; /* what it says to a wrong argument */
+  enum { STATUS, ZERO, NOTHING, REF, UNREF, RAW } answer; /* the result for a wrong argument */
   int count;
   parameter parameters[8];
 } function;
 
-/* What is given for functions that are called back, by the names of their types. */
+/* The arguments that are callback functions, by the names of their types. */
 static void fn_cch_release_fn(void *owner) { (void)owner; }
 static void fn_cch_host_fn(void *data) { (void)data; }
 static int fn_cch_keep_fn(void *data) {
@@ -52,19 +52,19 @@ static void fn_cch_free_fn(void *owner, CUdeviceptr ptr, size_t size, cch_stream
 
 #include "arguments_table.h"
 
-/* The status of a child whose call went well, and behind which all is made anew. */
+/* The exit status of a child whose call succeeded; after that, all objects are made again. */
 enum { GO_ON = 2 };
 
 enum { FUNCTIONS = sizeof functions / sizeof *functions, ROOM = 1024 };
 
-/* What right arguments are taken from. */
+/* The objects from which valid arguments are taken. */
 static world w;
 static cch_nvrtc *nvrtc;
 static cch_nvvm *nvvm;
 static cch_nvjitlink *nvjitlink;
 static void *boxes[CCH_KIND_COUNT];
 static const char zero[ROOM];
-static char room[8][ROOM]; /* of pointers to anything else: stays zero where a call fails */
+static char room[8][ROOM]; /* for pointers to anything else: stays zero if a call fails */
 
 static void open_boxes(void) {
   static const char *const options[] = {"-arch=sm_90"};
@@ -149,7 +149,7 @@ static void fill(value *arguments, const function *f) {
   }
 }
 
-/* What an argument can wrongly be, in order: NULL, the boxes of other kinds, other compilers; false behind the last. */
+/* The wrong values of an argument, in order: NULL, boxes of other kinds, other compilers. False after the last one. */
 static bool wrong(void **out, const parameter *p, int number) {
   void *const others[] = {nvrtc, nvvm, nvjitlink, w.context, w.bundle};
   *out = NULL;
@@ -167,7 +167,7 @@ static bool wrong(void **out, const parameter *p, int number) {
   return true;
 }
 
-/* Calls a function with one wrong argument, and checks what it says. */
+/* Calls a function with one wrong argument, and checks its result and message. */
 static void check_refusal(const function *f, int place, void *given) {
   const parameter *p = &f->parameters[place];
   value arguments[8], result = {0};

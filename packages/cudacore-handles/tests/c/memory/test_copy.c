@@ -186,7 +186,7 @@ static void memory_of_two_devices_is_copied(void) {
   close();
 }
 
-/* Rows are not copied to or from ordinary memory of the host, whose address says nothing to the driver. */
+/* Rows are not copied from or to ordinary host memory, whose location the driver cannot determine. */
 static void rows_of_pageable_memory_are_copied(void) {
   unsigned char memory[SIZE] = {1, 2, 0, 0, 3, 4};
   cch_deviceptr *pageable;
@@ -255,7 +255,7 @@ static int called;
 static void call(void *data) { called += *(int *)data; }
 static void release(void *owner) { *(int *)owner = 0; }
 
-/* A function of the host is not called, or what it uses goes before that, or never. */
+/* A host function is not called, or its bundle is released before that, or never. */
 static void function_is_called_once(void) {
   int one = 1, owner = 5;
   cch_bundle *bundle;
@@ -275,7 +275,7 @@ static void function_is_called_once(void) {
   close();
 }
 
-/* A captured function is called at once, or what it uses goes with the capture. */
+/* A captured function is called at once, or its bundle is released with the capture. */
 static void function_is_captured(void) {
   int one = 1, owner = 5;
   cch_bundle *bundle;

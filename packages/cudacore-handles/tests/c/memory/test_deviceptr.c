@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocations: from pools, from the device, of the host, foreign; copies, fills, and on what they are freed. */
+/* Allocations: from pools, on the device, on the host, foreign; copies, fills, and the streams of frees. */
 #include "check.h"
 
 static cch_context *context, *other;
@@ -20,7 +20,7 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-/* Memory from a pool is freed with another call, on another stream, or never; its box forgets where it is from. */
+/* Memory of a pool is freed by another call, on another stream, or never; or its box loses the pool. */
 static void pool_memory_is_freed_on_its_stream(void) {
   cch_deviceptr *ptr;
   open();
@@ -205,7 +205,7 @@ static uint32_t word(const cch_deviceptr *ptr, int index) {
   return out;
 }
 
-/* Copies and fills move other bytes than they say, or reach beyond an allocation. */
+/* Copies and fills affect other bytes than requested, or exceed an allocation. */
 static void bytes_arrive(void) {
   cch_deviceptr *pinned, *device, *from_pool;
   open();
@@ -248,7 +248,7 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   freed_on = on;
 }
 
-/* Foreign memory is freed by us, twice, never, or without being told on what stream. */
+/* Foreign memory is freed by the library, twice, never, or without its stream. */
 static void foreign_memory_is_freed_by_its_owner(void) {
   int one = 1;
   cch_deviceptr *ptr;

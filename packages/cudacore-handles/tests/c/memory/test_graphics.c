@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resources of graphics: stand-ins of the simulated driver. */
+/* Graphics resources, with the simulated driver's buffers instead of OpenGL's. */
 #include "check.h"
 
 static unsigned name;
@@ -48,7 +48,7 @@ static void memory_is_the_buffers(void) {
   finish(resource);
 }
 
-/* Memory, or a part of it, is used after OpenGL has it again; what is mapped then is another one's. */
+/* Memory, or a part of it, is used after OpenGL has it again, when its address may belong to another mapping. */
 static void unmapping_invalidates(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory, *part, *again, *other;
@@ -97,7 +97,7 @@ static void memory_keeps_the_resource(void) {
   finish(NULL);
 }
 
-/* What the driver refuses changes something. */
+/* A call that the driver refuses changes something. */
 static void refusals_change_nothing(void) {
   cch_graphics *resource = begin(), *none = NULL;
   cch_deviceptr *memory = NULL;
@@ -130,7 +130,7 @@ static void there_is_no_opengl(void) {
   finish(resource);
 }
 
-/* What ends on a thread without the OpenGL context stays registered or mapped for ever. */
+/* A resource that is released on a thread without the OpenGL context stays registered or mapped forever. */
 static void another_thread_has_opengl(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory;

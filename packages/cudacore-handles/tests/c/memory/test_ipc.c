@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes share, with one process in both parts. */
+/* Sharing between processes, with one process in both roles. */
 #include "check.h"
 #include "exporter.h"
 
@@ -9,7 +9,7 @@
 
 enum { SIZE = 64, BLOCKS = 3 };
 
-/* An exporter and what it gives out, and the importer's pool. */
+/* An exporter with its exports, and the importer's pool. */
 typedef struct shared {
   cch_context *context;
   cch_stream *streams[2];
@@ -36,7 +36,7 @@ static void open_shared(shared *s) {
 }
 
 static void close_shared(shared *s) {
-  check_settle(); /* imports end on their streams, and before what they name */
+  check_settle(); /* imports end on their streams, and before the exported objects */
   cch_pool_unref(s->imported);
   for (int i = 0; i < BLOCKS; i++)
     cch_deviceptr_unref(s->blocks[i]);
@@ -119,7 +119,7 @@ static void memory_is_mapped_once(void) {
   close_shared(&s);
 }
 
-/* What no import can be is taken, or maps something. */
+/* An invalid import is accepted, or maps something. */
 static void bad_imports_are_refused(void) {
   shared s;
   cch_deviceptr *out = NULL, *good;
@@ -138,7 +138,7 @@ static void bad_imports_are_refused(void) {
   FAILS(CCH_EMISMATCH, cch_deviceptr_import(&out, s.imported, &s.handles[1], SIZE + 1, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], 1, SIZE, s.streams[0]));
   FAILS(CCH_EMISMATCH, cch_deviceptr_import_part(&out, s.imported, &s.handles[1], SIZE_MAX, SIZE, s.streams[0]));
-  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3); /* each was mapped to ask for its size */
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3); /* each was mapped to query its size */
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
@@ -285,7 +285,10 @@ static void open_use_drop(int index, void *argument) {
   }
 }
 
-/* Threads import what others drop: two mappings at a time, one that is gone under its user, or one for good. */
+/*
+ * Threads import what others drop: two mappings at the same time, one that ends while it is used, or one that never
+ * ends.
+ */
 static void threads_import_what_others_drop(void) {
   shared s;
   open_shared(&s);

@@ -58,7 +58,7 @@ static void parts_keep_the_memory(void) {
   close_memory(&m);
 }
 
-/* A part reaches beyond what it is a part of. */
+/* A part exceeds the whole. */
 static void bad_parts_are_refused(void) {
   static const size_t bad[][2] = {{0, SIZE + 1}, {SIZE, 1}, {SIZE + 1, 0}, {SIZE_MAX, 2}, {1, SIZE_MAX}};
   memory m;
@@ -117,7 +117,7 @@ static void note_free(void *owner, CUdeviceptr ptr, size_t size, cch_stream *str
   *f = (freed){ptr, size, f->count + 1};
 }
 
-/* Memory that somebody else frees is freed with its first part, or as one. */
+/* Memory that other code frees is freed with its first part, or part by part. */
 static void foreign_memory_is_freed_once(void) {
   for (int streams = 0; streams < 4; streams++) {
     memory m;
@@ -219,7 +219,7 @@ static void part_and_drop(int index, void *argument) {
   }
 }
 
-/* Threads that make and drop parts of one allocation corrupt what they left behind. */
+/* Threads that make and drop parts of one allocation corrupt its list of uses. */
 static void threads_share_an_allocation(void) {
   memory m;
   open_memory(&m);

@@ -43,7 +43,7 @@ static void config_says_its_size(void) {
     uint64_t later;
   } larger = {config(0), 1};
   larger.now.size = sizeof larger;
-  FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now)); /* it asks for what nobody here knows */
+  FAILS(CCH_EINVAL, cch_pool_create(&pool, &larger.now)); /* it has a field that this library does not have */
   CHECK(pool == NULL);
   larger.later = 0;
   larger.now.reserved = 1;
@@ -80,7 +80,7 @@ static void devices_pool_is_borrowed(void) {
   CHECK_EQ(sim.calls("cuMemPoolDestroy"), 0);
 }
 
-/* A pool goes before what was allocated from it. */
+/* A pool is destroyed before its allocations. */
 static void allocation_keeps_the_pool(void) {
   cch_pool_config on_device = config(0);
   cch_context *context;

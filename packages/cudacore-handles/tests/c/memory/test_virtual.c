@@ -7,7 +7,7 @@ enum { UNIT = 1 << 21 };
 static const cch_access everybody[] = {{CCH_LOCATION_DEVICE, 0, 3}, {CCH_LOCATION_DEVICE, 1, 1}};
 
 static cch_virtual_config config(void) {
-  /* What can be shared takes no addresses beside those that it is mapped at: it can grow where it is. */
+  /* Memory that can be shared does not use the addresses after it, so it can grow in place. */
   return (cch_virtual_config){.size = sizeof(cch_virtual_config),
                               .location_type = 1,
                               .handle_types = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
@@ -73,7 +73,7 @@ static void grown_memory_shares(void) {
   }
 }
 
-/* Where the addresses behind it are taken, nothing grows, or the old memory is lost. */
+/* If the addresses after it are taken, it does not grow, or the old memory is lost. */
 static void memory_moves_where_it_must(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *behind, *grown, *more;
@@ -147,7 +147,7 @@ static void end_waits_for_the_stream(void) {
   cch_context_unref(context);
 }
 
-/* Memory that dies in a host function is unmapped there, or never. */
+/* Memory that is released in a host function is unmapped there, or never. */
 static void end_waits_for_a_safe_point(void) {
   cch_virtual_config c = config();
   cch_deviceptr *ptr, *grown;
@@ -155,7 +155,7 @@ static void end_waits_for_a_safe_point(void) {
   OK(cch_virtual_alloc(&ptr, &c, UNIT));
   OK(cch_virtual_grow(&grown, &moved, ptr, &c, 2 * UNIT));
   cch_deviceptr_unref(ptr);
-  sim.forbid(1); /* which nobody told the library */
+  sim.forbid(1); /* which was not announced to the library */
   cch_deviceptr_unref(grown);
   sim.forbid(0);
   check_live(2, 2);

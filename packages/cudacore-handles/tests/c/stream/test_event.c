@@ -33,7 +33,7 @@ static void flags_are_remembered(void) {
   close();
 }
 
-/* Flags that exclude each other reach the driver, whose answer does not say why. */
+/* Flags that exclude each other reach the driver, whose error has no reason. */
 static void bad_flags_are_refused(void) {
   cch_event *event = NULL;
   open();
@@ -108,7 +108,7 @@ static void other_contexts_stream_is_refused(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* A foreign event pretends to know its flags, is destroyed by us, or loses its owner. */
+/* A foreign event reports flags that are not known, is destroyed by the library, or loses its owner. */
 static void foreign_event_keeps_its_owner(void) {
   int one = 1;
   CUevent raw;
@@ -121,7 +121,7 @@ static void foreign_event_keeps_its_owner(void) {
   OK(cch_context_set_current(NULL));
   CHECK_PTR(cch_event_raw(event), raw);
   CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
-  CHECK(cch_event_context(event) == NULL); /* the driver cannot say it: the current one is as good as any */
+  CHECK(cch_event_context(event) == NULL); /* the driver cannot report it, so the current one is used */
   OK(cch_event_wrap(&shared, raw, NULL, NULL));
   CHECK(shared != event);
   CHECK(cch_event_context(shared) == NULL);

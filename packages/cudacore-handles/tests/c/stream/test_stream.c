@@ -43,7 +43,7 @@ static void references_keep_the_stream(void) {
   CHECK_EQ(sim.calls("cuStreamDestroy"), 1);
 }
 
-/* Flags that the driver does not know pass, or a failed creation leaves something. */
+/* Unknown flags are accepted, or a failed creation leaves an object. */
 static void bad_requests_fail(void) {
   cch_stream *stream = NULL;
   primary();
@@ -56,7 +56,7 @@ static void bad_requests_fail(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* The default streams are made new, die, need a context of their own, or keep the owner of one who wraps them. */
+/* The default streams are created again, are destroyed, need a context of their own, or keep a given owner. */
 static void default_streams_are_static(void) {
   int one = 1;
   cch_stream *legacy = cch_stream_legacy(), *per_thread = cch_stream_per_thread(), *wrapped;
@@ -111,7 +111,7 @@ static void foreign_stream_keeps_its_owner(void) {
   CHECK_PTR(cch_stream_raw(first), raw);
   CHECK(cch_stream_context(first) == context);
   OK(cch_stream_wrap(&shared, raw, NULL, NULL));
-  CHECK(shared != first);                           /* nobody says when a borrowed handle becomes another stream */
+  CHECK(shared != first); /* a borrowed handle can come to mean another stream without notice */
   OK(cch_stream_wrap(&second, raw, &ten, release)); /* an owner of its own, a box of its own */
   CHECK(second != first);
   cch_stream_unref(shared);
@@ -142,7 +142,7 @@ static void failed_wrap_leaves_the_owner(void) {
   cch_context_unref(context);
 }
 
-/* A stream of ours that comes back from somewhere is not recognised. */
+/* A stream of the library that other code returns is not recognised. */
 static void own_stream_is_recognised(void) {
   int one = 1;
   cch_stream *stream, *wrapped;
@@ -157,7 +157,7 @@ static void own_stream_is_recognised(void) {
   cch_context_unref(context);
 }
 
-/* Waiting for another stream waits for nothing, leaves its event behind, or fails across devices. */
+/* Waiting for another stream does not wait, leaves its event behind, or fails across devices. */
 static void stream_waits_for_stream(void) {
   cch_context *other_context;
   cch_stream *stream, *other, *legacy = cch_stream_legacy();
@@ -183,7 +183,7 @@ static void stream_waits_for_stream(void) {
   cch_context_unref(context);
 }
 
-/* With no context current, what the legacy stream has done is asked of no context at all. */
+/* Without a current context, the query of the legacy stream has no context. */
 static void waiting_for_the_legacy_stream_needs_a_context(void) {
   cch_stream *stream, *legacy = cch_stream_legacy();
   primary();
