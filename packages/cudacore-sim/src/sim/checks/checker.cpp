@@ -329,6 +329,21 @@ void Checker::copies(const std::byte *what) {
     races_->copies(what);
 }
 
+void Checker::copy_begins(Warp &w, const PendingCopy &copy) {
+  if (races_)
+    races_->copy_begins(w, copy);
+}
+
+void Checker::copy_ends(Warp &w, const PendingCopy &copy) {
+  if (!races_)
+    return;
+  races_->copy_ends(w, copy);
+  uint64_t offset = static_cast<uint64_t>(copy.target - w.block->shared.data());
+  if (offset < w.block->shared.size()) /* not the memory of another block */
+    shared(w, *copy.place, copy.lane, *w.block, static_cast<uint32_t>(offset), copy.bytes, true);
+  races_->copies(nullptr);
+}
+
 void Checker::allocates(uint64_t address, uint64_t bytes) {
   if (races_)
     races_->forget(address, bytes);

@@ -330,8 +330,17 @@ bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &wr
 
 /* Whether a store writes the value that memory already has: then the order does not matter. */
 bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
-  if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler())
-    return copied_ && std::memcmp(spot.host, copied_, bytes) == 0;
+  if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler()) {
+    /* What another copy is going to write counts as written. */
+    const auto &copying = w.block->history->copying;
+    for (uint32_t at = 0; copied_ && at < bytes; at += 4) {
+      auto found = copying.find(spot.host + at);
+      const std::byte *there = found == copying.end() ? spot.host + at : found->second.value.data();
+      if (std::memcmp(there, copied_ + at, std::min(bytes - at, 4u)) != 0)
+        return false;
+    }
+    return copied_ != nullptr;
+  }
   if (!(ins.manner & manner_store))
     return false;
   uint32_t size = bytes / ins.count;
@@ -413,12 +422,46 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
   if (ins.manner & manner_strong)
     order(w, ins, lane, key, write);
   note_read(w, ins, lane, spot, write);
+  if (!owner.history->copying.empty())
+    look_for_copies(w, ins, lane, *owner.history, spot, bytes, write);
   ThreadName who = name_of(w, lane);
   for (uint32_t cell = offset / 4 * 4; cell < offset + bytes; cell += 4)
     look(w, ins, lane, owner.history->cells[cell / 4],
          {who.block, static_cast<uint16_t>(who.thread), mask_of(offset, bytes, cell), manner_of(ins),
           thread_of(w, lane).now, w.pc},
          spot, bytes, write);
+}
+
+void Races::copy_begins(Warp &w, const PendingCopy &copy) {
+  ThreadName who = name_of(w, copy.lane);
+  for (uint32_t at = 0; at < copy.bytes; at += 4) {
+    Copying &copying = w.block->history->copying[copy.target + at];
+    copying.write = {
+        who.block, static_cast<uint16_t>(who.thread), 0xf, manner_of(*copy.place), thread_of(w, copy.lane).now,
+        copy.pc};
+    std::memcpy(copying.value.data(), copy.values.data() + at, 4);
+  }
+}
+
+void Races::copy_ends(Warp &w, const PendingCopy &copy) {
+  copied_ = copy.values.data();
+  ThreadName who = name_of(w, copy.lane);
+  auto &copying = w.block->history->copying;
+  for (uint32_t at = 0; at < copy.bytes; at += 4)
+    if (auto found = copying.find(copy.target + at); found != copying.end())
+      if (const Seen &write = found->second.write; write.thread == who.thread && write.pc == copy.pc)
+        copying.erase(found);
+}
+
+void Races::look_for_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history,
+                            const Spot &spot, uint32_t bytes, bool write) {
+  if (ins.run == copy_async_handler())
+    return;
+  auto begin = reinterpret_cast<uint64_t>(spot.host) / 4 * 4;
+  for (uint64_t at = begin; at < reinterpret_cast<uint64_t>(spot.host) + bytes; at += 4)
+    if (auto found = history.copying.find(reinterpret_cast<const std::byte *>(at)); found != history.copying.end())
+      return report(w, ins, lane, found->second.write, true, spot, bytes, write,
+                    "no cp.async.wait_group by which its thread has waited for the copy");
 }
 
 void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,
@@ -518,9 +561,10 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
                        text_of(index_in(grid_.launch.block, before.thread));
   if (before.block != who.block)
     detail += " of block " + text_of(index_in(grid_.launch.grid, before.block));
-  else if (before.thread / warp_size == who.thread / warp_size)
+  else if (before.thread != who.thread && before.thread / warp_size == who.thread / warp_size)
     detail += " of the same warp";
-  detail += std::string(wrote ? " wrote" : " read") + " at" + lines_of(grid_.program, other);
+  bool is_copy = other.run == copy_async_handler();
+  detail += std::string(!wrote ? " read" : is_copy ? " copied" : " wrote") + " at" + lines_of(grid_.program, other);
   if (missing) {
     detail += std::string(", with ") + missing;
   } else if (before.manner & ins.manner & manner_strong) {

@@ -107,6 +107,12 @@ struct ReleasedHere {
   std::map<uint32_t, Released> for_clusters, for_blocks;
 };
 
+/* Four bytes of shared memory that a cp.async is going to write. */
+struct Copying {
+  Seen write;
+  std::array<std::byte, 4> value;
+};
+
 struct BlockHistory {
   uint32_t index = 0; /* of the block in the grid */
   std::vector<ThreadHistory> threads;
@@ -115,6 +121,7 @@ struct BlockHistory {
   Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
   std::array<Meeting, max_warps / group_warps> group_reads; /* the warps that read for wgmma */
   std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last visit, by block and thread */
+  std::unordered_map<const std::byte *, Copying> copying;   /* the last copy that is on its way to each place */
 };
 
 class Races {
@@ -140,6 +147,8 @@ public:
   void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
   void forget(uint64_t address, uint64_t bytes);
   void copies(const std::byte *what) { copied_ = what; }
+  void copy_begins(Warp &w, const PendingCopy &copy);
+  void copy_ends(Warp &w, const PendingCopy &copy);
   void finish();
 
 private:
@@ -160,6 +169,9 @@ private:
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
   static bool knows(const ViewPtr &view, const Seen &seen);
   bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
+  /* An access to memory that a copy is going to write, which nobody has waited for. */
+  void look_for_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history, const Spot &spot,
+                       uint32_t bytes, bool write);
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;
   /* An access to another block's shared memory: that block must have begun, and must not have ended. */
   void visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, const Spot &spot, uint32_t bytes,

@@ -70,6 +70,9 @@ public:
   void allocates(uint64_t address, uint64_t bytes); /* by malloc() */
   /* The source of an asynchronous copy that is about to write. */
   void copies(const std::byte *what);
+  /* A cp.async has read, and is about to write. */
+  void copy_begins(Warp &w, const PendingCopy &copy);
+  void copy_ends(Warp &w, const PendingCopy &copy);
 
   /* `other`: the other side of the finding. Each pair of instruction and other side is reported once. */
   void find(Fault what, const Instruction &ins, uint64_t other = 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <algorithm>
 #include <chrono>
 
 #include "sim/exec/checker.h"
@@ -29,6 +30,8 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
   group_begun = group_made = 0;
   awaits_group = false;
   group_work.reset();
+  copies.clear();
+  copy_groups.fill(0);
   blocked_ = 0;
   waiting_.fill(0);
   polls_ = 0;
@@ -186,7 +189,32 @@ bool Warp::is_ending(uint32_t lane) {
   return false;
 }
 
+/* The hardware may complete a copy at any time until its thread waits for it. The latest time shows a missing wait. */
+void Warp::complete_copies(uint32_t lanes, int64_t pending_groups) {
+  auto is_awaited = [&](const PendingCopy &copy) {
+    return (lanes >> copy.lane & 1) != 0 &&
+           (pending_groups < 0 || copy.group + pending_groups < int64_t{copy_groups[copy.lane]});
+  };
+  uint32_t here = pc;
+  for (const PendingCopy &copy : copies) {
+    if (!is_awaited(copy))
+      continue;
+    pc = copy.pc;
+    if (grid->checker)
+      grid->checker->copy_ends(*this, copy);
+    for (uint32_t at = 0; at < copy.bytes; at += 4) {
+      uint32_t word;
+      std::memcpy(&word, copy.values.data() + at, sizeof word);
+      __atomic_store_n(reinterpret_cast<uint32_t *>(copy.target + at), word, __ATOMIC_RELAXED);
+    }
+  }
+  pc = here;
+  copies.erase(std::remove_if(copies.begin(), copies.end(), is_awaited), copies.end());
+}
+
 void Warp::exit(uint32_t lanes) {
+  if (!copies.empty())
+    complete_copies(lanes, -1);
   if (grid->checker) {
     for_lanes(lanes, [&](uint32_t lane) { lane_pc_[lane] = pc; });
     grid->checker->ends(*this, lanes);

@@ -18,6 +18,16 @@ struct DeviceFault {
   Fault fault;
 };
 
+/* What a cp.async has read, and has not written yet. */
+struct PendingCopy {
+  const Instruction *place;
+  uint32_t pc, lane;
+  uint32_t group;    /* how many groups its thread had committed before it */
+  std::byte *target; /* in shared memory */
+  uint32_t bytes;
+  std::array<std::byte, 16> values;
+};
+
 struct CallRecord {
   uint32_t return_pc;
   uint32_t call_pc;
@@ -86,6 +96,8 @@ public:
    * kind.
    */
   uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
+  /* Writes what the copies of lanes have read, but for those of their last groups. */
+  void complete_copies(uint32_t lanes, int64_t pending_groups);
   /* Each lane waits for a number of nanoseconds, at most a millisecond, like nanosleep. */
   void sleep(uint32_t lanes, const uint64_t *durations);
   /* Releases lanes whose time is over. Returns when the next one's is, or UINT64_MAX. */
@@ -133,7 +145,9 @@ public:
   /* The products of wgmma that the warp has reached, and of which it has computed its part; whether it waits at one. */
   uint32_t group_begun = 0, group_made = 0;
   bool awaits_group = false;
-  std::shared_ptr<GroupWork> group_work; /* the state of its wgmma, for checks; null: that is not kept */
+  std::vector<PendingCopy> copies;               /* in their order */
+  std::array<uint32_t, warp_size> copy_groups{}; /* how many groups of copies a lane has committed */
+  std::shared_ptr<GroupWork> group_work;         /* the state of its wgmma, for checks; null: that is not kept */
 
 private:
   bool select();

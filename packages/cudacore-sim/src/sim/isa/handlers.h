@@ -224,6 +224,10 @@ Handler nop_handler();
  * immediate and target are added to the addresses.
  */
 Handler copy_async_handler();
+Handler copy_commit_handler(); /* cp.async.commit_group */
+/* cp.async.wait_group, wait_all and mbarrier.arrive: immediate: how many of the last groups may go on; -1: nothing may.
+ */
+Handler copy_wait_handler();
 /* cp.async.bulk: destination, source, bytes, and the mbarrier that counts them or absent. Addresses of 32
    bits are shared ones: bits of the mode say which addresses are: 0 the destination, 1 the source, 2 the
    mbarrier. */

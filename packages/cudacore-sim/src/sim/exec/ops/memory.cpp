@@ -306,7 +306,7 @@ template <StateSpace S> Handler store_to(const AccessMode &mode) {
                       : by_type<InSpace<S, false>::template Store>(mode.type);
 }
 
-/* --- asynchronous copies: done at once, which is one of the legal orders --------------------------------------------
+/* --- asynchronous copies: they read at once, and write when they are waited for, which is one of the legal orders ----
  */
 
 void copy_async(Warp &w, const Instruction &ins, uint32_t lanes) {
@@ -330,10 +330,17 @@ void copy_async(Warp &w, const Instruction &ins, uint32_t lanes) {
     if (w.grid->checker)
       w.grid->checker->copies(values.data());
     std::byte *target = locate<StateSpace::shared>(w, ins, lane, place, bytes, true);
-    for (uint32_t i = 0; i < bytes; ++i)
-      store_relaxed<uint8_t>(target + i, static_cast<uint8_t>(values[i]));
+    w.copies.push_back({&ins, w.pc, lane, w.copy_groups[lane], target, bytes, values});
+    if (w.grid->checker)
+      w.grid->checker->copy_begins(w, w.copies.back());
   });
 }
+
+void commit_copies(Warp &w, const Instruction &, uint32_t lanes) {
+  for_lanes(lanes, [&](uint32_t lane) { ++w.copy_groups[lane]; });
+}
+
+void wait_for_copies(Warp &w, const Instruction &ins, uint32_t lanes) { w.complete_copies(lanes, ins.immediate); }
 
 /* --- address spaces
  * --------------------------------------------------------------------------------------------------- */
@@ -456,6 +463,8 @@ Handler store_handler(const AccessMode &mode) {
 }
 
 Handler copy_async_handler() { return copy_async; }
+Handler copy_commit_handler() { return commit_copies; }
+Handler copy_wait_handler() { return wait_for_copies; }
 Handler nop_handler() { return nothing; }
 Handler fence_handler() { return fence; }
 

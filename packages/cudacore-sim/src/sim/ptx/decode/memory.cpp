@@ -337,15 +337,18 @@ void createpolicy(Coder &c) {
 /* --- cp.async
  * ------------------------------------------------------------------------------------------------------------- */
 
-void wait_for_copies(Coder &c) {
-  c.need(0, 1);
-  c.emit(exec::nop_handler());
+void wait_for_all_copies(Coder &c) {
+  exec::Instruction wait = c.out;
+  wait.immediate = -1;
+  wait.run = exec::copy_wait_handler();
+  c.emit_before(wait);
 }
 /* cp.async.bulk.dst.src.completion [to], [from], size, [mbarrier] */
 void cp_bulk(Coder &c) {
   if (c.take("commit_group") || c.take("wait_group")) {
     c.take("read");
-    return wait_for_copies(c);
+    c.need(0, 1);
+    return c.emit(exec::nop_handler()); /* such copies are made at once */
   }
   bool prefetches = c.take("prefetch");
   if (c.take("tensor"))
@@ -412,7 +415,8 @@ void cp_reduce(Coder &c) {
   complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
 }
 
-/* The copies are complete when this runs. What remains is one arrival, which .noinc has counted before. */
+/* The copies are completed here, as early as is possible. What remains is one arrival, which .noinc has counted before.
+ */
 void cp_mbarrier(Coder &c) {
   c.out.manner = mbarrier_manner;
   if (!c.take("arrive"))
@@ -422,6 +426,7 @@ void cp_mbarrier(Coder &c) {
   if (c.need_type() != Type::b64)
     c.unsupported();
   c.need(1);
+  wait_for_all_copies(c);
   c.set_address(c.operand(0), 1, 8);
   c.emit(counted_before ? exec::mbarrier_handler(MbarrierOp::arrive, space) : exec::nop_handler());
 }
@@ -433,10 +438,16 @@ void cp(Coder &c) {
     c.unsupported();
   if (c.take("bulk"))
     return cp_bulk(c);
-  if (c.take("commit_group"))
-    return wait_for_copies(c);
-  if (c.take("wait_group") || c.take("wait_all"))
-    return wait_for_copies(c);
+  if (c.take("commit_group")) {
+    c.need(0);
+    return c.emit(exec::copy_commit_handler());
+  }
+  bool is_for_all = c.take("wait_all");
+  if (is_for_all || c.take("wait_group")) {
+    c.need(is_for_all ? 0 : 1);
+    c.out.immediate = is_for_all ? -1 : static_cast<int64_t>(c.integer(0));
+    return c.emit(exec::copy_wait_handler());
+  }
   if (c.take("mbarrier"))
     return cp_mbarrier(c);
   bool ca = c.take("ca");
