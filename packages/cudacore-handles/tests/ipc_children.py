@@ -16,6 +16,7 @@ from uuid import UUID
 import cudacore_handles as ch
 
 SIZE = 1 << 12
+TIMEOUT = 120  # seconds for a child
 
 
 def run(function: Callable[..., object], args: list[Any]) -> None:
@@ -207,3 +208,36 @@ def import_pinned(channel: Any, handle: ch.IPCAllocationHandle) -> None:
     of_number = ch.PinnedMemoryResource.from_allocation_handle(number).numa_id
     os.close(number)
     channel.send((message, of_handle, of_number))
+
+
+def use_virtual(buffer: ch.Buffer, value: int) -> None:
+    """Look at virtual memory that came, and fill it."""
+    mr = buffer.memory_resource
+    assert isinstance(mr, ch.VirtualMemoryResource)
+    assert buffer.is_mapped
+    stream = ch.Device(0).create_stream()
+    assert set(read(buffer, stream)) == {value}
+    buffer.fill(value + 1, stream=stream)
+    stream.sync()
+    mr.allocate(1).close()
+
+
+def use_virtual_from(channel: Any, value: int) -> None:
+    """The same for memory that is sent."""
+    use_virtual(channel.recv(), value)
+    channel.send(True)
+
+
+def use_virtual_by_descriptors(path: str, value: int) -> None:
+    """The same for memory whose descriptors come by a socket."""
+    device = ch.Device(0)
+    with socket.socket(socket.AF_UNIX) as channel:
+        channel.connect(path)
+        message, descriptors, _, _ = socket.recv_fds(channel, 4096, 16)
+        handle = ch.IPCVirtualMemoryHandle(descriptors, *pickle.loads(message))
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with handle:
+            buffer = ch.VirtualMemoryResource(device).import_allocation(handle)
+        use_virtual(buffer, value)
+        channel.send(b".")

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import cudacore as core
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "sharing.rst"
 TIMEOUT = 240
@@ -58,10 +62,26 @@ def test_multiprocessing(tmp_path: Path, environment: dict[str, str]) -> None:
 
 def test_sockets(tmp_path: Path, environment: dict[str, str]) -> None:
     """The two programs of the guide would not find each other."""
-    _, exporting, importing = examples()
+    exporting, importing = examples()[1:3]
     exporter = start(exporting, tmp_path, environment)
     until = time.monotonic() + TIMEOUT
     while not is_listening(tmp_path) and exporter.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
     assert said(start(importing, tmp_path, environment)) == "{7}\n"
     assert said(exporter) == ""
+
+
+def test_virtual_memory(device: Any) -> None:
+    """The functions of the guide would not send the memory."""
+    code: dict[str, Any] = {}
+    exec(compile(examples()[3], GUIDE.name, "exec"), code)
+    stream, resource = device.create_stream(), core.VirtualMemoryResource(device)
+    buffer = resource.allocate(1, stream=stream)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        code["send"](ours, resource, buffer[8:16])
+        part = code["receive"](theirs, resource)
+    part.fill(5, stream=stream)
+    back = bytearray(16)
+    buffer[:16].copy_to(back, stream=stream)
+    assert back[8:] == b"\5" * 8

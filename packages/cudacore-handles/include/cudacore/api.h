@@ -391,6 +391,10 @@ typedef struct cch_api {
                                  void *owner, cch_release_fn release);
   int (*deviceptr_is_read_only)(const cch_deviceptr *ptr);
   int (*event_poll)(cch_event *event);
+  size_t (*virtual_piece_count)(const cch_deviceptr *ptr);
+  int (*virtual_export)(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr);
+  int (*virtual_import)(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
+                        const size_t *sizes, size_t count);
   int (*graph_add_kernels)(CUgraphNode *out, uint64_t *first, cch_graph *graph, const cch_kernel_columns *columns,
                            size_t count, size_t *CCH_NULLABLE failed);
   int (*graph_node_numbered)(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);

@@ -154,6 +154,7 @@ void world_open(world *w) {
 
   cch_ipc_handle shared;
   OK(cch_pool_export(&w->descriptor, w->pool));
+  OK(cch_virtual_export(&w->memory_descriptor, &w->memory_size, 1, w->moves));
   OK(cch_pool_import(&w->imported_pool, w->descriptor, 1, 0));
   OK(cch_deviceptr_alloc_async(&w->shared, w->pool, 64, w->stream));
   OK(cch_deviceptr_export(&w->handle, w->ptr));
@@ -206,6 +207,7 @@ void world_close(world *w) {
   cch_deviceptr_unref(w->shared);
   cch_pool_unref(w->imported_pool);
   close(w->descriptor);
+  close(w->memory_descriptor);
   cch_deviceptr_unref(w->grows);
   cch_deviceptr_unref(w->moves);
   cch_deviceptr_unref(w->pinned);
@@ -519,6 +521,18 @@ static int graphics_unregister(world *w, void **made) {
 GIVES(virtual_granularity, size_t, cch_virtual_granularity(&out, &virtual_config))
 MAKES(virtual_alloc, cch_deviceptr, cch_virtual_alloc(&out, &virtual_config, 1))
 MAKES(virtual_grow, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->grows, &virtual_config, 1 << 22))
+static int virtual_export(world *w, void **made) {
+  int descriptor = -1, status;
+  size_t size = 0;
+  (void)made;
+  status = cch_virtual_export(&descriptor, &size, 1, w->moves);
+  CHECK((status == 0) == (descriptor >= 0));
+  if (status == 0)
+    close(descriptor);
+  return status;
+}
+MAKES(virtual_import, cch_deviceptr,
+      cch_virtual_import(&out, &virtual_config, &w->memory_descriptor, &w->memory_size, 1))
 MAKES(virtual_move, cch_deviceptr, cch_virtual_grow(&out, &(int){0}, w->moves, &virtual_config, 1 << 22))
 DOES(stream_callback, cch_stream_callback(w->stream, do_nothing, NULL, w->bundle))
 DOES(stream_callback_captured, cch_stream_callback(w->captured, do_nothing, NULL, w->bundle))
@@ -1002,6 +1016,8 @@ const operation operations[] = {
     MADE(virtual_alloc, 0),
     MADE(virtual_grow, OPERATION_ONCE),
     MADE(virtual_move, 0),
+    DONE(virtual_export, 0),
+    MADE(virtual_import, 0),
     DONE(stream_callback, 0),
     DONE(stream_callback_captured, 0),
     MADE(library_load, 0),

@@ -20,7 +20,9 @@ typedef struct world {
   cch_event *start, *end;
   cch_pool *pool;
   cch_deviceptr *ptr, *pinned, *managed, *grows, *moves;
-  int descriptor; /* of the pool */
+  int descriptor;        /* of the pool */
+  int memory_descriptor; /* of virtual memory */
+  size_t memory_size;
   cch_pool *imported_pool;
   cch_deviceptr *shared, *import;
   cch_ipc_handle handle, event_handle; /* of the pool's memory, and of an event of another process */

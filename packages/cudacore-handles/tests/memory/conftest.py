@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Iterator
+from typing import Any
 
+import ipc_children as children
 import pytest
 
 import cudacore_handles as ch
@@ -30,3 +33,34 @@ def content(stream: ch.Stream) -> Callable[[ch.Buffer], bytes]:
         return bytes(copy.__buffer__())
 
     return read
+
+
+@pytest.fixture(params=["spawn", "forkserver"])
+def context(request: pytest.FixtureRequest, in_children: None) -> Any:
+    return multiprocessing.get_context(request.param)
+
+
+@pytest.fixture
+def in_children(on_sim: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have children run on the driver that this process runs on."""
+    if on_sim:
+        monkeypatch.setenv("CUDACORE_DRIVER", "sim")
+
+
+@pytest.fixture
+def start(in_children: None) -> Iterator[Callable[..., Any]]:
+    """Start a function of ipc_children in another process."""
+    started: list[Any] = []
+
+    def start(function: Callable[..., object], *args: Any, context: Any = None) -> Any:
+        maker = context or multiprocessing.get_context("forkserver")
+        process = maker.Process(target=children.run, args=(function, list(args)))
+        process.start()
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.join(children.TIMEOUT)
+        if process.exitcode is None:
+            process.kill()

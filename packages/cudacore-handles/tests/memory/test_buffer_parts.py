@@ -340,6 +340,58 @@ def test_managed_memory(device: ch.Device, stream: ch.Stream) -> None:
     stream.sync()
 
 
+KINDS: dict[str, Callable[[ch.Device, ch.Stream], ch.Buffer]] = {
+    "pool": lambda device, stream: device.allocate(SIZE, stream=stream),
+    "legacy pinned": lambda device, stream: ch.LegacyPinnedMemoryResource().allocate(SIZE, stream=stream),
+    "legacy managed": lambda device, stream: ch.LegacyManagedMemoryResource().allocate(SIZE, stream=stream),
+    "registered": lambda device, stream: ch.register_host_memory(np.zeros(SIZE, np.uint8), stream=stream),
+    "virtual": lambda device, stream: ch.VirtualMemoryResource(device).allocate(SIZE, stream=stream),
+    "imported virtual": lambda device, stream: imported(device, stream),
+    "foreign": lambda device, stream: foreign(device, stream),
+}
+
+
+def imported(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
+    resource = ch.VirtualMemoryResource(device)
+    with resource.allocate(SIZE) as buffer, resource.export_allocation(buffer) as handle:
+        return resource.import_allocation(handle, stream=stream)
+
+
+def foreign(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
+    memory = device.allocate(SIZE, stream=stream)
+    return ch.Buffer.from_handle(memory.handle, SIZE, owner=memory, stream=stream)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds_of_memory(device: ch.Device, stream: ch.Stream, kind: str) -> None:
+    """A part, or a view of one, would be of another kind or place than the whole, or not keep the memory."""
+    whole = KINDS[kind](device, stream)
+    whole.fill(1, stream=stream)
+    part = whole[16:32]
+    assert type(part) is type(whole)
+    for name in ("device_id", "is_device_accessible", "is_host_accessible", "is_managed", "is_mapped", "is_read_only"):
+        assert getattr(part, name) == getattr(whole, name), name
+    assert part.__dlpack_device__() == whole.__dlpack_device__()
+    assert (part.owner, part.memory_resource) == (whole.owner, whole.memory_resource)
+    view, inner = part.view("int32", (2, 2)), part[4:8].view("int32")
+    assert (view.ptr, inner.ptr) == (whole.handle + 16, whole.handle + 20)
+    assert view.is_device_accessible
+    with pytest.raises(ValueError, match=r"beyond|exceed|outside|bytes"):
+        part.view("int32", (5,))
+    whole.close()
+    part.close()
+    other = device.create_stream()
+    other.wait(stream)
+    inner.copy_from(ch.StridedMemoryView.from_any_interface(np.array([7], np.int32), -1), other)
+    other.sync()
+    del inner
+    gc.collect()
+    back = ch.LegacyPinnedMemoryResource().allocate(16)
+    back.view("int32", (2, 2)).copy_from(view, other)
+    other.sync()
+    assert bytes(back.__buffer__()) == b"\1" * 4 + b"\7\0\0\0" + b"\1" * 8
+
+
 def test_plain_buffers_are_not_pickled(buffer: ch.Buffer) -> None:
     """A part would be pickled whose memory cannot be shared."""
     with pytest.raises(TypeError, match="is not IPC-enabled"):

@@ -20,7 +20,7 @@ from typing import Any
 
 import ipc_children as children
 import pytest
-from ipc_children import SIZE, new_pool, read
+from ipc_children import SIZE, TIMEOUT, new_pool, read
 
 import cudacore_handles as ch
 from cudacore_handles._stream import ipc as event_ipc
@@ -29,38 +29,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share
 
 PROCESSES = int(os.environ.get("CUDACORE_IPC_PROCESSES", "6"))
 SHARED_EVENT = ch.EventOptions(ipc_enabled=True)
-TIMEOUT = 120
-
-
-@pytest.fixture(params=["spawn", "forkserver"])
-def context(request: pytest.FixtureRequest, in_children: None) -> Any:
-    return multiprocessing.get_context(request.param)
-
-
-@pytest.fixture
-def in_children(on_sim: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have children run on the driver that this process runs on."""
-    if on_sim:
-        monkeypatch.setenv("CUDACORE_DRIVER", "sim")
-
-
-@pytest.fixture
-def start(in_children: None) -> Iterator[Callable[..., Any]]:
-    """Start a function of ipc_children in another process."""
-    started: list[Any] = []
-
-    def start(function: Callable[..., object], *args: Any, context: Any = None) -> Any:
-        maker = context or multiprocessing.get_context("forkserver")
-        process = maker.Process(target=children.run, args=(function, list(args)))
-        process.start()
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.join(TIMEOUT)
-        if process.exitcode is None:
-            process.kill()
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ class World:
         self.legacy_managed = ch.LegacyManagedMemoryResource()
         self.array = np.zeros(SIZE)
         self.mapped.fill(7, stream=self.stream)
+        self.exported = self.virtual.export_allocation(self.mapped)
 
     def state(self) -> tuple[object, ...]:
         """Return what an operation must leave as it was."""
@@ -100,6 +101,8 @@ operation("register", lambda w: ch.register_host_memory(w.array))
 operation("register read-only", lambda w: ch.register_host_memory(bytes(SIZE), stream=w.stream))
 operation("allocate virtual", lambda w: w.virtual.allocate(SIZE, stream=w.stream))
 operation("grow", lambda w: w.virtual.modify_allocation(w.mapped, w.mapped.size + 1))
+operation("export virtual", lambda w: w.virtual.export_allocation(w.mapped))
+operation("import virtual", lambda w: w.virtual.import_allocation(w.exported, stream=w.stream))
 for place in ("host", "device"):
     operation(f"grow elsewhere, on the {place}", lambda w, place=place: grow_elsewhere(w, place))  # type: ignore[misc]
 operation("pool", lambda w: ch.DeviceMemoryResource(w.device, {"max_size": 1 << 20}))

@@ -22,7 +22,6 @@ from cudacore_handles._memory.ipc import (
     describe_buffer,
     import_buffer,
     not_enabled,
-    receive_buffer,
 )
 from cudacore_handles._memory.pointer import Attributes, pointer_attributes
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream, is_capturing
@@ -130,9 +129,10 @@ class Buffer(_native.BufferHandle):
         if self.is_closed:
             raise closed(self)
         mr = self._mr
-        if not isinstance(mr, SharedPool) or mr._ipc_data is None:
+        reduce = getattr(mr, "_reduce_buffer", None)
+        if reduce is None:
             raise not_enabled(mr, "pickled")
-        return receive_buffer, (mr, self.ipc_descriptor)
+        return reduce(self)
 
     def __dlpack__(
         self,

@@ -254,6 +254,12 @@ class SharedPool(PooledMemoryResource):
             _resources[uuid] = self
         return self
 
+    def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
+        """Return what makes a buffer of the pool in another process."""
+        if self._ipc_data is None:
+            raise not_enabled(self, "pickled")
+        return receive_buffer, (self, buffer.ipc_descriptor)
+
     def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
         """The shared data of a resource that is open and can be shared."""
         if self.is_closed:

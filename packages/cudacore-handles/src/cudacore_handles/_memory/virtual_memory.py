@@ -18,6 +18,13 @@ from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.out_of_memory import allocate_with
 from cudacore_handles._memory.peer_access import device_given
 from cudacore_handles._memory.resource import MemoryResource
+from cudacore_handles._memory.virtual_ipc import (
+    IPCVirtualMemoryHandle,
+    export_buffer,
+    import_pieces,
+    reduce_buffer,
+    teach_multiprocessing,
+)
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import (
     VirtualMemoryAccessType,
@@ -54,7 +61,7 @@ class VirtualMemoryResourceOptions:
         Default ``"device"``. CUDA defines ``"host_numa_current"`` too, but cannot create such memory.
     handle_type : VirtualMemoryHandleType, str or None, optional
         The type of handle by which the physical memory can be shared with other processes; None if it cannot be shared.
-        Default ``"posix_fd"``.
+        Default ``"posix_fd"``, which is the type that :meth:`VirtualMemoryResource.export_allocation` supports.
     granularity : VirtualMemoryGranularityType or str, optional
         The granularity of sizes: ``"minimum"`` or ``"recommended"``. Default ``"recommended"``.
     gpu_direct_rdma : bool, optional
@@ -124,6 +131,8 @@ class VirtualMemoryResource(MemoryResource):
                 "have (virtual_memory_management_supported is False); use a DeviceMemoryResource"
             )
         _read(self._device, self.config)
+        if self.config.handle_type is not None:
+            teach_multiprocessing()
 
     def __repr__(self) -> str:
         return f"<VirtualMemoryResource device={self._device!r}>"
@@ -204,6 +213,67 @@ class VirtualMemoryResource(MemoryResource):
             lib.cch_stream_unref(stream)
             check(status)
         return grown
+
+    def export_allocation(self, buf: Buffer) -> IPCVirtualMemoryHandle:
+        """Return file descriptors by which another process maps a buffer (cuMemExportToShareableHandle).
+
+        ``multiprocessing`` also sends the buffer itself. The memory lives as long as any process has it mapped, or has
+        its descriptors open. It needs ``handle_type="posix_fd"``, which is the default.
+
+        Parameters
+        ----------
+        buf : Buffer
+            A buffer of this memory resource, or a part of one.
+
+        Returns
+        -------
+        IPCVirtualMemoryHandle
+            The file descriptors, which are closed with the object.
+        """
+        if not isinstance(buf, Buffer):
+            raise TypeError(f"buf must be a Buffer, not {type(buf).__name__}")
+        if buf.is_closed:
+            raise closed(buf)
+        if buf.memory_resource is not self:
+            raise ValueError("buf is of another memory resource, which alone can export it")
+        return export_buffer(buf, self.config)
+
+    def import_allocation(
+        self, handle: IPCVirtualMemoryHandle, *, stream: Stream | IsStreamType | None = None
+    ) -> Buffer:
+        """Map memory of another process (cuMemImportFromShareableHandle, cuMemMap).
+
+        Each import is a mapping of its own, at an address of its own; also in the process that exported the memory. The
+        resource's options say who can access it.
+
+        Parameters
+        ----------
+        handle : IPCVirtualMemoryHandle
+            The handle of :meth:`export_allocation` in the other process. It can be closed afterwards.
+        stream : Stream, optional
+            A stream to wait for before the mapping ends. Default None.
+
+        Returns
+        -------
+        Buffer
+            The memory.
+        """
+        if not isinstance(handle, IPCVirtualMemoryHandle):
+            raise TypeError(f"handle must be an IPCVirtualMemoryHandle, not {type(handle).__name__}")
+        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+        if not handle.size:
+            return empty_buffer(Buffer, self)
+        config, _keep = _read(self._device, self.config)
+        buffer = Buffer._adopt_memory(address(import_pieces(config, handle)), self, None)
+        if accepted is not None:
+            buffer.set_deallocation_stream(accepted)
+        if handle.size == buffer.size:
+            return buffer
+        with buffer:
+            return buffer[handle.offset : handle.offset + handle.size]
+
+    def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
+        return reduce_buffer(self, buffer)
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free mapped memory from elsewhere, after the stream's work is done (cuMemUnmap, cuMemAddressFree)."""

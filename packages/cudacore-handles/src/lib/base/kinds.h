@@ -103,6 +103,7 @@ struct cch_deviceptr {
   cch_graph *graph; /* the graph of that capture, if it has a box; as long as it exists, its addresses are not reused */
   cch__origin origin;
   bool read_only; /* registered host memory that devices must not write */
+  bool imported;  /* virtual memory whose physical memory another process made */
   cch_free_fn free;
   cch__range **ranges; /* consecutive ranges; those from `range_count` on were given up */
   size_t range_count;

@@ -99,6 +99,9 @@
   X(cuMemUnmap, 10020)                                                                                                 \
   X(cuMemSetAccess, 10020)                                                                                             \
   X(cuMemRetainAllocationHandle, 11000)                                                                                \
+  X(cuMemExportToShareableHandle, 10020)                                                                               \
+  X(cuMemImportFromShareableHandle, 10020)                                                                             \
+  X(cuMemGetAllocationPropertiesFromHandle, 10020)                                                                     \
   X(cuMemGetAllocationGranularity, 10020)                                                                              \
   X(cuGraphicsGLRegisterBuffer, 3000)                                                                                  \
   X(cuGraphicsGLRegisterImage, 3000)                                                                                   \

@@ -286,7 +286,8 @@ int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_hand
 
 int cch_deviceptr_is_imported(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(0, ptr);
-  return cch_deviceptr_whole(ptr)->origin == CCH__MAPPED;
+  const cch_deviceptr *whole = cch_deviceptr_whole(ptr);
+  return whole->origin == CCH__MAPPED || whole->imported;
 }
 
 /* ---- events ---- */

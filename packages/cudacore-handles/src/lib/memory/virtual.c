@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { CONFIG_0_1 = sizeof(cch_virtual_config) };
 
@@ -94,13 +95,17 @@ static size_t mapped(const cch__range *range) {
   return bytes;
 }
 
+static void release(CUmemGenericAllocationHandle handle) {
+  cch__destructor_enter();
+  int status = CCH__CALL(cuMemRelease, (handle));
+  cch__report(status);
+  cch__destructor_leave();
+}
+
 /* Maps physical memory at the end of a range. The mapping keeps the memory, so the handle is released. */
 static int map(cch__range *range, CUmemGenericAllocationHandle handle, size_t size) {
   int status = CCH__CALL(cuMemMap, (range->address + mapped(range), size, 0, handle, 0));
-  cch__destructor_enter();
-  int released = CCH__CALL(cuMemRelease, (handle));
-  cch__report(released);
-  cch__destructor_leave();
+  release(handle);
   if (status == 0)
     range->parts[range->count++] = size;
   return status;
@@ -319,6 +324,133 @@ int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const 
     status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are not more than the current %zu", size, ptr->size);
   if (status == 0)
     status = grow(out, moved, ptr, &known, size, __func__);
+  cch__relaxed_leave(mode);
+  return status;
+}
+
+/* ---- sharing with other processes ---- */
+
+size_t cch_virtual_piece_count(const cch_deviceptr *ptr) {
+  CCH__REQUIRE_ELSE(0, ptr);
+  const cch_deviceptr *whole = cch__whole(ptr);
+  size_t count = 0;
+  for (size_t i = 0; i < whole->range_count; i++)
+    count += whole->ranges[i]->count;
+  return count;
+}
+
+static void close_all(const int *descriptors, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    close(descriptors[i]);
+}
+
+/* Exports the piece of memory that is mapped at an address. */
+static int export_piece(int *out, CUdeviceptr address) {
+  CUmemGenericAllocationHandle handle;
+  int descriptor = -1;
+  int status = CCH__CALL(cuMemRetainAllocationHandle, (&handle, (void *)(uintptr_t)address));
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuMemExportToShareableHandle, (&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  release(handle);
+  if (status == 0)
+    *out = descriptor;
+  return status;
+}
+
+static int export_pieces(int *descriptors, size_t *sizes, const cch_deviceptr *whole) {
+  size_t done = 0;
+  int status = 0;
+  for (size_t i = 0; i < whole->range_count && status == 0; i++) {
+    const cch__range *range = whole->ranges[i];
+    CUdeviceptr address = range->address;
+    for (size_t k = 0; k < range->count && status == 0; k++) {
+      status = export_piece(&descriptors[done], address);
+      if (status == 0)
+        sizes[done++] = range->parts[k];
+      address += range->parts[k];
+    }
+  }
+  if (status != 0)
+    close_all(descriptors, done);
+  return status;
+}
+
+int cch_virtual_export(int *descriptors, size_t *sizes, size_t count, cch_deviceptr *ptr) {
+  CCH__REQUIRE_USABLE(ptr);
+  CCH__REQUIRE_ARRAY(descriptors, count);
+  CCH__REQUIRE_ARRAY(sizes, count);
+  size_t pieces = cch_virtual_piece_count(ptr);
+  if (pieces == 0)
+    return cch__fail(CCH_EINVAL, __func__, "the allocation is not one of cch_virtual_alloc()");
+  if (count != pieces)
+    return cch__fail(CCH_EINVAL, __func__, "count is %zu, and the allocation has %zu pieces", count, pieces);
+  cch__poll();
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  int status = export_pieces(descriptors, sizes, cch__whole(ptr));
+  cch__relaxed_leave(mode);
+  return status;
+}
+
+static int import_piece(cch__range *range, const cch_virtual_config *config, int descriptor, size_t size,
+                        const char *operation) {
+  CUmemGenericAllocationHandle handle;
+  CUmemAllocationProp prop;
+  int status = CCH__CALL(cuMemImportFromShareableHandle,
+                         (&handle, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuMemGetAllocationPropertiesFromHandle, (&prop, handle));
+  if (status == 0 && ((int)prop.location.type != config->location_type ||
+                      (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE && prop.location.id != config->location_id)))
+    status =
+        cch__fail(CCH_EMISMATCH, operation, "the memory is at location %d of type %d, not at location %d of type %d",
+                  prop.location.id, (int)prop.location.type, config->location_id, config->location_type);
+  if (status == 0)
+    return map(range, handle, size);
+  release(handle);
+  return status;
+}
+
+static int import_pieces(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
+                         const size_t *sizes, size_t count, size_t total, const char *operation) {
+  cch_deviceptr *ptr = new_allocation(total, 1, operation);
+  if (ptr == NULL)
+    return CCH_ENOMEM;
+  cch__range *range;
+  int status = reserve(&range, total, count, config, (CUdeviceptr)config->address_hint, operation);
+  if (status != 0)
+    return undo(ptr, status);
+  append(ptr, range);
+  for (size_t i = 0; i < count && status == 0; i++)
+    status = import_piece(range, config, descriptors[i], sizes[i], operation);
+  if (status == 0)
+    status = allow(range->address, total, config, operation);
+  if (status != 0)
+    return undo(ptr, status);
+  ptr->imported = true;
+  *out = ptr;
+  return 0;
+}
+
+int cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,
+                       const size_t *sizes, size_t count) {
+  CCH__REQUIRE(out, config);
+  CCH__REQUIRE_ARRAY(descriptors, count);
+  CCH__REQUIRE_ARRAY(sizes, count);
+  cch_virtual_config known;
+  size_t total = 0;
+  int status = read_config(&known, config, __func__);
+  if (status != 0)
+    return status;
+  for (size_t i = 0; i < count; i++)
+    if (sizes[i] == 0 || __builtin_add_overflow(total, sizes[i], &total))
+      return cch__fail_at_place(cch__fail(CCH_EINVAL, __func__, "the size is 0, or the sizes are too large"), i);
+  if (count == 0)
+    return cch__fail(CCH_EINVAL, __func__, "there are no descriptors");
+  cch__poll();
+  CUstreamCaptureMode mode = cch__relaxed_enter();
+  status = import_pieces(out, &known, descriptors, sizes, count, total, __func__);
   cch__relaxed_leave(mode);
   return status;
 }

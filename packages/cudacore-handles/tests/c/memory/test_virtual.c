@@ -2,6 +2,8 @@
 /* Memory of addresses and physical memory, that grows. */
 #include "check.h"
 
+#include <unistd.h>
+
 enum { UNIT = 1 << 21 };
 
 static const cch_access everybody[] = {{CCH_LOCATION_DEVICE, 0, 3}, {CCH_LOCATION_DEVICE, 1, 1}};
@@ -163,6 +165,45 @@ static void end_waits_for_a_safe_point(void) {
   check_live(0, 0);
 }
 
+/* Another process maps other memory than was exported, or memory is kept, or freed too early. */
+static void memory_is_shared(void) {
+  cch_virtual_config c = config(), host = config();
+  cch_deviceptr *first, *grown, *import = NULL, *part;
+  int moved, descriptors[2] = {-1, -1};
+  size_t sizes[2] = {0};
+  OK(cch_virtual_alloc(&first, &c, UNIT));
+  OK(cch_virtual_grow(&grown, &moved, first, &c, 2 * UNIT));
+  CHECK_EQ(cch_virtual_piece_count(first), 1);
+  CHECK_EQ(cch_virtual_piece_count(grown), 2);
+  OK(cch_deviceptr_part(&part, grown, 5, 5));
+  CHECK_EQ(cch_virtual_piece_count(part), 2);
+  FAILS(CCH_EINVAL, cch_virtual_export(descriptors, sizes, 1, grown));
+  OK(cch_virtual_export(descriptors, sizes, 2, part));
+  CHECK(sizes[0] == UNIT && sizes[1] == UNIT);
+  cch_deviceptr_unref(part);
+  cch_deviceptr_unref(first);
+  cch_deviceptr_unref(grown);
+  OK(cch_virtual_import(&import, &c, descriptors, sizes, 2));
+  CHECK_EQ(cch_deviceptr_size(import), 2 * UNIT);
+  CHECK(cch_deviceptr_is_imported(import));
+  check_live(1, 0); /* of this process */
+  cch_deviceptr_unref(import);
+  import = NULL;
+  host.location_type = CCH_LOCATION_HOST;
+  FAILS(CCH_EMISMATCH, cch_virtual_import(&import, &host, descriptors, sizes, 2));
+  FAILS(CCH_EINVAL, cch_virtual_import(&import, &c, descriptors, sizes, 0));
+  sizes[1] = 0;
+  FAILS(CCH_EINVAL, cch_virtual_import(&import, &c, descriptors, sizes, 2));
+  sizes[1] = SIZE_MAX;
+  FAILS(CCH_EINVAL, cch_virtual_import(&import, &c, descriptors, sizes, 2));
+  CHECK(import == NULL);
+  close(descriptors[0]);
+  close(descriptors[1]);
+  sizes[1] = UNIT;
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_virtual_import(&import, &c, descriptors, sizes, 2));
+  check_live(0, 0);
+}
+
 int main(void) {
   check_open();
   RUN(size_is_rounded_up);
@@ -171,5 +212,6 @@ int main(void) {
   RUN(bad_input_is_refused);
   RUN(end_waits_for_the_stream);
   RUN(end_waits_for_a_safe_point);
+  RUN(memory_is_shared);
   return 0;
 }

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sharing virtual memory between processes: file descriptors of its physical memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cudacore_handles._base import results
+from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.errors import CUDAError, check, closed, last_error
+from cudacore_handles._base.handle import hold
+from cudacore_handles._base.pickles import restorer
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.find_device import find_device
+from cudacore_handles._memory.arguments import check_size
+from cudacore_handles.typing import VirtualMemoryHandleType
+
+if TYPE_CHECKING:
+    from cudacore_handles._memory.buffer import Buffer
+    from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
+
+
+class IPCVirtualMemoryHandle:
+    """File descriptors by which another process maps virtual memory.
+
+    :meth:`VirtualMemoryResource.export_allocation` returns it, and :meth:`VirtualMemoryResource.import_allocation` maps
+    the memory. A buffer has one descriptor for each time that it grew, and one for its beginning. ``multiprocessing``
+    sends the object. By other means, send `descriptors` with ``socket.send_fds``, and `sizes`, `offset` and `size` as
+    numbers, and make the object again.
+
+    The memory lives until all descriptors are closed, and no process has it mapped. The descriptors are closed with the
+    object.
+
+    Parameters
+    ----------
+    descriptors : sequence of int
+        The file descriptors. They are duplicated; the caller keeps its own.
+    sizes : sequence of int
+        The bytes of the memory of each descriptor.
+    offset : int, optional
+        The offset of the buffer in this memory, if it is a part. Default 0.
+    size : int, optional
+        The bytes of the buffer. Default: all bytes from the offset on.
+    """
+
+    __slots__ = ("__weakref__", "_descriptors", "_offset", "_size", "_sizes")
+    _descriptors: list[int]  # empty if closed
+
+    def __init__(
+        self, descriptors: Sequence[int], sizes: Sequence[int], offset: int = 0, size: int | None = None
+    ) -> None:
+        self._descriptors = []
+        self._sizes = tuple(check_size(size, "sizes") for size in sizes)
+        total = sum(self._sizes)
+        self._offset = check_size(offset, "offset")
+        self._size = total - self._offset if size is None else check_size(size)
+        if not 0 <= self._size <= total - self._offset:
+            raise ValueError(f"{size} bytes from byte {offset} on are not within the {total} bytes of the memory")
+        numbers = [as_integer(descriptor) for descriptor in descriptors]
+        if len(numbers) != len(self._sizes):
+            raise ValueError(f"there are {len(numbers)} descriptors and {len(self._sizes)} sizes; each needs one")
+        for number, given in zip(numbers, descriptors, strict=True):
+            if number is None or not 0 <= number < 2**31:
+                raise ValueError(f"descriptors has {given!r}, which is not a file descriptor")
+        for number in numbers:
+            self._descriptors.append(os.dup(number))  # type: ignore[arg-type]
+        teach_multiprocessing()
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<IPCVirtualMemoryHandle closed>"
+        return f"<IPCVirtualMemoryHandle of {self._size} bytes, descriptors={self.descriptors}>"
+
+    def __enter__(self) -> IPCVirtualMemoryHandle:
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "virtual memory is sent by file descriptors, which pickle alone cannot send: send it by multiprocessing "
+            "(as an argument of a Process, or by a Queue or Pipe), or the descriptors of "
+            "VirtualMemoryResource.export_allocation() by socket.send_fds"
+        )
+
+    def __del__(self) -> None:
+        if getattr(self, "_descriptors", None):
+            self.close()
+
+    @classmethod
+    def _init(cls, descriptors: list[int], sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryHandle:
+        """Make an object that takes over the descriptors."""
+        self = cls.__new__(cls)
+        self._descriptors, self._sizes, self._offset, self._size = descriptors, sizes, offset, size
+        teach_multiprocessing()
+        return self
+
+    def _open(self) -> list[int]:
+        descriptors = list(self._descriptors)
+        if len(descriptors) != len(self._sizes):
+            raise closed(self)
+        return descriptors
+
+    def close(self) -> None:
+        """Close the descriptors. Closing them twice does nothing. Memory that was mapped by them remains."""
+        while self._descriptors:
+            try:
+                descriptor = self._descriptors.pop()
+            except IndexError:  # another thread closes them, too
+                return
+            os.close(descriptor)
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return len(self._descriptors) != len(self._sizes)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """tuple of int: The file descriptors."""
+        return tuple(self._open())
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """tuple of int: The bytes of the memory of each descriptor."""
+        return self._sizes
+
+    @property
+    def offset(self) -> int:
+        """int: The offset of the buffer in this memory."""
+        return self._offset
+
+    @property
+    def size(self) -> int:
+        """int: The bytes of the buffer."""
+        return self._size
+
+
+def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCVirtualMemoryHandle:
+    """Export a buffer of virtual memory (cuMemExportToShareableHandle)."""
+    box = hold(buffer)
+    if options.handle_type is None:
+        raise RuntimeError(
+            "the memory was made with handle_type=None, and cannot be shared: use VirtualMemoryResourceOptions("
+            "handle_type='posix_fd')"
+        )
+    if VirtualMemoryHandleType(options.handle_type) is not VirtualMemoryHandleType.POSIX_FD:
+        raise RuntimeError(
+            f"the memory was made with handle_type={options.handle_type!r}, by which this library does not share "
+            "memory: use 'posix_fd'"
+        )
+    size = lib.cch_deviceptr_size(box)
+    if not size:
+        return IPCVirtualMemoryHandle._init([], (), 0, 0)
+    count = lib.cch_virtual_piece_count(box)
+    descriptors, sizes = ffi.new("int[]", count), ffi.new("size_t[]", count)
+    status = lib.cch_virtual_export(descriptors, sizes, count, box)
+    if status == results.INVALID_VALUE:
+        raise last_error(
+            status, "Memory that came from another process, or was made with another handle_type, cannot be exported"
+        )
+    check(status)
+    return IPCVirtualMemoryHandle._init(list(descriptors), tuple(sizes), lib.cch_deviceptr_offset(box), size)
+
+
+def import_pieces(config: Any, handle: IPCVirtualMemoryHandle) -> Any:
+    """Return the box of the memory that another process exported."""
+    descriptors = handle._open()
+    out = ffi.new("cch_deviceptr **")
+    status = lib.cch_virtual_import(out, config, descriptors, handle._sizes, len(descriptors))
+    if status == lib.CCH_EMISMATCH:
+        raise ValueError("the memory of the handle is not at the location of this memory resource") from last_error(
+            status
+        )
+    if status in (results.INVALID_VALUE, results.NOT_SUPPORTED):
+        raise _not_imported(status)
+    check(status)
+    return out[0]
+
+
+def _not_imported(status: int) -> CUDAError:
+    return last_error(
+        status, "The descriptors must be those of export_allocation(), of a process of this machine, with their sizes"
+    )
+
+
+# ---- between processes
+
+
+def teach_multiprocessing() -> None:
+    """Let multiprocessing send handles with their file descriptors, which plain pickle cannot.
+
+    A pickler copies its functions when it is made, so this comes before a buffer is pickled.
+    """
+    from multiprocessing.reduction import ForkingPickler
+
+    ForkingPickler.register(IPCVirtualMemoryHandle, _reduce_handle)
+
+
+def _reduce_handle(handle: IPCVirtualMemoryHandle) -> tuple[Any, ...]:
+    from multiprocessing.resource_sharer import DupFd  # also for a new process, because the handle may be closed then
+
+    sent = [DupFd(descriptor) for descriptor in handle._open()]
+    return _receive_handle, (sent, handle._sizes, handle._offset, handle._size)
+
+
+def _receive_handle(sent: list[Any], sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryHandle:
+    handle = IPCVirtualMemoryHandle._init([], sizes, offset, size)
+    try:
+        for one in sent:
+            handle._descriptors.append(one.detach())
+    except (OSError, EOFError) as error:
+        handle.close()
+        raise RuntimeError(
+            "the file descriptors of virtual memory did not come: they are received once, while the process that sent "
+            "them runs"
+        ) from error
+    return handle
+
+
+def reduce_buffer(resource: VirtualMemoryResource, buffer: Buffer) -> tuple[Any, ...]:
+    """Return what makes the buffer in another process."""
+    # Addresses and peers are matters of each process.
+    config = replace(resource.config, addr_hint=0, peers=())
+    return receive_virtual_buffer, (resource._device.uuid, config, export_buffer(buffer, resource.config))
+
+
+@restorer
+def receive_virtual_buffer(uuid: str, config: VirtualMemoryResourceOptions, handle: IPCVirtualMemoryHandle) -> Buffer:
+    """Return the buffer that another process sent."""
+    from cudacore_handles._memory.virtual_memory import VirtualMemoryResource
+
+    with handle:
+        return VirtualMemoryResource(find_device(uuid), config).import_allocation(handle)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Virtual memory that processes share."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import pickle
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ipc_children as children
+import pytest
+from ipc_children import TIMEOUT, read
+
+import cudacore_handles as ch
+from cudacore_handles import IPCVirtualMemoryHandle, VirtualMemoryResource
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
+
+
+@pytest.fixture
+def resource(device: ch.Device) -> VirtualMemoryResource:
+    return VirtualMemoryResource(device)
+
+
+@pytest.fixture
+def buffer(resource: VirtualMemoryResource, stream: ch.Stream) -> ch.Buffer:
+    buffer = resource.allocate(1, stream=stream)
+    buffer.fill(3, stream=stream)
+    stream.sync()
+    return buffer
+
+
+def joined(process: Any) -> int | None:
+    process.join(TIMEOUT)
+    return process.exitcode  # type: ignore[no-any-return]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+# ---- processes
+
+
+def test_an_argument_of_a_process(
+    buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any], context: Any
+) -> None:
+    """What is given to a new process would not come, or be other memory."""
+    assert joined(start(children.use_virtual, buffer, 3, context=context)) == 0
+    assert set(read(buffer, stream)) == {4}
+
+
+def test_a_message(buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """What is sent to a process that runs would not come; or only the whole of a part that was sent."""
+    ours, theirs = multiprocessing.Pipe()
+    process = start(children.use_virtual_from, theirs, 3)
+    part = buffer[100:200]
+    ours.send(part)
+    assert ours.poll(TIMEOUT)
+    assert ours.recv() is True
+    assert joined(process) == 0
+    assert read(buffer, stream)[99:201] == b"\3" + b"\4" * 100 + b"\3"
+    assert read(part, stream) == b"\4" * 100
+
+
+def test_memory_that_grew(
+    resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any]
+) -> None:
+    """A process would have the beginning of the memory only, or the pieces in another order."""
+    blocked = resource.modify_allocation(buffer, buffer.size + 1)
+    moved = resource.modify_allocation(buffer, buffer.size + 1)  # the addresses behind it are taken
+    longest = resource.modify_allocation(moved, 3 * buffer.size)
+    longest.fill(3, stream=stream)
+    stream.sync()
+    with resource.export_allocation(longest) as handle:
+        assert handle.sizes == (buffer.size,) * 3
+    assert joined(start(children.use_virtual, longest, 3)) == 0
+    assert set(read(longest, stream)) == {4}
+    assert set(read(blocked[: buffer.size], stream)) == {4}
+
+
+def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
+    """Memory of a node of the host could not be shared."""
+    if device.properties.host_numa_id < 0:
+        pytest.skip("no NUMA node is closest to the device")
+    buffer = VirtualMemoryResource(device, {"location_type": "host_numa"}).allocate(1)
+    buffer.fill(3, stream=stream)
+    stream.sync()
+    assert joined(start(children.use_virtual, buffer, 3)) == 0
+    assert set(bytes(buffer.__buffer__())) == {4}
+
+
+def test_without_multiprocessing(
+    resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Programs that are no children of each other could not share memory."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        process = start(children.use_virtual_by_descriptors, path, 3)
+        server.settimeout(TIMEOUT)
+        channel, _ = server.accept()
+        with channel, resource.export_allocation(buffer[8:]) as handle:
+            message = pickle.dumps((handle.sizes, handle.offset, handle.size))
+            socket.send_fds(channel, [message], handle.descriptors)
+            assert channel.recv(1) == b"."
+    assert joined(process) == 0
+    assert read(buffer, stream)[7:9] == b"\3\4"
+
+
+# ---- one process
+
+
+def test_the_memory_outlives_the_exporter(
+    resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream
+) -> None:
+    """The importer would see memory that was freed."""
+    before = descriptors()
+    handle = resource.export_allocation(buffer)
+    size = buffer.size
+    buffer.close()
+    imported = resource.import_allocation(handle, stream=stream)
+    handle.close()
+    handle.close()
+    assert handle.is_closed
+    assert imported.size == size
+    assert imported.is_mapped
+    assert set(read(imported, stream)) == {3}
+    part = imported[8:16]
+    imported.close()
+    assert read(part, stream) == b"\3" * 8
+    part.close()
+    assert descriptors() <= before  # the simulated driver has one for the memory itself
+
+
+def test_imports_are_mappings_of_the_same_memory(
+    resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream
+) -> None:
+    """An import would be a copy."""
+    with resource.export_allocation(buffer[64:128]) as handle:
+        imports = [resource.import_allocation(handle) for _ in range(2)]
+    imports[0].fill(9, stream=stream)
+    assert {one.size for one in imports} == {64}
+    assert read(imports[1], stream) == b"\x09" * 64
+    assert read(buffer, stream)[63:129] == b"\3" + b"\x09" * 64 + b"\3"
+    assert len({buffer[64:128], *imports}) == 3
+
+
+def test_memory_of_no_bytes(resource: VirtualMemoryResource) -> None:
+    """An empty buffer, which has no memory, could not be sent."""
+    with resource.export_allocation(resource.allocate(0)) as handle:
+        assert (handle.descriptors, handle.sizes, handle.size) == ((), (), 0)
+        assert resource.import_allocation(handle).size == 0
+
+
+def test_descriptors_are_closed(resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
+    """Each export would leave an open file."""
+    before = descriptors()
+    handle = resource.export_allocation(buffer)
+    assert descriptors() == before + 1
+    assert repr(handle) == f"<IPCVirtualMemoryHandle of {buffer.size} bytes, descriptors={handle.descriptors}>"
+    again = IPCVirtualMemoryHandle(handle.descriptors, handle.sizes)
+    assert (again.size, again.offset) == (buffer.size, 0)
+    del handle
+    gc.collect()
+    assert descriptors() == before + 1
+    again.close()
+    assert descriptors() == before
+    assert repr(again) == "<IPCVirtualMemoryHandle closed>"
+    with pytest.raises(ch.ClosedError):
+        resource.import_allocation(again)
+    with pytest.raises(ch.ClosedError):
+        _ = again.descriptors
+
+
+def test_plain_pickle(resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
+    """A pickle would have the number of a descriptor, which is another file in another process."""
+    before = descriptors()
+    for obj in (buffer, buffer[1:2], resource.export_allocation(buffer)):
+        with pytest.raises(TypeError, match="virtual memory is sent by file descriptors, which pickle alone cannot"):
+            pickle.dumps(obj)
+    del obj
+    gc.collect()
+    assert descriptors() == before
+
+
+# ---- what is refused
+
+
+def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResource, stream: ch.Stream) -> None:
+    """The error would be the driver's, which says nothing."""
+    private = VirtualMemoryResource(device, {"handle_type": None})
+    with pytest.raises(RuntimeError, match="made with handle_type=None, and cannot be shared"):
+        private.export_allocation(private.allocate(1))
+    with pytest.raises(RuntimeError, match="made with handle_type=None, and cannot be shared"):
+        pickle.dumps(private.allocate(1))
+    with pytest.raises(ValueError, match="of another memory resource"):
+        resource.export_allocation(device.allocate(8, stream=stream))
+    with pytest.raises(TypeError, match="buf must be a Buffer, not int"):
+        resource.export_allocation(3)  # type: ignore[arg-type]
+    closed = resource.allocate(1)
+    closed.close()
+    with pytest.raises(ch.ClosedError):
+        resource.export_allocation(closed)
+
+
+def test_what_cannot_be_imported(device: ch.Device, resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
+    """The driver would take a file of another kind, or map memory that is not there."""
+    with pytest.raises(TypeError, match="handle must be an IPCVirtualMemoryHandle, not int"):
+        resource.import_allocation(3)  # type: ignore[arg-type]
+    with open(os.devnull) as file:
+        handle = IPCVirtualMemoryHandle([file.fileno()], [resource.granularity])
+        with pytest.raises(ch.CUDAError, match="must be those of export_allocation"):
+            resource.import_allocation(handle)
+    with resource.export_allocation(buffer) as handle:
+        for arguments, error, text in (
+            ((handle.descriptors, ()), ValueError, "1 descriptors and 0 sizes"),
+            ((("x",), handle.sizes), ValueError, "'x', which is not a file descriptor"),
+            (((-1,), handle.sizes), ValueError, "-1, which is not a file descriptor"),
+            (((1 << 30,), handle.sizes), OSError, "Bad file descriptor"),
+            ((handle.descriptors, handle.sizes, 5, buffer.size), ValueError, "are not within"),
+            ((handle.descriptors, handle.sizes, buffer.size + 1), ValueError, "are not within"),
+            ((handle.descriptors, (-1,)), ValueError, "sizes is -1"),
+        ):
+            with pytest.raises(error, match=text):
+                IPCVirtualMemoryHandle(*arguments)  # type: ignore[arg-type]
+        wrong = IPCVirtualMemoryHandle(handle.descriptors, [2 * buffer.size])
+        with pytest.raises(ch.CUDAError, match="with their sizes"):
+            resource.import_allocation(wrong)
+    on_host = VirtualMemoryResource(device, {"location_type": "host", "handle_type": None})
+    handle = resource.export_allocation(buffer)
+    with pytest.raises(ValueError, match="not at the location of this memory resource"):
+        on_host.import_allocation(handle)
+
+
+# ---- kinds of access
+
+
+def test_access_of_the_importer(device: ch.Device, resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
+    """An importer could not have less access than the exporter."""
+    reader = VirtualMemoryResource(device, {"self_access": "r"})
+    with resource.export_allocation(buffer) as handle:
+        imported = reader.import_allocation(handle)
+    assert imported.memory_resource is reader
