@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of this package share; what those of all packages share is in ci/pytest_cudacore.py."""
+"""Fixtures for the tests of this package; those for the tests of all packages are in ci/pytest_cudacore.py."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run_on_sim(run_python: RunPython) -> Callable[..., str]:
 
 @pytest.fixture
 def run_on_driver(on_sim: bool, run_python: RunPython, run_on_sim: Callable[..., str]) -> Callable[..., str]:
-    """Run code on the driver that this process runs on; it must exit with 0 and say nothing."""
+    """Run code on this process's driver; it must exit with 0 and print nothing."""
     return run_on_sim if on_sim else lambda code, **env: succeeded(run_python(code, **env))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of libraries that are not there: they lend memory by every protocol, and count what they get back."""
+"""Arrays of imaginary libraries, which export memory by every protocol and count what is returned."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(c
 TENSOR_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
 CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
-_lent: dict[int, tuple[Any, ...]] = {}  # by address of the structure: what it points to, and the array
+_lent: dict[int, tuple[Any, ...]] = {}  # by the address of the structure: the data that it points to, and the array
 
 
 def _delete(address: int) -> None:
@@ -103,7 +103,7 @@ _deleter = DELETER(_delete)
 
 
 class Array:
-    """Memory at an address, as a library with DLPack has it."""
+    """Memory at an address, in the form of a library with DLPack."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Array:
         self.streams: list[Any] = []
 
     def fill(self, tensor: Tensor) -> tuple[Any, ...]:
-        """Fill in a structure; what comes back is to be kept."""
+        """Fill in a structure. Keep the result as long as the structure."""
         ndim = len(self.shape)
         shape = (ctypes.c_int64 * max(ndim, 1))(*self.shape)
         strides = (ctypes.c_int64 * max(ndim, 1))(*(self.strides or ()))
@@ -169,7 +169,7 @@ class OldArray(Array):
         return super().__dlpack__(stream=stream)
 
 
-current_stream = 0  # of the library that the next class stands for
+current_stream = 0  # of the library of the next class
 
 
 class ExchangedArray(Array):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the other processes do in the tests of sharing. They import this module, so it does nothing by itself."""
+"""The functions of other processes in the tests of sharing. They import this module, so importing it has no effects."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TIMEOUT = 120  # seconds for a child
 
 
 def run(function: Callable[..., object], args: list[Any]) -> None:
-    """Call a function of this module in a child; what the simulator has to say of it is a failure.
+    """Call a function of this module in a child; a report of the simulator is a failure.
 
-    The arguments come in a list, of which multiprocessing keeps no other reference when it is emptied.
+    The arguments are in a list, to which multiprocessing keeps no other reference after it was emptied.
     """
-    faulthandler.dump_traceback_later(60, exit=True)  # one that hangs says where
+    faulthandler.dump_traceback_later(60, exit=True)  # prints the stack of a test that hangs
     ch.Device.get_all_devices()  # the driver is loaded, whatever the function does
     function(*[args.pop(0) for _ in range(len(args))])
     gc.collect()
@@ -85,7 +85,7 @@ def mr_device(mr: ch.DeviceMemoryResource) -> ch.Device:
 
 
 def fill_from(channel: Any) -> None:
-    """The same, of what comes through a queue or a pipe."""
+    """The same, for an object that is received through a queue or a pipe."""
     receive = channel.get if hasattr(channel, "get") else channel.recv
     fill(*receive())
 
@@ -107,7 +107,7 @@ def fill_by_descriptors(address: str) -> None:
 
 
 def export(channel: Any, count: int = 1) -> None:
-    """Make a pool and buffers of it, and keep them until the other side says more, or goes."""
+    """Make a pool and buffers of it, and keep them until the other side sends a message or ends."""
     mr = new_pool()
     stream = ch.Device(0).create_stream()
     buffers = [mr.allocate(SIZE, stream=stream) for _ in range(count)]
@@ -123,7 +123,7 @@ def export(channel: Any, count: int = 1) -> None:
 
 
 def hold_until_killed(channel: Any, buffer: ch.Buffer) -> None:
-    """Import a buffer, say so, and wait to be killed."""
+    """Import a buffer, report it, and wait to be killed."""
     channel.send(buffer.size)
     threading.Event().wait()
 
@@ -175,7 +175,7 @@ def pass_on(source: Any, target: Any) -> None:
 
 
 def use_parts(channel: Any, *parts: ch.Buffer) -> None:
-    """Write to parts of a buffer, say where they are, and pass one on, and through two more hands."""
+    """Write to parts of a buffer, report their offsets, and pass one on, through two more processes."""
     assert all(part.is_mapped for part in parts)
     first = parts[0].handle - 64
     channel.send([(part.handle - first, part.size) for part in parts])
@@ -196,7 +196,7 @@ def use_parts(channel: Any, *parts: ch.Buffer) -> None:
 
 
 def import_pinned(channel: Any, handle: ch.IPCAllocationHandle) -> None:
-    """Import a pool of the host as one of a device; then as what it is, by its handle and by a number."""
+    """Import a pool of the host as one of a device; then correctly, by its handle and by a number."""
     try:
         ch.DeviceMemoryResource.from_allocation_handle(0, handle)
     except ValueError as error:

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Use, export, close and drop shared objects from many threads at once, for some seconds.
 
-Every object lies in a slot that all threads see. A thread takes what is there, does something with it, or closes it
-under the others, or puts a new object in its place. The only error that may come of it is that an object is closed.
-In rounds of a few seconds, each with new threads: at the end of each, everything is dropped, and nothing may be left
-alive; launches must have done all that they were asked for.
+Every object is in a slot that all threads see. A thread takes the object, does something with it, closes it while
+others use it, or puts a new object in its place. The only error that may result is that an object is closed. There are
+rounds of a few seconds, each with new threads. At the end of each, everything is dropped, nothing may be left alive,
+and launches must have done all their work.
 
 The seed decides what each thread does, not how the threads interleave. The driver is chosen by ``$CUDACORE_DRIVER``,
 as for any program: ``sim`` is the simulated one. What is done to memory is always in the order of one stream, its
@@ -38,7 +38,7 @@ SIZE = 64  # bytes of a buffer
 SLOTS = 6  # of each kind: few, so that threads meet
 ROUND = 2.0  # seconds
 HANGS = 60.0  # seconds after a round's end when its threads are taken for deadlocked
-INVALID_HANDLE, NOT_READY = 400, 600  # what the time between two events can answer
+INVALID_HANDLE, NOT_READY = 400, 600  # the possible results of measuring the time between two events
 FAULTS = range(700, 720)  # after which a context answers nothing else
 
 SIMULATED = os.environ.get("CUDACORE_DRIVER", "").lower() == "sim"
@@ -51,7 +51,7 @@ ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 CODE = ch.ObjectCode.from_ptx(PTX)
 
 
-# ---- what stands in for the objects of other libraries
+# # ---- replacements for objects of other libraries
 
 
 class ForeignStream:
@@ -87,7 +87,7 @@ class Array:
 
 
 class Owner:
-    """Who keeps foreign memory, in a cycle and with a finalizer that uses the library."""
+    """The owner of foreign memory, in a cycle and with a finalizer that uses the library."""
 
     alive: ClassVar[collections.deque[int]] = collections.deque()  # a deque counts without a lock
 
@@ -120,11 +120,11 @@ class HostMemory(ch.MemoryResource):
         del self.blocks[ptr]
 
 
-# ---- what the threads share
+# # ---- the objects that the threads share
 
 
 class Lane:
-    """A stream that lives as long as the round, faces of it that come and go, and what is worked on in its order."""
+    """A stream that lives as long as the round, with faces of it, and the objects that are used in its order."""
 
     def __init__(self, device: ch.Device) -> None:
         self.keeper = device.create_stream()
@@ -169,7 +169,7 @@ class World:
         return rng.choice([rng.choice(self.streams), rng.choice(lane.faces), ch.PER_THREAD_DEFAULT_STREAM])
 
     def errors(self) -> list[str]:
-        """Check, at the end, what was done; nothing runs any more."""
+        """Check the results at the end, when nothing runs any more."""
         found = []
         for lane in self.lanes:
             host = PINNED.allocate(4)
@@ -646,7 +646,7 @@ def lane_prepared_launch(world: World, rng: random.Random) -> None:
 
 
 class Findings:
-    """What should not have happened, each once, with how often it did."""
+    """The unexpected results, each once, with their number."""
 
     def __init__(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
@@ -674,7 +674,7 @@ class Findings:
 def hammer(
     world: World, rng: random.Random, names: list[str], end: float, done: collections.Counter[str], found: Findings
 ) -> None:
-    """Do one operation after another; what one does with closed objects is no finding."""
+    """Do one operation after another. Errors about closed objects are expected."""
     world.device.set_current()
     while time.monotonic() < end and not found.fault:
         name = rng.choice(names)
@@ -726,7 +726,7 @@ def play(
 
 
 def live() -> dict[str, int]:
-    """Count what is alive: our handles, and on the simulated driver its objects."""
+    """Count live objects: our handles and, on the simulated driver, its objects."""
     counts = collections.Counter(ch.live_counts())
     if SIMULATED:
         counts.update({f"simulated {kind}": count for kind, count in cudacore_sim.live().items()})
@@ -755,7 +755,7 @@ def main(arguments: list[str] | None = None) -> int:
     sys.unraisablehook = found.add_unraisable
     device = ch.Device(0)
     device.set_current()
-    # Once for what is made at first use, and kept for good.
+    # Once for objects that are made at first use and kept.
     play(device, "", names[:1], 1, 0.01, found)
     before = live()
     start, number = time.monotonic(), 0

@@ -13,7 +13,7 @@ import pytest
 import cudacore_handles as ch
 from cudacore_handles._cffi import ffi, lib
 
-# Exported, and not for Python: the table of all functions, for those who open the library at run time.
+# Exported, but not for Python: the table of all functions, for programs that open the library at run time.
 NOT_BOUND = {"cch_get_api"}
 
 
@@ -35,7 +35,7 @@ def test_every_function_is_bound(headers: str) -> None:
 
 
 def test_every_symbol_is_bound() -> None:
-    """The library would export what nobody declared, or Python use what a C program cannot."""
+    """The library would export undeclared functions, or Python would use functions that a C program cannot use."""
     nm = shutil.which("nm")
     if not nm:
         pytest.skip("needs nm, of binutils")

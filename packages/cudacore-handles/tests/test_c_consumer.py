@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C and C++ programs that know the installed headers and the pkg-config file, and nothing else."""
+"""C and C++ programs that use only the installed headers and the pkg-config file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Build = Callable[..., Path]
 
 @pytest.fixture
 def build(tmp_path: Path) -> Build:
-    """Compile a source of the consumer folder with what pkg-config says, without a warning."""
+    """Compile a source of the consumer folder with the flags of pkg-config, without a warning."""
 
     def run(source: str, *extra: str) -> Path:
         variable, default, standard = STANDARDS[Path(source).suffix]

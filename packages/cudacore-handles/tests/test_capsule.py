@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles between Python and extension modules: capsules, and the example in docs/examples/extension."""
+"""Imports that a program does not need: importing cuda.bindings takes longer than a short program."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) ->
 
 @pytest.mark.parametrize("kind", ["stream", "event", "deviceptr"])
 def test_a_capsule_keeps_the_handle(device: ch.Device, kind: str) -> None:
-    """A handle would go while an extension module has it, or stay when nobody has it any more."""
+    """A handle would be destroyed while an extension module has it, or remain when nothing has it any more."""
     before = ch.live_counts()[kind]
     face = make(kind, device)
     capsule = face.__cudacore_handle__()
@@ -148,7 +148,7 @@ def test_the_table_is_the_librarys() -> None:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the example as its setup.py says, without a warning; return the folder that has the module."""
+    """Build the example by its setup.py, without a warning; return the folder with the module."""
     pytest.importorskip("setuptools")
     if not EXAMPLE.is_dir():
         pytest.skip("needs the documentation's sources")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that a program keeps: what their frames hold, and the garbage collection that comes later.
+"""Exceptions that a program keeps: the contents of their frames, and a later garbage collection.
 
-CPython up to 3.12 crashes when it collects a memoryview of whose memory somebody else still has a view.
+CPython up to 3.12 crashes when it collects a memoryview while there is another view of its memory.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def refused_array_view(device: ch.Device, stream: ch.Stream) -> None:
     "call", [refused_array, refused_code, refused_time, refused_status, refused_kernel, refused_array_view]
 )
 def test_exceptions_are_no_cycles(device: ch.Device, call: Callable[[ch.Device, ch.Stream], None]) -> None:
-    """An exception that was handled would keep what the frames of its traceback hold, until the next collection."""
+    """An exception that was handled would keep the contents of its frames until the next garbage collection."""
     stream = device.create_stream()
     assert cycles_after(lambda: call(device, stream)) == []
 

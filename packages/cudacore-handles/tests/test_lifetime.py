@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-# What the children begin with. `counts` is what must be the same in the end as it was in the beginning.
+# The beginning of the child programs. `counts` must be the same at the end as at the beginning.
 BEGIN = """
 import gc, itertools, random, sys, threading, weakref
 import cudacore_handles as ch
@@ -35,7 +35,7 @@ def run(run_on_driver: Callable[..., str]) -> Callable[[str], str]:
 
 
 def test_collected_in_a_host_function(run: Callable[[str], str]) -> None:
-    """A garbage collection inside a host function, where no CUDA call is permitted, would leak for good."""
+    """Objects that a garbage collection destroys in a host function, where CUDA calls are forbidden, would leak."""
     run("""
 import ctypes
 from cuda.bindings import driver
@@ -143,7 +143,7 @@ for i in range(60):
 
 
 def test_closing_and_collecting(run: Callable[[str], str]) -> None:
-    """What was closed would be freed again when it is closed once more, or when it is collected."""
+    """A closed object would be freed again when it is closed again, or collected."""
     run("""
 stream = device.create_stream()
 things = [
@@ -164,7 +164,7 @@ assert counts() == begin
 
 
 def test_garbage_cycles(run: Callable[[str], str]) -> None:
-    """What the collector frees would be freed in an order that crashes, or never."""
+    """Objects that the garbage collector destroys would be freed in an order that crashes, or never."""
     run("""
 class Node:
     pass
@@ -244,7 +244,7 @@ assert freed == [True, 8192, True]
 
 
 def test_errors_in_an_owners_clean_up(run: Callable[[str], str]) -> None:
-    """What fails while an owner cleans up would be reported as nothing, or change what the program is told."""
+    """Failures while an owner cleans up would be lost, or replace the program's own error."""
     run("""
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._base.errors import check
@@ -330,7 +330,7 @@ assert sim.live() == alive
     ],
 )
 def test_a_failure_in_a_destructor_is_reported_once(run_python: Callable[..., Any], make: str, call: str) -> None:
-    """What cannot be freed would be so in silence, flood stderr, or abort the process."""
+    """A failed free would be silent, flood stderr, or abort the process."""
     result = run_python(
         f"""{BEGIN}
 import cudacore_sim as sim
@@ -342,7 +342,7 @@ assert counts() == begin
 again = {make}
 """,
         CUDACORE_DRIVER="sim",
-        CUDACORE_SIM_REPORTS="0",  # of what is still in the context at the end
+        CUDACORE_SIM_REPORTS="0",  # of objects that are left in the context at the end
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [

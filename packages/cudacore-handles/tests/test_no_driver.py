@@ -33,7 +33,7 @@ def test_import_is_light(run_python: Run) -> None:
 
 
 def test_what_needs_no_driver(run_python: Run) -> None:
-    """Options, configurations and code could not be made and sent on where there is no GPU."""
+    """Without a GPU, options, configurations and code could not be created and sent."""
     ok(
         run_python(
             """
@@ -89,7 +89,7 @@ print(message)
 
 
 def test_no_driver_at_all(run_python: Run) -> None:
-    """On a machine without a driver an error would not say what is missing."""
+    """On a machine without a driver, the error would not say what is missing."""
     if run_python("import ctypes; ctypes.CDLL('libcuda.so.1')").returncode == 0:
         pytest.skip("this machine has a driver")
     message = ok(run_python(USES))
@@ -123,7 +123,7 @@ def test_a_driver_that_is_none(run_python: Run, tmp_path: Path, what: str, meani
 
 @pytest.mark.parametrize("name", ["", "gpu", "GPU"])
 def test_the_driver_of_gpus_by_name(run_python: Run, name: str) -> None:
-    """An empty CUDACORE_DRIVER, or what pytest's ``--cuda-driver=gpu`` says, would be taken for a path."""
+    """An empty CUDACORE_DRIVER, or the value of pytest's ``--cuda-driver=gpu``, would be taken for a path."""
     ok(
         run_python(
             """
@@ -140,7 +140,7 @@ def test_the_driver_of_gpus_by_name(run_python: Run, name: str) -> None:
 
 
 def test_no_device(run_python: Run) -> None:
-    """On a machine with a driver and no GPU an error would not say so, or the next call would not look again."""
+    """On a machine with a driver but no GPU, the error would not say so, or the next call would not try again."""
     ok(
         run_python(
             """
@@ -228,7 +228,7 @@ def test_the_simulated_driver_by_name(run_python: Run, name: str) -> None:
 
 
 def test_the_simulated_driver_where_there_is_none(run_python: Run) -> None:
-    """``CUDACORE_DRIVER=sim`` without the simulator would be an error that does not say what to install."""
+    """The error for ``CUDACORE_DRIVER=sim`` without the simulator would not name the package."""
     out = ok(
         run_python(
             """

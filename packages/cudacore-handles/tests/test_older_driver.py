@@ -18,7 +18,7 @@ from cudacore_handles._code.parameters import by_values, places_in
 
 pytestmark = pytest.mark.cuda_sim
 
-# What the children share: a kernel that writes all its parameters to `out`, on a driver that cannot be asked.
+# Shared by the children: a kernel that writes all its parameters to `out`, on a driver that cannot report them.
 PTX = """
 .version 7.0
 .target sm_75
@@ -66,7 +66,7 @@ PTX = {PTX!r}.encode()
 
 
 def entry(kind: int, arch: int, code: bytes, *, flags: int = 0, size: int = 0) -> bytes:
-    """Return an image of a fat binary behind its header."""
+    """Return an image of a fat binary with its header."""
     padded = code + bytes(-len(code) % 8)
     return struct.pack(
         "<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(padded), len(code), 0, 0, 7, arch, 0, 0, flags, 0, size
@@ -154,7 +154,7 @@ assert infos["mixed"] == tuple(code.get_kernel("mixed").arguments_info)
 
 
 def test_values_where_nothing_is_known(run_on_sim: Callable[..., str]) -> None:
-    """A kernel of others, of which nothing is known, could not be launched; one warning says what is unchecked."""
+    """A foreign kernel with unknown parameters could not be launched; one warning says what is not checked."""
     run_on_sim(
         f"""{START}
 import ctypes
@@ -208,7 +208,7 @@ assert [warning.filename for warning in caught] == [__file__], caught
 
 
 def test_a_kernel_of_ours_by_its_handle(run_on_sim: Callable[..., str]) -> None:
-    """A handle of a kernel that was loaded here would not find its code: such a driver does not say whose it is."""
+    """The handle of a kernel of this library would not lead to its code, which such a driver does not report."""
     run_on_sim(
         f"""{START}
 warnings.simplefilter("error")
@@ -232,7 +232,7 @@ def test_places_in_ptx() -> None:
 
 
 def test_images_of_a_fat_binary() -> None:
-    """Damaged fat binaries would be read beyond their end, or what comes before the damage lost."""
+    """Damaged fat binaries would be read beyond their end, or valid data before the damage would be lost."""
     good = fat_binary(entry(2, 80, b"\x7fELF...."), entry(1, 75, b".version 7.0"))
     assert [image[:3] for image in images(good)] == [("cubin", 80, b"\x7fELF...."), ("ptx", 75, b".version 7.0")]
     for end in range(len(good)):

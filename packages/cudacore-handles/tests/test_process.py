@@ -106,8 +106,8 @@ next(generator)
 
 @pytest.mark.parametrize("where", AT_EXIT)
 def test_exit_with_live_objects(run_on_driver: Callable[..., str], where: str) -> None:
-    """A program would crash at its end, hang, fail, or print something that nobody understands."""
-    run_on_driver(BEGIN + AT_EXIT[where], MALLOC_PERTURB_="170")  # what is used after it was freed is seen to be
+    """A program would crash at exit, hang, fail, or print something unexpected."""
+    run_on_driver(BEGIN + AT_EXIT[where], MALLOC_PERTURB_="170")  # use after free is detected
 
 
 def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> None:
@@ -149,7 +149,7 @@ def in_child(function, leave=sys.exit):
     assert os.waitstatus_to_exitcode(status) == 0, status
 """
 
-# What a child may try with what it has from its parent.
+# Operations that a child tries with the objects of its parent.
 FORKED_USES = """
 def forked():
     device, stream, buffer, pinned, view, kernel, prepared, event = alive[:8]
@@ -177,7 +177,7 @@ def forked():
 
 
 def test_a_garbage_collection_in_the_middle(run_on_sim: Callable[..., str]) -> None:
-    """A finalizer that asks for a device, or the host, would wait for the one that is being made, for ever."""
+    """A finalizer that requests a device, or the host, would wait forever for the object that is being made."""
     run_on_sim("""
 import gc, itertools
 import cudacore_handles as ch
@@ -226,7 +226,7 @@ for use in uses:
 
 
 def test_use_after_fork(run_on_driver: Callable[..., str]) -> None:
-    """A forked child that uses CUDA would crash or hang, or free what is its parent's."""
+    """A forked child that uses CUDA would crash or hang, or free objects of its parent."""
     run_on_driver(
         BEGIN
         + IN_CHILD
@@ -262,7 +262,7 @@ use_everything()
 
 
 def test_fork_while_threads_work(run_on_driver: Callable[..., str]) -> None:
-    """A child would inherit a lock that nobody will ever open."""
+    """A child would inherit a lock that is never released."""
     run_on_driver(
         BEGIN
         + IN_CHILD
@@ -288,7 +288,7 @@ for thread in threads:
 
 
 def test_forked_worker_processes(run_on_driver: Callable[..., str]) -> None:
-    """An error in a forked worker would not reach the parent as what it is."""
+    """An error in a forked worker would reach the parent as another error."""
     run_on_driver(
         BEGIN
         + """
@@ -427,7 +427,8 @@ event = stream.record()
 
 @needs_interpreters
 def test_an_interpreter_that_ends_loses_nothing(run_on_driver: Callable[..., str]) -> None:
-    """Memory of a second interpreter would be lost, or its end be taken for the process's."""
+    """Memory of a second interpreter would be lost, or the end of that interpreter would be taken for that of the
+    process."""
     out = run_on_driver(
         BEGIN
         + INTERPRETERS
@@ -456,7 +457,7 @@ assert ch.live_counts() == before, (before, ch.live_counts())
 
 @needs_interpreters
 def test_boxes_that_outlive_their_interpreter(run_on_driver: Callable[..., str]) -> None:
-    """What is given back after an interpreter has ended would call into what is gone."""
+    """Releasing an object after an interpreter has ended would call into freed memory."""
     run_on_driver(
         BEGIN
         + INTERPRETERS
@@ -480,7 +481,7 @@ assert ch.live_counts()["deviceptr"] == 0, ch.live_counts()
 
 
 def test_functions_at_exit_that_are_older_than_the_import(run_on_driver: Callable[..., str]) -> None:
-    """What a program frees in an atexit function would be lost where that was registered first."""
+    """Objects that a program releases in an atexit function would leak if that was registered first."""
     out = run_on_driver(
         """
 import atexit, os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that is truncated, corrupt, too new, or for other devices; each test ends with code that is none of that."""
+"""Code that is truncated, damaged, too new, or for other devices. Each test ends by loading valid code."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def cubin(first_device: ch.Device, compile_cuda: Any) -> bytes:
 @many
 @given(data=st.data())
 def test_truncated_cubin(device: ch.Device, cubin: bytes, data: st.DataObject) -> None:
-    """A file that was cut off would crash the process, because the driver does not know where it ends."""
+    """A truncated file would crash the process, because the driver does not know its length."""
     end = data.draw(st.integers(0, len(cubin) - 1))
     with pytest.raises(ch.CUDAError, match=r"CCH_EIMAGE .*(truncated|not a cubin)"):
         make("cubin", cubin[:end]).get_kernel("nothing")
@@ -149,7 +149,7 @@ def test_errors_of_the_driver_say_what_to_do(run_on_sim: Any) -> None:
 def test_a_cubin_for_another_architecture(
     device: ch.Device, good: Callable[[], None], compile_cuda: Any, arch: str
 ) -> None:
-    """The error would not say for which architectures the code and the device are."""
+    """The error would not name the architectures of the code and of the device."""
     if arch == f"sm_{device.arch}":
         pytest.skip(f"this device is {arch}")
     try:
@@ -163,18 +163,18 @@ def test_a_cubin_for_another_architecture(
 
 
 def test_ptx_that_is_too_new(device: ch.Device, good: Callable[[], None]) -> None:
-    """The error would not say both versions."""
+    """The error would not have both versions."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNSUPPORTED_PTX_VERSION") as caught:
         make("ptx", PTX.replace(b".version 7.0", b".version 99.9")).get_kernel("nothing")
     assert caught.value.hint.startswith("The PTX is of version 99.9, which is newer than the driver, for CUDA 1")
-    # To compile a cubin instead is of no use where the driver is simulated.
+    # Compiling a cubin instead would not help on the simulated driver.
     assert caught.value.hint.endswith("where that is simulated, unset CUDACORE_SIM_DRIVER_VERSION")
     good()
 
 
 @pytest.mark.cuda_misuse_ok("an instruction that is none is reported")
 def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
-    """The error would not say what is wrong with the PTX, and in which line."""
+    """The error would not have the problem in the PTX and its line."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_PTX") as caught:
         make("ptx", PTX.replace(b"add.u32 %x, %x, %n;", b"frobnicate %x;")).get_kernel("nothing")
     assert "frobnicate" in caught.value.log
@@ -184,7 +184,7 @@ def test_ptx_with_an_error(device: ch.Device, good: Callable[[], None]) -> None:
 
 
 def test_a_failure_is_not_remembered(device: ch.Device, tmp_path: Path) -> None:
-    """Code that could not be loaded once could never be, or leave a library behind."""
+    """After a failed load, valid code could not be loaded, or a library would leak."""
     before = ch.live_counts()["library"]
     path = tmp_path / "k.ptx"
     path.write_bytes(b"not code")

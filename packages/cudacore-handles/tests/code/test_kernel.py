@@ -40,7 +40,7 @@ def test_cannot_be_made_directly() -> None:
 
 @pytest.mark.parametrize(("name", "parameters"), SIGNATURES)
 def test_signature(code: ch.ObjectCode, name: str, parameters: list[tuple[int, int]]) -> None:
-    """Arguments would be packed at other places than where the kernel reads them."""
+    """Arguments would be packed at other offsets than those from which the kernel reads them."""
     kernel = code.get_kernel(name)
     assert kernel.num_arguments == len(parameters)
     assert kernel.arguments_info == parameters
@@ -60,7 +60,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("name", "in_ptx", "in_cubin"), KINDS)
 def test_kinds(code: ch.ObjectCode, name: str, in_ptx: str, in_cubin: str) -> None:
-    """Numbers would be packed as something else than what the kernel takes."""
+    """Numbers would be packed as another type than the kernel's."""
     info = code.get_kernel(name).arguments_info
     kinds = " ".join(p.kind for p in info).replace("pointer", "address" if "pointer" not in in_cubin else "pointer")
     assert kinds == (in_ptx if code.code_type == "ptx" else in_cubin)
@@ -82,7 +82,7 @@ def test_param_info() -> None:
 
 
 def test_signature_needs_a_context(kernel: ch.Kernel, in_new_thread: Any) -> None:
-    """On a thread without a context the question would crash, or not say what is missing."""
+    """On a thread without a context, the query would crash, or the error would not say what is missing."""
 
     def ask() -> None:
         try:
@@ -149,7 +149,7 @@ def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
     face = code.get_kernel("nothing")
     handle = int(face.handle)
     if keep == "code":
-        del face  # the driver knows of which library a kernel is
+        del face  # the driver reports the library of a kernel
     kernel = ch.Kernel.from_handle(handle, code if keep == "mod" else None)
     assert int(kernel.handle) == handle
     code = face = None  # type: ignore[assignment]
@@ -179,9 +179,9 @@ def test_from_handle_with_other_code(device: ch.Device) -> None:
 
 
 @ASKED_FOR_ITS_CODE
-@pytest.mark.cuda_sim  # what a GPU's driver makes of it is not known
+@pytest.mark.cuda_sim  # the behaviour of a GPU's driver is not known
 def test_from_handle_of_nothing(device: ch.Device) -> None:
-    """What is no kernel would keep code loaded, and be launched."""
+    """An object that is not a kernel would keep code loaded, and be launched."""
     code = ch.ObjectCode.from_ptx(PTX)
     code.get_kernel("nothing")
     before = ch.live_counts()
@@ -214,13 +214,13 @@ def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
 def test_bad_handle(kernel: ch.Kernel, handle: Any) -> None:
-    """Something that is no address would be taken for a kernel's."""
+    """A value that is not an address would be taken for a kernel's."""
     with pytest.raises(TypeError, match="handle must be an int, the kernel's address, not"):
         ch.Kernel.from_handle(handle)
 
 
 def test_bad_owner(kernel: ch.Kernel) -> None:
-    """A kernel would be bound to what is no code, or be NULL."""
+    """A kernel would be bound to an object that is not code, or be NULL."""
     with pytest.raises(TypeError, match="mod must be an ObjectCode, not str"):
         ch.Kernel.from_handle(int(kernel.handle), "mod")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="handle must be an int, the kernel's address; 0 is not an address"):
@@ -233,7 +233,7 @@ def test_bad_owner(kernel: ch.Kernel) -> None:
 
 
 def test_attributes_and_occupancy(device: ch.Device, code: ch.ObjectCode) -> None:
-    """A kernel would not tell what it needs, or how much of it fits."""
+    """The resources that a kernel needs, or the number of its blocks that fit, would be wrong."""
     kernel = code.get_kernel("small_blocks")
     assert kernel.attributes.max_threads_per_block == 64
     assert kernel.attributes[device].max_threads_per_block == 64

@@ -105,7 +105,7 @@ def cluster_code(device: Device) -> ObjectCode:
 
 
 def test_numbers_are_cudas() -> None:
-    """A property would tell the value of another attribute."""
+    """A property would return the value of another attribute."""
     known = {
         member.name.removeprefix("CU_FUNC_ATTRIBUTE_").lower(): member.value
         for member in driver.CUfunction_attribute
@@ -161,7 +161,7 @@ def test_attributes_are_read_only() -> None:
     ],
 )
 def test_bad_input(call: Callable[[KernelOccupancy], object], error: type[Exception], message: str) -> None:
-    """A bad argument would reach the driver, which says CUDA_ERROR_INVALID_VALUE of anything."""
+    """An invalid argument would reach the driver, which returns CUDA_ERROR_INVALID_VALUE for anything."""
     with pytest.raises(error, match=message):
         call(KernelOccupancy._init(NoDriver()))
 
@@ -187,7 +187,7 @@ def test_launch_config_with_clusters() -> None:
 
 
 def test_a_failed_function_is_not_called_again() -> None:
-    """After an exception the driver goes on asking: the function would raise again and again."""
+    """After an exception, the driver continues to call the function, which would raise again and again."""
     calls = []
 
     def needed(block_size: int) -> int:
@@ -209,7 +209,7 @@ def test_a_failed_function_is_not_called_again() -> None:
 
 
 def test_attributes(limited: Kernel, device: Device) -> None:
-    """A kernel's needs would be told wrong."""
+    """The resources of a kernel would be wrong."""
     attributes = limited.attributes
     assert attributes.max_threads_per_block == 256
     assert attributes.shared_size_bytes == 1024
@@ -256,7 +256,7 @@ def test_attributes_without_a_context(limited: Kernel, device: Device, in_new_th
 
 
 def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
-    """A setting that was changed would be told as it was."""
+    """A changed setting would be reported with its old value."""
     attributes = empty.attributes
     assert attributes.max_dynamic_shared_size_bytes == device.properties.max_shared_memory_per_block
     most = device.properties.max_shared_memory_per_block_optin
@@ -463,6 +463,6 @@ def test_clusters_that_do_not_fit(cluster_code: ObjectCode, device: Device) -> N
 def test_occupancy_without_a_context(
     empty: Kernel, call: Callable[[KernelOccupancy], object], in_new_thread: Any
 ) -> None:
-    """A crash in the driver, or a bare code, where the user forgot to make a device current."""
+    """Without a current device, the driver would crash, or the error would be a bare code."""
     with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
         in_new_thread(lambda: call(empty.occupancy))

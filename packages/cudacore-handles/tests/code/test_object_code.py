@@ -72,7 +72,7 @@ def test_the_symbol_mapping_is_a_copy() -> None:
     ],
 )
 def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
-    """What is no code, no name or no mapping would fail much later, when a kernel is asked for."""
+    """Invalid code, names or mappings would fail only later, when a kernel is requested."""
     for kind in KINDS:
         with pytest.raises(TypeError, match=message):
             make(kind, *arguments, **options)
@@ -198,7 +198,7 @@ def test_pickle_of_loaded_code(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_lowered_names(device: ch.Device, code: ch.ObjectCode) -> None:
-    """A template's kernel could not be had by the expression that made it."""
+    """A kernel of a template could not be found by the expression that instantiated it."""
     lowered = "_Z9templatedIfEvPT_S0_"
     named = ch.ObjectCode._init(code.code, code.code_type, symbol_mapping={"templated<float>": lowered})
     assert named.get_kernel("templated<float>") == named.get_kernel(lowered)
@@ -234,7 +234,7 @@ def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
 
 
 def test_a_library_that_nobody_unloads(device: ch.Device) -> None:
-    """Code would be unloaded under those who were given its handle."""
+    """Code would be unloaded while other code still uses its handle."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)
@@ -256,7 +256,7 @@ def test_module(device: ch.Device) -> None:
 
 
 def test_a_module_outlives_its_code(device: ch.Device) -> None:
-    """The code would be unloaded under those who were given its module, and who cannot keep it loaded."""
+    """Code would be unloaded while other code uses its module, and cannot keep it loaded."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)
@@ -276,12 +276,12 @@ def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
     code.get_kernel("add")
 
 
-# ---- what is not there
+# # ---- missing kernels and variables
 
 
 @pytest.mark.parametrize("name", ["minus", "", "nothing ", "Add", "kërnel"])
 def test_a_missing_kernel(device: ch.Device, name: str) -> None:
-    """The error would not say which kernels there are."""
+    """The error would not list the existing kernels."""
     code = make("ptx", PTX, symbol_mapping={"plus": "add"})
     with pytest.raises(ch.CUDAError, match="cuLibraryGetKernel: CUDA_ERROR_NOT_FOUND") as caught:
         code.get_kernel(name)
@@ -291,7 +291,7 @@ def test_a_missing_kernel(device: ch.Device, name: str) -> None:
 
 
 def test_a_missing_kernel_among_mangled_ones(device: ch.Device, code: ch.ObjectCode) -> None:
-    """Somebody who forgot extern "C" would not learn why there is no such kernel."""
+    """If extern "C" is missing, the error would not say so."""
     with pytest.raises(ch.CUDAError, match='C\\+\\+ names are mangled: declare the kernel extern "C"') as caught:
         code.get_kernel("templated")
     assert "and " in caught.value.hint
@@ -300,7 +300,7 @@ def test_a_missing_kernel_among_mangled_ones(device: ch.Device, code: ch.ObjectC
 
 @pytest.mark.parametrize("name", [None, 1, ["add"]])
 def test_a_name_that_is_none(device: ch.Device, name: Any) -> None:
-    """Something that is no name would reach the driver."""
+    """An object that is not a name would reach the driver."""
     with pytest.raises(TypeError, match="name must be a str or bytes, not"):
         make("ptx", PTX).get_kernel(name)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's linker, on functions that stand in for the driver's."""
+"""The driver's linker, with replacements for the driver's functions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def link(monkeypatch: pytest.MonkeyPatch, fake: FakeLinker, **options: Any) -> t
 
 
 def test_link(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Inputs or options would not arrive, or what was linked not be copied before the linker goes."""
+    """Inputs or options would be lost, or the linked code would not be copied before the linker is destroyed."""
     fake = FakeLinker()
     result = link(monkeypatch, fake, target=90, max_register_count=32, debug=1, time=True)
     assert result == (b"cubin", b"a warn\xefng", b"linking took 1.500 ms\n")
@@ -70,7 +70,7 @@ def test_link(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("function", ["cuLinkCreate", "cuLinkAddData", "cuLinkComplete"])
 def test_failure(device: Device, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
-    """A failure would not be told, or leave the linker."""
+    """A failure would not be reported, or would leak the linker."""
     fake = FakeLinker(fails=function)
     with pytest.raises(CUDAError, match=rf"^{function}: CUDA_ERROR_INVALID_PTX \(218\)"):
         link(monkeypatch, fake)

@@ -11,7 +11,7 @@ import cudacore_handles as ch
 
 
 def test_cannot_be_made_directly() -> None:
-    """A context without a CUDA context behind it would exist."""
+    """A context could be created without a CUDA context."""
     with pytest.raises(RuntimeError, match=r"use Device\(\.\.\.\)\.context"):
         ch.Context()
 
@@ -27,7 +27,7 @@ def test_identity(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_properties(device: ch.Device, other_device: ch.Device) -> None:
-    """A context would say that it is of another device, or that it is green."""
+    """A context would report another device, or be a green one."""
     assert device.context.device is device
     assert other_device.context.device is other_device
     assert device.context.is_green is False
@@ -117,7 +117,7 @@ def test_the_primary_context_lives_as_long_as_an_object_of_it(run_on_sim: Any) -
 
 
 def test_first_use_can_fail(run_on_sim: Any) -> None:
-    """A device whose context could not be made once would never have one, or leak what it had."""
+    """After one failure, a device could never get a context, or would leak it."""
     run_on_sim("""
         import cudacore_handles as ch
 

@@ -18,7 +18,7 @@ import cudacore_handles as ch
 
 
 def test_one_object_a_device(device: ch.Device) -> None:
-    """Two objects would stand for one device, and disagree on its memory resource."""
+    """One device would have two objects, which could have different memory resources."""
     assert ch.Device(0) is device
     assert ch.Device(np.int64(0)) is device
     assert ch.Device(device) is device
@@ -58,7 +58,7 @@ def test_all_devices(device: ch.Device) -> None:
     ],
 )
 def test_bad_ordinal(device: ch.Device, ordinal: Any, error: type[Exception], message: str) -> None:
-    """A wrong device would be used, or the driver say no more than that a device is invalid."""
+    """A wrong device would be used, or the error would only say that a device is invalid."""
     with pytest.raises(error, match=message):
         ch.Device(ordinal)
     assert ch.Device() is device
@@ -85,7 +85,7 @@ def test_pickle_and_copy(device: ch.Device, other_device: ch.Device, duplicate: 
 
 
 def test_names(device: ch.Device) -> None:
-    """A user could not tell devices apart: names, UUID or PCI address would be wrong or of another form."""
+    """Names, UUIDs or PCI addresses of devices would be wrong or of another form."""
     from cuda.bindings import driver
 
     status, name = driver.cuDeviceGetName(256, 0)
@@ -107,7 +107,7 @@ def test_architecture(device: ch.Device) -> None:
 
 
 def test_properties(device: ch.Device) -> None:
-    """A device would not tell its limits, or ask the driver again and again for a new object."""
+    """The limits of a device would be missing, or be queried again for each new object."""
     assert device.properties is device.properties
     assert isinstance(device.properties, ch.DeviceProperties)
     assert device.properties.max_threads_per_block == 1024
@@ -115,7 +115,7 @@ def test_properties(device: ch.Device) -> None:
 
 
 def test_a_device_reaches_itself(device: ch.Device) -> None:
-    """A program that asks about every pair of devices would take copies on one device for impossible."""
+    """A program that queries every pair of devices would take copies on one device for impossible."""
     assert device.can_access_peer(device) is True
     assert device.can_access_peer(device.device_id) is True
 
@@ -126,7 +126,7 @@ def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_a_device_can_access_itself(device: ch.Device) -> None:
-    """A program that asks for each pair of devices would take a device's own memory for unreachable."""
+    """A program that queries every pair of devices would take a device's own memory for inaccessible."""
     assert device.can_access_peer(device) is True
     assert device.can_access_peer(device.device_id) is True
 
@@ -208,7 +208,7 @@ def test_acts_on_its_own_device(
         elif hasattr(made, "device_id"):
             assert made.device_id == 0
         assert ch.Device() is before
-        if current == "none":  # none is current still: only a default stream needs one
+        if current == "none":  # still without a current context, which only a default stream needs
             with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_CONTEXT"):
                 _ = ch.LEGACY_DEFAULT_STREAM.context
 
@@ -257,7 +257,7 @@ def test_the_memory_resource_is_not_of_another_device(
 
 
 def test_default_stream(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default stream would not be the one that the environment asks for."""
+    """The default stream would not be the one that the environment selects."""
     name = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
     for value, stream in [
         (None, ch.LEGACY_DEFAULT_STREAM),
@@ -298,7 +298,7 @@ def test_work_is_waited_for(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_graph_builders_are_in_another_package(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asking for a graph builder would not say which package has it."""
+    """The error for a graph builder would not name the package."""
     stream = device.create_stream()
     monkeypatch.setitem(sys.modules, "cudacore_graph", None)  # as if it were not installed
     with pytest.raises(ImportError, match="pip install cudacore-graph"):
@@ -308,7 +308,7 @@ def test_graph_builders_are_in_another_package(device: ch.Device, monkeypatch: p
 
 
 def test_no_graph_builder_of_a_closed_stream(device: ch.Device) -> None:
-    """Who installs the package for it would only then learn that the stream is closed."""
+    """The error for a closed stream would come only after the package was installed."""
     stream = device.create_stream()
     stream.close()
     with pytest.raises(ch.ClosedError, match="Stream has been closed"):

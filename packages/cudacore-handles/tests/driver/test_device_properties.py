@@ -27,7 +27,7 @@ RENAMED = {"VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED": "VIRTUAL_MEMORY_MANAGEMENT_SU
 
 
 def cuda_attributes() -> dict[str, int]:
-    """The attributes that cuda.bindings knows, without aliases, by the names of their properties."""
+    """The attributes in cuda.bindings, without aliases, by the names of their properties."""
     names = {
         member.name.removeprefix("CU_DEVICE_ATTRIBUTE_"): member.value
         for member in driver.CUdevice_attribute
@@ -37,7 +37,7 @@ def cuda_attributes() -> dict[str, int]:
 
 
 def ask(number: int, device: int) -> tuple[int, int]:
-    """What cuda.bindings says of an attribute that it may not know itself: the result code and the value."""
+    """The result code and the value of an attribute in cuda.bindings, which may not have it."""
     import ctypes
 
     out = ctypes.c_int(-99)
@@ -47,7 +47,7 @@ def ask(number: int, device: int) -> tuple[int, int]:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, int]]]:
-    """Have a function answer instead of the driver; returns the list of what it is asked: (attribute, device)."""
+    """Replace the driver's query by a function; return the list of its arguments: (attribute, device)."""
 
     def install(value: int = 7, status: int = 0) -> list[tuple[int, int]]:
         asked = []
@@ -66,7 +66,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, in
 
 
 def test_numbers_are_cudas() -> None:
-    """A property would tell the value of another attribute."""
+    """A property would return the value of another attribute."""
     known = cuda_attributes()
     assert known["warp_size"] == 10
     # Older bindings have names besides that CUDA gave up: for numbers that others bear, or for none.
@@ -83,7 +83,7 @@ def test_numbers_are_cudas() -> None:
 
 
 def test_table_is_complete() -> None:
-    """A property that cuda.core has would be missing; cuda.bindings of CUDA 12 does not know the newest ones."""
+    """A property of cuda.core would be missing; cuda.bindings of CUDA 12 lacks the newest ones."""
     assert sorted(attribute.number for attribute in TABLE.values()) == sorted(
         set(range(1, NEWEST + 1)) - {92, 93, 94, 96}
     )
@@ -115,7 +115,7 @@ def test_every_property_is_documented() -> None:
 
 
 def test_instantiation() -> None:
-    """Properties of a device that nobody checked would be made."""
+    """Properties could be created for a device that was not checked."""
     with pytest.raises(RuntimeError, match=r"use Device\.properties"):
         DeviceProperties(0)
 
@@ -173,7 +173,7 @@ def test_other_errors_have_no_such_hint(answers: Callable[..., list[tuple[int, i
 
 
 def test_values_are_the_drivers(device: Device) -> None:
-    """A property would differ from what the driver says of its attribute."""
+    """A property would differ from the driver's attribute."""
     properties = DeviceProperties._init(device.device_id)
     for name, attribute in TABLE.items():
         code, value = ask(attribute.number, device.device_id)

@@ -51,7 +51,7 @@ def test_the_handle_is_the_drivers_resource(sm: ch.SMResource) -> None:
 
 
 def test_not_made_directly() -> None:
-    """An object that stands for nothing would be made."""
+    """An object without resources could be created."""
     classes: list[Any] = [ch.DeviceResources, ch.SMResource, ch.WorkqueueResource]
     for cls in classes:
         with pytest.raises(RuntimeError, match=f"{cls.__name__} objects cannot be instantiated directly; use "):
@@ -83,7 +83,7 @@ def test_as_many_as_there_are(sm: ch.SMResource) -> None:
 
 
 def test_dry_run(sm: ch.SMResource) -> None:
-    """What a dry run says would be another thing than a split does, or be taken for what a split made."""
+    """A dry run would differ from a split, or its groups would be usable."""
     options = SMResourceOptions(count=[unit(sm)] * 2)
     groups, rest = sm.split(options, dry_run=True)
     real, real_rest = sm.split(options)
@@ -120,7 +120,7 @@ BAD_COUNTS = [
 
 @pytest.mark.parametrize(("count", "error", "message"), BAD_COUNTS)
 def test_counts_that_there_are_not(sm: ch.SMResource, count: Any, error: type[Exception], message: str) -> None:
-    """The driver would say no more than that a value is invalid, or round it."""
+    """The error would only say that a value is invalid, or the value would be rounded."""
     with pytest.raises(error, match=message):
         sm.split(SMResourceOptions(count=count))
 
@@ -144,14 +144,14 @@ BAD_OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("fields", "error", "message"), BAD_OPTIONS)
 def test_bad_options(sm: ch.SMResource, fields: dict[str, Any], error: type[Exception], message: str) -> None:
-    """What cannot be would be dropped, or its error name nothing."""
+    """An invalid value would be ignored, or the error would not name it."""
     for options in (SMResourceOptions(**fields), fields):
         with pytest.raises(error, match=message):
             sm.split(options)
 
 
 def test_no_options(sm: ch.SMResource) -> None:
-    """A call that forgets what it wants would split somehow."""
+    """A call without a request would split in some way."""
     with pytest.raises(TypeError, match="options is required: SMResourceOptions"):
         sm.split(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="The SMResource options must be provided as an object of type"):
@@ -163,7 +163,7 @@ def test_no_options(sm: ch.SMResource) -> None:
 
 
 def test_a_group_is_not_split_again(sm: ch.SMResource) -> None:
-    """The driver's error would not say how a group can be split after all."""
+    """The error would not say how a group can be split."""
     size = unit(sm)
     (group,), _ = sm.split(SMResourceOptions(count=4 * size))
     with pytest.raises(ch.CUDAError, match=r"make a context with it, and split its context.resources.sm"):
@@ -175,7 +175,7 @@ def test_a_group_is_not_split_again(sm: ch.SMResource) -> None:
 
 
 def test_groups_that_differ_need_a_driver(run_on_sim: RunOnSim) -> None:
-    """A driver that lacks such splits would not say what is needed."""
+    """For a driver that lacks such splits, the error would not name the required version."""
     run_on_sim("""
         import cudacore_handles as ch
 
@@ -201,7 +201,7 @@ def test_groups_that_differ_need_a_driver(run_on_sim: RunOnSim) -> None:
 
 
 def test_a_driver_without_resources(run_on_sim: RunOnSim) -> None:
-    """A driver that has nothing of the kind would not say what is needed."""
+    """For a driver without resources, the error would not name the required version."""
     run_on_sim(
         """
         import cudacore_handles as ch
@@ -219,7 +219,7 @@ def test_a_driver_without_resources(run_on_sim: RunOnSim) -> None:
 
 
 def test_groups_that_differ(run_on_sim: RunOnSim) -> None:
-    """Groups of CUDA 13.1 would not be what was asked for."""
+    """Groups of CUDA 13.1 would differ from the request."""
     run_on_sim(
         """
         import cudacore_handles as ch
@@ -255,7 +255,7 @@ def test_groups_that_differ(run_on_sim: RunOnSim) -> None:
 
 
 def test_work_queues(run_on_sim: RunOnSim) -> None:
-    """What a context is to have of work queues would be lost on the way, or change other objects."""
+    """Settings of work queues would be lost, or change other objects."""
     run_on_sim(
         """
         import cudacore_handles as ch
@@ -328,6 +328,6 @@ BAD_QUEUES: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 @pytest.mark.parametrize(("fields", "error", "message"), BAD_QUEUES)
 def test_bad_work_queues(fields: dict[str, Any], error: type[Exception], message: str) -> None:
-    """What cannot be would come to light when a context is made."""
+    """Invalid settings would be detected only when a context is created."""
     with pytest.raises(error, match=message):
         WorkqueueResourceOptions(**fields)

@@ -59,7 +59,7 @@ def test_what_it_is(device: ch.Device, green: ch.Context) -> None:
 
 
 def test_it_is_not_made_current(device: ch.Device) -> None:
-    """Making a green context would change what everybody else does on the thread."""
+    """Creating a green context would change the current context of the thread."""
     before = device.context
     make_green(device)
     assert device.context == before
@@ -77,7 +77,7 @@ def test_several_resources(device: ch.Device) -> None:
 
 
 def test_streams_and_events(device: ch.Device, green: ch.Context) -> None:
-    """A stream or an event would be in another context than it was made in, or not know it."""
+    """A stream or an event would be in another context than the one that created it, or not have it."""
     stream = green.create_stream()
     assert stream.context == green
     assert stream.context.is_green
@@ -154,7 +154,7 @@ ORDERS = list(itertools.permutations(["context", "stream", "event", "buffer", "r
 
 
 def check_use(name: str, thing: Any) -> None:
-    """What is left can be used."""
+    """The remaining multiprocessors can be used."""
     if name == "context":
         assert thing.create_stream().context == thing
     elif name == "stream":
@@ -168,7 +168,7 @@ def check_use(name: str, thing: Any) -> None:
 
 @pytest.mark.parametrize("order", ORDERS, ids="-".join)
 def test_closed_in_any_order(device: ch.Device, order: tuple[str, ...]) -> None:
-    """A green context would be destroyed under what is in it, or stay when all has gone."""
+    """A green context would be destroyed while objects in it exist, or remain after all of them."""
     import cudacore_sim
 
     context = make_green(device)
@@ -211,12 +211,12 @@ def test_closed(device: ch.Device, green: ch.Context) -> None:
     for use in uses:
         with pytest.raises(ch.ClosedError, match="Context has been closed"):
             use()
-    assert sm.sm_count == resources.sm.sm_count == 16  # what has it keeps it
+    assert sm.sm_count == resources.sm.sm_count == 16  # an object in it keeps it
     assert device.create_context(ContextOptions([device.resources.sm])).is_green
 
 
 def test_in_a_garbage_collection(device: ch.Device) -> None:
-    """A green context in a cycle would be kept for good, or end before its streams."""
+    """A green context in a reference cycle would never be destroyed, or be destroyed before its streams."""
     for _ in range(20):
         context = make_green(device)
         cycle: list[Any] = [context, context.create_stream(), context.create_event(), context.resources]
@@ -227,7 +227,7 @@ def test_in_a_garbage_collection(device: ch.Device) -> None:
 
 
 def test_threads(device: ch.Device) -> None:
-    """Threads that make, share and drop green contexts would destroy one twice, or leave one behind."""
+    """Threads that create, share and drop green contexts would destroy one twice, or leak one."""
     shared = make_green(device)
     start = threading.Barrier(8)
     failures: list[BaseException] = []
@@ -302,7 +302,7 @@ def test_closed_while_current(device: ch.Device) -> None:
 
 
 def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: Any) -> None:
-    """What a thread made current would be kept when the thread has ended."""
+    """A context that a thread made current would be kept after the thread has ended."""
     before = ch.live_counts()["context"]
     in_new_thread(lambda: device.set_current(make_green(device)))
     gc.collect()
@@ -317,7 +317,7 @@ def test_default_streams(device: ch.Device, green: ch.Context) -> None:
         device.set_current(green)
         ch.LEGACY_DEFAULT_STREAM.callback(lambda: opened.wait(20) and None)
         ch.LEGACY_DEFAULT_STREAM.record(event)
-        assert not event.is_done  # it is recorded behind what the green context's own stream has
+        assert not event.is_done  # it is recorded after the work of the green context's own stream
         opened.set()
         event.sync()
         ch.LEGACY_DEFAULT_STREAM.sync()
@@ -332,7 +332,7 @@ def test_default_streams(device: ch.Device, green: ch.Context) -> None:
 
 
 def test_bad_resources(device: ch.Device, other_device: ch.Device) -> None:
-    """A context would be made with what it cannot have, or the driver's error not say why."""
+    """A context would be created with invalid resources, or the error would have no reason."""
     sm = device.resources.sm
     (group,), rest = sm.split(SMResourceOptions(count=16))
     there = other_device.resources.sm.split(SMResourceOptions(count=16))[0][0]
@@ -358,7 +358,7 @@ def test_bad_resources(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_of_two_splits(run_on_sim: Callable[..., str]) -> None:
-    """The driver's error would not say what resources go together."""
+    """The error would not say which resources can be combined."""
     run_on_sim(
         r"""
         import pytest
@@ -440,7 +440,7 @@ def test_a_foreign_one(device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_each_call_that_fails(device: ch.Device) -> None:
-    """A failure of the driver would be lost, or leave a context or a stream behind."""
+    """A failure of the driver would be lost, or leak a context or a stream."""
     import cudacore_sim as sim
 
     def use() -> None:
@@ -459,7 +459,7 @@ def test_each_call_that_fails(device: ch.Device) -> None:
     failed = 0
     for i, name in enumerate(names):
         if "Destroy" in name or name == "cuCtxSetCurrent" or name == "cuCtxGetCurrent":
-            continue  # of destructors, which have nobody to tell
+            continue  # of destructors, which cannot return an error
         sim.fail(name, names[: i + 1].count(name), 999)
         try:
             with pytest.raises(ch.CUDAError, match=name.partition("_v")[0]):
@@ -500,7 +500,7 @@ def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
 
 
 def test_a_driver_without_them(run_on_sim: Any) -> None:
-    """A driver that lacks a part of it would not say what is needed."""
+    """For a driver that lacks a part of this, the error would not name the required version."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -102,7 +102,7 @@ def capturing():
 
 @pytest.fixture
 def run_reset(on_sim: bool, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[str], None]:
-    """Run code in a process of its own: a driver crashes where it is given what was lost."""
+    """Run code in a process of its own, because the driver crashes when it is given a lost object."""
 
     def run(code: str) -> None:
         begin = "import cudacore_sim as sim\nsim.load()\n" if on_sim else ""
@@ -167,7 +167,7 @@ USES = {
 
 @pytest.mark.parametrize("active", [False, True], ids=["not active", "active again"])
 def test_what_was_lost_says_so(run_reset: Callable[[str], None], active: bool) -> None:
-    """Using an object after a reset would end the process, or fail with a code that says nothing."""
+    """Using an object after a reset would end the process, or fail with a code that does not explain it."""
     uses = ", ".join(f"({name!r}, lambda: {use})" for name, use in USES.items())
     run_reset(f"""
 stream, event, nodes = device.create_stream(), device.create_event(), definition()
@@ -247,7 +247,7 @@ device.set_current()
 
 
 def test_a_callback_reads_pinned_memory(device: ch.Device) -> None:
-    """CUDA would be called in a function that it calls, to ask for a reset."""
+    """To detect a reset, CUDA would be called in a function that it calls."""
     memory = ch.LegacyPinnedMemoryResource().allocate(4)
     memory.__buffer__()[:] = b"read"
     stream, seen = device.create_stream(), []
@@ -292,7 +292,7 @@ assert back[0] == 4
 
 
 def test_every_thread_recovers(run_reset: Callable[[str], None]) -> None:
-    """set_current() would succeed and every creation fail, in every thread, for good."""
+    """set_current() would succeed, but creating objects would fail in every thread forever."""
     run_reset("""
 barrier = threading.Barrier(3)
 failed = []
@@ -326,7 +326,7 @@ for _ in range(3):  # and again
 
 
 def test_another_device_is_current(run_reset: Callable[[str], None]) -> None:
-    """What was lost would be given to the driver where it does not say that its context is gone."""
+    """A lost object would be given to the driver if the driver does not report that its context is gone."""
     run_reset("""
 if len(ch.Device.get_all_devices()) > 1:
     stream, event = device.create_stream(), device.create_event()
@@ -343,7 +343,7 @@ device.set_current()
 
 
 def test_green_contexts_refuse_a_reset(run_reset: Callable[[str], None]) -> None:
-    """What a green context has would be abandoned although the driver kept it, or a reset behind its end be missed."""
+    """Objects of a green context would be abandoned although the driver kept them, or a later reset would be missed."""
     run_reset("""
 group = device.resources.sm.split(ch.SMResourceOptions(count=16))[0][0]
 context = device.create_context(ch.ContextOptions([group]))

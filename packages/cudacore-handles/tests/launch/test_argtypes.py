@@ -290,7 +290,7 @@ HOST_ARRAYS = [
 @pytest.mark.parametrize("value", HOST_ARRAYS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("kind", [POINTER, ADDRESS_OR_INT, UNKNOWN])
 def test_host_arrays_are_no_addresses(value: Any, kind: int) -> None:
-    """np.array(5.0) given to a `float*` would be an address, of which the kernel reads: the bits of 5.0."""
+    """np.array(5.0) given to a `float*` would be an address from which the kernel reads: the bits of 5.0."""
     with pytest.raises(TypeError, match=r"is in host memory; copy it to the device and pass the array that is there"):
         one(value, 8, kind)
     assert one(value, 8, BYTES) == bytes(memoryview(value) if value is not HOST_ARRAYS[-1] else bytes(8))
@@ -341,7 +341,7 @@ def test_dates_that_do_not_fit() -> None:
 
 
 class generic:  # noqa: N801 - as NumPy's
-    """What the scalars of NumPy derive from, those of ml_dtypes too."""
+    """The base classes of NumPy's scalars, and of those of ml_dtypes."""
 
 
 generic.__module__, generic.__qualname__ = "numpy", "generic"

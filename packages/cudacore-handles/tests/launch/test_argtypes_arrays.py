@@ -170,7 +170,7 @@ def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, ch
 
 
 def test_capsule_is_kept_with_the_argument() -> None:
-    """What a producer exports would be freed while the launch is prepared."""
+    """An export of a producer would be freed while the launch is prepared."""
     later = []
 
     class Later:
@@ -339,7 +339,7 @@ def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
 
 
 def test_paths_through_properties_of_c_types() -> None:
-    """A property that is remembered would be asked of an object of another type, or kept when nobody has it."""
+    """A cached property would be read from an object of another type, or kept after its last use."""
 
     class Memory(ctypes.c_char * 7):  # type: ignore[misc]
         nbytes = 7
@@ -385,7 +385,7 @@ def test_malformed_paths(paths: Any) -> None:
 
 
 def test_dlpack_that_cannot_be_read(checked: list[tuple[int, int]]) -> None:
-    """What is no CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
+    """An object that is not a CUDA array, or a capsule that cannot be read, would reach the kernel as some address."""
 
     class Future(VersionedArray):
         major = 2
@@ -529,7 +529,7 @@ def test_an_attribute_error_inside_of_an_interface() -> None:
 
 @pytest.mark.parametrize("kind", [INT, FLOAT, UNKNOWN])
 def test_a_masked_value(kind: int) -> None:
-    """A value that is missing would arrive as 0, or as what the mask hides."""
+    """A masked value would arrive as 0, or as the value under the mask."""
     for value in (np.ma.masked, np.ma.array(3, dtype="i4", mask=True)):
         with pytest.raises(TypeError, match="has masked elements, and the mask would be lost"):
             one(value, 4, kind)

@@ -26,7 +26,7 @@ class Record(ctypes.Structure):
 RECORD = Record(7, 2.5, b"ab")
 RECORD_DTYPE = np.dtype([("id", "i4"), ("weight", "f8"), ("tag", "S3")], align=True)
 
-# Type of the kernel's parameter, value, format of what must arrive. Every value is one that other sizes would spoil.
+# Type of the kernel's parameter, value, format of the expected bytes. Each value would be wrong in another size.
 SCALARS: list[tuple[str, Any, str]] = [
     ("int8", -128, "b"),
     ("int8", 255, "B"),
@@ -134,7 +134,7 @@ class CudaArray:
 
 
 class DLPackArray:
-    """An array of a library that speaks DLPack, and had it before version 1.0."""
+    """An array of a library with DLPack, since before version 1.0."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer
@@ -198,7 +198,7 @@ def test_values_of_host_memory_by_kind(
     assert arrives("echo_float32", np.float64(0.1))[:4] == struct.pack("=f", 0.1)
     assert arrives("echo_int32", np.array(7))[:4] == struct.pack("=i", 7)
     for wrong in (np.array(5.0), np.array(5), 2.0, True, np.float64(2), np.bool_(True), array.array("d", [1.0])):
-        for kernel in ("echo_int64", "echo_pointer"):  # PTX does not say which of them takes a pointer
+        for kernel in ("echo_int64", "echo_pointer"):  # PTX does not tell which of them is a pointer
             with pytest.raises(TypeError, match="argument 0: "):
                 arrives(kernel, wrong)
     with pytest.raises(TypeError, match="argument 0: a float cannot fill a parameter of 8 bytes that is a pointer"):

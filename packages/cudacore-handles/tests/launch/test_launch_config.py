@@ -31,7 +31,7 @@ from cudacore_handles import LaunchConfig
 )
 @pytest.mark.parametrize("name", ["grid", "block", "cluster"])
 def test_dimensions(name: str, given: Any, meant: tuple[int, int, int]) -> None:
-    """An int, a short tuple or a NumPy integer would not mean what it says."""
+    """An int, a short tuple or a NumPy integer would be misinterpreted."""
     config = LaunchConfig(**{"grid": 1, "block": 1, name: given})
     assert getattr(config, name) == meant
     assert all(type(n) is int for n in getattr(config, name))
@@ -103,13 +103,13 @@ def test_limits_are_allowed(limits: dict[str, Any]) -> None:
     ],
 )
 def test_bad_geometry(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    """A geometry that no device has would reach the driver, which only says that a value is invalid."""
+    """An impossible geometry would reach the driver, whose error only says that a value is invalid."""
     with pytest.raises(error, match=message):
         LaunchConfig(**arguments)
 
 
 def test_default_options() -> None:
-    """A launch would ask for clusters, shared memory or residence that nobody asked for."""
+    """A launch would have clusters, shared memory or residence that were not requested."""
     config = LaunchConfig(grid=1, block=1)
     assert config.cluster is None
     assert config.shmem_size == 0
@@ -147,7 +147,7 @@ def test_equality_hash_repr_pickle(config: LaunchConfig) -> None:
 
 
 def test_weak_references() -> None:
-    """A cache of what is made for a config could not forget it together with the config."""
+    """A cache by config could not drop an entry together with the config."""
     config = LaunchConfig(grid=1, block=1)
     made = weakref.WeakKeyDictionary({config: "made"})
     assert made[LaunchConfig(grid=1, block=1)] == "made"
@@ -265,7 +265,7 @@ def test_cooperative_launch_that_is_too_large(
 
 @pytest.mark.parametrize("size", [1, 48 * 1024, 48 * 1024 + 1, 96 * 1024, "most"])
 def test_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any, size: Any) -> None:
-    """Shared memory beyond 48 KiB could not be had without a call that nobody knows of."""
+    """More than 48 KiB of shared memory would need an extra call."""
     most = device.properties.max_shared_memory_per_block_optin
     size = most if size == "most" else size
     if size > most:
@@ -292,7 +292,7 @@ def test_too_much_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: 
 
 @pytest.mark.parametrize("block", [1025, (1, 1, 65), (32, 33), (2**31 - 1,) * 3])
 def test_more_threads_than_any_device_takes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any, block: Any) -> None:
-    """A program that tries block sizes would not get the error of the launch; or it would not say what is too large."""
+    """A program that tries block sizes would not get the error of the launch, or it would not say what is too large."""
     kernel, out = code.get_kernel("dynamic_shared"), pinned(4)
     config = LaunchConfig(grid=1, block=block)
     message = f"CUDA_ERROR_INVALID_VALUE .*{re.escape(str(config.block))} threads: a block has at most 1024.* 64 in z"

@@ -27,7 +27,7 @@ class CudaArray:
 def test_memory_of_another_device(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, wrapped: bool, current: int
 ) -> None:
-    """A kernel would be given memory that it cannot reach, or refused what it can, by what is current."""
+    """A kernel would get memory that it cannot access, or memory would be refused because of the current device."""
     mine, theirs = (d.allocate(64, stream=d.create_stream()) for d in (device, other_device))
     kernel, make = code.get_kernel("add"), CudaArray if wrapped else lambda buffer: buffer
     device.sync()

@@ -128,7 +128,7 @@ def test_float_takes_the_size_of_its_parameter(value: float, size: int) -> None:
 def test_every_half_and_every_tie_between_halves() -> None:
     """A float would be rounded wrongly in a `half` parameter."""
     halves = np.arange(0x7C01, dtype=np.uint16).view(np.float16).astype(np.float64)
-    halves[-1] = 65536.0  # what infinity stands for when rounding
+    halves[-1] = 65536.0  # the bound from which rounding gives infinity
     ties = (halves[:-1] + halves[1:]) / 2
     values = np.concatenate([halves[:-1], ties[:-1], np.nextafter(ties[:-1], 0), np.nextafter(ties, np.inf)[:-1]])
     for value in itertools.chain(values.tolist(), (-values).tolist()):
@@ -244,7 +244,7 @@ MAY_BE_POINTERS = {
 
 @pytest.mark.parametrize(("kind", "remedy"), MAY_BE_POINTERS.items())
 def test_float_for_an_address(kind: int, remedy: str) -> None:
-    """A float in the place of an array would be an address, of which the kernel reads: 2.0 would be 0x2."""
+    """A float instead of an array would be an address from which the kernel reads: 2.0 would be 0x2."""
     values = (
         2.0,
         1.5,
@@ -261,11 +261,12 @@ def test_float_for_an_address(kind: int, remedy: str) -> None:
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize(("kind", "remedy"), MAY_BE_POINTERS.items())
 def test_bool_for_a_pointer(value: bool, kind: int, remedy: str) -> None:
-    """A flag in the place of an array would be an address, of which the kernel reads: 1, or NULL."""
+    """A flag instead of an array would be an address from which the kernel reads: 1, or NULL."""
     refused = f"a bool cannot fill a parameter of 8 bytes that is {remedy}"
     with pytest.raises(TypeError, match=refused):
         one(value, 8, kind)
-    with pytest.raises(TypeError, match=f"argument 1: {refused}"):  # behind ints, which are packed by themselves
+    # after ints, which are packed by a loop of their own
+    with pytest.raises(TypeError, match=f"argument 1: {refused}"):
         _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, kind), (ADDRESS, value))
     for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # of NumPy, of ctypes
         with pytest.raises(TypeError, match=refused):
@@ -291,7 +292,7 @@ def test_signs(size: int) -> None:
 
 
 def test_bool_parameter() -> None:
-    """2 given to a `bool` would be a bool that is neither true nor false."""
+    """2 given to a `bool` would be neither true nor false."""
     assert one(True, 1, BOOL) == one(1, 1, BOOL) == one(1.0, 1, BOOL) == b"\1"
     assert one(quantity(_native.BOOL | 1 << 8, False), 1, BOOL) == one(0, 1, BOOL) == b"\0"
     assert one(quantity(_native.SIGNED | 4 << 8, 1), 1, BOOL) == b"\1"
@@ -302,7 +303,7 @@ def test_bool_parameter() -> None:
 
 @pytest.mark.parametrize(("size", "form"), [(4, "=f"), (8, "=d"), (2, "=e")])
 def test_scalars_of_other_sorts(size: int, form: str) -> None:
-    """An integer scalar given to a `float` would arrive as its bits, a float scalar given to an `int` likewise."""
+    """An integer scalar given to a `float` would arrive as its bits, and a float scalar given to an `int`, too."""
     for code, value in ((_native.SIGNED | 4 << 8, 1), (_native.UNSIGNED | 8 << 8, 1), (_native.BOOL | 1 << 8, True)):
         assert one(quantity(code, value), size, FLOAT) == struct.pack(form, 1.0)
     assert one(quantity(_native.FLOAT | size << 8, 7.0), 4, INT) == struct.pack("=i", 7)
@@ -316,7 +317,7 @@ def test_scalars_of_other_sorts(size: int, form: str) -> None:
 @pytest.mark.parametrize("size", INT_SIZES)
 @pytest.mark.parametrize("own", INT_SIZES)
 def test_integer_scalars_of_another_size(kind: int, size: int, own: int) -> None:
-    """np.int64(7), which NumPy's functions return, would be refused by an `int`, or cut off where it does not fit."""
+    """np.int64(7), which NumPy's functions return, would be refused by an `int`, or truncated if it does not fit."""
     for code in (_native.SIGNED | own << 8, _native.UNSIGNED | own << 8):
         assert one(quantity(code, 7), size, kind) == (7).to_bytes(size, sys.byteorder)
     for value in (-(1 << 8 * own - 1), (1 << 8 * own - 1) - 1):
@@ -415,7 +416,7 @@ def test_numbers_for_structs() -> None:
 
 @pytest.mark.parametrize("kind", [INT, FLOAT, POINTER, BYTES, BOOL])
 def test_bytes_fill_any_kind(kind: int) -> None:
-    """Somebody who packs values could not pass them on."""
+    """Packed values could not be passed on."""
     assert one(b"12345678", 8, kind) == b"12345678"
 
 
@@ -450,7 +451,7 @@ def test_memoryview_of_the_other_byte_order() -> None:
 
 @pytest.mark.parametrize("make", [bytes, bytearray, memoryview, np.bytes_, np.void])
 def test_bytes_for_a_bool(make: Callable[[bytes], Any]) -> None:
-    """b"x" given to a `bool` would be a bool that is neither true nor false."""
+    """b"x" given to a `bool` would be neither true nor false."""
     assert [one(make(value), 1, BOOL) for value in (b"\0", b"\1")] == [b"\0", b"\1"]
     with pytest.raises(ValueError, match=r"has the byte 120, which is neither true nor false; pass True or False"):
         one(make(b"x"), 1, BOOL)
@@ -700,7 +701,7 @@ def test_builtin_types_cannot_be_registered(cls: type) -> None:
 
 
 def test_registered_answers_what_was_registered() -> None:
-    """A subclass of a buffer could not be told from a stranger."""
+    """A subclass of a buffer would not be recognised."""
     cls = type("Thing", (), {})
     assert _native.registered(cls) is None
     _native.register(cls, _native.FLOAT | 4 << 8)
@@ -719,7 +720,7 @@ def returning(result: Any) -> Callable[[Any, int, int], Any]:
 
 
 def test_converter_results() -> None:
-    """What a converter returns would reach the block unchecked."""
+    """The result of a converter would be packed without a check."""
     assert one(quantity(lambda value, size, kind: bytes([size]) * size, 0), 12) == bytes([12]) * 12
     assert one(quantity(lambda value, size, kind: -2, 0), 2) == struct.pack("=h", -2)
     for result, error, message in (
@@ -736,7 +737,7 @@ def test_converter_results() -> None:
 
 @pytest.mark.parametrize("error", [TypeError, ValueError, OverflowError])
 def test_converter_errors_name_the_argument(error: type[Exception]) -> None:
-    """An error of a conversion would not say which argument it is about, or hide where it was raised."""
+    """An error of a conversion would not name the argument, or would hide where it was raised."""
 
     def converter(value: Any, size: int, kind: int) -> bytes:
         raise error("no good") from KeyError("cause")
@@ -783,7 +784,7 @@ def test_error_whose_message_fails() -> None:
 
 
 def test_class_with_strange_names_can_be_reported() -> None:
-    """A metaclass that lies about a class's name would crash the error message."""
+    """A metaclass that returns a wrong class name would crash the error message."""
 
     class Meta(type):
         @property
@@ -992,7 +993,7 @@ def test_no_references_leak() -> None:
     measure()
     refs, blocks = measure()
     growth = []
-    for _ in range(3):  # what others keep for themselves grows now and then; a leak would each time
+    for _ in range(3):  # caches elsewhere grow from time to time; a leak would grow each time
         again, blocks_again = measure()
         assert again == refs
         growth.append(abs(blocks_again - blocks))

@@ -42,7 +42,7 @@ def prepared(code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer) -> ch.Prepa
 
 @pytest.fixture
 def total(stream: ch.Stream, out: ch.Buffer) -> Iterator[Callable[[], int]]:
-    """Read what was added since the last time."""
+    """Return the output since the last call."""
     buffer: list[ch.Buffer] = [out]
 
     def read() -> int:
@@ -93,7 +93,7 @@ def test_one_new_value(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Calla
 
 
 def test_the_block(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
-    """Somebody who packs the arguments would not write to what is launched."""
+    """Packed arguments could not be written into the block that is launched."""
     assert isinstance(prepared.block, memoryview)
     assert bytes(prepared.block) == struct.pack("=Qi", out.handle, 1)
     struct.pack_into("=i", prepared.block, 8, 9)
@@ -138,7 +138,7 @@ def test_many_arguments(make_code: Any, stream: ch.Stream, pinned: Any) -> None:
 
 
 def test_length_and_repr(prepared: ch.PreparedLaunch) -> None:
-    """A prepared launch would not say what it is."""
+    """The repr of a prepared launch would not describe it."""
     assert len(prepared) == 2
     shown = re.fullmatch("<PreparedLaunch of <Kernel handle=0x[0-9a-f]+ name=add> with (.*)>", repr(prepared))
     assert shown
@@ -197,7 +197,7 @@ def test_a_bad_replacement(
 
 
 def test_weak_references(prepared: ch.PreparedLaunch, code: ch.ObjectCode, stream: ch.Stream) -> None:
-    """A cache of prepared launches could not let go of those that nobody uses, as it can of buffers and kernels."""
+    """A cache of prepared launches could not drop unused ones, as it can for buffers and kernels."""
     other = code.get_kernel("nothing").prepare(stream, ch.LaunchConfig(grid=1, block=1))
     ended: list[str] = []
     reference, watched = weakref.ref(other, lambda _: ended.append("it")), weakref.ref(prepared)
@@ -228,7 +228,7 @@ def test_bad_launches_cannot_be_prepared(code: ch.ObjectCode, stream: ch.Stream)
     stream.sync()
 
 
-# ---- what it keeps alive
+# # ---- the objects that it keeps alive
 
 
 def test_it_keeps_its_stream_and_kernel(device: ch.Device, make_code: Any, out: ch.Buffer) -> None:
@@ -248,7 +248,7 @@ def test_it_keeps_its_stream_and_kernel(device: ch.Device, make_code: Any, out: 
 def test_it_keeps_its_arguments(
     code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, given_to: str, replaced_by: str
 ) -> None:
-    """A prepared launch would write to memory that was freed, or keep what it does not use any more."""
+    """A prepared launch would write to freed memory, or keep objects that it does not use any more."""
     before = ch.live_counts()["deviceptr"]
     kernel, array = code.get_kernel("add"), Array(pinned(4))
     gone = weakref.ref(array)
@@ -277,7 +277,7 @@ def test_it_keeps_its_arguments(
 def test_a_closed_argument_is_refused(
     code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, given_to: str
 ) -> None:
-    """The kernel would write to memory that was freed, or what somebody has closed would be used for good."""
+    """The kernel would write to freed memory, or a closed object would be used forever."""
     kernel, closed = code.get_kernel("add"), pinned(4)
     prepared = kernel.prepare(stream, ONE_BLOCK, closed if given_to == "prepare" else out, 1)
     if given_to == "call":
@@ -321,7 +321,7 @@ def test_an_argument_goes_after_the_block_has_another(
 
 
 class Tensor:
-    """An array that DLPack alone knows, which needs two objects to be kept: itself and its capsule."""
+    """An array with DLPack only, for which two objects must be kept: the array and its capsule."""
 
     def __init__(self, memory: ch.Buffer) -> None:
         self.memory = memory

@@ -30,7 +30,7 @@ def test_cannot_be_made_directly() -> None:
 
 
 def test_properties(device: ch.Device, buffer: ch.Buffer) -> None:
-    """A buffer would not say how large it is, where, or whose."""
+    """A buffer would not report its size, location and owner."""
     assert buffer.size == 64
     assert type(buffer.handle) is int
     assert buffer.handle > 0
@@ -42,7 +42,7 @@ def test_properties(device: ch.Device, buffer: ch.Buffer) -> None:
 
 
 def test_pinned_properties(pinned: Pinned) -> None:
-    """Host memory would not say that the host can reach it."""
+    """Host memory would not be reported as accessible by the host."""
     buffer = pinned(16)
     assert (buffer.device_id, buffer.is_mapped, buffer.is_managed) == (-1, False, False)
     assert (buffer.is_device_accessible, buffer.is_host_accessible) == (True, True)
@@ -127,7 +127,7 @@ def test_context_manager(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("streams", ["its own", "given to close", "set before"])
 def test_closing(device: ch.Device, stream: ch.Stream, streams: str) -> None:
-    """Memory would not be freed at once when a program asks for it."""
+    """Memory would not be freed when a program closes the buffer."""
     before = ch.live_counts()["deviceptr"]
     buffer = device.allocate(64, stream=stream)
     stream.sync()
@@ -139,7 +139,7 @@ def test_closing(device: ch.Device, stream: ch.Stream, streams: str) -> None:
 
 @pytest.mark.parametrize("bad", [0, "stream", object()])
 def test_a_bad_deallocation_stream(buffer: ch.Buffer, stream: ch.Stream, bad: Any, content: Content) -> None:
-    """A buffer would be lost when it is closed with something that is no stream."""
+    """Closing a buffer with an invalid stream would lose it."""
     for use in (buffer.close, buffer.set_deallocation_stream):
         with pytest.raises(TypeError, match="a Stream is needed"):
             use(bad)
@@ -205,7 +205,7 @@ def test_numpy_from_dlpack(pinned: Pinned) -> None:
 
 
 def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
-    """A consumer that asks for a copy, for another device, or with a bad stream would get the wrong memory."""
+    """A consumer that requests a copy, another device, or an invalid stream would get wrong memory."""
     assert buffer.__dlpack_device__() == (2, 0)
     assert pinned(8).__dlpack_device__() == (3, 0)
     buffer.__dlpack__(stream=1, max_version=(1, 0), dl_device=(2, 0), copy=False)

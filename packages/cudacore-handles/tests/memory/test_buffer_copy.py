@@ -52,7 +52,7 @@ def test_copy_with_any_stream(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinn
 
 @pytest.mark.parametrize("method", ["copy_to", "copy_from"])
 def test_bad_copies(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned, method: str, content: Content) -> None:
-    """A copy beyond the end, with what is no buffer or no stream, would reach the driver."""
+    """A copy that exceeds a buffer, or with an invalid buffer or stream, would reach the driver."""
     copy = getattr(buffer, method)
     role = {"copy_to": "dst", "copy_from": "src"}[method]
     with pytest.raises(ValueError, match=r"buffer sizes mismatch between src and dst \(sizes are: src=\d+, dst=\d+\)"):
@@ -122,7 +122,7 @@ def test_bad_fill(
 
 
 def test_fill_that_does_not_fit(device: ch.Device, stream: ch.Stream, content: Content) -> None:
-    """The end of a buffer would not be filled, or memory behind it be."""
+    """The end of a buffer would not be filled, or memory after it would be."""
     buffer = device.allocate(6, stream=stream)
     with pytest.raises(ValueError, match=r"buffer size \(6\) must be divisible by 4"):
         buffer.fill(b"abcd", stream=stream)
@@ -145,7 +145,7 @@ def test_fill_with_formats_of_other_packages(
 
 
 def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> None:
-    """The last bytes of a buffer would not be in its view, and nobody would be told."""
+    """The last bytes of a buffer would silently be missing in its view."""
     buffer = device.allocate(10, stream=stream)
     with pytest.raises(ValueError, match=r"the buffer's 10 bytes are not a multiple of the 4 of an element; give the"):
         buffer.view("float32")
@@ -179,7 +179,7 @@ def test_copy_of_a_buffer_that_is_closed_meanwhile(
         copy(buffer, ClosesBuffer(buffer), stream=stream)
 
 
-# ---- what is no array
+# # ---- objects that are not arrays
 
 
 class BrokenArray:

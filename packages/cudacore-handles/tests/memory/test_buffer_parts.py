@@ -69,13 +69,13 @@ def test_a_part(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None
     ],
 )
 def test_what_is_no_part(buffer: ch.Buffer, part: Any, error: type[Exception], message: str) -> None:
-    """What is no range of bytes would be taken for one."""
+    """An invalid range of bytes would be accepted."""
     with pytest.raises(error, match=message):
         buffer[part]
 
 
 def test_a_buffer_is_no_sequence(buffer: ch.Buffer) -> None:
-    """Python would ask a buffer for its elements, one by one."""
+    """Python would iterate over a buffer as a sequence."""
     for use in (lambda: list(buffer), lambda: 3 in buffer, lambda: [*buffer]):  # type: ignore[call-overload,operator]
         with pytest.raises(TypeError, match=r"not iterable|not a container"):
             use()
@@ -280,7 +280,7 @@ def test_parts_of_memory_of_graphs(device: ch.Device, stream: ch.Stream, where: 
 
 
 def test_memory_of_an_allocator_of_ones_own(device: ch.Device, stream: ch.Stream) -> None:
-    """A memory resource would be told to free a part, or the memory once for each part."""
+    """A memory resource would be called to free a part, or once for each part."""
 
     class Resource(ch.MemoryResource):
         is_device_accessible, is_host_accessible, device_id = True, False, 0
@@ -312,7 +312,7 @@ def test_memory_of_an_allocator_of_ones_own(device: ch.Device, stream: ch.Stream
 
 
 def test_virtual_memory(device: ch.Device, stream: ch.Stream) -> None:
-    """A part would be made larger, over what is behind it."""
+    """A part could grow over the memory after it."""
     mr = ch.VirtualMemoryResource(device)
     buffer = mr.allocate(1, stream=stream)
     part = buffer[:64]

@@ -35,7 +35,7 @@ def first_bytes(buffers: list[ch.Buffer], stream: ch.Stream) -> list[int]:
 
 
 def test_options() -> None:
-    """What was asked for would be taken for something else."""
+    """An option would be taken for another one."""
     default = CopyOptions()
     assert default == CopyOptions("stream", overlap_mode="default")
     assert default.src_access_order is MemcpySrcAccessOrder.STREAM
@@ -59,7 +59,7 @@ def test_options() -> None:
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    """What cannot be would reach the driver, at the first copy."""
+    """Invalid options would reach the driver at the first copy."""
     with pytest.raises(error, match=message):
         CopyOptions(**options)
 
@@ -139,7 +139,7 @@ def test_batch(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], p
 
 
 def test_a_batch_in_stream_order(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
-    """A batch would begin before the work ahead of it is done, or work behind it before it is."""
+    """A batch would begin before the earlier work is done, or later work before the batch is."""
     middle, out = device.allocate(1 << 20, stream=stream), pinned(1 << 20)
     for value in range(1, 6):
         middle.fill(value, stream=stream)
@@ -202,7 +202,7 @@ def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str)
 
 
 def test_bad_batches(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
-    """Part of a batch would be copied, or what is no buffer reach the driver."""
+    """A part of a batch would be copied, or an object that is not a buffer would reach the driver."""
     out = [pinned(SIZE) for _ in sources]
     closed = pinned(SIZE)
     closed.close()
@@ -265,7 +265,7 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     out.copy_part_from(source, array.nbytes, stream=stream)
     stream.sync()
     assert (view == array.ravel()).all()
-    # What leads nowhere can be anything: the driver would refuse it.
+    # Unused fields can have any value; otherwise the driver would refuse them.
     view[:] = 0
     for pitch, height in ((0, 0), (1, 1), (2**63 - 1, 2**63 - 1)):
         out.copy_part_from(source, 4, src_pitch=pitch, dst_pitch=pitch, src_height=height, stream=stream)
@@ -506,7 +506,7 @@ def test_a_failing_copy_between_devices(
 
 
 def test_between_devices_in_a_capture(device: ch.Device, other_device: ch.Device) -> None:
-    """A capture would end without a word of what it lacks: the driver makes no such nodes without access."""
+    """The error of a capture would not say what is missing: the driver makes no such nodes without access."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     stream, other_stream = device.create_stream(), other_device.create_stream()
     here = ch.DeviceMemoryResource(device, {}).allocate(SIZE, stream=stream)

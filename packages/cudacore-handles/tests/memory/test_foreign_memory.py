@@ -35,7 +35,7 @@ def test_an_owner_is_kept_exactly_as_long_as_the_memory(device: ch.Device) -> No
 
 @pytest.mark.parametrize("export", [ch.Buffer.__buffer__, np.from_dlpack, ch.Buffer.__dlpack__])
 def test_memory_is_kept_by_what_was_exported(host_memory: Any, export: Callable[[ch.Buffer], Any]) -> None:
-    """Memory of an allocator in Python would be freed while somebody has a view of it."""
+    """Memory of an allocator in Python would be freed while there is a view of it."""
     buffer = host_memory.allocate(8)
     view = export(buffer)
     buffer.close()
@@ -67,7 +67,7 @@ def test_memory_is_kept_by_what_was_exported(host_memory: Any, export: Callable[
     ],
 )
 def test_bad_handles(device: ch.Device, arguments: Any, error: type[Exception], message: str) -> None:
-    """A buffer would be made of what is no memory."""
+    """A buffer could be made from something that is not memory."""
     before = ch.live_counts()
     with pytest.raises(error, match=message):
         ch.Buffer.from_handle(*arguments)
@@ -77,7 +77,7 @@ def test_bad_handles(device: ch.Device, arguments: Any, error: type[Exception], 
 
 
 def test_handles_of_cuda_bindings(device: ch.Device) -> None:
-    """An address as cuda.bindings has it, NULL, or an empty piece of memory could not be a buffer."""
+    """An address of cuda.bindings, NULL, or memory of 0 bytes could not be a buffer."""
     from cuda.bindings import driver
 
     for ptr, address in ((driver.CUdeviceptr(4096), 4096), (np.uint64(4096), 4096), (None, 0), (0, 0)):
@@ -86,7 +86,7 @@ def test_handles_of_cuda_bindings(device: ch.Device) -> None:
 
 
 def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, pinned: Any) -> None:
-    """A borrowed buffer would not say where its memory is, and be exported as memory of another kind."""
+    """A borrowed buffer would not report its location, and be exported as another kind of memory."""
     from cuda.bindings import driver
 
     host = np.zeros(16, np.uint8)
@@ -115,7 +115,7 @@ def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, p
 
 @pytest.mark.parametrize("export", [ch.Buffer.__buffer__, np.from_dlpack, ch.Buffer.__dlpack__])
 def test_an_owner_is_kept_by_what_was_exported(pinned: Any, export: Callable[[ch.Buffer], Any]) -> None:
-    """Memory of another library would go while somebody has a view of it."""
+    """Memory of another library would be freed while there is a view of it."""
 
     class Owner:
         def __init__(self) -> None:
@@ -148,7 +148,7 @@ def test_borrowed_memory_in_use(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_first_allocation_in_a_capture(run_on_driver: Callable[..., str]) -> None:
-    """What is made at first use would invalidate the capture that it happens in."""
+    """Objects that are made at first use would invalidate the capture."""
     run_on_driver("""
         import cudacore_handles as ch
         from cuda.bindings import driver

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers and images of OpenGL: of stand-ins on the simulated driver, of OpenGL through EGL on a GPU."""
+"""Buffers and images of OpenGL: with stand-ins on the simulated driver, with EGL on a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GL_TEXTURE_2D = 0x0DE1
 
 
 class OpenGL:
-    """OpenGL on this thread, or what stands in for it."""
+    """OpenGL on this thread, or its stand-in."""
 
     def __init__(self, on_sim: bool) -> None:
         self.made: list[Any] = []
@@ -97,7 +97,7 @@ def numbers(data: bytes) -> tuple[int, int]:
 
 
 def test_a_kernel_writes_and_opengl_reads(gl: OpenGL, stream: ch.Stream, add: Callable[..., None]) -> None:
-    """OpenGL would not see what a kernel wrote, or a kernel not what OpenGL wrote."""
+    """OpenGL would not see the output of a kernel, or a kernel not the output of OpenGL."""
     ours = gl.buffer((5).to_bytes(4, "little") * (SIZE // 4))
     with GraphicsResource.from_gl_buffer(ours.name) as resource:
         with resource.map(stream=stream) as buffer:
@@ -328,7 +328,7 @@ def test_not_pickled(resource: GraphicsResource) -> None:
 
 @pytest.mark.cuda_sim
 def test_each_call_can_fail(gl: OpenGL, stream: ch.Stream) -> None:
-    """A failure of the driver would be taken for success, or leave a resource that can be neither used nor closed."""
+    """A failure of the driver would be ignored, or leave a resource that can neither be used nor closed."""
     import cudacore_sim as sim
 
     def live() -> int:

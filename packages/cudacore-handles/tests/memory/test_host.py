@@ -16,7 +16,7 @@ ALL = [Host(), Host(0), Host(3), Host.numa_current()]
 
 
 def test_one_object_a_place() -> None:
-    """Two objects would stand for one place, and a set have it twice."""
+    """One location would have two objects, and be twice in a set."""
     assert Host() is Host()
     assert Host(3) is Host(numa_id=3)
     assert Host.numa_current() is Host(is_numa_current=True)
@@ -46,7 +46,7 @@ def test_bad_current() -> None:
 
 @pytest.mark.parametrize("bad", [-1, "x", True, 1.5, 2**31])
 def test_bad_nodes(bad: Any) -> None:
-    """What is no node would reach the driver."""
+    """An invalid node would reach the driver."""
     with pytest.raises(ValueError, match="numa_id must be a non-negative int, got"):
         Host(bad)
     with pytest.raises(ValueError, match="mutually exclusive"):
@@ -64,7 +64,7 @@ def test_places(device: Any) -> None:
 
 
 def test_a_node_that_is_not_there() -> None:
-    """The driver would call an argument invalid, and not say which."""
+    """The error of the driver would not name the argument."""
     with pytest.raises(ValueError, match=r"^where is on NUMA node 4095; this machine has nodes 0"):
         place_of(Host(4095), "where")
     assert check_node(0, "where") == 0

@@ -33,7 +33,7 @@ SHARED_EVENT = ch.EventOptions(ipc_enabled=True)
 
 @pytest.fixture
 def exporter(start: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
-    """Give what a process exports that lives until the end of the test."""
+    """Return an export of a process that lives until the end of the test."""
     channels: list[Any] = []
 
     def receive(count: int = 1) -> tuple[ch.DeviceMemoryResource, list[ch.Buffer], ch.Event, Any]:
@@ -62,7 +62,7 @@ def descriptors() -> int:
 
 
 def test_arguments_of_a_process(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
-    """What is given to a new process would not come, or be other memory."""
+    """An object that is passed to a new process would be lost, or have other memory."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -74,7 +74,7 @@ def test_arguments_of_a_process(device: ch.Device, stream: ch.Stream, start: Cal
 
 @pytest.mark.parametrize("kind", ["queue", "pipe"])
 def test_messages(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any, kind: str) -> None:
-    """What is sent to a process that runs would not come."""
+    """An object that is sent to a running process would be lost."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -95,14 +95,14 @@ def test_messages(device: ch.Device, stream: ch.Stream, start: Callable[..., Any
 
 
 def test_a_thread_that_sends(device: ch.Device, stream: ch.Stream, in_new_thread: Any) -> None:
-    """A queue's thread, where no context is current, could not send what others have made."""
+    """The thread of a queue, which has no current context, could not send objects of other threads."""
     buffer = new_pool().allocate(SIZE, stream=stream)
     event = stream.record(options=SHARED_EVENT)
     assert in_new_thread(lambda: pickle.dumps((buffer, event)))
 
 
 def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path) -> None:
-    """A process that is no child's child could not be given the memory."""
+    """A process that is neither a parent nor a child could not get the memory."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -138,7 +138,7 @@ def test_pinned_memory(device: ch.Device, stream: ch.Stream, start: Callable[...
 def test_another_device(
     device: ch.Device, other_device: ch.Device, start: Callable[..., Any], context: Any, exporter: Callable[..., Any]
 ) -> None:
-    """What is of one device would be taken for another's, or need that it is current."""
+    """An object of one device would be taken for another's, or would need that device to be current."""
     number = other_device.device_id
     mr = new_pool(number)
     stream = other_device.create_stream()
@@ -182,7 +182,7 @@ def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children
         assert joined(process) == 0
         process.close()
 
-    end(begin(0))  # and what is made once has been made
+    end(begin(0))  # after everything that is made only once
     gc.collect()
     opened = descriptors()
     running: list[Any] = []
@@ -199,7 +199,7 @@ def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children
 
 
 def test_a_child_that_is_killed(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A child that dies would take the memory of others with it, or hold it for ever."""
+    """A child that ends would take the memory of other processes with it, or keep it forever."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     stream.sync()
@@ -216,7 +216,7 @@ def test_a_child_that_is_killed(device: ch.Device, stream: ch.Stream, start: Cal
 
 
 def test_an_exporter_that_ends_first(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """Memory would go with the process that made it, under the feet of who uses it."""
+    """Memory would be freed with the process that allocated it, while another one uses it."""
     mr, (buffer,), event, process = exporter()
     process.kill()
     process.join()
@@ -364,7 +364,7 @@ def test_what_comes_back_to_a_closed_pool(device: ch.Device, stream: ch.Stream, 
 
 
 def test_through_several_hands(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A process could not send on what it was sent."""
+    """A process could not pass on what it received."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -414,7 +414,7 @@ def test_threads_import_an_event(
 
 
 def test_no_memory_for_a_graph(device: ch.Device, stream: ch.Stream) -> None:
-    """An error would not say why a pool that is shared gives no memory to a capture."""
+    """The error would not say why a shared pool cannot allocate in a capture."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     mr = new_pool()
     builder = stream.create_graph_builder().begin_building("relaxed")
@@ -516,7 +516,7 @@ def test_exit_with_all_alive(run_on_driver: Callable[..., str]) -> None:
             cycle.append(cycle)
             stream.sync()
         """,
-        MALLOC_PERTURB_="170",  # what is used after it was freed is seen to be
+        MALLOC_PERTURB_="170",  # use after free is detected
     )
 
 
@@ -568,7 +568,7 @@ def test_threads(device: ch.Device, exporter: Callable[..., Any]) -> None:
 
 
 def test_threads_import_the_pool(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """Threads that import one pool would get several resources, which do not know each other's memory."""
+    """Threads that import one pool would get several resources, which do not find each other's memory."""
     mr, (buffer,), _, _ = exporter()
     handle = copied(mr.allocation_handle)
     buffer.close()
@@ -614,7 +614,7 @@ def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callab
     stream.sync()
 
 
-# ---- what is no descriptor
+# # ---- invalid descriptors
 
 
 def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
@@ -673,7 +673,7 @@ def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: C
 
 
 def test_sizes_that_are_not_true(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A buffer would be as large as its descriptor says, and reach into memory of others."""
+    """The size of a buffer would be that in its descriptor, even if it exceeds the memory."""
     mr, (buffer,), _, _ = exporter()
     named = buffer.ipc_descriptor
     own = new_pool()
@@ -726,7 +726,7 @@ def test_pools_of_the_host(device: ch.Device, stream: ch.Stream, start: Callable
 
 
 def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> None:
-    """A number that is no pool's descriptor would be taken for one, or leak."""
+    """A number that is not a pool's descriptor would be accepted, or leak."""
     mr = new_pool()
     handle = mr.allocation_handle
     assert handle is mr.allocation_handle
@@ -762,7 +762,7 @@ def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> No
 
 
 def test_handles_are_closed_once(device: ch.Device) -> None:
-    """Two threads that close a handle would close a descriptor that somebody else has by then."""
+    """Two threads that close a handle would close a descriptor that belongs to other code by then."""
     mr = new_pool()
     for _ in range(50):
         handle = copied(mr.allocation_handle)
@@ -822,7 +822,7 @@ def test_without_identity(device: ch.Device, stream: ch.Stream, exporter: Callab
 
 
 def test_not_enabled(device: ch.Device, stream: ch.Stream) -> None:
-    """What cannot be shared would be sent, and fail elsewhere."""
+    """Objects that cannot be shared would be sent, and fail in the other process."""
     mr = ch.DeviceMemoryResource(device, {})
     buffer, event = mr.allocate(64, stream=stream), device.create_event()
     foreign = ch.Buffer.from_handle(int(buffer.handle), 64)
@@ -844,7 +844,7 @@ def test_not_enabled(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a platform or a device cannot share, the driver would say INVALID_VALUE."""
+    """If a platform or a device cannot share memory, the error would be INVALID_VALUE."""
     from cudacore_handles._driver.device_properties import DeviceProperties
 
     monkeypatch.setattr(DeviceProperties, "mempool_supported_handle_types", 0)
@@ -859,7 +859,7 @@ def test_not_supported(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_mapping_that_a_capture_keeps(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """What cannot be imported for the moment would be said to have been freed by the other process."""
+    """An import that is not possible at present would be reported as memory that the exporter has freed."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     mr, (buffer,), _, _ = exporter()
     descriptor = buffer.ipc_descriptor

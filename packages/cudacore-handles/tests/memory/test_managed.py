@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Managed memory: advice about its place, moving it, the warning where the host must keep away."""
+"""Managed memory: advice about its location, moving it, and the warning about access by the host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def buffer(resource: ch.ManagedMemoryResource, stream: ch.Stream) -> ch.ManagedB
 
 @pytest.fixture(params=["resource", "foreign"])
 def advised(request: Any, device: ch.Device) -> Iterator[ch.ManagedBuffer]:
-    """Give memory that is no pool's: CUDA takes advice for no other."""
+    """Return memory that is not from a pool: CUDA accepts advice only for such memory."""
     if request.param == "resource":
         with ch.LegacyManagedMemoryResource().allocate(1 << 16) as buffer:
             yield buffer
@@ -45,7 +45,7 @@ def advised(request: Any, device: ch.Device) -> Iterator[ch.ManagedBuffer]:
 
 
 def test_advice_of_a_pool(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
-    """The driver would say that it does not support that, and nobody what it does."""
+    """The driver would report that this is not supported, without an alternative."""
     for advise in (
         lambda: setattr(buffer, "preferred_location", device),
         lambda: setattr(buffer, "read_mostly", True),
@@ -64,12 +64,12 @@ def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> Non
         # The only NUMA node of a machine is the host.
         assert advised.preferred_location in ((place, Host()) if place is Host(0) else (place,))
     advised.preferred_location = Host.numa_current()
-    assert isinstance(advised.preferred_location, Host | None)  # drivers of CUDA 13.0 do not tell
+    assert isinstance(advised.preferred_location, Host | None)  # drivers of CUDA 13.0 do not report it
     advised.preferred_location = None
 
 
 def test_read_mostly(advised: ch.ManagedBuffer) -> None:
-    """What was set would not be, or not be told."""
+    """A setting would have no effect, or not be reported."""
     assert advised.read_mostly is False
     for value in (True, False):
         advised.read_mostly = value
@@ -79,7 +79,7 @@ def test_read_mostly(advised: ch.ManagedBuffer) -> None:
 
 
 def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """The set would not be what the driver has, or not be a set."""
+    """The set would differ from the driver's, or not behave like a set."""
     places = advised.accessed_by
     assert not places
     assert repr(places) == "AccessedBySetProxy({})"
@@ -108,7 +108,7 @@ def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """What the driver refuses in the middle would leave a set that nobody asked for."""
+    """A refusal by the driver in the middle would leave a set that was not requested."""
     import cudacore_sim as sim
 
     advised.accessed_by = [device]
@@ -153,7 +153,7 @@ def test_bad_places(
 
 
 def test_other_bad_input(buffer: ch.ManagedBuffer, stream: ch.Stream) -> None:
-    """What is no place, no set and no stream would reach the driver."""
+    """Invalid locations, sets and streams would reach the driver."""
     with pytest.raises(ValueError, match=r"location is Host\(numa_id=0\), and accessed_by does not tell NUMA nodes"):
         buffer.accessed_by.add(Host(0))
     with pytest.raises(TypeError, match="accessed_by must be a set of Device or Host, not NoneType"):
@@ -230,7 +230,7 @@ def test_batches(resource: ch.ManagedMemoryResource, device: ch.Device, stream: 
 
 
 def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """What the driver does not take on the legacy default stream would be a bare error of its own."""
+    """Calls that the driver refuses on the legacy default stream would have a bare error."""
     buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(2)]
     stream.sync()
     for on in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
@@ -250,7 +250,7 @@ def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, 
 
 @pytest.mark.cuda_sim
 def test_batches_are_one_call(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """A batch would be as slow as its parts; or none where the driver has no batches."""
+    """A batch would be as slow as single calls, or impossible on a driver without batches."""
     import cudacore_sim as sim
 
     buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(3)]
@@ -274,7 +274,7 @@ BATCHES: dict[str, Callable[..., None]] = {
 
 @pytest.mark.parametrize("name", list(BATCHES))
 def test_bad_batches(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream, name: str) -> None:
-    """What is no buffer of managed memory would reach the driver, or part of a batch be done."""
+    """An object that is not a buffer of managed memory would reach the driver, or a part of a batch would be done."""
     batch = BATCHES[name]
     for bad, error, message in (
         ([], ValueError, "empty buffers sequence"),
@@ -335,7 +335,7 @@ def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.cuda_sim
 def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
-    """What an old driver lacks would be an argument that is invalid, or take the rest with it."""
+    """A feature that an old driver lacks would be an invalid argument, or disable other features."""
     out = run_on_sim(
         """
         import cudacore_handles as ch
@@ -371,7 +371,7 @@ def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
 
 
 def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Device) -> None:
-    """A program that ends with a segmentation fault would not have been told; or one that is right be warned."""
+    """A program that ends with a segmentation fault would not have been warned; or a correct one would be."""
     ch.reset_concurrent_access_warning()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

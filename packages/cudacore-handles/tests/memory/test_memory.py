@@ -96,7 +96,7 @@ def test_too_much_memory(resource: Any, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("bad", [0, "stream", object()])
 def test_bad_stream(resource: Any, stream: ch.Stream, bad: Any) -> None:
-    """Memory would be allocated with something that is no stream, or leak when that is refused."""
+    """Memory would be allocated with an invalid stream, or leak when that is refused."""
     with pytest.raises(TypeError, match="a Stream is needed, or an object with __cuda_stream__"):
         resource.allocate(64, stream=bad)
     closed = ch.Device().create_stream()
@@ -317,7 +317,7 @@ def test_deallocate_is_called_once(
 
 
 def test_the_buffer_takes_its_properties_from_the_allocator(host_memory: Any) -> None:
-    """A buffer of an allocator in Python would ask the driver about memory that it does not know."""
+    """A buffer of an allocator in Python would query the driver about memory that is not CUDA's."""
     buffer = host_memory.allocate(4)
     assert (buffer.device_id, buffer.is_managed) == (-1, False)
     assert (buffer.is_device_accessible, buffer.is_host_accessible) == (False, True)
@@ -330,7 +330,7 @@ def test_the_buffer_takes_its_properties_from_the_allocator(host_memory: Any) ->
 
 
 def test_an_error_in_deallocate_is_reported_once(host_memory: Any, unraisable: list[Any], stream: ch.Stream) -> None:
-    """An allocator that fails would do so in silence, abort the process, or break what comes after."""
+    """A failing allocator would be silent, abort the process, or break later calls."""
     host_memory.error = LookupError("lost")
     host_memory.allocate(8).close()
     buffer = host_memory.allocate(8)
@@ -344,7 +344,7 @@ def test_an_error_in_deallocate_is_reported_once(host_memory: Any, unraisable: l
 
 
 def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
-    """Python's own hook could not print the error of an allocator, and would print one of ours."""
+    """Python's own hook could not print the error of an allocator, or would print another one."""
     result = run_python(
         """
         import cudacore_handles as ch

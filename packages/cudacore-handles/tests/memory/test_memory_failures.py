@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call of the driver that an operation on memory makes fails once.
+"""Makes every driver call of every operation on memory fail once.
 
-What an operation calls is taken from the simulated driver's log. A failure must come back as it is, and leave
-everything as it was: nothing leaked, nothing half made, and the operation works the next time.
+The calls of an operation are taken from the log of the simulated driver. A failure must be returned unchanged, and must
+leave everything unchanged: no leak, no half-made object, and the operation works the next time.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ pytestmark = pytest.mark.cuda_sim
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 SIZE = 256
 
-# What destroys and gives back: a failure is reported, fails nothing, and the driver's object stays.
+# Calls that destroy or give back: a failure is reported and does not fail the operation, and the driver's object
+# remains.
 DESTROYS = {
     "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap",
     "cuMemAddressFree", "cuMemRelease",
     "cuMemPoolDestroy", "cuEventDestroy_v2", "cuStreamDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
 }  # fmt: skip
-# What destructors ask before and put back behind that; likewise, or it can be done without.
+# Queries of destructors, and calls that undo a change. A failure is reported, or the result is not needed.
 ON_THE_WAY = {
     "cuCtxGetCurrent",
     "cuCtxGetId",
@@ -36,12 +37,12 @@ ON_THE_WAY = {
     "cuThreadExchangeStreamCaptureMode",
     "cuStreamIsCapturing",
 }
-# Whether memory is managed: where that cannot be said, the next question is whether it can be reached.
+# Whether memory is managed: if this query fails, the next one is about access.
 ALSO_ON_THE_WAY = {"device 1: copy of views": {"cuPointerGetAttribute"}}
 
 
 class World:
-    """What operations work on. Each leaves it as it was."""
+    """The objects of an operation. Each operation leaves them unchanged."""
 
     def __init__(self, device: ch.Device) -> None:
         self.device = device
@@ -75,7 +76,7 @@ class World:
 
 
 class Operation(NamedTuple):
-    """One operation, and how what it did is undone."""
+    """One operation, and how it is undone."""
 
     do: Callable[[World], Any]
     undo: Callable[[World, Any], object]
@@ -164,7 +165,7 @@ operation("callback", lambda w: w.stream.callback(int), lambda w, _: w.stream.sy
 operation("close on another stream", lambda w: w.device.allocate(SIZE, stream=w.stream).close(w.other))
 
 
-# With another device, of which the name tells.
+# With another device, as the name says.
 operation(
     "device 1: peer access",
     lambda w: w.pool.peer_accessible_by.add(1),
@@ -194,12 +195,12 @@ def grow_elsewhere(w: World, place: str) -> ch.Buffer:
     resource = ch.VirtualMemoryResource(w.device, {"location_type": place, "handle_type": None})
     first = resource.allocate(SIZE)
     with resource.modify_allocation(first, 2 * first.size):
-        return resource.modify_allocation(first, first.size + 1)  # the addresses behind it are taken
+        return resource.modify_allocation(first, first.size + 1)  # the addresses after it are taken
 
 
 def run(op: Operation, world: World, sim: Any) -> list[str]:
     """Run an operation; return the calls that it makes."""
-    live_objects()  # what waits to be destroyed is, before and not meanwhile
+    live_objects()  # queued boxes are destroyed before, and not during the operation
     with sim.logging() as made:
         result = op.do(world)
     op.undo(world, result)
@@ -207,7 +208,7 @@ def run(op: Operation, world: World, sim: Any) -> list[str]:
 
 
 def run_failing(op: Operation, world: World, sim: Any, name: str, nth: int) -> Exception | None:
-    """Run an operation of which one call fails; undo what it did, if it did it."""
+    """Run an operation with one failing call; then undo what it did, if anything."""
     try:
         with sim.failing(name, nth=nth, error=UNKNOWN):
             result = op.do(world)
@@ -226,7 +227,7 @@ def alive(world: World, sim: Any) -> Counter[str]:
 def fail_each(device: ch.Device, sim: Any, name: str) -> None:
     """Have each call of an operation fail in turn."""
     world, op = World(device), OPERATIONS[name]
-    run(op, world, sim)  # what is asked once is asked now
+    run(op, world, sim)  # queries that are made only once are made now
     before = world.state()
     seen: Counter[str] = Counter()
     for call in run(op, world, sim):
@@ -254,7 +255,7 @@ def fail_each(device: ch.Device, sim: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if not name.startswith("device 1")])
 def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
-    """A failure would be lost or changed, leak, or leave half of what was to be made."""
+    """A failure would be lost or changed, leak, or leave half-made objects."""
     fail_each(device, cuda_sim, name)
 
 

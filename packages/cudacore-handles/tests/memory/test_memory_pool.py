@@ -28,7 +28,7 @@ def made(request: pytest.FixtureRequest, device: ch.Device) -> Any:
 
 
 def test_what_pools_say(made: Any) -> None:
-    """Nobody could tell a pool of one's own from everybody's, or who can use its memory."""
+    """A new pool would look like a shared one, or its access would be wrong."""
     own = made.is_handle_owned
     assert type(own) is bool
     assert (made.is_ipc_enabled, made.is_mapped, made.uuid, made.is_closed) == (False, False, None, False)
@@ -63,7 +63,7 @@ def test_closed(made: Any, stream: ch.Stream) -> None:
 
 
 def test_trim(made: Any, stream: ch.Stream) -> None:
-    """Memory that is not used any more could not be had back."""
+    """Unused memory could not be returned to the system."""
     if not made.is_handle_owned:
         made.trim()
         return
@@ -88,7 +88,7 @@ def test_trim(made: Any, stream: ch.Stream) -> None:
     ],
 )
 def test_bad_trim(made: Any, bad: Any, error: type[Exception], message: str) -> None:
-    """What is no number of bytes would reach the driver."""
+    """An invalid number of bytes would reach the driver."""
     with pytest.raises(error, match=message):
         made.trim(bad)
 
@@ -114,7 +114,7 @@ def test_bad_options(device: ch.Device, cls: Any) -> None:
 
 
 def test_pinned_memory_is_everybodys(device: ch.Device, stream: ch.Stream) -> None:
-    """Host or device could not use the memory; or the host would see what the device wrote too late, or never."""
+    """Host or device could not use the memory, or the host would not see the device's writes in time."""
     for mr in (ch.PinnedMemoryResource(), ch.PinnedMemoryResource({"numa_id": 0})):
         buffer = mr.allocate(64, stream=stream)
         buffer.fill(7, stream=stream)
@@ -225,7 +225,7 @@ def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[E
 
 @pytest.mark.cuda_sim
 def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
-    """An old driver would call an argument invalid, where it does not know the pool; or nothing would be there."""
+    """The error of an old driver would be an invalid argument, or there would be no memory at all."""
     out = run_on_sim(
         """
         import cudacore_handles as ch

@@ -27,7 +27,7 @@ READ_WRITE, NONE = 3, 0
 
 @pytest.fixture
 def resource(device: Device) -> Iterator[DeviceMemoryResource]:
-    """A pool that nobody else uses."""
+    """A new pool."""
     mr = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
     yield mr
     mr.close()
@@ -40,7 +40,7 @@ def test_instantiation() -> None:
 
 
 class FakeDevice:
-    """What the set needs of a Device."""
+    """The parts of a Device that the set needs."""
 
     def __new__(cls, device: Any) -> FakeDevice:
         if isinstance(device, FakeDevice):
@@ -68,7 +68,7 @@ class FakeDevice:
 
 
 class Pool:
-    """The driver's side: who has access, and the calls that changed it."""
+    """The driver's side: the devices with access, and the calls that changed it."""
 
     def __init__(self) -> None:
         self.access = {0: READ_WRITE, 1: NONE, 2: NONE, 3: NONE}
@@ -172,7 +172,7 @@ def test_the_set_is_what_the_driver_says(peers: PeerAccessibleBySetProxy, pool: 
 def test_changes(
     peers: PeerAccessibleBySetProxy, pool: Pool, change: Callable[[Any], object], result: list[list[tuple[int, int]]]
 ) -> None:
-    """A change would have the wrong effect, or reach the driver in pieces, of which a later one can fail."""
+    """A change would have the wrong effect, or take several calls, of which a later one can fail."""
     peers.add(1)
     pool.calls.clear()
     change(peers)
@@ -238,7 +238,7 @@ def test_bad_input(
     error: type[Exception],
     message: str | None,
 ) -> None:
-    """What is no device would reach the driver, or change some of the devices only."""
+    """An invalid device would reach the driver, or only some of the devices would change."""
     with pytest.raises(error, match=message):
         change(peers)
     assert pool.calls == []
@@ -246,7 +246,7 @@ def test_bad_input(
 
 @pytest.mark.parametrize("value", ["1", None, 1.5, 4, -1, object()])
 def test_what_is_no_device_is_not_in_the_set(peers: PeerAccessibleBySetProxy, value: object) -> None:
-    """``in`` would raise where an ordinary set says False."""
+    """``in`` would raise where an ordinary set returns False."""
     peers.add(1)
     assert value not in peers
 

@@ -20,14 +20,14 @@ MIB = 1 << 20
 
 @pytest.fixture
 def resource(device: Device) -> Iterator[DeviceMemoryResource]:
-    """A pool that nobody else uses."""
+    """A new pool."""
     mr = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
     yield mr
     mr.close()
 
 
 def test_numbers_are_cudas() -> None:
-    """A property would tell the value of another attribute."""
+    """A property would return the value of another attribute."""
     known = {
         member.name.removeprefix("CU_MEMPOOL_ATTR_").lower(): member.value
         for member in driver.CUmemPool_attribute
@@ -55,7 +55,7 @@ def test_release_threshold(resource: DeviceMemoryResource) -> None:
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name.startswith("reuse_")])
 def test_reuse_flags(resource: DeviceMemoryResource, name: str) -> None:
-    """A flag would be told wrong, as a number, or as it was earlier."""
+    """A flag would be wrong, a number, or outdated."""
     attributes = resource.attributes
     for value in (1, 0, 1):
         set_attribute(resource, name, value)
@@ -70,7 +70,7 @@ def test_reuse_is_enabled_at_first(resource: DeviceMemoryResource) -> None:
 
 
 def test_usage(resource: DeviceMemoryResource, device: Device) -> None:
-    """The memory in use would be told wrong."""
+    """The memory in use would be wrong."""
     attributes = resource.attributes
     assert (attributes.used_mem_current, attributes.used_mem_high) == (0, 0)
     stream = device.create_stream()
@@ -105,7 +105,7 @@ def test_attributes_keep_the_pool(device: Device) -> None:
 
 
 def test_closed_resource(resource: DeviceMemoryResource) -> None:
-    """Attributes would be asked of a pool that is destroyed, or be had of a resource that has none."""
+    """Attributes would be read from a destroyed pool, or exist for a resource without a pool."""
     attributes = resource.attributes
     resource.close()
     assert attributes.used_mem_current == 0

@@ -45,7 +45,7 @@ def test_allocate(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pi
 
 
 def test_who_can_use_it(device: ch.Device) -> None:
-    """Memory would be taken for somewhere else, or for somebody else's."""
+    """The memory would have a wrong location or owner."""
     on_device = VirtualMemoryResource(device)
     assert (on_device.device_id, on_device.is_device_accessible, on_device.is_host_accessible) == (0, True, False)
     assert not on_device.is_managed
@@ -70,7 +70,7 @@ def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) ->
 
 
 def test_a_buffer_grows(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned) -> None:
-    """What was written would be lost, copied, or go with the buffer that it was written by."""
+    """Contents would be lost or copied, or be freed with the buffer through which they were written."""
     unit = resource.granularity
     first = resource.allocate(unit)
     first.fill(1, stream=stream)
@@ -90,7 +90,7 @@ def test_a_buffer_grows(resource: VirtualMemoryResource, stream: ch.Stream, pinn
 def test_a_buffer_grows_in_place_or_elsewhere(
     resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned
 ) -> None:
-    """The addresses behind a buffer would be another one's, or never be used."""
+    """The addresses after a buffer would belong to other memory, or never be used."""
     unit = resource.granularity
     first = resource.allocate(unit)
     hint = VirtualMemoryResource(0, VirtualMemoryResourceOptions(addr_hint=first.handle + unit))
@@ -139,11 +139,11 @@ def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, st
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("moves", [True, False])
 def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stream, moves: bool) -> None:
-    """The stream that memory is freed behind would be forgotten when the memory grows, where it is or elsewhere."""
+    """The stream of the free would be forgotten when the memory grows, in place or elsewhere."""
     import cudacore_sim as sim
 
     buffer = resource.allocate(1, stream=stream)
-    # What comes behind it leaves no room to grow into.
+    # The memory after it leaves no room to grow.
     neighbour = resource.allocate(1, stream=stream) if moves else None
     grown = resource.modify_allocation(buffer, buffer.size + 1)
     assert (grown.handle == buffer.handle) != moves
@@ -186,7 +186,7 @@ def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stre
     ],
 )
 def test_bad_options(device: ch.Device, options: Any, error: type[Exception], message: str) -> None:
-    """What cannot be would reach the driver, or be ignored."""
+    """Invalid options would reach the driver, or be ignored."""
     with pytest.raises(error, match=message):
         VirtualMemoryResource(device, options)
     if isinstance(options, dict) and "size" not in options:
@@ -197,7 +197,7 @@ def test_bad_options(device: ch.Device, options: Any, error: type[Exception], me
 
 
 def test_a_device_that_lacks_it(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that has none of it, or not all, would be said to be given a bad argument."""
+    """For a device that lacks this, or parts of it, the error would be a bad argument."""
     cls = type(device.properties)
     for name, options, error, message in (
         ("virtual_memory_management_supported", {}, RuntimeError, "requires CUDA VMM API support, which device 0"),
@@ -253,7 +253,7 @@ def test_bad_sizes(resource: VirtualMemoryResource, bad: Any, error: type[Except
 
 
 def test_sizes_beyond_memory(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """Running out of memory would not be said, or take what is there."""
+    """Running out of memory would not be reported, or affect existing memory."""
     buffer = resource.allocate(1)
     buffer.fill(1, stream=stream)
     for use in (lambda: resource.allocate(2**45), lambda: resource.modify_allocation(buffer, 2**45)):
@@ -264,7 +264,7 @@ def test_sizes_beyond_memory(resource: VirtualMemoryResource, stream: ch.Stream)
 
 
 def test_bad_buffers(resource: VirtualMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """What is not this resource's memory would be taken for it."""
+    """Memory of another resource would be accepted."""
     with pytest.raises(TypeError, match="buf must be a Buffer, not int"):
         resource.modify_allocation(3, 1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="buf is of another memory resource"):
@@ -284,7 +284,7 @@ CALLS = ["cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", 
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("call", [*CALLS, "cuMemRetainAllocationHandle"])
 def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinned, call: str, nth: int) -> None:
-    """What the driver refuses half-way would stay half done: addresses or memory lost, or a buffer broken."""
+    """If the driver refuses a step, addresses or memory would be lost, or a buffer would be broken."""
     import cudacore_sim as sim
 
     resource = VirtualMemoryResource(device)
@@ -295,7 +295,7 @@ def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinne
         return resource.modify_allocation(buffer, buffer.size + unit)
 
     first = resource.allocate(unit)
-    # Where the driver takes hints there is something behind both: they must move, the second with its two parts.
+    # If the driver follows hints, the addresses after both are taken: they must move, the second with its two parts.
     blocks += [first, grow(first)]
     blocks.append(VirtualMemoryResource(device, {"addr_hint": blocks[1].handle + 2 * unit}).allocate(unit))
     blocks[1].fill(1, stream=stream)

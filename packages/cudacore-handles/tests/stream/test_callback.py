@@ -19,7 +19,7 @@ VOID = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def test_order(stream: ch.Stream, pinned: Callable[[int], ch.Buffer]) -> None:
-    """A function would be called before the work ahead of it is done, or after what comes behind it."""
+    """A function would be called before the earlier work is done, or after later work."""
     memory = pinned(4)
     view = memory.__buffer__()
     seen: list[Any] = []
@@ -109,7 +109,7 @@ def test_functions_of_ctypes(stream: ch.Stream) -> None:
     ],
 )
 def test_bad_functions(stream: ch.Stream, arguments: Any, error: type[Exception], message: str) -> None:
-    """What CUDA cannot call would be called, on a thread where nobody can say so."""
+    """A function that CUDA cannot call would be called, on a thread that cannot report it."""
     with pytest.raises(error, match=message):
         stream.callback(*arguments)
     with pytest.raises(ValueError, match="user_data is only supported with functions of ctypes"):
@@ -124,7 +124,7 @@ def test_bad_functions(stream: ch.Stream, arguments: Any, error: type[Exception]
 
 @pytest.mark.cuda_sim
 def test_a_failing_call(stream: ch.Stream) -> None:
-    """What the driver refuses would be lost, or its function stay for ever."""
+    """A refusal of the driver would be lost, or its function would be kept forever."""
     import cudacore_sim as sim
 
     class Function:

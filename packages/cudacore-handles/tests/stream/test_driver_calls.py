@@ -62,9 +62,9 @@ OPERATIONS = {
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_calls_of_an_operation(operations: dict[str, Callable[[], object]], cuda_sim: Any, name: str) -> None:
-    """An operation would ask the driver again what it was told just before."""
+    """An operation would query the driver again for what it has just been told."""
     operation, expected = operations[name], OPERATIONS[name]
-    operation()  # what is asked only once
+    operation()  # queries that are made only once
     before = {entry: cuda_sim.calls(entry) for entry in expected}
     total = cuda_sim.calls()
     operation()

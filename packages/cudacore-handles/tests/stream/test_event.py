@@ -16,7 +16,7 @@ TIMED = ch.EventOptions(timing_enabled=True)
 
 
 def test_cannot_be_made_directly() -> None:
-    """An event without a CUDA event behind it would exist."""
+    """An event could be created without a CUDA event."""
     with pytest.raises(RuntimeError, match=r"use Device\.create_event\(\)"):
         ch.Event()
 
@@ -24,7 +24,7 @@ def test_cannot_be_made_directly() -> None:
 @pytest.mark.parametrize("timing", [True, False])
 @pytest.mark.parametrize("blocking", [True, False])
 def test_options(device: ch.Device, stream: ch.Stream, timing: bool, blocking: bool) -> None:
-    """An event would not behave as its options say, or not remember them."""
+    """An event would not behave according to its options, or lose them."""
     options = ch.EventOptions(timing_enabled=timing, blocking_sync=blocking)
     for event in (device.create_event(options), stream.record(options=options)):
         assert event.is_timing_enabled is timing
@@ -56,7 +56,7 @@ def test_bad_options(device: ch.Device, stream: ch.Stream, options: Any) -> None
 
 
 def test_events_between_processes_have_no_time(device: ch.Device, stream: ch.Stream) -> None:
-    """The driver would say INVALID_VALUE to an event that is to be shared, and to measure time."""
+    """For an event that should be shared and measure time, the error would be INVALID_VALUE."""
     for make in (device.create_event, lambda o: stream.record(options=o)):
         assert make(ch.EventOptions(ipc_enabled=True)).is_ipc_enabled
         with pytest.raises(TypeError, match=r"IPC-enabled events cannot use timing"):
@@ -87,7 +87,7 @@ def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
 
 
 def test_knows_its_device_and_context(device: ch.Device, other_device: ch.Device) -> None:
-    """An event would say that it is of the device that is current."""
+    """An event would report the current device instead of its own."""
     for event in (other_device.create_event(), other_device.create_stream().record()):
         assert event.device is other_device
         assert event.context == other_device.context
@@ -100,7 +100,7 @@ def test_cannot_be_pickled(device: ch.Device) -> None:
 
 
 def test_closed(device: ch.Device, stream: ch.Stream) -> None:
-    """A closed event would be used, or closing it twice destroy somebody else's."""
+    """A closed event would be used, or closing it twice would destroy another event."""
     event, other = stream.record(options=TIMED), stream.record(options=TIMED)
     assert not event.is_closed
     event.close()
@@ -142,7 +142,7 @@ def test_an_address_that_is_used_again(device: ch.Device) -> None:
 
 
 def test_record_in_an_event_or_a_new_one(device: ch.Device, stream: ch.Stream) -> None:
-    """A stream would record elsewhere than it was told to, or change an event's options."""
+    """An event would be recorded on another stream, or its options would change."""
     event = device.create_event()
     assert stream.record(event) is event
     assert stream.record() != event
@@ -152,14 +152,14 @@ def test_record_in_an_event_or_a_new_one(device: ch.Device, stream: ch.Stream) -
 
 @pytest.mark.parametrize("event", [1, "event", ch.LEGACY_DEFAULT_STREAM])
 def test_record_in_something_else(device: ch.Device, stream: ch.Stream, event: Any) -> None:
-    """Something that is no event would reach the driver."""
+    """An object that is not an event would reach the driver."""
     with pytest.raises(TypeError, match="event must be an Event, not"):
         stream.record(event)
     stream.sync()
 
 
 def test_record_in_an_event_of_another_device(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
-    """The driver would only say that a handle is invalid."""
+    """The driver's error would only say that a handle is invalid."""
     event = other_device.create_event()
     with pytest.raises(ch.CUDAError, match=r"CCH_EMISMATCH .*the event is of device 1 and the stream of device 0"):
         stream.record(event)
@@ -176,7 +176,7 @@ def test_an_event_outlives_its_stream(device: ch.Device) -> None:
 
 
 def test_an_event_that_was_never_recorded_is_done(device: ch.Device) -> None:
-    """Waiting for an event that nobody records would hang."""
+    """Waiting for an event that was never recorded would hang."""
     event = device.create_event()
     assert event.is_done
     event.sync()
@@ -220,7 +220,7 @@ def test_elapsed_time_is_in_milliseconds(device: ch.Device, stream: ch.Stream, c
 
 
 def test_elapsed_time_of_unfinished_work(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
-    """The time until an event that is not done would be a number, or an error that does not say what to do."""
+    """The time until an unfinished event would be a number, or the error would not say what to do."""
     kernel = code.get_kernel("spin")
     ch.launch(stream, ch.LaunchConfig(grid=1, block=1), kernel, 0)
     start = stream.record(options=TIMED)
@@ -233,7 +233,7 @@ def test_elapsed_time_of_unfinished_work(device: ch.Device, stream: ch.Stream, c
 
 
 def test_elapsed_time_needs_timing(device: ch.Device, stream: ch.Stream) -> None:
-    """The error would not say which option is missing."""
+    """The error would not name the missing option."""
     timed, untimed = stream.record(options=TIMED), stream.record()
     stream.sync()
     for end, start in ((timed, untimed), (untimed, timed), (untimed, untimed)):

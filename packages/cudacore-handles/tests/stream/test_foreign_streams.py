@@ -41,7 +41,7 @@ def foreign(device: ch.Device) -> Any:
 
 
 def test_its_own_handle_comes_back_as_the_stream_itself(device: ch.Device) -> None:
-    """A handle that went through another library would not keep the stream alive, or lose what is known of it."""
+    """A handle that another library passes back would not keep the stream alive, or lose its properties."""
     stream = device.create_stream(options=ch.StreamOptions(nonblocking=False, priority=-1))
     for twin in (ch.Stream.from_handle(int(stream.handle)), device.create_stream(stream)):
         raw = int(stream.handle)
@@ -86,7 +86,7 @@ def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Devic
 
 
 def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Stream) -> None:
-    """An object that hands on a stream of ours would live as long as the stream."""
+    """An object that provides a stream of this library would live as long as the stream."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: 
     [(0, ch.LEGACY_DEFAULT_STREAM), (1, ch.LEGACY_DEFAULT_STREAM), (2, ch.PER_THREAD_DEFAULT_STREAM)],
 )
 def test_default_streams_by_handle(device: ch.Device, handle: int, stream: ch.Stream) -> None:
-    """Another library's default stream would be taken for a stream with a context, and its owner kept for good."""
+    """Another library's default stream would be taken for one with a context, and its owner be kept forever."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:
@@ -139,7 +139,7 @@ def test_default_streams_by_handle(device: ch.Device, handle: int, stream: ch.St
 
 @pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
 def test_bad_handle(device: ch.Device, handle: Any) -> None:
-    """Something that is no address would be taken for one."""
+    """A value that is not an address would be accepted."""
     with pytest.raises(TypeError, match="handle must be an int, the stream's address"):
         ch.Stream.from_handle(handle)
 
@@ -170,7 +170,7 @@ def test_bad_protocol(device: ch.Device, stream: ch.Stream, answer: Any, message
 
 
 def test_protocol_as_an_attribute(device: ch.Device, stream: ch.Stream) -> None:
-    """An early implementation of the protocol, with an attribute, would not work any more, or nobody would mend it."""
+    """An early implementation of the protocol, with an attribute, would stop working, or would not be reported."""
 
     class Old:
         __cuda_stream__ = (0, stream.__cuda_stream__()[1])
@@ -180,7 +180,7 @@ def test_protocol_as_an_attribute(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_an_error_of_the_protocol_is_not_hidden(device: ch.Device) -> None:
-    """An error in somebody's __cuda_stream__ would be replaced by ours."""
+    """An error in a user's __cuda_stream__ would be replaced by another one."""
 
     class Failing:
         def __cuda_stream__(self) -> tuple[int, int]:
@@ -198,7 +198,7 @@ def test_waiting_for_a_foreign_stream(device: ch.Device, stream: ch.Stream, fore
 
 
 def test_a_foreign_stream_that_cannot_be_had(run_on_sim: Any) -> None:
-    """An object whose stream was refused would be kept for good."""
+    """An object whose stream was refused would be kept forever."""
     run_on_sim("""
         import gc, weakref
         import cudacore_handles as ch

@@ -17,7 +17,7 @@ DEFAULT_STREAMS = [ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM]
 
 
 def test_cannot_be_made_directly() -> None:
-    """A stream without a CUDA stream behind it would exist."""
+    """A stream could be created without a CUDA stream."""
     with pytest.raises(RuntimeError, match=r"use Device\.create_stream\(\)"):
         ch.Stream()
 
@@ -52,7 +52,7 @@ def test_priorities(device: ch.Device) -> None:
 
 @pytest.mark.parametrize("priority", [True, 0.0, "0"])
 def test_bad_priority(device: ch.Device, priority: Any) -> None:
-    """A priority that is no number would become one."""
+    """A priority that is not a number would be accepted."""
     with pytest.raises(TypeError, match=r"StreamOptions.priority must be an int"):
         device.create_stream(options=ch.StreamOptions(priority=priority))
 
@@ -96,7 +96,7 @@ def test_handle_is_for_others(device: ch.Device) -> None:
 
 
 def test_knows_its_device_and_context(device: ch.Device, other_device: ch.Device) -> None:
-    """A stream would say that it is of the device that is current."""
+    """A stream would report the current device instead of its own."""
     stream = other_device.create_stream()
     assert stream.device is other_device
     assert stream.context == other_device.context
@@ -109,7 +109,7 @@ def test_cannot_be_pickled(device: ch.Device) -> None:
 
 
 def test_closed(device: ch.Device) -> None:
-    """A closed stream would be used, or closing it twice destroy somebody else's."""
+    """A closed stream would be used, or closing it twice would destroy another stream."""
     stream = device.create_stream()
     event, twin = stream.record(), ch.Stream.from_handle(int(stream.handle))
     reference = weakref.ref(stream)
@@ -184,13 +184,13 @@ def test_wait_tells_the_driver(run_on_sim: Any) -> None:
 
 @pytest.mark.parametrize("what", [None, 1, "stream", ch.StreamOptions()])
 def test_wait_for_something_else(device: ch.Device, what: Any) -> None:
-    """Waiting for what is neither an event nor a stream would do nothing."""
+    """Waiting for an object that is neither an event nor a stream would do nothing."""
     with pytest.raises(TypeError, match="a Stream is needed, or an object with __cuda_stream__"):
         device.create_stream().wait(what)
 
 
 def test_wait_orders_work(device: ch.Device, code: ch.ObjectCode, pinned: Callable[[int], ch.Buffer]) -> None:
-    """Work would not wait for what it was told to wait for."""
+    """Work would not wait as requested."""
     slow, fast, out = device.create_stream(), device.create_stream(), pinned(4)
     config = ch.LaunchConfig(grid=1, block=1)
     for wait in (lambda: fast.wait(slow), lambda: fast.wait(slow.record())):
@@ -238,7 +238,7 @@ def test_default_streams_are_of_the_current_context(
 
 @pytest.mark.parametrize("stream", DEFAULT_STREAMS, ids=["legacy", "per thread"])
 def test_default_streams_without_a_context(device: ch.Device, stream: ch.Stream, in_new_thread: Any) -> None:
-    """The use of a default stream on a thread without a context would crash, or not say what to do."""
+    """Using a default stream on a thread without a context would crash, or the error would not say what to do."""
     for use in (
         lambda: stream.context,
         lambda: stream.device,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of views share."""
+"""Fixtures for the tests of views."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def buffer(device: Device, stream: Stream) -> Iterator[Buffer]:
 
 @pytest.fixture
 def producer_stream(device: Device) -> Iterator[Stream]:
-    """The stream that arrays with the C exchange API say they are used on."""
+    """The stream that arrays with the C exchange API report."""
     stream = device.create_stream()
     dlpack_producers.current_stream = int(stream.handle)
     yield stream

@@ -62,7 +62,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("source", ARRAYS.values(), ids=ARRAYS)
 def test_there_and_back(device: ch.Device, stream: ch.Stream, source: Any) -> None:
-    """What NumPy can hold would be refused, or arrive as something else."""
+    """Arrays that NumPy supports would be refused, or be copied incorrectly."""
     data = np.asarray(source).tobytes()
     buffer = device.allocate(len(data), stream=stream)
     buffer.copy_from(source, stream=stream)
@@ -106,7 +106,7 @@ OBJECTS = np.zeros(2, object)
 def test_what_cannot_be_copied(
     buffer: ch.Buffer, stream: ch.Stream, array: Any, error: type[Exception], message: str
 ) -> None:
-    """The interpreter would crash by what was written over its objects, or be given half of the data."""
+    """A write over the interpreter's objects would crash it, or it would get half of the data."""
     with pytest.raises(error, match=re.escape(message.format(name="src"))):
         buffer.copy_from(array, stream=stream)
     with pytest.raises(error, match=re.escape(message.format(name="dst"))):
@@ -152,7 +152,7 @@ def test_bad_interfaces(
     ids=["some", "fields", "all"],
 )
 def test_masked_arrays(buffer: ch.Buffer, stream: ch.Stream, masked: Any) -> None:
-    """The values behind the mask would be copied as if they were valid, or written and stay hidden."""
+    """Values under the mask would be copied as if they were valid, or be written and stay hidden."""
     viewed = ch.StridedMemoryView
     calls: list[tuple[str, Callable[[Any], object]]] = [
         ("src", lambda array: buffer.copy_from(array, stream=stream)),
@@ -169,7 +169,7 @@ def test_masked_arrays(buffer: ch.Buffer, stream: ch.Stream, masked: Any) -> Non
 
 
 def test_masked_values_of_fills(buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """A missing value would be filled in as what lies behind its mask."""
+    """A masked value would be filled in with the value under the mask."""
     for value in (np.ma.masked, np.ma.array(3, dtype="i4", mask=True), np.ma.array([3], dtype="u1", mask=[True])):
         with pytest.raises(TypeError, match=r"^value has masked elements, and the mask would be lost; give the"):
             buffer.fill(value, stream=stream)
@@ -191,7 +191,7 @@ def test_device_memory_is_no_numpy_array(buffer: ch.Buffer) -> None:
 
 
 def test_memory_that_the_host_reaches_is_a_numpy_array(pinned: Any) -> None:
-    """What NumPy can read in place would be refused."""
+    """Arrays that NumPy can read in place would be refused."""
     assert np.asarray(pinned(4)).tolist() == [0, 0, 0, 0]
 
 
@@ -234,7 +234,7 @@ assert back == bytes([7] * 4), back
 
 
 class LazyTensor(producers.ExchangedArray):
-    """A tensor as PyTorch's: a bit says that its values are the conjugates, or the negatives, of its memory."""
+    """A tensor like PyTorch's: a flag means that its values are the conjugates, or the negatives, of its memory."""
 
     bit = ""
 
@@ -246,7 +246,7 @@ class LazyTensor(producers.ExchangedArray):
 
 
 class LazyInterface(LazyTensor):
-    """The same, where the other protocols do not tell either."""
+    """The same, if the other protocols do not report it, either."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

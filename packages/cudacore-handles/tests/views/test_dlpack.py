@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extension module _native: what it exports, how long that keeps memory alive, and what it reads."""
+"""The extension module _native: its exports, how long they keep memory alive, and the tensors that it reads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Owner:
 
 
 def structure(capsule: object) -> Any:
-    """The structure in a capsule that nobody has taken."""
+    """Return the structure in a capsule that was not consumed."""
     name = get_name(capsule)
     kind = Versioned if name == b"dltensor_versioned" else Managed
     return kind.from_address(get_pointer(capsule, name))
@@ -125,7 +125,7 @@ def test_an_empty_tensor_has_no_address(foreign: tuple[Memory, Any]) -> None:
 
 @BOTH
 def test_an_unused_capsule_keeps_the_memory(foreign: tuple[Memory, Any], versioned: bool) -> None:
-    """Memory would be freed under a capsule, or leak with one that nobody takes."""
+    """Memory would be freed while a capsule has it, or leak with a capsule that is never consumed."""
     memory, alive = foreign
     capsule = memory.export(versioned)
     memory.close()
@@ -218,7 +218,7 @@ def test_pinned_memory_waits_for_a_safe_point(device: Device, versioned: bool) -
 
 
 def test_pool_memory_is_freed_at_once(device: Device) -> None:
-    """Device memory would pile up behind the arrays of a consumer if its free were put off."""
+    """Device memory of a consumer's arrays would accumulate if its free were postponed."""
     live = live_counts()["deviceptr"]
     stream = device.create_stream()
     memory = Memory(device.allocate(64, stream=stream))
@@ -336,7 +336,7 @@ def test_read_capsule_of_a_device(foreign: tuple[Memory, Any]) -> None:
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
 def test_read_capsule_that_was_used(max_version: tuple[int, int] | None) -> None:
-    """The structure behind a used capsule may be freed: reading it would be undefined."""
+    """Reading the structure of a consumed capsule would be undefined, because it may be freed."""
     capsule = np.zeros(3).__dlpack__(max_version=max_version)
     np.from_dlpack(Exporter(capsule))
     with pytest.raises(ValueError, match='name is "used_dltensor'):
@@ -354,7 +354,7 @@ def test_read_capsule_of_something_else() -> None:
 
 
 def test_read_capsule_of_another_layout() -> None:
-    """A tensor of DLPack 2 has a layout that nobody knows yet."""
+    """A tensor of DLPack 2 has an unknown layout."""
     capsule = np.zeros(3).__dlpack__(max_version=(1, 0))
     structure(capsule).major = 2
     with pytest.raises(ValueError, match=r"DLPack 2\.\d+, whose layout is not known"):

@@ -181,7 +181,7 @@ def test_dense(data: st.DataObject, order: str) -> None:
 @UNHURRIED
 @given(st.data(), st.sampled_from([1, 2, 4, 8, 16, 12]))
 def test_repacked(data: st.DataObject, itemsize: int) -> None:
-    """Bytes would be taken together that are no neighbours, or of elements that are not aligned."""
+    """Bytes that are not adjacent, or elements that are not aligned, would be joined."""
     shape = data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=3).map(tuple))
     array, layout = np.arange(math.prod(shape), dtype=np.int32).reshape(shape), Layout(shape, None, 4)
     parts = tuple(data.draw(st.lists(SLICES, max_size=array.ndim - 1)))
@@ -205,7 +205,7 @@ def test_repacked(data: st.DataObject, itemsize: int) -> None:
 @UNHURRIED
 @given(st.data(), st.sampled_from([4, 8, 16, 32]), st.integers(0, 64))
 def test_max_compatible_itemsize(data: st.DataObject, most: int, address: int) -> None:
-    """What is said to be possible would not be."""
+    """A conversion that is reported as possible would not be."""
     _, layout = array_and_layout(data, FULL)
     assume(layout.ndim and layout.volume)
     size = layout.max_compatible_itemsize(most, data_ptr=address)
@@ -247,7 +247,7 @@ def test_enormous(shape: list[int], strides: list[int], itemsize: int) -> None:
 
 
 def test_implicit_strides() -> None:
-    """A program could not tell whether strides were given."""
+    """A program could not determine whether strides were given."""
     layout = Layout((3, 4), None, 4)
     assert layout.strides is None
     assert layout.strides_in_bytes is None
@@ -306,6 +306,6 @@ def test_copies() -> None:
     ],
 )
 def test_bad_arguments(call: Any, error: type[Exception], message: str) -> None:
-    """A program would not be told which argument is wrong, and why."""
+    """The error would not name the wrong argument and the reason."""
     with pytest.raises(error, match=message):
         call()

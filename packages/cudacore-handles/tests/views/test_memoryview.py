@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: what they say, what keeps the memory and for how long, and views of buffers."""
+"""Views: their properties, what keeps their memory alive and how long, and views of buffers."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_read_only() -> None:
     ],
 )
 def test_bad_tensors(fields: Any, error: type[Exception], message: str) -> None:
-    """A tensor that nobody can use would be used, or leak."""
+    """A tensor that cannot be used would be used, or leak."""
     array = Array(4096, **fields)
     with pytest.raises(error, match=message):
         View.from_dlpack(array, -1)
@@ -493,7 +493,7 @@ def test_dtypes_that_dlpack_lacks(dtype: str, buffer: Buffer) -> None:
     ],
 )
 def test_bad_arguments(call: Any, error: type[Exception], message: str, buffer: Buffer) -> None:
-    """Memory that is not the buffer's would be viewed, or nobody be told why not."""
+    """A view would exceed the memory of the buffer, or the error would have no reason."""
     with pytest.raises(error, match=message):
         call(buffer)
 

@@ -50,7 +50,7 @@ SIZE = 1 << 16
 
 @pytest.fixture
 def device(device: ch.Device) -> ch.Device:
-    """Skip where the GPU has no tensor maps."""
+    """Skip if the GPU does not support tensor maps."""
     if not device.properties.tensor_map_access_supported:
         pytest.skip("needs tensor maps: compute capability 9.0")
     return device
@@ -103,7 +103,7 @@ def test_it_arrives(view: ch.StridedMemoryView, arrived: Callable[[Any], bytes])
 
 
 def test_other_parameters(view: ch.StridedMemoryView, stream: ch.Stream, memory: ch.Buffer) -> None:
-    """A kernel that takes a pointer would be given the beginning of the descriptor, or what lies behind its end."""
+    """A kernel with a pointer parameter would get the beginning of the descriptor, or bytes after its end."""
     kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("pointer")
     with pytest.raises(
         TypeError, match=r"argument 0: .*TensorMapDescriptor is passed as its 128 bytes, but .* of 8 is"
@@ -179,7 +179,7 @@ def test_it_keeps_an_array(memory: ch.Buffer, kernel: ch.Kernel, stream: ch.Stre
 def test_the_memory_of_another_device(
     view: ch.StridedMemoryView, memory: ch.Buffer, kernel: ch.Kernel, other_device: ch.Device
 ) -> None:
-    """A kernel on another device would fault where the peers have no access to each other."""
+    """A kernel on another device would fault if the devices have no access to each other."""
     if other_device.can_access_peer(ch.Device(0)):
         pytest.skip("the devices have access to each other")
     stream = other_device.create_stream()
@@ -187,7 +187,7 @@ def test_the_memory_of_another_device(
         ch.launch(stream, SIXTEEN, kernel, view.as_tensor_map((8, 8)), memory)
 
 
-# ---- what can be described
+# # ---- tensors that can be described
 
 
 TYPES = "uint8 uint16 uint32 int32 uint64 int64 float16 float32 float64 bfloat16".split()
@@ -201,7 +201,7 @@ def test_types(memory: ch.Buffer, name: str) -> None:
 
 
 def test_a_type_of_the_same_size(memory: ch.Buffer, view: ch.StridedMemoryView) -> None:
-    """Rounding to TF32 could not be had, or numbers of another size would be described."""
+    """Rounding to TF32 would be impossible, or numbers of another size would be described."""
     for data_type in (TensorMapDataType.TFLOAT32, TensorMapDataType.FLOAT32_FTZ, np.int32, "uint32", np.dtype("f4")):
         view.as_tensor_map((8, 8), data_type=data_type)
     view_of(memory, dtype="int8").as_tensor_map((8, 16), data_type="uint8")
@@ -282,7 +282,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("tensor", "box", "options", "message"), WRONG)
 def test_rules(memory: ch.Buffer, tensor: Any, box: Any, options: Any, message: str) -> None:
-    """The driver says CUDA_ERROR_INVALID_VALUE, and no more."""
+    """The driver's error is only CUDA_ERROR_INVALID_VALUE."""
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         view_of(memory, **tensor).as_tensor_map(box, **options)
 
@@ -307,7 +307,7 @@ def test_without_a_context(view: ch.StridedMemoryView, in_new_thread: Callable[[
 
 
 def test_images(memory: ch.Buffer) -> None:
-    """Images could not be described for convolutions, or beyond what the driver takes."""
+    """Images could not be described for convolutions, or beyond the driver's limits."""
     make = ch.TensorMapDescriptor.from_im2col
     for shape in ((2, 8, 16), (2, 8, 8, 16), (2, 4, 4, 4, 16)):
         corner = (-1,) * (len(shape) - 2)
@@ -331,7 +331,7 @@ def test_images(memory: ch.Buffer) -> None:
 
 
 def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
-    """What only later devices have would fail in the driver, without a reason."""
+    """Features of later devices would fail in the driver, without a reason."""
     if device.compute_capability >= (10, 0):
         pytest.skip("the device has im2col-wide tensor maps")
     make = ch.TensorMapDescriptor.from_im2col_wide
@@ -399,7 +399,7 @@ def test_one_that_was_never_made(view: ch.StridedMemoryView, arrived: Callable[[
 
 @pytest.mark.cuda_sim
 def test_failures(view: ch.StridedMemoryView, cuda_sim: Any) -> None:
-    """A failure of the driver would leave a descriptor that describes nothing, or keep the memory for good."""
+    """A failure of the driver would leave a descriptor without a tensor, or keep the memory forever."""
     with cuda_sim.failing("cuTensorMapEncodeTiled"), pytest.raises(ch.CUDAError, match="cuTensorMapEncodeTiled"):
         view.as_tensor_map((8, 8))
     tensor_map = view.as_tensor_map((8, 8))

@@ -135,7 +135,7 @@ def test_types_that_dlpack_does_not_have(stream: Stream, source: Any, target: An
 
 
 def test_raw_bytes_are_of_any_type(stream: Stream) -> None:
-    """What has no type, or NumPy's for raw bytes, could not be copied to what has one."""
+    """Elements without a type, or with NumPy's type for raw bytes, could not be copied to those with one."""
     target = typed(np.zeros(4, ">i4"))
     target.copy_from(typed(np.ones(4, ">i4").view("V4")), stream)
     assert np.asarray(target).tolist() == [1] * 4
@@ -193,7 +193,7 @@ def test_views_that_interleave(memory: tuple[Buffer, Buffer], stream: Stream) ->
 def test_bad_copies(
     call: Any, error: type[Exception], message: str, memory: tuple[Buffer, Buffer], stream: Any
 ) -> None:
-    """What cannot be copied would be copied in part, or in silence."""
+    """An impossible copy would be done in part, or silently."""
     host = View.from_any_interface(np.zeros((4, 4), "f4"))
     with pytest.raises(error, match=message):
         call(memory[0].view("float32", (4, 4)), host, stream)
@@ -208,7 +208,7 @@ def test_a_closed_stream(memory: tuple[Buffer, Buffer], device: Device) -> None:
 
 
 def test_copies_of_a_graph(memory: tuple[Buffer, Buffer], device: Device, stream: Stream) -> None:
-    """A graph would copy from memory that is gone, or from memory of the host that nobody keeps."""
+    """A graph would copy from freed memory, or from host memory that nothing keeps."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     source, target = memory[0].view("int32", (32, 32)), memory[1].view("int32", (32, 32))
     source.copy_from(View.from_any_interface(np.arange(1024, dtype=np.int32).reshape(32, 32)), stream)
@@ -323,7 +323,7 @@ def test_memory_of_an_allocator(
 
 @pytest.mark.cuda_sim
 def test_the_kernel_is_no_leak(run_python: Callable[..., Any]) -> None:
-    """The first test of a program that copies with the kernel would fail, because the kernel is kept for good."""
+    """The first test that copies with the kernel would fail, because the kernel is kept."""
     test = """
 import cudacore_handles as ch
 
@@ -441,7 +441,7 @@ def test_many_elements_of_the_host(
 @pytest.mark.parametrize("name", COPIES[:-1])
 @pytest.mark.parametrize("to_host", [False, True])
 def test_a_call_that_fails(device: Device, stream: Stream, cuda_sim: Any, to_host: bool, name: str) -> None:
-    """What passes the elements on would be freed under what is copied already; or a failure be lost."""
+    """The intermediate memory would be freed during the copy; or a failure would be lost."""
     buffer = device.allocate(2048, stream=stream)
     buffer.fill(0, stream=stream)
     width = 64 if name == "cuMemcpy3DAsync" else 4

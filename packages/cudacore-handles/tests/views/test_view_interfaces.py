@@ -30,7 +30,7 @@ PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray
 
 
 def test_numpy_arrays(buffer: Buffer, pinned: Callable[[int], Buffer]) -> None:
-    """NumPy would make an array of one Python object of a view, or copy what it can share."""
+    """NumPy would make an array of one Python object from a view, or copy memory that it can share."""
     memory = pinned(24)
     view = memory.view("int32", (2, 3))
     array = np.asarray(view)
@@ -67,7 +67,7 @@ def test_numpy_arrays_of_vectors(pinned: Callable[[int], Buffer]) -> None:
 
 
 def test_numpy_arrays_of_views_without_a_type(pinned: Callable[[int], Buffer]) -> None:
-    """Elements of which only the size is known would be taken for numbers; a read-only array be written to."""
+    """Elements of unknown type would be taken for numbers; a read-only array would be written to."""
     buffer = pinned(24)
     array = np.asarray(View.from_buffer(buffer, (2, 3), itemsize=4, is_readonly=True))
     assert array.dtype == "V4"
@@ -80,7 +80,7 @@ def test_numpy_arrays_of_views_without_a_type(pinned: Callable[[int], Buffer]) -
 
 
 def test_cuda_array_interface(buffer: Buffer, stream: Stream) -> None:
-    """CuPy and Numba would be given another array, or not be told whom to wait for."""
+    """CuPy and Numba would get another array, or not the stream to wait for."""
     view = buffer.view("float32", (4, 4))
     assert view.__cuda_array_interface__ == {
         "shape": (4, 4), "strides": None, "typestr": "<f4", "data": (buffer.handle, False), "version": 3,
@@ -94,7 +94,7 @@ def test_cuda_array_interface(buffer: Buffer, stream: Stream) -> None:
 
 
 def test_round_trip_by_cuda_array_interface(buffer: Buffer, stream: Stream) -> None:
-    """What we give out we would not take back."""
+    """Our own exports could not be imported again."""
     view = buffer.view("int32", (2, 4), (8, 2))
     array = Interface(**view.__cuda_array_interface__)
     back = View.from_any_interface(array, stream)
@@ -189,7 +189,7 @@ def test_no_next_interface_for_other_errors(error: BaseException) -> None:
 
 
 def test_the_first_error_where_all_interfaces_fail() -> None:
-    """The reason why an array is refused would be replaced by that of an interface that nobody thinks of."""
+    """The reason why an array is refused would be replaced by the reason of another interface."""
 
     class Refuses(Fallback):
         @property
@@ -208,7 +208,7 @@ def test_dates_by_any_interface() -> None:
 
 @pytest.mark.parametrize("cls", [np.ndarray, StridedMemoryView, Buffer, Fallback, int])
 def test_a_class_is_no_array(cls: type) -> None:
-    """A class would be asked for what it defines for its instances: "'property' object is not subscriptable"."""
+    """Attributes for instances would be read from a class: "'property' object is not subscriptable"."""
     itself = rf"it is the class {cls.__name__} itself; give an instance"
     with pytest.raises(BufferError, match=itself):
         View.from_any_interface(cls, -1)
@@ -298,7 +298,7 @@ CupyLike.__module__, CupyLike.__qualname__ = "cupy", "ndarray"
 
 
 def test_arrays_by_attributes(buffer: Buffer, stream: Stream) -> None:
-    """CuPy's arrays would be misread, or be taken without order where an order is asked for."""
+    """CuPy's arrays would be misread, or accepted without order where an order is requested."""
     array = CupyLike(buffer.handle, (2, 3), (16, 4), "f4")
     for _ in range(2):
         view = View.from_any_interface(array, -1)
@@ -316,7 +316,7 @@ def test_arrays_by_attributes(buffer: Buffer, stream: Stream) -> None:
 
 
 def test_deprecated_constructor() -> None:
-    """A program of ``cuda.core`` that calls the class would not run, or not be told what to call."""
+    """A program for ``cuda.core`` that calls the class would not run, or the error would not name the method."""
     array = np.arange(4)
     with pytest.warns(DeprecationWarning, match="from_any_interface"):
         view = View(array, -1)

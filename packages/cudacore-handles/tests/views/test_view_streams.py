@@ -32,7 +32,7 @@ PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray
 
 
 def test_stream_is_needed_for_device_memory(buffer: Buffer, stream: Stream) -> None:
-    """Work would not wait for the producer's where nobody said on which stream it is."""
+    """Work would not wait for the producer's work if the caller gave no stream."""
     arrays: list[Any] = [
         buffer, buffer.view("float32"), Array(buffer.handle, (4,), device=(CUDA, 0)),
         ExchangedArray(buffer.handle, (4,), device=(CUDA, 0)), Interface(shape=(4,), data=(buffer.handle, False)),
@@ -68,7 +68,7 @@ def test_a_closed_stream(buffer: Buffer, device: Device) -> None:
 
 
 def test_producer_is_told_the_stream(buffer: Buffer, stream: Stream) -> None:
-    """A producer could not order its work before the consumer's, or would be told of a stream for host memory."""
+    """A producer could not order its work before the consumer's, or would get a stream for host memory."""
     for array, given, told in (
         (Array(buffer.handle, (4,), device=(CUDA, 0)), stream, int(stream.handle)),
         (OldArray(buffer.handle, (4,), device=(CUDA, 0)), int(stream.handle), int(stream.handle)),
@@ -90,7 +90,7 @@ def waits(function: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
 
 @pytest.mark.cuda_sim
 def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer_stream: Stream) -> None:
-    """Work on an array would begin before the producer has made it, or wait where it need not."""
+    """Work on an array would begin before the producer's work is done, or wait although it need not."""
     other = device.create_stream()
     exchanged = ExchangedArray(buffer.handle, (4,), device=(CUDA, 0))
     assert waits(View.from_dlpack, exchanged, other) == 1
@@ -141,7 +141,7 @@ def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer
     assert exchanged.view(exchanged._layout[1:]).__cuda_array_interface__["stream"] == int(producer_stream.handle)
     told = Interface(shape=(4,), data=(buffer.handle, False), stream=int(stream.handle))
     assert View.from_any_interface(told, -1).__cuda_array_interface__["stream"] == int(stream.handle)
-    told = Interface(shape=(4,), data=(buffer.handle, False))  # which says that there is nothing to wait for
+    told = Interface(shape=(4,), data=(buffer.handle, False))  # it means that there is nothing to wait for
     assert View.from_any_interface(told, -1).__cuda_array_interface__["stream"] is None
     pinned = View.from_dlpack(Array(4096, (4,), device=(CUDA_HOST, 0)), -1)
     pinned.__dlpack__()
@@ -151,7 +151,7 @@ def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer
 def test_the_stream_of_a_borrowed_array_in_a_capture(
     buffer: Buffer, stream: Stream, producer_stream: Stream, device: Device
 ) -> None:
-    """A consumer would be told to wait for a stream that is captured, which it cannot."""
+    """A consumer would have to wait for a captured stream, which is not possible."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     view = View.from_dlpack(ExchangedArray(buffer.handle, (4,), device=(CUDA, 0)), stream)
     with producer_stream.create_graph_builder():
@@ -232,7 +232,7 @@ def test_exchange_api(api: Any, buffer: Buffer) -> None:
 
 
 def test_exchange_api_of_read_only_views(api: Any, buffer: Buffer) -> None:
-    """Another library's C code would write to what must not be written: a DLTensor cannot say so."""
+    """Another library's C code would write to read-only memory, because a DLTensor cannot mark it."""
     view = View.from_buffer(buffer, (2, 3), (6, 2), dtype="int32", is_readonly=True)
     managed = lend(api, view)
     assert managed.flags == READ_ONLY
@@ -264,7 +264,7 @@ def test_exchange_api_keeps_and_gives_back(api: Any, device: Device, stream: Str
 
 @pytest.mark.parametrize("place", [(CUDA, 0), (CUDA_HOST, 0), (CPU, 0)])
 def test_exchange_api_allocates(api: Any, device: Device, place: tuple[int, int]) -> None:
-    """Another library's C code could not make arrays of ours."""
+    """Another library's C code could not create our arrays."""
     set_error = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
     errors = []
     callback = set_error(lambda _, kind, message: errors.append((kind, message)))
