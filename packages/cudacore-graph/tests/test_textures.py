@@ -212,3 +212,108 @@ def test_a_closed_texture(
     with pytest.raises(ch.ClosedError):
         cg.GraphDefinition().launch(CONFIG, kernel_of("array"), made, out)
     source.close()
+
+
+# ---- copies of arrays
+
+
+def test_copies_of_arrays(device: ch.Device, stream: ch.Stream, out: ch.Buffer) -> None:
+    """A node would copy other texels, or those of an array that is gone."""
+    before = ch.live_counts()
+    source, target = make_array(device, stream, range(8)), make_array(device, stream, [0] * 8)
+    memory = device.allocate(4 * WIDTH, stream=stream)
+    stream.sync()
+    definition = cg.GraphDefinition()
+    first = definition.memcpy(memory, source)
+    second = first.memcpy(target, memory)
+    third = second.memcpy(target, source)
+    assert (first.size, first.height, first.depth) == (32, 1, 1)
+    assert (first.dst, first.src, second.dst, third.src) == (
+        int(memory.handle),
+        source.handle,
+        target.handle,
+        source.handle,
+    )
+    third.memcpy(out, target)
+    graph = definition.instantiate()
+    source.copy_from(np.arange(20, 28, dtype=np.float32), stream=stream)
+    close(source, target, memory)
+    graph.launch(stream)
+    assert values_of(out, stream) == list(range(20, 28))
+    graph.close()
+    definition.close()
+    del source, target, memory, graph, definition, first, second, third
+    gc.collect()
+    assert kept_of(ch.live_counts(), before) == {}
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (4, 3, 2)])
+def test_rows_and_planes(device: ch.Device, stream: ch.Stream, shape: tuple[int, ...]) -> None:
+    """Rows or planes of an array would be taken for others, with the gaps that memory has between rows."""
+    array = device.create_opaque_array(OpaqueArrayOptions(shape, "uint16", 2))
+    texels = np.arange(array.size_bytes // 2, dtype=np.uint16)
+    array.copy_from(texels, stream=stream)
+    stream.sync()
+    pinned = ch.LegacyPinnedMemoryResource()
+    dense, apart = pinned.allocate(array.size_bytes), pinned.allocate(64 * 6)
+    np.asarray(apart)[:] = 0
+    definition = cg.GraphDefinition()
+    definition.memcpy(dense, array)
+    definition.memcpy(apart, array, dst_pitch=64)
+    definition.instantiate().launch(stream)
+    stream.sync()
+    assert (np.asarray(dense).view(np.uint16) == texels).all()
+    rows = texels.reshape(-1, 2 * shape[0])
+    assert (np.asarray(apart).view(np.uint16).reshape(6, 32)[: len(rows), : rows.shape[1]] == rows).all()
+    with pytest.raises(ValueError, match="dst has"):
+        definition.memcpy(pinned.allocate(8), array)
+
+
+def test_updates_of_copies(device: ch.Device, stream: ch.Stream, out: ch.Buffer) -> None:
+    """An updated copy would go on with what it copied before."""
+    arrays = [make_array(device, stream, range(first, first + 8)) for first in (0, 10, 20)]
+    stream.sync()
+    definition = cg.GraphDefinition()
+    node = definition.memcpy(out, arrays[0])
+    graph = definition.instantiate()
+    node.update(src=arrays[1])
+    assert node.src == arrays[1].handle
+    other = definition.instantiate()
+    graph[node].update(dst=out, src=arrays[2])
+    for made, first in ((graph, 20), (other, 10)):
+        made.launch(stream)
+        assert values_of(out, stream) == list(range(first, first + 8))
+    target = ch.LegacyPinnedMemoryResource().allocate(4 * WIDTH)
+    node.update(dst=target)
+    close(*arrays)
+    definition.instantiate().launch(stream)
+    assert values_of(target, stream) == list(range(10, 18))
+    node.update(dst=out, src=target, size=8)
+    np.asarray(out)[:] = 0
+    definition.instantiate().launch(stream)
+    assert values_of(out, stream) == [10, 11, 0, 0, 0, 0, 0, 0]
+    with pytest.raises(TypeError, match=r"memcpy\(\) needs size"):
+        definition.memcpy(out, target)
+
+
+def test_bad_copies(device: ch.Device, stream: ch.Stream, out: ch.Buffer) -> None:
+    """The driver would refuse a copy without saying what is wrong with it, or copy something else."""
+    array, other = (
+        make_array(device, stream, range(8)),
+        device.create_opaque_array(OpaqueArrayOptions((4,), "uint8", 2)),
+    )
+    definition = cg.GraphDefinition()
+    for arguments, message in (
+        ({"size": 32}, "src is an array, all of which is copied: leave size out"),
+        ({"height": 2}, "leave height out"),
+        ({"src_pitch": 64}, "leave src_pitch out"),
+        ({"src_owner": array}, "leave src_owner out"),
+        ({"dst_pitch": 16}, "less than the row's 32"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            definition.memcpy(out, array, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"dst has 8 x 1 x 1 texels of 4 bytes, and src 4 x 1 x 1 of 2"):
+        definition.memcpy(array, other)
+    array.close()
+    with pytest.raises(ch.ClosedError):
+        definition.memcpy(out, array)

@@ -64,15 +64,17 @@ typedef struct cch_kernel_node {
 /** For CCH_NODE_MEMCPY: a copy in up to three dimensions. The driver determines the location of the operands. */
 typedef struct cch_memcpy_node {
   size_t size;
-  CUdeviceptr dst;   /**< an address, which can also be of the host */
-  CUdeviceptr src;   /**< likewise */
-  size_t width;      /**< bytes a row */
-  size_t height;     /**< rows per slice; 0 means 1 */
-  size_t depth;      /**< slices; 0 means 1 */
-  size_t dst_pitch;  /**< bytes from row to row; 0: the width */
-  size_t src_pitch;  /**< likewise */
-  size_t dst_height; /**< rows from slice to slice; 0: the height */
-  size_t src_height; /**< likewise */
+  CUdeviceptr dst;                /**< an address, which can also be of the host */
+  CUdeviceptr src;                /**< likewise */
+  size_t width;                   /**< bytes a row */
+  size_t height;                  /**< rows per slice; 0 means 1 */
+  size_t depth;                   /**< slices; 0 means 1 */
+  size_t dst_pitch;               /**< bytes from row to row; 0: the width */
+  size_t src_pitch;               /**< likewise */
+  size_t dst_height;              /**< rows from slice to slice; 0: the height */
+  size_t src_height;              /**< likewise */
+  CUarray CCH_NULLABLE dst_array; /**< in the place of `dst` */
+  CUarray CCH_NULLABLE src_array; /**< likewise */
 } cch_memcpy_node;
 
 /** Of CCH_NODE_MEMSET. */

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from cudacore_graph._errors import ONE_ROW, THERE
 from cudacore_graph._nodes.executable import SwitchableNode
 from cudacore_graph._nodes.memory import check_owner
 from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_handles import Buffer
+from cudacore_handles._sdk import adopt, check, ffi, lib
 from cudacore_handles._sdk import graph_native as _native
+
+if TYPE_CHECKING:
+    from cudacore_handles.texture import OpaqueArray
 
 
 class ExecutableMemcpyNode(SwitchableNode):
@@ -20,9 +26,9 @@ class ExecutableMemcpyNode(SwitchableNode):
     def update(
         self,
         *,
-        dst: Buffer | int,
-        src: Buffer | int,
-        size: int,
+        dst: Buffer | OpaqueArray | int,
+        src: Buffer | OpaqueArray | int,
+        size: int | None = None,
         height: int = 1,
         depth: int = 1,
         dst_pitch: int = 0,
@@ -54,6 +60,23 @@ class ExecutableMemcpyNode(SwitchableNode):
         )
 
 
+def _is_array(operand: object) -> bool:
+    return isinstance(operand, _native.Handle) and not isinstance(operand, Buffer)
+
+
+def _operand(given: Any, given_owner: object, address: Any, array: Any, owner: Any) -> tuple[Any, object]:
+    """Return an operand of a copy and its owner: what is given, or else what the node has."""
+    if given is not None:
+        return given, given_owner
+    if not array:
+        return int(address), owner
+    if owner is None:  # another library's
+        out = ffi.new("cch_array **")
+        check(lib.cch_array_wrap(out, array, ffi.NULL, ffi.NULL, ffi.NULL))
+        owner = adopt(_native.Handle, out[0])
+    return owner, None
+
+
 class MemcpyNode(GraphNode):
     """A node that copies memory, in up to three dimensions."""
 
@@ -68,8 +91,8 @@ class MemcpyNode(GraphNode):
     def update(
         self,
         *,
-        dst: Buffer | int | None = None,
-        src: Buffer | int | None = None,
+        dst: Buffer | OpaqueArray | int | None = None,
+        src: Buffer | OpaqueArray | int | None = None,
         size: int | None = None,
         dst_owner: object = None,
         src_owner: object = None,
@@ -81,37 +104,27 @@ class MemcpyNode(GraphNode):
         check_owner("dst", dst, dst_owner)
         check_owner("src", src, src_owner)
         known, owners = self._read_owned("memcpy")
-        if dst is None:
-            dst, dst_owner = int(known.dst), owners[0]
-        if src is None:
-            src, src_owner = int(known.src), owners[1]
-        rows = max(known.height, 1) * max(known.depth, 1) > 1
-        _native.set_node(
-            self,
-            "memcpy",
-            dst,
-            src,
-            int(known.width) if size is None else size,
-            max(int(known.height), 1),
-            max(int(known.depth), 1),
-            # A copy of one row has no pitch to preserve.
-            int(known.dst_pitch) if rows else 0,
-            int(known.src_pitch) if rows else 0,
-            int(known.dst_height) if rows else 0,
-            int(known.src_height) if rows else 0,
-            dst_owner,
-            src_owner,
-        )
+        dst, dst_owner = _operand(dst, dst_owner, known.dst, known.dst_array, owners[0])
+        src, src_owner = _operand(src, src_owner, known.src, known.src_array, owners[1])
+        extents: list[int | None] = [size, 1, 1, 0, 0, 0, 0]
+        # Nothing is known of memory whose place was an array's. An array has extents of its own.
+        if not (known.dst_array or known.src_array or _is_array(dst) or _is_array(src)):
+            extents[:3] = int(known.width) if size is None else size, known.height or 1, known.depth or 1
+            if known.height > 1 or known.depth > 1:  # a copy of one row has no pitch to preserve
+                extents[3:] = known.dst_pitch, known.src_pitch, known.dst_height, known.src_height
+        _native.set_node(self, "memcpy", dst, src, *extents, dst_owner, src_owner)
 
     @property
     def dst(self) -> int:
-        """int: The destination address."""
-        return int(self._read("memcpy").dst)
+        """int: The destination address; of an array its handle, a CUarray."""
+        known = self._read("memcpy")
+        return int(ffi.cast("uintptr_t", known.dst_array)) or int(known.dst)
 
     @property
     def src(self) -> int:
-        """int: The source address."""
-        return int(self._read("memcpy").src)
+        """int: The source address; of an array its handle, a CUarray."""
+        known = self._read("memcpy")
+        return int(ffi.cast("uintptr_t", known.src_array)) or int(known.src)
 
     @property
     def size(self) -> int:
@@ -134,4 +147,4 @@ class MemcpyNode(GraphNode):
         sizes = [int(n) for n in (known.width, known.height, known.depth)]
         rows = " x ".join(map(str, sizes[1:])) if max(sizes[1:]) > 1 else ""
         amount = f"{bytes_text(sizes[0])}{f' x {rows}' if rows else ''}"
-        return Shown(f"memcpy {amount}", (f"{short(known.src)} to {short(known.dst)}",), ())
+        return Shown(f"memcpy {amount}", (f"{short(self.src)} to {short(self.dst)}",), ())

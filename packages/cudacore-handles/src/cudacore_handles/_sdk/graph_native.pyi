@@ -26,7 +26,8 @@ from cudacore_graph import (
 )
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles import Buffer, Device, Event, IsStreamType, Kernel, LaunchConfig, Stream
-from cudacore_handles._native import Handle
+from cudacore_handles._native import Handle as Handle
+from cudacore_handles.texture import OpaqueArray
 
 _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
@@ -56,9 +57,9 @@ class _Adders:
         """
     def memcpy(
         self,
-        dst: Buffer | int,
-        src: Buffer | int,
-        size: int,
+        dst: Buffer | OpaqueArray | int,
+        src: Buffer | OpaqueArray | int,
+        size: int | None = None,
         *,
         height: int = 1,
         depth: int = 1,
@@ -76,15 +77,16 @@ class _Adders:
         The current device does the copy if it can access both operands, otherwise a device of one of them. The driver
         finds out where the operands are: on a device, on the host, or allocated by the graph itself.
 
-        The graph and whatever is made from it keep a Buffer alive. Nothing keeps the memory at an int address alive,
-        unless an owner is given.
+        The graph and whatever is made from it keep a Buffer or an OpaqueArray alive. Nothing keeps the memory at an int
+        address alive, unless an owner is given.
 
         Parameters
         ----------
-        dst, src : Buffer or int
-            The destination and the source.
+        dst, src : Buffer, OpaqueArray or int
+            The destination and the source. All texels of an array are copied, row after row.
         size : int
-            Number of bytes; in a copy of several rows, bytes per row.
+            Number of bytes; in a copy of several rows, bytes per row. It is left out if `dst` or `src` is an
+            OpaqueArray, and so are `height` and `depth`.
         height, depth : int, optional
             Number of rows per slice, and of slices. Default 1.
         dst_pitch, src_pitch : int, optional

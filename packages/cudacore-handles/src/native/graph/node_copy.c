@@ -11,6 +11,8 @@ typedef struct operand {
   CUdeviceptr address;
   Py_ssize_t size; /* of a buffer, -1: not known */
   bool read_only;
+  CUarray array;                    /* in the place of the address; NULL: it is memory */
+  size_t row, height, depth, texel; /* of the array: bytes of a row, rows, planes, bytes of a texel */
 } operand;
 
 /* Reads an address given as a number. */
@@ -41,14 +43,46 @@ static Py_ssize_t rest_of(const void *box, CUdeviceptr address) {
   return address >= start && address - start < size ? (Py_ssize_t)(size - (address - start)) : -1;
 }
 
+static bool is_array(const state *st, PyObject *value) {
+  return is_handle(st, value) && ((const handle *)value)->kind == CCH_KIND_ARRAY;
+}
+
+/* Reads an operand that is an array, and adds the array to `keep`. */
+static int read_array(const state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out) {
+  if (owner != NULL && owner != Py_None) {
+    PyErr_Format(PyExc_ValueError, "%s is an array, which is kept by itself: leave %s_owner out", name, name);
+    return -1;
+  }
+  cch_array *box = handle_hold(value);
+  if (box == NULL)
+    return -1;
+  cch_array_desc desc = {.size = sizeof desc};
+  size_t size = cch_array_size(box);
+  int status = cch_array_describe(&desc, box);
+  out->array = cch_array_raw(box);
+  if (owners_add(keep, 0, box, NULL) < 0)
+    return -1;
+  if (status != 0) {
+    raise_status(st, status);
+    return -1;
+  }
+  if (size == 0) {
+    PyErr_Format(PyExc_ValueError, "%s is an array of a format that cannot be copied", name);
+    return -1;
+  }
+  out->height = desc.height != 0 ? desc.height : 1;
+  out->depth = desc.depth != 0 ? desc.depth : 1;
+  out->row = size / out->height / out->depth;
+  out->texel = out->row / desc.width;
+  return 0;
+}
+
 /*
  * Reads an operand, and adds exactly one item to `keep`: what keeps the memory alive, or an empty item. So a change of
  * one operand of a copy can find what keeps the other.
  */
 static int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out) {
-  out->name = name;
-  out->size = -1;
-  out->read_only = false;
+  *out = (operand){.name = name, .size = -1};
   if (is_buffer(st, value)) {
     if (owner != NULL && owner != Py_None) {
       PyErr_Format(PyExc_ValueError, "%s is a Buffer, which is kept by itself: leave %s_owner out", name, name);
@@ -94,6 +128,14 @@ static int read_memory(state *st, PyObject *value, PyObject *owner, const char *
   return -1;
 }
 
+static int read_memory_or_array(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep,
+                                operand *out) {
+  if (PyLong_CheckExact(value) || is_buffer(st, value) || !is_array(st, value))
+    return read_memory(st, value, owner, name, keep, out);
+  *out = (operand){.name = name, .size = -1};
+  return read_array(st, value, owner, name, keep, out);
+}
+
 /* Whether the node may write an operand. */
 static int check_writable(const operand *memory) {
   if (!memory->read_only)
@@ -119,16 +161,69 @@ static uint64_t extent(size_t width, size_t height, size_t depth, size_t pitch, 
   return bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes;
 }
 
+/* Whether an argument is not given, or is its default: faces pass all arguments. */
+static bool is_left_out(PyObject *given, long usual) {
+  return given == NULL || given == Py_None || (usual >= 0 && PyLong_CheckExact(given) && PyLong_AsLong(given) == usual);
+}
+
+/*
+ * Reads the extents of a copy of which an operand is an array: all its texels. In the memory of the other operand, rows
+ * and planes can be apart.
+ */
+static int read_extents_of_array(PyObject *const *given, const operand *dst, const operand *src,
+                                 cch_memcpy_node *copy) {
+  static const char *const names[] = {"size", "height", "depth"};
+  const operand *array = dst->array != NULL ? dst : src;
+  for (int i = 0; i < 3; i++)
+    if (!is_left_out(given[2 + i], i > 0 ? 1 : -1)) {
+      PyErr_Format(PyExc_ValueError, "%s is an array, all of which is copied: leave %s out", array->name, names[i]);
+      return -1;
+    }
+  for (int i = 0; i < 4; i++) {
+    const operand *side = i % 2 == 0 ? dst : src;
+    if (side->array != NULL && !is_left_out(given[5 + i], 0)) {
+      PyErr_Format(PyExc_ValueError, "%s is an array, whose layout is the device's: leave %s_%s out", side->name,
+                   side->name, i < 2 ? "pitch" : "height");
+      return -1;
+    }
+  }
+  if (dst->array != NULL && src->array != NULL &&
+      (dst->row != src->row || dst->texel != src->texel || dst->height != src->height || dst->depth != src->depth)) {
+    PyErr_Format(PyExc_ValueError,
+                 "dst has %zu x %zu x %zu texels of %zu bytes, and src %zu x %zu x %zu of %zu: they must have the same",
+                 dst->row / dst->texel, dst->height, dst->depth, dst->texel, src->row / src->texel, src->height,
+                 src->depth, src->texel);
+    return -1;
+  }
+  copy->dst_array = dst->array;
+  copy->src_array = src->array;
+  copy->width = array->row;
+  copy->height = array->height;
+  copy->depth = array->depth;
+  return 0;
+}
+
+static int read_extents(const state *st, PyObject *const *given, cch_memcpy_node *copy) {
+  if (given[2] == NULL || given[2] == Py_None) {
+    PyErr_SetString(PyExc_TypeError, "memcpy() needs size, unless dst or src is an OpaqueArray");
+    return -1;
+  }
+  copy->height = copy->depth = 1;
+  if (read_size(st, given[2], "size", 1, &copy->width) < 0 || read_size(st, given[3], "height", 1, &copy->height) < 0 ||
+      read_size(st, given[4], "depth", 1, &copy->depth) < 0)
+    return -1;
+  return 0;
+}
+
 static int read_copy(state *st, PyObject *const *given, owners *keep, cch_memcpy_node *copy) {
   operand dst, src;
-  copy->height = copy->depth = 1;
-  if (read_memory(st, given[0], given[9], "dst", keep, &dst) < 0 || check_writable(&dst) < 0 ||
-      read_memory(st, given[1], given[10], "src", keep, &src) < 0)
+  if (read_memory_or_array(st, given[0], given[9], "dst", keep, &dst) < 0 || check_writable(&dst) < 0 ||
+      read_memory_or_array(st, given[1], given[10], "src", keep, &src) < 0)
     return -1;
   copy->dst = dst.address;
   copy->src = src.address;
-  if (read_size(st, given[2], "size", 1, &copy->width) < 0 || read_size(st, given[3], "height", 1, &copy->height) < 0 ||
-      read_size(st, given[4], "depth", 1, &copy->depth) < 0 ||
+  bool has_array = dst.array != NULL || src.array != NULL;
+  if ((has_array ? read_extents_of_array(given, &dst, &src, copy) : read_extents(st, given, copy)) < 0 ||
       read_size(st, given[5], "dst_pitch", 0, &copy->dst_pitch) < 0 ||
       read_size(st, given[6], "src_pitch", 0, &copy->src_pitch) < 0 ||
       read_size(st, given[7], "dst_height", 0, &copy->dst_height) < 0 ||
@@ -140,6 +235,8 @@ static int read_copy(state *st, PyObject *const *given, owners *keep, cch_memcpy
   } sides[] = {{&dst, &copy->dst_pitch, &copy->dst_height}, {&src, &copy->src_pitch, &copy->src_height}};
   for (int i = 0; i < 2; i++) {
     const char *name = sides[i].memory->name;
+    if (sides[i].memory->array != NULL)
+      continue;
     if (*sides[i].pitch == 0)
       *sides[i].pitch = copy->width;
     if (*sides[i].height == 0)

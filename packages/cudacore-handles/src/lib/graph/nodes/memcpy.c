@@ -3,6 +3,26 @@
 #include "graph/nodes/nodes.h"
 #include "memory/peers.h"
 
+/* The context of an array, which the bundle keeps; NULL if it is not there. */
+static CUcontext context_of_array(CUarray raw, const cch_bundle *bundle) {
+  for (size_t i = 0; bundle != NULL && i < bundle->count; i++) {
+    const cch_array *array = bundle->owners[i].object;
+    if (bundle->owners[i].release == NULL && array->box.kind == CCH_KIND_ARRAY && array->raw == raw &&
+        array->context != NULL)
+      return array->context->raw;
+  }
+  return NULL;
+}
+
+/* The context that a copy works in. */
+static int find_context(CUcontext *out, const cch_memcpy_node *node, const cch_bundle *bundle) {
+  CUarray array = node->dst_array != NULL ? node->dst_array : node->src_array;
+  if (array == NULL)
+    return cch__context_for_copy(out, node->dst, node->src, bundle);
+  *out = context_of_array(array, bundle);
+  return *out != NULL ? 0 : CCH__CALL(cuCtxGetCurrent, (out));
+}
+
 static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
   cch_memcpy_node node;
   int status = CCH__NODE_READ(node, from, src_height);
@@ -11,23 +31,36 @@ static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
   size_t height = cch__or_one(node.height), depth = cch__or_one(node.depth);
   /* Unified: the driver finds the kind of each address, also for memory that the graph itself allocates. */
   CUDA_MEMCPY_NODE_PARAMS *native = &out->native.memcpy;
-  native->copyParams = (CUDA_MEMCPY3D){.srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-                                       .srcDevice = node.src,
-                                       .srcPitch = node.src_pitch != 0 ? node.src_pitch : node.width,
-                                       .srcHeight = node.src_height != 0 ? node.src_height : height,
-                                       .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-                                       .dstDevice = node.dst,
-                                       .dstPitch = node.dst_pitch != 0 ? node.dst_pitch : node.width,
-                                       .dstHeight = node.dst_height != 0 ? node.dst_height : height,
-                                       .WidthInBytes = node.width,
-                                       .Height = height,
-                                       .Depth = depth};
+  CUDA_MEMCPY3D *copy = &native->copyParams;
+  *copy = (CUDA_MEMCPY3D){.WidthInBytes = node.width, .Height = height, .Depth = depth};
+  if (node.src_array != NULL) {
+    copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy->srcArray = node.src_array;
+  } else {
+    copy->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy->srcDevice = node.src;
+    copy->srcPitch = node.src_pitch != 0 ? node.src_pitch : node.width;
+    copy->srcHeight = node.src_height != 0 ? node.src_height : height;
+  }
+  if (node.dst_array != NULL) {
+    copy->dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy->dstArray = node.dst_array;
+  } else {
+    copy->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+    copy->dstDevice = node.dst;
+    copy->dstPitch = node.dst_pitch != 0 ? node.dst_pitch : node.width;
+    copy->dstHeight = node.dst_height != 0 ? node.dst_height : height;
+  }
   if (from->context == NULL)
-    status = cch__context_for_copy(&native->copyCtx, node.dst, node.src, from->bundle);
+    status = find_context(&native->copyCtx, &node, from->bundle);
   else
     native->copyCtx = from->context->raw;
   out->context = native->copyCtx;
   return status != 0 ? status : cch__node_keep(out, from);
+}
+
+static CUdeviceptr address_of(CUmemorytype type, const void *host, CUdeviceptr device) {
+  return type == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)host : type == CU_MEMORYTYPE_ARRAY ? 0 : device;
 }
 
 static int read_memcpy(cch_graph_node *node, cch_memcpy_node *out) {
@@ -35,16 +68,17 @@ static int read_memcpy(cch_graph_node *node, cch_memcpy_node *out) {
   int status = CCH__CALL(cuGraphMemcpyNodeGetParams, (node->raw, &native));
   if (status != 0)
     return status;
-  *out = (cch_memcpy_node){
-      .dst = native.dstMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)native.dstHost : native.dstDevice,
-      .src = native.srcMemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)native.srcHost : native.srcDevice,
-      .width = native.WidthInBytes,
-      .height = native.Height,
-      .depth = native.Depth,
-      .dst_pitch = native.dstPitch,
-      .src_pitch = native.srcPitch,
-      .dst_height = native.dstHeight,
-      .src_height = native.srcHeight};
+  *out = (cch_memcpy_node){.dst = address_of(native.dstMemoryType, native.dstHost, native.dstDevice),
+                           .src = address_of(native.srcMemoryType, native.srcHost, native.srcDevice),
+                           .width = native.WidthInBytes,
+                           .height = native.Height,
+                           .depth = native.Depth,
+                           .dst_pitch = native.dstPitch,
+                           .src_pitch = native.srcPitch,
+                           .dst_height = native.dstHeight,
+                           .src_height = native.srcHeight,
+                           .dst_array = native.dstMemoryType == CU_MEMORYTYPE_ARRAY ? native.dstArray : NULL,
+                           .src_array = native.srcMemoryType == CU_MEMORYTYPE_ARRAY ? native.srcArray : NULL};
   return 0;
 }
 
