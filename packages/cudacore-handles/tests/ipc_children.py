@@ -234,7 +234,7 @@ def use_virtual_by_descriptors(path: str, value: int) -> None:
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(path)
         message, descriptors, _, _ = socket.recv_fds(channel, 4096, 16)
-        handle = ch.IPCVirtualMemoryHandle(descriptors, *pickle.loads(message))
+        handle = ch.IPCVirtualMemoryDescriptor(descriptors, *pickle.loads(message))
         for descriptor in descriptors:
             os.close(descriptor)
         with handle:

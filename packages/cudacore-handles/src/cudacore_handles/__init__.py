@@ -54,7 +54,7 @@ from cudacore_handles._memory.resource import (
     LegacyPinnedMemoryResource,
     MemoryResource,
 )
-from cudacore_handles._memory.virtual_ipc import IPCVirtualMemoryHandle
+from cudacore_handles._memory.virtual_ipc import IPCVirtualMemoryDescriptor
 from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 from cudacore_handles._native import api
 from cudacore_handles._stream.event import Event, EventOptions
@@ -99,7 +99,7 @@ __all__ = [
     "IPCAllocationHandle",
     "IPCBufferDescriptor",
     "IPCEventDescriptor",
-    "IPCVirtualMemoryHandle",
+    "IPCVirtualMemoryDescriptor",
     "IsStreamType",
     "Kernel",
     "KernelInfo",

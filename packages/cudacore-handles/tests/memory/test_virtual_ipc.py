@@ -18,7 +18,7 @@ import pytest
 from ipc_children import TIMEOUT, read
 
 import cudacore_handles as ch
-from cudacore_handles import IPCVirtualMemoryHandle, VirtualMemoryResource
+from cudacore_handles import IPCVirtualMemoryDescriptor, VirtualMemoryResource
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
 
@@ -165,15 +165,15 @@ def test_descriptors_are_closed(resource: VirtualMemoryResource, buffer: ch.Buff
     before = descriptors()
     handle = resource.export_allocation(buffer)
     assert descriptors() == before + 1
-    assert repr(handle) == f"<IPCVirtualMemoryHandle of {buffer.size} bytes, descriptors={handle.descriptors}>"
-    again = IPCVirtualMemoryHandle(handle.descriptors, handle.sizes)
+    assert repr(handle) == f"<IPCVirtualMemoryDescriptor of {buffer.size} bytes, descriptors={handle.descriptors}>"
+    again = IPCVirtualMemoryDescriptor(handle.descriptors, handle.sizes)
     assert (again.size, again.offset) == (buffer.size, 0)
     del handle
     gc.collect()
     assert descriptors() == before + 1
     again.close()
     assert descriptors() == before
-    assert repr(again) == "<IPCVirtualMemoryHandle closed>"
+    assert repr(again) == "<IPCVirtualMemoryDescriptor closed>"
     with pytest.raises(ch.ClosedError):
         resource.import_allocation(again)
     with pytest.raises(ch.ClosedError):
@@ -213,10 +213,10 @@ def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResou
 
 def test_what_cannot_be_imported(device: ch.Device, resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
     """The driver would take a file of another kind, or map memory that is not there."""
-    with pytest.raises(TypeError, match="handle must be an IPCVirtualMemoryHandle, not int"):
+    with pytest.raises(TypeError, match="descriptor must be an IPCVirtualMemoryDescriptor, not int"):
         resource.import_allocation(3)  # type: ignore[arg-type]
     with open(os.devnull) as file:
-        handle = IPCVirtualMemoryHandle([file.fileno()], [resource.granularity])
+        handle = IPCVirtualMemoryDescriptor([file.fileno()], [resource.granularity])
         with pytest.raises(ch.CUDAError, match="must be those of export_allocation"):
             resource.import_allocation(handle)
     with resource.export_allocation(buffer) as handle:
@@ -230,8 +230,8 @@ def test_what_cannot_be_imported(device: ch.Device, resource: VirtualMemoryResou
             ((handle.descriptors, (-1,)), ValueError, "sizes is -1"),
         ):
             with pytest.raises(error, match=text):
-                IPCVirtualMemoryHandle(*arguments)  # type: ignore[arg-type]
-        wrong = IPCVirtualMemoryHandle(handle.descriptors, [2 * buffer.size])
+                IPCVirtualMemoryDescriptor(*arguments)  # type: ignore[arg-type]
+        wrong = IPCVirtualMemoryDescriptor(handle.descriptors, [2 * buffer.size])
         with pytest.raises(ch.CUDAError, match="with their sizes"):
             resource.import_allocation(wrong)
     on_host = VirtualMemoryResource(device, {"location_type": "host", "handle_type": None})

@@ -47,7 +47,7 @@ class MemoryResource:
       streams, it is a stream that is ordered after all of them. Work on the stream may still use the memory, so the
       free must be ordered after that work.
     - Exceptions that it raises are passed to ``sys.unraisablehook``. It is not called once the interpreter has begun to
-    shut down.
+      shut down.
 
     A memory resource must ensure this:
 

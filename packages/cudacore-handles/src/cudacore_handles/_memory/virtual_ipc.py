@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 
 
-class IPCVirtualMemoryHandle:
+class IPCVirtualMemoryDescriptor:
     """File descriptors by which another process maps virtual memory.
 
     :meth:`VirtualMemoryResource.export_allocation` returns it, and :meth:`VirtualMemoryResource.import_allocation` maps
@@ -71,10 +71,10 @@ class IPCVirtualMemoryHandle:
 
     def __repr__(self) -> str:
         if self.is_closed:
-            return "<IPCVirtualMemoryHandle closed>"
-        return f"<IPCVirtualMemoryHandle of {self._size} bytes, descriptors={self.descriptors}>"
+            return "<IPCVirtualMemoryDescriptor closed>"
+        return f"<IPCVirtualMemoryDescriptor of {self._size} bytes, descriptors={self.descriptors}>"
 
-    def __enter__(self) -> IPCVirtualMemoryHandle:
+    def __enter__(self) -> IPCVirtualMemoryDescriptor:
         return self
 
     def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
@@ -92,7 +92,9 @@ class IPCVirtualMemoryHandle:
             self.close()
 
     @classmethod
-    def _init(cls, descriptors: list[int], sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryHandle:
+    def _init(
+        cls, descriptors: list[int], sizes: tuple[int, ...], offset: int, size: int
+    ) -> IPCVirtualMemoryDescriptor:
         """Make an object that takes over the descriptors."""
         self = cls.__new__(cls)
         self._descriptors, self._sizes, self._offset, self._size = descriptors, sizes, offset, size
@@ -140,7 +142,7 @@ class IPCVirtualMemoryHandle:
         return self._size
 
 
-def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCVirtualMemoryHandle:
+def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCVirtualMemoryDescriptor:
     """Export a buffer of virtual memory (cuMemExportToShareableHandle)."""
     box = hold(buffer)
     if options.handle_type is None:
@@ -155,7 +157,7 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
         )
     size = lib.cch_deviceptr_size(box)
     if not size:
-        return IPCVirtualMemoryHandle._init([], (), 0, 0)
+        return IPCVirtualMemoryDescriptor._init([], (), 0, 0)
     count = lib.cch_virtual_piece_count(box)
     descriptors, sizes = ffi.new("int[]", count), ffi.new("size_t[]", count)
     status = lib.cch_virtual_export(descriptors, sizes, count, box)
@@ -164,16 +166,16 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
             status, "Memory that came from another process, or was made with another handle_type, cannot be exported"
         )
     check(status)
-    return IPCVirtualMemoryHandle._init(list(descriptors), tuple(sizes), lib.cch_deviceptr_offset(box), size)
+    return IPCVirtualMemoryDescriptor._init(list(descriptors), tuple(sizes), lib.cch_deviceptr_offset(box), size)
 
 
-def import_pieces(config: Any, handle: IPCVirtualMemoryHandle) -> Any:
+def import_pieces(config: Any, handle: IPCVirtualMemoryDescriptor) -> Any:
     """Return the box of the memory that another process exported."""
     descriptors = handle._open()
     out = ffi.new("cch_deviceptr **")
     status = lib.cch_virtual_import(out, config, descriptors, handle._sizes, len(descriptors))
     if status == lib.CCH_EMISMATCH:
-        raise ValueError("the memory of the handle is not at the location of this memory resource") from last_error(
+        raise ValueError("the memory of descriptor is not at the location of this memory resource") from last_error(
             status
         )
     if status in (results.INVALID_VALUE, results.NOT_SUPPORTED):
@@ -198,18 +200,18 @@ def teach_multiprocessing() -> None:
     """
     from multiprocessing.reduction import ForkingPickler
 
-    ForkingPickler.register(IPCVirtualMemoryHandle, _reduce_handle)
+    ForkingPickler.register(IPCVirtualMemoryDescriptor, _reduce_handle)
 
 
-def _reduce_handle(handle: IPCVirtualMemoryHandle) -> tuple[Any, ...]:
+def _reduce_handle(handle: IPCVirtualMemoryDescriptor) -> tuple[Any, ...]:
     from multiprocessing.resource_sharer import DupFd  # also for a new process, because the handle may be closed then
 
     sent = [DupFd(descriptor) for descriptor in handle._open()]
     return _receive_handle, (sent, handle._sizes, handle._offset, handle._size)
 
 
-def _receive_handle(sent: list[Any], sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryHandle:
-    handle = IPCVirtualMemoryHandle._init([], sizes, offset, size)
+def _receive_handle(sent: list[Any], sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryDescriptor:
+    handle = IPCVirtualMemoryDescriptor._init([], sizes, offset, size)
     try:
         for one in sent:
             handle._descriptors.append(one.detach())
@@ -230,7 +232,9 @@ def reduce_buffer(resource: VirtualMemoryResource, buffer: Buffer) -> tuple[Any,
 
 
 @restorer
-def receive_virtual_buffer(uuid: str, config: VirtualMemoryResourceOptions, handle: IPCVirtualMemoryHandle) -> Buffer:
+def receive_virtual_buffer(
+    uuid: str, config: VirtualMemoryResourceOptions, handle: IPCVirtualMemoryDescriptor
+) -> Buffer:
     """Return the buffer that another process sent."""
     from cudacore_handles._memory.virtual_memory import VirtualMemoryResource
 

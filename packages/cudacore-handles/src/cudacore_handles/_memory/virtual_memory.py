@@ -19,7 +19,7 @@ from cudacore_handles._memory.out_of_memory import allocate_with
 from cudacore_handles._memory.peer_access import device_given
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._memory.virtual_ipc import (
-    IPCVirtualMemoryHandle,
+    IPCVirtualMemoryDescriptor,
     export_buffer,
     import_pieces,
     reduce_buffer,
@@ -214,7 +214,7 @@ class VirtualMemoryResource(MemoryResource):
             check(status)
         return grown
 
-    def export_allocation(self, buf: Buffer) -> IPCVirtualMemoryHandle:
+    def export_allocation(self, buf: Buffer) -> IPCVirtualMemoryDescriptor:
         """Return file descriptors by which another process maps a buffer (cuMemExportToShareableHandle).
 
         ``multiprocessing`` also sends the buffer itself. The memory lives as long as any process has it mapped, or has
@@ -227,7 +227,7 @@ class VirtualMemoryResource(MemoryResource):
 
         Returns
         -------
-        IPCVirtualMemoryHandle
+        IPCVirtualMemoryDescriptor
             The file descriptors, which are closed with the object.
         """
         if not isinstance(buf, Buffer):
@@ -239,7 +239,7 @@ class VirtualMemoryResource(MemoryResource):
         return export_buffer(buf, self.config)
 
     def import_allocation(
-        self, handle: IPCVirtualMemoryHandle, *, stream: Stream | IsStreamType | None = None
+        self, descriptor: IPCVirtualMemoryDescriptor, *, stream: Stream | IsStreamType | None = None
     ) -> Buffer:
         """Map memory of another process (cuMemImportFromShareableHandle, cuMemMap).
 
@@ -248,8 +248,8 @@ class VirtualMemoryResource(MemoryResource):
 
         Parameters
         ----------
-        handle : IPCVirtualMemoryHandle
-            The handle of :meth:`export_allocation` in the other process. It can be closed afterwards.
+        descriptor : IPCVirtualMemoryDescriptor
+            The result of :meth:`export_allocation` in the other process. It can be closed afterwards.
         stream : Stream, optional
             A stream to wait for before the mapping ends. Default None.
 
@@ -258,19 +258,19 @@ class VirtualMemoryResource(MemoryResource):
         Buffer
             The memory.
         """
-        if not isinstance(handle, IPCVirtualMemoryHandle):
-            raise TypeError(f"handle must be an IPCVirtualMemoryHandle, not {type(handle).__name__}")
+        if not isinstance(descriptor, IPCVirtualMemoryDescriptor):
+            raise TypeError(f"descriptor must be an IPCVirtualMemoryDescriptor, not {type(descriptor).__name__}")
         accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        if not handle.size:
+        if not descriptor.size:
             return empty_buffer(Buffer, self)
         config, _keep = _read(self._device, self.config)
-        buffer = Buffer._adopt_memory(address(import_pieces(config, handle)), self, None)
+        buffer = Buffer._adopt_memory(address(import_pieces(config, descriptor)), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)
-        if handle.size == buffer.size:
+        if descriptor.size == buffer.size:
             return buffer
         with buffer:
-            return buffer[handle.offset : handle.offset + handle.size]
+            return buffer[descriptor.offset : descriptor.offset + descriptor.size]
 
     def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
         return reduce_buffer(self, buffer)
