@@ -661,7 +661,7 @@ def test_compiler_runs_without_the_gil() -> None:
     assert ticks >= 5
 
 
-# # ---- the parameters of kernels
+# ---- the parameters of kernels
 
 TYPED = """
 extern "C" __global__ void scale(float *out, float factor, int n, double bias) {

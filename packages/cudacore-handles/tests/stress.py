@@ -51,7 +51,7 @@ ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 CODE = ch.ObjectCode.from_ptx(PTX)
 
 
-# # ---- replacements for objects of other libraries
+# ---- replacements for objects of other libraries
 
 
 class ForeignStream:
@@ -120,7 +120,7 @@ class HostMemory(ch.MemoryResource):
         del self.blocks[ptr]
 
 
-# # ---- the objects that the threads share
+# ---- the objects that the threads share
 
 
 class Lane:

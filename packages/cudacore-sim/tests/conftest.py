@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the simulator share: its entry points by ctypes, a context, and a clean driver after each test."""
+"""Fixtures for the simulator: its entry points by ctypes, a context, and a clean driver after each test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for folder in (".", "checks", "sequences"):
 
 @pytest.fixture(scope="session")
 def on_gpu(pytestconfig: pytest.Config) -> bool:
-    """Tell whether what the simulated driver is compared with runs: the GPU, by ``--cuda-driver=gpu``."""
+    """Return whether the driver under test is that of the GPU, by ``--cuda-driver=gpu``."""
     return pytestconfig.stash[CHOICE] == "gpu"
 
 
@@ -37,7 +37,7 @@ class CUDAError(Exception):
 
 
 class Driver:
-    """Every entry point as a method that raises, and ``code`` to have what it returned instead."""
+    """Every entry point as a method that raises an error; ``code`` returns the result code instead."""
 
     def __init__(self) -> None:
         self.library = cudacore_sim.load()
@@ -53,7 +53,7 @@ class Driver:
         return int(getattr(self.library, name)(*args))
 
     def out(self, name: str, *args: Any, kind: type = ctypes.c_void_p, last: bool = False) -> Any:
-        """Call a function whose first (or last) parameter is what it gives, and return that."""
+        """Call a function whose first (or last) parameter is its output; return the output."""
         value = kind()
         getattr(self, name)(*((*args, ctypes.byref(value)) if last else (ctypes.byref(value), *args)))
         return value.value

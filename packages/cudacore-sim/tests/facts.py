@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an H200 with driver 13.0 answered to single calls."""
+"""Answers of an H200 with driver 13.0 to single calls."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another process that uses the simulator, which a test tells what to run, and what both sides need to share things."""
+"""Another process that uses the simulator and runs the commands of a test, and helpers for sharing."""
 
 from __future__ import annotations
 

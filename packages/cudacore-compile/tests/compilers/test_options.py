@@ -422,7 +422,7 @@ def test_repr() -> None:
     assert repr(options) == "ProgramOptions(name='default_program', arch='sm_90', debug=False, std='c++17')"
 
 
-# # ---- effects of the options
+# ---- effects of the options
 
 
 def test_name(build: Build) -> None:

@@ -276,7 +276,7 @@ def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
     code.get_kernel("add")
 
 
-# # ---- missing kernels and variables
+# ---- missing kernels and variables
 
 
 @pytest.mark.parametrize("name", ["minus", "", "nothing ", "Add", "kërnel"])

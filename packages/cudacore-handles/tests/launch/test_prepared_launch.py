@@ -228,7 +228,7 @@ def test_bad_launches_cannot_be_prepared(code: ch.ObjectCode, stream: ch.Stream)
     stream.sync()
 
 
-# # ---- the objects that it keeps alive
+# ---- the objects that it keeps alive
 
 
 def test_it_keeps_its_stream_and_kernel(device: ch.Device, make_code: Any, out: ch.Buffer) -> None:

@@ -179,7 +179,7 @@ def test_copy_of_a_buffer_that_is_closed_meanwhile(
         copy(buffer, ClosesBuffer(buffer), stream=stream)
 
 
-# # ---- objects that are not arrays
+# ---- objects that are not arrays
 
 
 class BrokenArray:

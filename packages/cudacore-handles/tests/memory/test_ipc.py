@@ -614,7 +614,7 @@ def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callab
     stream.sync()
 
 
-# # ---- invalid descriptors
+# ---- invalid descriptors
 
 
 def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:

@@ -187,7 +187,7 @@ def test_the_memory_of_another_device(
         ch.launch(stream, SIXTEEN, kernel, view.as_tensor_map((8, 8)), memory)
 
 
-# # ---- tensors that can be described
+# ---- tensors that can be described
 
 
 TYPES = "uint8 uint16 uint32 int32 uint64 int64 float16 float32 float64 bfloat16".split()

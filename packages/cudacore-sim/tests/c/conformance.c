@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cudacore-handles relies on, asked of the driver that $CUDACORE_DRIVER names. The simulated driver must give the
- * answers that a real one gives.
+ * The behaviour that cudacore-handles relies on, tested on the driver that $CUDACORE_DRIVER names. The simulated driver
+ * must give the same answers as a real one.
  */
 #include "conformance.h"
 
@@ -69,7 +69,7 @@ static void open(void) {
   FUNCTIONS(CHECK_LOAD)
 }
 
-/* An entry point that is missing, or newer than asked for, is not told by its pointer alone. */
+/* The pointer alone does not tell that an entry point is missing, or newer than requested. */
 static void entry_points(void) {
   void *entry = &entry;
   CUdriverProcAddressQueryResult found;
@@ -235,7 +235,7 @@ static void kernels(void) {
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, (CUfunction)empty, NULL, NULL));
 }
 
-/* The error of a bad image comes at once: the library may then promise that what it loaded is good. */
+/* The error of a bad image comes at once, so the library can promise that a loaded image is valid. */
 static void bad_images(void) {
   CUlibrary bad;
   CUkernel found;
@@ -271,7 +271,7 @@ static void without_a_context(void) {
   ANSWERS(0, cuMemHostAlloc(&pinned, 64, 0));
   ANSWERS(0, cuCtxSetCurrent(NULL));
 
-  /* Whatever has a stream or is to be destroyed knows its context. */
+  /* The context of every object with a stream, and of every object that is destroyed, is known. */
   ANSWERS(0, cuStreamSynchronize(stream));
   ANSWERS(0, cuStreamGetFlags(stream, &flags));
   ANSWERS(0, cuStreamGetCtx(stream, &of_stream));
@@ -298,7 +298,7 @@ static void without_a_context(void) {
   ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuKernelGetParamInfo(found, 0, &offset, &size)); /* it is loaded for this */
   ANSWERS(0, cuLibraryUnload(loaded));
 
-  /* What is made, and what is on a default stream, is in the current context. */
+  /* New objects, and work on a default stream, belong to the current context. */
   ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuStreamCreateWithPriority(&made, 0, 0));
   ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuEventCreate(&event, 0));
   ANSWERS(CUDA_ERROR_INVALID_CONTEXT, cuMemAlloc(&ptr, 64));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cudacore-handles relies on where graphs are concerned, asked of the driver that $CUDACORE_DRIVER names, as in
+ * The behaviour of graphs that cudacore-handles relies on, tested on the driver that $CUDACORE_DRIVER names, as in
  * conformance.c.
  */
 #include "conformance.h"
@@ -175,7 +175,7 @@ static void edges(void) {
   ANSWERS(0, cuGraphDestroy(other));
 }
 
-/* The grid of a kernel is one of clusters at each step of a change. */
+/* At each step of a change, the grid of a kernel must be divisible into clusters. */
 static void clusters(void) {
   CUgraph graph = new_graph();
   CUgraphNodeParams params = kernel_params(NULL, 4);
@@ -226,7 +226,7 @@ static void expect_ends(int expected) {
   CHECK_EQ(atomic_load(&ended), expected);
 }
 
-/* Whatever was made from a graph keeps what the graph keeps, that of its children included. */
+/* Everything made from a graph keeps what the graph keeps, including its children. */
 static void user_objects(void) {
   CUgraph graph = new_graph(), child = new_graph(), clone, inner;
   CUuserObject user = retained_by(graph);
@@ -250,7 +250,7 @@ static void user_objects(void) {
   expect_ends(3);
 }
 
-/* A child graph ends with its node, and with what it keeps; not by itself. */
+/* A child graph is destroyed only with its node, together with what it keeps. */
 static void children(void) {
   CUgraph graph = new_graph(), child = new_graph(), inner, second;
   atomic_store(&ended, 0);
@@ -270,7 +270,10 @@ static void children(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* Bodies are where the driver says after the call; what has no cycle is not instantiated. */
+/*
+ * The driver stores the bodies in an array of its own during the call. A graph without a cycle is needed to
+ * instantiate.
+ */
 static void structures(void) {
   CUgraph graph = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), node;

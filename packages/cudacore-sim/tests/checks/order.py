@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose units of work have an order, or only seem to. They run on any driver; ``planted.py`` runs one.
+"""Programs whose units of work are ordered, or only seem to be. They run on any driver; ``planted.py`` runs one.
 
-Each has two streams that wait for nobody, ``a`` and ``b``. Those with texts are to be reported, with both sides;
-the others are right, most of them the twin of one that is not.
+Each has two independent streams, ``a`` and ``b``. Programs with texts must be reported, with both sides. The others are
+correct; most of them correspond to one with a defect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEGACY = c_void_p(1)
 
 
 class Stage:
-    """What the programs run on: streams, and calls in short."""
+    """The environment of the programs: streams, and short names for calls."""
 
     def __init__(self, cuda: Any, module: Any) -> None:
         self.cuda, self.module = cuda, module
@@ -33,7 +33,7 @@ class Stage:
         return self.cuda.out("cuStreamCreate", flags)
 
     def memory(self, size: int = BYTES) -> c_uint64:
-        """Device memory that is full of zeros, and that the host knows to be."""
+        """Return device memory that is full of zeros, whose initialization the host has awaited."""
         memory = self.cuda.allocate(size)
         self.cuda.cuMemsetD8_v2(memory, 0, c_size_t(size))
         self.cuda.cuCtxSynchronize()
@@ -64,14 +64,14 @@ class Stage:
         self.cuda.cuMemcpyHtoDAsync_v2(memory, host, c_size_t(size), stream)
 
     def wait(self, waiting: Any, stream: Any) -> None:
-        """Have a stream wait for what is in another one."""
+        """Make a stream wait for the work of another one."""
         event = self.cuda.out("cuEventCreate", 0)
         self.cuda.cuEventRecord(event, stream)
         self.cuda.cuStreamWaitEvent(waiting, event, 0)
         self.cuda.cuEventDestroy_v2(event)
 
     def graph(self, work: Callable[[Any], None]) -> Any:
-        """An executable graph of what is captured in a stream."""
+        """Return an executable graph of the work that is captured in a stream."""
         stream = self.stream()
         self.cuda.cuStreamBeginCapture_v2(stream, 0)
         work(stream)
@@ -269,7 +269,7 @@ def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
     s.launch("fill", s.a, memory, 1)
     event = s.cuda.out("cuEventCreate", 0)
     s.cuda.cuEventRecord(event, s.a)
-    time.sleep(0.05)  # nobody has been told
+    time.sleep(0.05)  # nothing has signalled this
     s.cuda.cuStreamWaitEvent(s.b, event, 0)
     s.to_host(host, memory, s.b)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels with planted defects, and how they are run: on the simulator and, to compare, on a GPU.
+"""The kernels with planted defects, and the code that runs them: on the simulator and, for comparison, on a GPU.
 
-A kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu`` and ``init.cu`` has a line above it that says
-how it is launched and, after a colon, what its report says; ``~`` stands for any text. Without a colon there is to be
-none. ``FOUND`` marks the line that is reported, ``OTHER`` that of what it does not agree with, which a report has to
-name, too; of two accesses that race, either can be found. All kernels take memory that is full of zeros, and memory
-that nobody has written.
+Each kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu`` and ``init.cu`` has a line above it with its
+launch and, after a colon, the expected report; ``~`` stands for any text. Without a colon, no report is expected.
+``FOUND`` marks the reported line. ``OTHER`` marks the line of the other side, which the report must name, too; of two
+accesses that race, either one can be reported first. All kernels get memory that is full of zeros, and memory that was
+never written.
 
 ``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of
 ``order`` is a program of ``order.py``.
@@ -28,7 +28,7 @@ BYTES = 4096  # of each of the two that a kernel takes
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel, and what is said of it."""
+    """A kernel, and its expected report."""
 
     name: str
     grid: int
@@ -88,7 +88,7 @@ class Cuda:
         return call
 
     def out(self, name: str, *arguments: Any, kind: type = ctypes.c_void_p) -> Any:
-        """Call a function whose first parameter is what it gives."""
+        """Call a function whose first parameter is its output; return the output."""
         value = kind()
         getattr(self, name)(ctypes.byref(value), *arguments)
         return value

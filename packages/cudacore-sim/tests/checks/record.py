@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what compute-sanitizer says of the planted kernels and programs, on a machine with a GPU and a toolkit.
+"""Records the reports of compute-sanitizer for the planted kernels and programs, on a machine with a GPU and a toolkit.
 
 ``python record.py raw.json`` runs each in a process of its own under the tools that are made for its kind, and keeps
 the reports; names behind it, of files of kernels or ``order``, are those that it keeps to. ``python record.py --facts
@@ -49,7 +49,7 @@ def compile_for_gpu(check: str, folder: Path) -> Path:
 
 
 def look(check: str, name: str, tool: str, code: Path, until: float) -> dict[str, object]:
-    """Run one kernel or program under a tool, and return what was written."""
+    """Run one kernel or program under a tool; return the output."""
     if time.monotonic() > until:
         return {"check": check, "name": name, "tool": tool, "status": "no time"}
     options = ["--track-stream-ordered-races", "all"] if check == "order" else OPTIONS[tool]
@@ -113,7 +113,7 @@ def findings_in(text: str, file: str) -> dict[str, list[int]]:
 
 
 def facts_of(*raws: dict[str, Any]) -> dict[str, Any]:
-    """Return what was found, by check, tool and name: nothing, too."""
+    """Return the findings by check, tool and name, including empty ones."""
     looked_at: dict[str, dict[str, dict[str, Any]]] = json.loads(FACTS.read_text())["findings"]
     raw = raws[-1]
     for check in {run["check"] for raw in raws for run in raw["runs"]}:

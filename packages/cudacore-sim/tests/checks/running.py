@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the kernels of ``planted.py`` in a process with checks, and compare the reports with what the kernels say."""
+"""Runs the kernels of ``planted.py`` in a process with checks, and compares the reports with the expected ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def problem_with(kernel: Kernel, reports: list[str], file: str) -> str:
 
 
 def check_kernels(name: str, reports: dict[str, list[str]], planted: int) -> None:
-    """Whether each kernel of a file is reported as it says, or not at all, and so many have a defect."""
+    """Whether the reports for the kernels of a file are the expected ones, and the number of defects is right."""
     problems = {one.name: problem_with(one, reports[one.name], f"{name}.cu") for one in kernels_of(name)}
     assert not "\n".join(f"{kernel}: {problem}" for kernel, problem in problems.items() if problem)
     assert sum(bool(one.text) for one in kernels_of(name)) >= planted

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDACORE_SIM_CHECK: what a GPU leaves undefined is found where it is, and nothing else is.
+"""CUDACORE_SIM_CHECK: undefined behaviour of a kernel is found at its place, and nothing else is reported.
 
-``checks/planted.py`` says what the kernels are, and runs them.
+``checks/planted.py`` describes and runs the kernels.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from running import RUN, Run, check_kernels, reports_of
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_kernels(check: str, run_python: Run, tmp_path: Path) -> None:
-    """A defect would not be found, be told to be elsewhere, or a kernel be blamed that has none."""
+    """A defect would not be found, be reported at a wrong place, or be reported for a correct kernel."""
     check_kernels(check, reports_of(check, run_python, tmp_path, CHECK=check), planted=12)
 
 
-# What compute-sanitizer says of kernels that are right here, with the reason.
+# Findings of compute-sanitizer for kernels that are correct here, with the reason.
 NOT_FOUND = {
     "two_barriers_right": "warps at two barriers of one number, which PTX allows and CUDA C++ does not promise",
     "counter_right": "an exchange, whose result nobody uses, is no read",
@@ -41,7 +41,7 @@ RACES = {"asynchronous": 4, "scopes": 0}
 
 @pytest.mark.parametrize("check", [*CHECKS, *RACES])
 def test_all_that_compute_sanitizer_finds(check: str, run_python: Run, tmp_path: Path) -> None:
-    """A user who leaves compute-sanitizer for the simulator would miss what it finds."""
+    """A user who changes from compute-sanitizer to the simulator would miss its findings."""
     recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"][check]
     reports = reports_of(check, run_python, tmp_path, CHECK="race" if check in RACES else check)
     problems, found = [], 0
@@ -59,7 +59,7 @@ def test_all_that_compute_sanitizer_finds(check: str, run_python: Run, tmp_path:
 
 
 def test_the_documented_numbers() -> None:
-    """The table that compares the two would say what is no longer so."""
+    """The table that compares the two would be outdated."""
     path = FOLDER.parents[3] / "docs/simulator/checks.rst"
     if not path.is_file():
         pytest.skip("the documentation is not there")
@@ -84,7 +84,7 @@ def test_the_documented_numbers() -> None:
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_nothing_is_said_without(check: str, run_python: Run, tmp_path: Path) -> None:
-    """Checks that nobody asked for would cost time, or fail programs that work."""
+    """Checks that were not requested would cost time, or fail correct programs."""
     assert not any(reports_of(check, run_python, tmp_path).values())
 
 
@@ -94,7 +94,7 @@ def test_a_list_that_is_not_one(run_python: Run) -> None:
     assert "CUDACORE_SIM_CHECK=races is ignored: a list of race, sync, init and order" in result.stdout
 
 
-# What the driver's own work writes, and what it only copies.
+# Memory that the driver's own work writes, and memory that it only copies.
 COPIES = """
 module = cuda.out("cuModuleLoadData", PTX)
 raw, copy, filled = (cuda.out("cuMemAlloc_v2", c_size_t(64), kind=c_uint64) for _ in range(3))
@@ -154,7 +154,7 @@ COPY = """
 
 
 def test_what_the_driver_writes(run_python: Run) -> None:
-    """A kernel would be blamed for reading what a copy or a fill wrote, or not for what was copied from nothing."""
+    """Reading memory that a copy or a fill wrote would be reported, or copies of uninitialized memory would not be."""
     result = run_python(RUN + COPIES.replace("PTX", repr(COPY.encode())), CHECK="init")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {

@@ -11,12 +11,12 @@ NAME = "asynchronous"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """A race would not be found, be told to be elsewhere, or a kernel be blamed that has none."""
+    """A race would not be found, be reported at a wrong place, or be reported for a correct kernel."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=9)
 
 
 def test_other_checks_say_nothing(run_python: Run, tmp_path: Path) -> None:
-    """What nobody wrote would be found in what asynchronous operations have written, or any of them be misuse."""
+    """Memory written by asynchronous operations would count as uninitialized, or the operations as misuse."""
     reports = reports_of(NAME, run_python, tmp_path, CHECK="sync,init")
     assert not {name: said for name, said in reports.items() if said and name.endswith("_right")}
 
@@ -44,7 +44,7 @@ UNWRITTEN = """
 
 
 def test_sums_of_what_nobody_wrote(run_python: Run) -> None:
-    """Reductions would add to what nobody wrote, or add it, without a word."""
+    """Reductions that read or write uninitialized memory would not be reported."""
     code = f"""
 module = cuda.out("cuModuleLoadData", {UNWRITTEN.encode()!r})
 cuda.launch(module, "k", 1, 1, 0, cuda.allocate(16))

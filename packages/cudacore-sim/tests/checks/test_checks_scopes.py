@@ -11,5 +11,5 @@ NAME = "scopes"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """What orders threads of one block would hide races of several, or be no order where it is one."""
+    """Synchronization within one block would hide races of several blocks, or would not count within the block."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=8)

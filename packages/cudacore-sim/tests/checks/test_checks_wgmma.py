@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs with wgmma leave undefined: ``checks/wgmma.cu``."""
+"""Undefined behaviour of programs with wgmma: ``checks/wgmma.cu``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_kernels(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_matrices_that_nobody_wrote(run_python: Run, tmp_path: Path) -> None:
-    """Products of what nobody wrote would be found nowhere, or in what was written."""
+    """Products of uninitialized memory would not be reported, or those of initialized memory would be."""
     reports = reports_of(NAME, run_python, tmp_path, "compute_90a", CHECK="init")
     assert "uninitialized read of 16 bytes" in reports["half_a_matrix"][0]
     assert "'half_a_matrix::left' + " in reports["half_a_matrix"][0]
@@ -24,5 +24,5 @@ def test_matrices_that_nobody_wrote(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_without(run_python: Run, tmp_path: Path) -> None:
-    """Checks that nobody asked for would fail programs that work."""
+    """Checks that were not requested would fail correct programs."""
     assert not any(reports_of(NAME, run_python, tmp_path, "compute_90a").values())

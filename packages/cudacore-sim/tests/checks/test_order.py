@@ -67,7 +67,7 @@ def test_programs(seed: int | None, run_python: Run, ptx: Path) -> None:
 
 
 def test_nothing_is_said_without(run_python: Run, ptx: Path) -> None:
-    """A check that nobody asked for would cost time, or fail programs that work."""
+    """A check that was not requested would cost time, or fail correct programs."""
     assert not [one for said in reports_of(run_python, ptx).values() for one in said if one.startswith("order: ")]
 
 
@@ -84,7 +84,7 @@ def test_loops_of_graphs(tmp_path: Path) -> None:
 
 
 def test_all_that_compute_sanitizer_finds() -> None:
-    """A user who leaves compute-sanitizer for the simulator would miss what it finds; what we find is tested above."""
+    """A user who changes from compute-sanitizer to the simulator would miss its findings; ours are tested above."""
     recorded = json.loads((FOLDER / "compute_sanitizer.json").read_text())["findings"]["order"]["memcheck"]
     never_ended = {"host_function_that_waits"}  # under compute-sanitizer
     assert set(recorded) == set(PROGRAMS) - never_ended, "it has other programs: record them again"

@@ -25,7 +25,7 @@ Python = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_live(cuda: Any) -> None:
-    """Objects would not be counted, or be counted for good."""
+    """Objects would not be counted, or would still be counted after their destruction."""
     before = cudacore_sim.live()
     stream, event, memory = cuda.stream(), cuda.event(), cuda.malloc(100)
     after = cudacore_sim.live()
@@ -42,7 +42,7 @@ def test_live(cuda: Any) -> None:
 
 
 def test_log(cuda: Any) -> None:
-    """The log would miss calls, or not say what they returned."""
+    """The log would miss calls, or their results."""
     with cudacore_sim.logging() as calls:
         stream = cuda.stream()
         cuda.code("cuStreamQuery", ctypes.c_void_p(0x1230))
@@ -116,7 +116,7 @@ def test_bad_configuration(run_python: Python) -> None:
 
 
 def test_ignored_settings(run_python: Python) -> None:
-    """Who cannot see stderr would not learn that a setting is of no use, or a good one be called useless."""
+    """Without stderr, an invalid setting would not be reported, or a valid one would be."""
     child = run_python(
         "import cudacore_sim; print(*cudacore_sim.ignored_settings(), sep='\\n')",
         SHUFFLE="x",
@@ -142,7 +142,7 @@ def test_no_device(run_python: Python) -> None:
 
 
 def test_leaks_at_exit(run_python: Python) -> None:
-    """What is alive at exit would not be reported, or be where it was not asked for."""
+    """Live objects at exit would not be reported, or be reported without the setting."""
     code = """
     context, stream = c_void_p(), c_void_p()
     cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
@@ -187,7 +187,7 @@ def test_command_line() -> None:
 
 @pytest.mark.parametrize("arguments", [["t.py", "a b"], ["-x", "t.py"]])
 def test_a_program_without_its_interpreter(arguments: list[str]) -> None:
-    """Who forgets ``python`` would be told that a file is missing that is there."""
+    """The error for a command without ``python`` would say that an existing file is missing."""
     command = [sys.executable, "-m", "cudacore_sim", *arguments]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert told.returncode == 127
@@ -226,7 +226,7 @@ def test_get_include() -> None:
 
 
 def test_a_failure_that_never_came(cuda: Any) -> None:
-    """A test of a failure would pass where the call is not made any more."""
+    """A test of a failure would pass even if the call is not made any more."""
     told = "call 2 of cuStreamCreate was to fail, and this block made 1"
     with pytest.raises(AssertionError, match=told), cudacore_sim.failing("cuStreamCreate", 2):
         cuda.stream()
@@ -245,7 +245,7 @@ def test_counting_what_does_not_exist(driver: Any) -> None:
 
 
 def test_last_launch(cuda: Any) -> None:
-    """What a launch asked for would be told wrong, or a launch be told that was refused."""
+    """The last launch would be wrong, or a refused launch would be reported."""
     cudacore_sim.reset_device()
     cuda.cuCtxSetCurrent(ctypes.c_void_p(cuda.out("cuDevicePrimaryCtxRetain", 0)))
     library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", kernels.PTX, None, None, 0, None, None, 0))
@@ -272,7 +272,7 @@ def test_no_launch(run_python: Python) -> None:
 
 
 def test_hiding(cuda: Any) -> None:
-    """An older driver could not be tested, or a function stay hidden for good."""
+    """An older driver could not be tested, or a function would stay hidden."""
 
     def is_there() -> bool:
         found, status = ctypes.c_void_p(), ctypes.c_int()
@@ -291,7 +291,7 @@ def test_hiding(cuda: Any) -> None:
 
 
 def test_held_calls(cuda: Any) -> None:
-    """A call would not wait where a test holds it, do something before, or wait for good."""
+    """A call would not wait where a test holds it, have an effect before, or wait forever."""
     made = []
 
     def create() -> None:
@@ -344,7 +344,7 @@ def test_held_calls_of_a_parent(run_python: Python) -> None:
 
 
 def test_calls_at_exit(run_python: Python) -> None:
-    """What a library calls by atexit, after the main thread's own variables are gone, would crash."""
+    """Calls by atexit handlers, after the main thread's own variables were destroyed, would crash."""
     child = run_python(
         """
         context, libc = c_void_p(), CDLL(None)
@@ -357,7 +357,7 @@ def test_calls_at_exit(run_python: Python) -> None:
 
 
 def test_forbidden_calls(cuda: Any) -> None:
-    """What a host function may not call could only be tested in one, or a test's calls be reported as misuse."""
+    """Calls that a host function must not make could be tested only in one, or a test's calls would be misuse."""
     count = ctypes.c_int()
     with cudacore_sim.forbidding():
         assert cuda.code("cuStreamCreate", ctypes.byref(ctypes.c_void_p()), 0) == 800
@@ -385,7 +385,7 @@ def test_depth(cuda: Any) -> None:
 
 
 def test_streams_in_the_log(cuda: Any) -> None:
-    """The log would not say on which stream work was, or name a function as no other control does."""
+    """The log would not have the stream of work, or would name a function unlike all other controls."""
     stream, event, config = cuda.stream(), cuda.event(), (ctypes.c_uint64 * 8)()
     config[4] = stream.value  # CUlaunchConfig.hStream, after seven 32-bit numbers
     with cudacore_sim.logging() as calls:
@@ -423,7 +423,7 @@ def test_clearing_errors(cuda: Any) -> None:
 
 
 def test_clearing_errors_waits_for_no_value(cuda: Any) -> None:
-    """A stream that waits for a value that nobody writes would hang the test run."""
+    """A stream that waits for a value that is never written would hang the test run."""
     memory, stream = cuda.malloc(4), cuda.stream(1)
     cuda.cuStreamWaitValue32_v2(stream, memory, ctypes.c_uint32(5), 1)
     assert cudacore_sim.clear_errors() == 0
@@ -472,7 +472,7 @@ PRIMARY = "cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(co
     ],
 )
 def test_a_context_with_something_in_it(run_python: Python, begin: str, end: str, by: str) -> None:
-    """What dies with its context, and is used or destroyed after it, would go unnoticed."""
+    """Using or destroying an object after its context was destroyed would not be reported."""
     assert run_python(END.format(begin=begin, end=end)).stderr == (
         f"cudacore-sim: {by} destroys a context with what is alive in it: 1 x device memory, 2 x event, 1 x stream\n"
     )
@@ -488,7 +488,7 @@ def test_an_empty_context(run_python: Python) -> None:
 
 
 def test_the_context_of_a_kernel_that_failed(run_python: Python) -> None:
-    """What could not be freed because a kernel had failed would be called forgotten."""
+    """Objects that could not be freed because a kernel had failed would be reported as leaks."""
     end = f"""
     library, kernel = c_void_p(), c_void_p()
     cu.cuLibraryLoadData(byref(library), {kernels.PTX!r}, None, None, 0, None, None, 0)
@@ -523,7 +523,7 @@ def test_unsupported_ptx(run_python: Python) -> None:
 
 
 def test_launching_a_cubin(cuda: Any) -> None:
-    """Who has compiled to a cubin, as one does for a GPU, would not be told what to do instead."""
+    """The error for a cubin without PTX would not say what to do instead."""
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
     _, program = nvrtc.nvrtcCreateProgram(b'extern "C" __global__ void nothing() {}', b"", 0, [], [])
     nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])
@@ -541,7 +541,7 @@ def test_launching_a_cubin(cuda: Any) -> None:
     ("offset", "told"), [(100, "0 bytes past the end of the 100 bytes"), (1 << 36, "far from every allocation")]
 )
 def test_where_an_address_is(cuda: Any, offset: int, told: str) -> None:
-    """A wild address would be told from an allocation that it has nothing to do with."""
+    """A wild address would be attributed to an unrelated allocation."""
     memory = cuda.malloc(100)
     assert cuda.code("cuMemFree_v2", ctypes.c_uint64(memory.value + offset)) == 1
     assert told in cudacore_sim.reports()[-1]

@@ -34,7 +34,7 @@ def constraints(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path, constraints: Path) -> dict[str, str]:
-    """Make a fresh virtual environment, and return environment variables with it activated and nothing of this run."""
+    """Make a new virtual environment; return environment variables for it, without settings of this run."""
     ours = ("CUDACORE_", "LD_PRELOAD", "PYTHON", "PYTEST_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     venv = tmp_path / "venv"
@@ -48,7 +48,7 @@ def environment(tmp_path: Path, constraints: Path) -> dict[str, str]:
 
 
 def commands() -> list[str]:
-    """Return what the workflow's steps run, each a line of its own."""
+    """Return the commands of the workflow's steps, one per line."""
     workflow = (EXAMPLE / ".github" / "workflows" / "test.yml").read_text()
     return re.findall(r"^ *- run: (\w.*)$", workflow, re.MULTILINE)
 
@@ -56,7 +56,7 @@ def commands() -> list[str]:
 @pytest.mark.cuda_sim
 @pytest.mark.skipif(not EXAMPLE.is_dir(), reason="needs the repository's docs folder")
 def test_the_recipe_works_as_written(tmp_path: Path, environment: dict[str, str]) -> None:
-    """Somebody who copies the example would get a failing CI."""
+    """A copy of the example would have a failing CI."""
     project = tmp_path / "project"
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
     ran = []

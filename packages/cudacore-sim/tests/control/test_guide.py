@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``docs/simulator/extending.rst`` says about the sources: the files to touch, and the rooms."""
+"""The statements of ``docs/simulator/extending.rst`` about the sources: the files to touch, and the rooms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_files_of_an_instruction() -> None:
 
 
 def test_every_decoder_is_in_its_group() -> None:
-    """An instruction would be decoded in a place where nobody looks for it."""
+    """An instruction would be decoded in an unexpected file."""
     for table, files in files_with(r"(\w+_decoders)\[\]").items():
         group = table.removesuffix("_decoders")
         assert files == {"ptx/coder.h", f"ptx/decode/{group}.cpp"}, table

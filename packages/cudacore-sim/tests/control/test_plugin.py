@@ -18,7 +18,7 @@ pytest_plugins = ["pytester"]
 INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
 PLUGINS = ["-p", "no:cacheprovider", "-p", "no:randomly", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
 
-# An editable install brings a module that is imported before pytest is, of which pytest warns.
+# An editable install imports a module before pytest does, of which pytest warns.
 EDITABLE = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 STRICT = ["-W", "error", *EDITABLE]
 
@@ -39,7 +39,7 @@ def stream():
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Give a project whose tests run in processes of their own, with the plugin and nothing of this one."""
+    """Return a project whose tests run in separate processes, with the plugin and without settings of this run."""
     monkeypatch.setenv("CUDACORE_SIM_LIBRARY", cudacore_sim.get_library())
     monkeypatch.setenv("PYTHONPATH", str(Path(cudacore_sim.__file__).parents[1]))
     monkeypatch.delenv("CUDACORE_DRIVER", raising=False)
@@ -53,7 +53,7 @@ def run(project: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult
 
 
 def test_a_leak(project: pytest.Pytester) -> None:
-    """A test that leaves a stream behind would pass, or one that is excused fail."""
+    """A test that leaks a stream would pass, or an excused one would fail."""
     result = run(
         project,
         """
@@ -109,7 +109,7 @@ def test_broken(broken): pass
 
 
 def test_a_failure_that_is_expected(project: pytest.Pytester) -> None:
-    """An expected failure would be counted twice, or what is left behind by one that did not come be passed over."""
+    """An expected failure would be counted twice, or a leak of a test that should have failed would be ignored."""
     result = run(
         project,
         """
@@ -125,7 +125,7 @@ def test_better_than_expected(): stream()
 
 @pytest.mark.parametrize("setting", ["SHUFFLE=x", "COMPUTE_CAPABILITY=9", "MEMORY=1.5G", "DEVICES=abc"])
 def test_a_setting_of_no_use(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
-    """A run that is to shuffle, say, would pass without: pytest shows nothing of what stderr said."""
+    """A wrong setting would be ignored, because pytest hides the message on stderr."""
     name, value = setting.split("=")
     monkeypatch.setenv(f"CUDACORE_SIM_{name}", value)
     result = run(project, "def test_nothing(): pass", "--cuda-driver=sim")
@@ -227,7 +227,7 @@ def test_good(buffer):
 
 
 def test_a_kernel_that_fails(project: pytest.Pytester) -> None:
-    """The tests after it would fail, too, or what it could not free be a leak, or its report not come."""
+    """Later tests would fail, too, objects that could not be freed would be leaks, or the report be missing."""
     result = run(
         project,
         FAULT
@@ -252,7 +252,7 @@ def test_excused(buffer): test_fault(buffer)
 
 
 def test_a_test_that_fails_by_its_kernel(project: pytest.Pytester) -> None:
-    """Its failure would be followed by that of its fixtures and of the next test, or not say which kernel it was."""
+    """The failure would be followed by those of its fixtures and of the next test, or not name the kernel."""
     result = run(
         project,
         FAULT
@@ -269,7 +269,7 @@ def test_after(buffer): test_good(buffer)
 
 
 def test_a_kernel_that_fails_in_cudacore(project: pytest.Pytester) -> None:
-    """What cudacore keeps, its primary context and memory pools, would be of no use after a fault."""
+    """Objects that cudacore keeps, such as its primary context and memory pools, would be unusable after a fault."""
     pytest.importorskip("cudacore_handles")
     result = run(
         project,
@@ -368,7 +368,7 @@ def test_fails_like_it(cuda_sim):
 
 
 def test_the_old_names(project: pytest.Pytester) -> None:
-    """A project of before would fail, or not be told that its names go."""
+    """A project that uses the old names would fail, or get no warning."""
     result = run(
         project,
         """
@@ -412,7 +412,7 @@ def pytest_configure(config):
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
 def test_another_plugin_with_the_old_names(project: pytest.Pytester, first: bool) -> None:
-    """Any run next to pytest-selenium would die, whatever it tests; or the other plugin's tests be skipped."""
+    """Any run with pytest-selenium installed would fail, or the other plugin's tests would be skipped."""
     project.makepyfile(another=ANOTHER_PLUGIN)
     plugins = [*PLUGINS[4:], "-p", "another"]
     tests = """
@@ -492,7 +492,7 @@ def test_random_order(project: pytest.Pytester, seed: int) -> None:
 
 
 def test_the_report_of_a_fault(project: pytest.Pytester) -> None:
-    """Where nothing is captured, or a log is kept for CI, what was wrong with the kernel would not be said."""
+    """Without capturing, or with a log for CI, the problem of the kernel would not be shown."""
     result = run(project, SEVERAL, "--cuda-driver=sim", "-s", "-k", "test_fault or test_silent", "--tb=short")
     result.assert_outcomes(failed=1, passed=1, errors=1, deselected=8)
     result.stdout.fnmatch_lines(["*What the simulated driver said*", "kernel 'fail'*: trap*"])
@@ -530,7 +530,7 @@ def test_excused(): launch()
 
 
 def test_checks(project: pytest.Pytester) -> None:
-    """A test would pass that launches a kernel with a race, or one that nobody asked to look at fail."""
+    """A test that launches a kernel with a race would pass, or a test without the check would fail."""
     result = run(project, RACE, "--cuda-driver=sim", "--cuda-check=race,init")
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(

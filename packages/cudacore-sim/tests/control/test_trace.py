@@ -66,7 +66,7 @@ def names(events: list[dict[str, Any]], kind: str) -> dict[tuple[int, int], str]
 
 
 def test_trace(run_python: Run, tmp_path: Path) -> None:
-    """Work would not be there, at another place or time than it ran, or without what it waited for."""
+    """Work would be missing, at a wrong place or time, or without its dependencies."""
     path = tmp_path / "trace.json"
     result = run_python(PROGRAM, TRACE=path)
     assert result.returncode == 0, result.stderr
@@ -111,7 +111,7 @@ def test_what_runs_at_once(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_process_that_is_killed(run_python: Run, tmp_path: Path) -> None:
-    """What a process traced before it was killed would be lost; two processes would write into one file."""
+    """The trace of a killed process would be lost, or two processes would write into one file."""
     result = run_python(
         PROGRAM + "import os, signal; print(os.getpid(), flush=True); os.kill(os.getpid(), signal.SIGKILL)",
         TRACE=tmp_path / "trace-%p.json",
@@ -122,7 +122,7 @@ def test_process_that_is_killed(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_file_that_cannot_be(run_python: Run, tmp_path: Path) -> None:
-    """A program would fail for its trace, or not say why there is none."""
+    """A program would fail because of its trace, or the error would have no reason."""
     result = run_python(PROGRAM, TRACE=tmp_path / "none" / "trace.json")
     assert result.returncode == 0
     assert result.stderr.count("CUDACORE_SIM_TRACE") == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA_VISIBLE_DEVICES says which devices there are, and in what order."""
+"""CUDA_VISIBLE_DEVICES determines which devices exist, and their order."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ print(code, *found)
     ],
 )
 def test_visible_devices(run_python: Callable[..., subprocess.CompletedProcess[str]], value: str, devices: str) -> None:
-    """A process would use devices that it was told not to, or others than the program that started it meant."""
+    """A process would use hidden devices, or others than its parent meant."""
     child = run_python(ASK.format(value=value), DEVICES=3)
     assert (child.stdout.strip(), child.stderr) == (devices, "")

@@ -56,7 +56,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Row:
-    """What one row of a table holds, and how far two results may be apart; both bounds zero: bit for bit."""
+    """The format of one row of a table, and the allowed difference of two results; if both bounds are zero, bits must
+    be equal."""
 
     text: str
     ulp: float = 0

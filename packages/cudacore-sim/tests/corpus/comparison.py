@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparing what a driver made of a kernel with what a GPU did, and saying where they differ."""
+"""Compares the results of a driver with those of a GPU, and describes the differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 5  # differences of a row
 
 
 def _numbers(bits: Array, kind: str) -> npt.NDArray[np.float64]:
-    """Return the values that bits stand for."""
+    """Return the values with some bits."""
     if kind == "bf16":
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return bits.view({"f16": np.float16, "f32": np.float32, "f64": np.float64}[kind]).astype(np.float64)
@@ -47,11 +47,11 @@ def _several_nans(kernel: Kernel) -> npt.NDArray[np.bool_]:
 def differs(
     got: Array, expected: Array, row: Row, kind: str, any_nan: npt.NDArray[np.bool_] | bool = False
 ) -> npt.NDArray[np.bool_]:
-    """Find the results that are further apart than a row allows.
+    """Find the results that differ more than a row allows.
 
-    Within bounds, a NaN is as good as any other, and a zero has its sign; without them, bits are compared, those of
-    NaNs too, except where `any_nan`: f64 keeps the payload of one of its NaNs, and of which one is for the assembler
-    to say, which may swap the operands of a sum.
+    Within bounds, all NaNs are equal, and zeros must have the same sign. Without bounds, bits are compared, including
+    those of NaNs, unless `any_nan` is set: f64 keeps the payload of one of its NaNs, and the assembler may swap the
+    operands of a sum.
 
     Returns
     -------

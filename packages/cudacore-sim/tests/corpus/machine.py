@@ -128,7 +128,7 @@ def compile_theme(theme: Theme) -> bytes:
 
 @contextlib.contextmanager
 def _captured(into: list[bytes]) -> Iterator[None]:
-    """Collect what is written to standard output, by C code too."""
+    """Collect standard output, also that of C code."""
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
     libc.fflush(None)
@@ -255,7 +255,7 @@ class Program:
     handle: ctypes.c_void_p
 
     def run(self, kernel: Kernel) -> list[Array]:
-        """Launch a kernel of the file on the inputs that it has in the catalogue.
+        """Launch a kernel of the file on its inputs in the catalogue.
 
         Returns
         -------

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what a GPU makes of the kernels: ``python -m corpus.record``, in the folder ``tests``.
+"""Records the results of the kernels on a GPU: ``python -m corpus.record``, in the folder ``tests``.
 
 It needs a machine with a GPU of compute capability 9.0, `cuda.bindings`, NVRTC, and CUDA's headers. It writes
-``corpus/recordings/*.npz``, which are committed; name themes to record those alone. Kernels that are new or changed
-have to be recorded again, those of other files do not. ``--driver=sim`` records the simulated driver instead, which is
-good for trying out kernels: do not commit that.
+``corpus/recordings/*.npz``, which are committed. Give names of themes to record only those. New and changed kernels
+must be recorded again; kernels in other files need not. ``--driver=sim`` records the simulated driver instead, to try
+out kernels: do not commit that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from corpus.values import Array
 
 
 def write(path: Path, machine: Machine, theme: Theme) -> None:
-    """Run the kernels of a file and keep their outputs, with what they were made of and on."""
+    """Run the kernels of a file; return their outputs, with their sources and the driver."""
     arrays: dict[str, Array] = {}
     with machine.load(theme) as program:
         for kernel in theme.kernels:
@@ -33,7 +33,7 @@ def write(path: Path, machine: Machine, theme: Theme) -> None:
 
 
 class Recording:
-    """What was recorded of one file of kernels."""
+    """The recording of one file of kernels."""
 
     def __init__(self, path: Path) -> None:
         with np.load(path, allow_pickle=False) as archive:

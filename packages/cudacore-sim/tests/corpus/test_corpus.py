@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each kernel of the corpus gives what it gave on a real GPU: on the simulated driver, and on a GPU too."""
+"""Each kernel of the corpus gives the recorded results of a GPU: on the simulated driver, and on a GPU."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ with Machine(cudacore_sim.load()) as machine:
                 said[kernel.name] = cudacore_sim.reports()[before:]
 print(json.dumps(said))
 """
-# What is said of libraries, and does no harm.
+# Findings in libraries, which are harmless.
 SAID = {
-    # CUB reads one item more than it merges, as its documentation says, and does not use it.
+    # CUB reads one item more than it merges, as documented, and does not use it.
     "cub_block_merge_sort": "uninitialized read of 4 bytes",
     "cub_warp_merge_sort": "uninitialized read of 4 bytes",
 }
@@ -95,7 +95,7 @@ SAID = {
 
 @pytest.mark.cuda_sim
 def test_checks_find_nothing(tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """A kernel would be blamed of which it is known what it does on a GPU."""
+    """A kernel with known results on a GPU would be reported."""
     compiled = [theme for theme in themes() if not missing_headers(theme)]
     for theme in compiled:
         (tmp_path / theme.name).write_bytes(compile_theme(theme))

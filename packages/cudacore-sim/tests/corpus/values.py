@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of the kernels: numbers that are the same wherever and with whichever NumPy they are made.
+"""The inputs of the kernels: numbers that are the same on every machine and with every NumPy.
 
-Only the raw output of a bit generator is used, which NumPy promises never to change; what is made of it are integers,
-and floating-point numbers by operations that IEEE 754 defines exactly.
+Only the raw output of a bit generator is used, which NumPy promises never to change. It is converted to integers, and
+to floating-point numbers by operations that IEEE 754 defines exactly.
 """
 
 from __future__ import annotations

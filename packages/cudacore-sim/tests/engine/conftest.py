@@ -18,7 +18,7 @@ from harness import Engine, load
 
 @pytest.fixture(scope="session")
 def engine() -> Engine:
-    """The kernel engine of the simulator, behind its C interface."""
+    """The kernel engine of the simulator, through its C interface."""
     library = os.environ.get("CUDACORE_SIM_ENGINE")
     if not library:
         pytest.skip("needs the engine alone, libengine.so: build with -Dtests=true and name it in CUDACORE_SIM_ENGINE")

@@ -207,7 +207,7 @@ class Module:
             self.library.engine_initialise(self._handle, index, buffer.array.ctypes.data)
 
     def buffer(self, array: np.ndarray, *, writable: bool = True, align: int = 256) -> Buffer:
-        """Give a copy of `array` a device address, with unmapped addresses behind it."""
+        """Give a copy of `array` a device address, followed by unmapped addresses."""
         flat = np.ascontiguousarray(array)
         room = np.zeros(flat.nbytes + align, np.uint8)
         start = -room.ctypes.data % align
@@ -221,7 +221,7 @@ class Module:
         return buffer
 
     def info(self, kernel: str) -> dict[str, int]:
-        """What the engine tells of a kernel."""
+        """The engine's information about a kernel."""
         out = (ctypes.c_uint32 * 9)()
         self.library.engine_kernel_info(self._handle, self.kernels.index(kernel), out)
         names = ("parameter_bytes", "static_shared", "local", "registers", "max_threads", "required_threads")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel engine behind a C interface, so that tests can drive it from Python without a driver. */
+/* A C interface of the kernel engine, so that tests can use it from Python without a driver. */
 #include <cstring>
 #include <mutex>
 #include <string>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions, one at a time, on random and special values: bit for bit where PTX says what the bits are."""
+"""Single instructions on random and special values: bit for bit if PTX defines the bits."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def integers(rng: np.random.Generator, bits: int) -> np.ndarray:
 
 
 def as_int(value: Any, type_name: str) -> int:
-    """The number that bits stand for in a type."""
+    """Return the number that bits represent in a type."""
     bits = _bits_of(type_name)
     number = int(value) & ((1 << bits) - 1)
     return number - (1 << bits) if type_name[0] == "s" and number >> (bits - 1) else number
@@ -312,7 +312,7 @@ BITWISE: dict[str, tuple[str, list[str], Callable[..., int]]] = {
 
 @pytest.mark.parametrize("op", BITWISE)
 def test_bits(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """An instruction on bits would differ from what the PTX manual defines."""
+    """An instruction on bits would differ from the PTX manual."""
     result_type, types, reference = BITWISE[op]
     inputs = []
     for type_name in types:
@@ -505,7 +505,7 @@ def test_flush_and_saturate(engine: Engine, rng: np.random.Generator) -> None:
     "op", ["min.f32", "max.f32", "min.f64", "max.f64", "min.NaN.f32", "max.NaN.f32", "min.f16", "max.f16"]
 )
 def test_minimum_and_maximum(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """A NaN would win where it must lose, or -0 not be less than +0."""
+    """A NaN would win although it must lose, or -0 would not be less than +0."""
     type_name = op.split(".")[-1]
     dtype = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[type_name]
     a, b = floats(rng, dtype), floats(rng, dtype)

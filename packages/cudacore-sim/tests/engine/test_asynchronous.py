@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous stores, sums and bulk reductions against NumPy, and what is refused of them."""
+"""Asynchronous stores, sums and bulk reductions, compared with NumPy, and forms that are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PARAMETERS = ".param .u64 out, .param .u64 in"
 
 
 def run(engine: Engine, body: str, out: np.ndarray, source: np.ndarray, *, bytes_: int = 0, grid: int = 1) -> None:
-    """Run a kernel of 32 threads in each block, all blocks a cluster; `out` becomes what it gives."""
+    """Run a kernel of 32 threads in each block, with all blocks in one cluster; `out` receives the results."""
     module = engine.body(BEGIN.format(bytes=bytes_) + body, parameters=PARAMETERS, version="8.1")
     places = module.buffer(out), module.buffer(source)
     fault = module.run("k", grid, 32, *places, cluster=grid, limit=10**6)
@@ -46,7 +46,7 @@ def run(engine: Engine, body: str, out: np.ndarray, source: np.ndarray, *, bytes
     [("", "b32", 4), ("", "f64", 8), (".v2", "s32", 8), (".v4", "u32", 16), (".v2", "b64", 16)],
 )
 def test_stores_reach_the_other_block(engine: Engine, vector: str, type_: str, bytes_: int) -> None:
-    """st.async would store elsewhere, other values, or not count its bytes where the mbarrier is."""
+    """st.async would store to a wrong place, wrong values, or count its bytes on another mbarrier."""
     elements = bytes_ // (int(type_[1:]) // 8)
     register = {"f64": "fd", "b64": "rd"}.get(type_, "r")
     names = {"fd": ["%fd1"], "rd": ["%rd4", "%rd5"], "r": ["%r8", "%r9", "%r10", "%r11"]}[register][:elements]
@@ -130,7 +130,7 @@ def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Gener
       mad.lo.u32 %r6, %r5, 32, %r1; mul.lo.u32 %r6, %r6, {size}; cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd3, %rd1;
       ld.shared.{bits} {value}, [%r2]; st.global.{bits} [%rd3], {value};
       {SYNC}"""
-    source = numbers(rng, kind, 128).reshape(2, 2, 32)  # of each block: what is there, and what it sends
+    source = numbers(rng, kind, 128).reshape(2, 2, 32)  # for each block: its data, and the data that it sends
     out: np.ndarray[Any, Any] = np.zeros((2, 32), kind)
     flat = out.reshape(-1)
     run(engine, body, flat, source.reshape(-1), bytes_=32 * size, grid=2)
@@ -191,7 +191,7 @@ def test_bulk_reductions_of_shared_memory(engine: Engine, name: str, rng: np.ran
     ],
 )
 def test_faults(engine: Engine, instruction: str, kind: str, said: str) -> None:
-    """What leaves memory, or is not aligned, would not be stopped."""
+    """Accesses outside of memory, or misaligned ones, would not be stopped."""
     module = engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
     fault = module.run("k", 1, 1, module.buffer(np.zeros(64, np.uint32)), module.buffer(np.zeros(4, np.uint32)))
     assert fault.kind == kind
@@ -212,7 +212,7 @@ THERE = f"{COUNTED}{{0}} [%r7], {{1}}, [{{2}}];"
     ],
 )
 def test_the_mbarrier_is_where_the_data_goes(engine: Engine, instruction: str) -> None:
-    """An mbarrier of another block would count what it cannot on a GPU."""
+    """An mbarrier of another block would count operations that it cannot count on a GPU."""
     for place, is_right in (("%r8", True), ("%r4", False)):
         body = f"""
           xor.b32 %r6, %r5, 1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading PTX: what is told of kernels, what is refused and how, and that no text at all can crash it."""
+"""Loading PTX: the information about kernels, errors, and that no text can crash the compiler."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_kernel_information(engine: Engine) -> None:
     assert module.parameters("k") == [(0, 32, 8), (32, 8, 8), (40, 8, 8), (48, 4, 4), (56, 8, 8)]
     assert (info["parameter_bytes"], info["static_shared"], info["max_threads"], info["min_blocks"]) == (
         64,
-        144,  # 132, padded for the dynamic shared memory behind it
+        144,  # 132, padded for the dynamic shared memory after it
         256,
         2,
     )
@@ -104,7 +104,7 @@ def test_shared_memory_that_nothing_uses(engine: Engine) -> None:
 
 
 def test_registers_grow_with_what_lives_at_once(engine: Engine) -> None:
-    """The estimate of registers would say nothing of a kernel's pressure."""
+    """The estimate of registers would not reflect a kernel's pressure."""
     few = engine.cuda('extern "C" __global__ void k(int *p) { for (int i = 0; i < 64; i++) p[i] = p[i] * 3 + i; }')
     many = engine.cuda(
         """extern "C" __global__ void k(int *p) { int v[48]; for (int i = 0; i < 48; i++) v[i] = p[i]; __syncthreads();
@@ -162,7 +162,7 @@ def test_errors_say_what_and_where(engine: Engine, line: str, kind: str, message
 
 
 def test_all_errors_are_listed(engine: Engine) -> None:
-    """Only the first of several mistakes would be told."""
+    """Only the first of several mistakes would be reported."""
     log = failure(engine, HEADER + ".entry k() {\nfoo;\nbar.s32 %r1;\nret;\n}").log
     assert re.findall(r"line (\d+): unknown instruction '(\w+)", log) == [("5", "foo"), ("6", "bar")]
 
@@ -192,7 +192,7 @@ def test_all_errors_are_listed(engine: Engine) -> None:
     ],
 )
 def test_malformed_modules(engine: Engine, text: str, kind: str) -> None:
-    """Text that is no module would be taken, or crash."""
+    """Text that is not a module would be accepted, or crash."""
     assert failure(engine, text).failure == kind
 
 

@@ -138,7 +138,7 @@ def test_128_bit_compare_and_swap(engine: Engine) -> None:
 
 
 def test_generic_addresses(engine: Engine) -> None:
-    """Pointers into shared, local, global and constant memory would not be told apart."""
+    """Pointers into shared, local, global and constant memory would be confused."""
     source = """__constant__ int c[4] = {5, 6, 7, 8}; __device__ int g[4] = {1, 2, 3, 4};
         __device__ __noinline__ int at(const int *p, int i) { return p[i]; }
         extern "C" __global__ void k(int *o, int n) { __shared__ int s[4]; int l[4];
@@ -216,7 +216,7 @@ def test_faults(engine: Engine, body: str, kind: str, space: str, offset: int | 
 
 
 def test_vector_atomics(engine: Engine) -> None:
-    """Elements of a vector sum would be mixed up, or sources be overwritten by what others were."""
+    """Elements of a vector sum would be mixed up, or sources would be overwritten too early."""
     module = engine.body(
         """.reg .b64 %a; .reg .f32 %f<4>; ld.param.u64 %a, [out];
         mov.f32 %f0, 0f3F800000; mov.f32 %f1, 0f40000000; mov.f32 %f2, 0f40400000; mov.f32 %f3, 0f40800000;

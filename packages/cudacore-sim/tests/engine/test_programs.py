@@ -53,7 +53,7 @@ def test_tiled_matrix_product(engine: Engine, rng: np.random.Generator, options:
 
 
 def test_reduction_with_dynamic_shared_memory(engine: Engine, rng: np.random.Generator) -> None:
-    """Dynamic shared memory would not be where the launch puts it."""
+    """Dynamic shared memory would not be at the address that the launch determines."""
     n = 5000
     x = rng.integers(-1000, 1000, n).astype(np.int32)
     source = """extern __shared__ int part[];
@@ -67,7 +67,7 @@ def test_reduction_with_dynamic_shared_memory(engine: Engine, rng: np.random.Gen
 
 
 def test_static_and_dynamic_shared_memory_together(engine: Engine) -> None:
-    """What the launch adds would overlap what the kernel declares, or lie at an address that is not aligned."""
+    """Memory that the launch adds would overlap the kernel's declared memory, or be misaligned."""
     source = """extern __shared__ __align__(128) int extra[];
         extern "C" __global__ void k(int *o) { __shared__ int own[33]; int i = threadIdx.x; own[i % 33] = i;
           extra[i] = 1000 + i;
@@ -264,7 +264,7 @@ def test_warps_that_hand_over_in_shared_memory(engine: Engine) -> None:
 
 
 def test_what_printf_returns(engine: Engine) -> None:
-    """printf would return how many characters it wrote, as on a host, or know precisions that are arguments."""
+    """printf would return the number of characters, as on a host, or support precisions that are arguments."""
     source = """extern "C" __global__ void k(int *p) {
         p[0] = printf("none\\n"); p[1] = printf("%d %*d %s\\n", 1, 3, 2, "x");
         p[2] = printf("%.*f\\n", 2, 2.5); }"""
@@ -289,7 +289,7 @@ def test_printf(engine: Engine) -> None:
 
 
 def test_assert_and_trap(engine: Engine) -> None:
-    """A failed assert or a trap would not stop the kernel, or not say where."""
+    """A failed assert or a trap would not stop the kernel, or have no place."""
     source = """extern "C" __global__ void k(int *p) { assert(p[threadIdx.x] >= 0);
           if (p[threadIdx.x] == 77) __trap(); p[threadIdx.x] = 1; }"""
     module = engine.cuda(source, "-lineinfo")
@@ -533,7 +533,7 @@ def test_barriers_and_copies_of_libcudacxx(engine: Engine, rng: np.random.Genera
 
 
 def test_launches_from_many_threads(engine: Engine) -> None:
-    """Launches that run at once would share what belongs to one of them."""
+    """Concurrent launches would share data of one of them."""
     module = engine.cuda(
         """extern "C" __global__ void k(int *p, int n) { __shared__ int s; if (threadIdx.x == 0) s = n;
           __syncthreads(); atomicAdd(p, s); }"""

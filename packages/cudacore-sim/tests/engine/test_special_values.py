@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the PTX manual leaves open and a GPU decides: NaNs and their payloads, and the ends of approximations.
+"""Values that the PTX manual leaves open and a GPU determines: NaNs and their payloads, and the ends of approximations.
 
-All expectations here were seen on an H200.
+All expected values are from an H200.
 """
 
 from __future__ import annotations
@@ -131,6 +131,6 @@ def test_divisors_out_of_range(engine: Engine) -> None:
 
 
 def test_seeds_ignore_low_words(engine: Engine) -> None:
-    """The seeds of f64 would take a NaN for what it is, where only its low word says so."""
+    """The seeds of f64 would not recognise a NaN whose bits are only in the low word."""
     assert run(engine, "rcp.approx.ftz.f64", 64, [FIRST, FIRST | 1 << 63], bits=64) == [0, 1 << 63]
     assert run(engine, "rsqrt.approx.ftz.f64", 64, [FIRST], bits=64) == [0]

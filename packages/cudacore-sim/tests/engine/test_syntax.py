@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PTX can say in more than one way. Values are those of ptxas 13.0."""
+"""PTX that can be written in several ways. Values are those of ptxas 13.0."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_floating_constant_expressions(engine: Engine) -> None:
 
 
 def test_elements_of_variables(engine: Engine) -> None:
-    """name[2] would be refused, or count bytes where it counts elements."""
+    """name[2] would be refused, or count bytes instead of elements."""
     module = engine.ptx(
         HEADER
         + """.global .align 4 .u32 words[8] = {10, 11, 12, 13, 14};
@@ -140,7 +140,7 @@ def test_vector_registers(engine: Engine) -> None:
     ],
 )
 def test_misused_vector_registers(engine: Engine, line: str) -> None:
-    """A vector where a number belongs, or a component that does not exist, would be some register."""
+    """A vector instead of a number, or a component that does not exist, would be some register."""
     with pytest.raises(CompileError, match="line 7"):
         engine.body(f".reg .v4 .f32 %v; .reg .v2 .f32 %w; .reg .f32 %f<3>;\n{line}")
 

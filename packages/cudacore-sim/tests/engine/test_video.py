@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scalar video instructions, against what the manual says that they do."""
+"""The scalar video instructions, compared with the manual."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_arithmetic(engine: Engine, rng: np.random.Generator, op: str) -> None:
 @pytest.mark.parametrize("mode", ["clamp", "wrap"])
 @pytest.mark.parametrize("op", ["vshl", "vshr"])
 def test_shifts(engine: Engine, rng: np.random.Generator, op: str, mode: str) -> None:
-    """A shift by more than 31 would not be as its mode says."""
+    """A shift by more than 31 would not follow its mode."""
     cases = list(itertools.product(TYPES, TYPES, ("", ".sat"), ("", ".b1", ".h1"), ("", ".b0"), ("", "add", "part")))
     lines = []
     for d, a, sat, pa, pb, end in cases:
@@ -146,7 +146,7 @@ def test_multiply_add(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
-    """vset would compare with the wrong sign, or forget what is done with its one bit."""
+    """vset would compare with the wrong sign, or lose its one-bit result."""
     compare = {
         "eq": lambda x, y: x == y,
         "ne": lambda x, y: x != y,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lanes of a warp and the warps of a block do together."""
+"""Operations of the lanes of a warp, and of the warps of a block, together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _segments(lane: int, c: int) -> tuple[int, int]:
 @pytest.mark.parametrize("width", [32, 16, 8, 2])
 @pytest.mark.parametrize("mode", ["up", "down", "xor", "idx"])
 def test_shuffles(engine: Engine, rng: np.random.Generator, mode: str, width: int) -> None:
-    """A shuffle would read another lane than the mode and the width say."""
+    """A shuffle would read another lane than that of the mode and the width."""
     x = rng.integers(0, 1000, 64).astype(np.int32)
     call = {"up": "__shfl_up_sync", "down": "__shfl_down_sync", "xor": "__shfl_xor_sync", "idx": "__shfl_sync"}[mode]
     source = f"""extern "C" __global__ void k(int *x, int n, int w) {{ x[threadIdx.x] = {call}(~0u, x[threadIdx.x],

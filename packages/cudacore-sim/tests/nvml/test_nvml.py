@@ -48,7 +48,7 @@ def test_structures() -> None:
 
 
 def test_devices(library: ctypes.CDLL, cuda: Any) -> None:
-    """A device would have another name or address than the driver says."""
+    """A device would have another name or address than in the driver."""
     handle, text = ctypes.c_void_p(), ctypes.create_string_buffer(96)
     assert library.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(handle)) == 0
     assert library.nvmlDeviceGetName(handle, text, len(text)) == 0
@@ -61,7 +61,7 @@ def test_devices(library: ctypes.CDLL, cuda: Any) -> None:
     assert library.nvmlDeviceGetHandleByPciBusId_v2(bus, ctypes.byref(same)) == 0
     assert same.value == handle.value
     assert library.nvmlDeviceGetName(handle, text, 3) == 7  # insufficient size
-    assert library.nvmlDeviceGetName(ctypes.c_void_p(8), text, len(text)) == 2  # no handle of ours
+    assert library.nvmlDeviceGetName(ctypes.c_void_p(8), text, len(text)) == 2  # not a handle of this library
 
 
 def test_memory(library: ctypes.CDLL, cuda: Any) -> None:

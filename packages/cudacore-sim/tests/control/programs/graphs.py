@@ -48,7 +48,7 @@ address = int(buffer.handle)
 
 
 def run(graph, count: int = 1) -> list[int]:
-    """Launch a graph, and return what it has made of zeros."""
+    """Launch a graph; return the memory, which was zero before."""
     values[:] = 0
     for _ in range(count):
         graph.launch(stream)
@@ -106,7 +106,7 @@ def captured_conditionals() -> None:
 
 
 def definition() -> None:
-    """Nodes of every type, one after the other, and what they say of themselves."""
+    """Nodes of every type, one after the other, and their reported parameters."""
     event = device.create_event()
     stream.record(event)
     definition, inner = GraphDefinition(), GraphDefinition()
@@ -188,6 +188,6 @@ captured_conditionals()
 definition()
 updates()
 memory()
-values = None  # what it shows is freed
+values = None  # the shown memory is freed
 buffer.close()
 print("right")

@@ -86,7 +86,7 @@ def test_a_program(cuda: Any, compile_to: Callable[..., bytes]) -> None:
 
 
 def test_linked_ptx_and_cubins(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """Code that nvJitLink has linked would not run, or lack a part; also where it is linked again."""
+    """Code that nvJitLink has linked would not run, or lack a part; also if it is linked again."""
     texts = [compile_to(source, "PTX", b"-arch=compute_90", b"-rdc=true") for source in (CALLER, CALLED)]
     cubins = [compile_to(source, "CUBIN", b"-arch=sm_90", b"-rdc=true") for source in (CALLER, CALLED)]
     assert run_f(cuda, link([(PTX, text) for text in texts], b"-arch=sm_90")) == 42
@@ -110,14 +110,14 @@ def test_ltoir_of_which_nothing_calls_a_part(cuda: Any, compile_to: Callable[...
 
 
 def test_ltoir_that_calls_others(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """The other way round: kernels of LTO-IR, and what they call."""
+    """The reverse: kernels of LTO-IR, and the functions that they call."""
     caller = (LTOIR, compile_to(CALLER, "LTOIR", b"-arch=sm_90", b"-dlto"))
     called = (PTX, compile_to(CALLED, "PTX", b"-arch=compute_90", b"-rdc=true"))
     assert run_f(cuda, link([caller, called], b"-arch=sm_90", b"-lto")) == 42
 
 
 def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """The number of registers would be an estimate where the assembler's is known."""
+    """The number of registers would be an estimate although the assembler's is known."""
     code = compile_to(WHOLE, "CUBIN", b"-arch=sm_90", b"-maxrregcount=16")
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), code)
@@ -129,7 +129,7 @@ def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., b
 
 
 def test_ptx_that_cannot_run(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """A cubin loads whatever is in it, and a launch must say what its PTX lacks."""
+    """A cubin with any contents loads, and a launch must report what its PTX lacks."""
     source = b'extern "C" __global__ void f() { asm volatile("multimem.red.global.add.u32 [%0], 1;" ::"l"(0ull)); }'
     code = compile_to(source, "CUBIN", b"-arch=sm_90")
     module, function = c_void_p(), c_void_p()
@@ -161,7 +161,7 @@ print(out.value)
 
 
 def test_other_programs(tmp_path: Path) -> None:
-    """Programs that nobody has made for the simulator compile to cubins, and could not run."""
+    """Programs compile to cubins without regard to the simulator, and could not run."""
     pytest.importorskip("cuda.bindings")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -170,7 +170,7 @@ def test_other_programs(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
 
 
-# Two libraries with the same function, of which the first asks for the next one, and a program that calls it.
+# Two libraries with the same function, the first of which looks up the next one, and a program that calls it.
 FIRST = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -185,7 +185,7 @@ int main(void) { printf("%d\\n", number()); return 0; }
 
 
 def test_dlsym_knows_its_caller(tmp_path: Path) -> None:
-    """Whoever stands between a program and a library, and looks up the next one, would find itself."""
+    """A library between a program and another library would look up the next function and find itself."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler")
@@ -210,7 +210,7 @@ extern "C" __global__ void none(int *p) { *p = 1; }
 
 
 def test_shared_memory_of_any_cubin(cuda: Any) -> None:
-    """What the system has of shared memory would be counted as the kernel's, which a GPU does not."""
+    """Shared memory that the system reserves would count as the kernel's, unlike on a GPU."""
     nvrtc = pytest.importorskip("cuda.bindings.nvrtc")  # beside the simulator: such code carries no PTX
     _, program = nvrtc.nvrtcCreateProgram(SHARED, b"a.cu", 0, [], [])
     nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code is loaded, its kernels run, and what goes wrong is said."""
+"""Loading code, running its kernels, and reports of failures."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_bad_launches(cuda: Any) -> None:
 
 
 def test_out_of_bounds_where_memory_was_freed(cuda: Any) -> None:
-    """The report would be about what was at these addresses before."""
+    """The report would describe an earlier allocation at these addresses."""
     freed = set()
     for _ in range(10_000):  # until addresses are used again
         memory = cuda.malloc(128)
@@ -115,7 +115,7 @@ def test_out_of_bounds_where_memory_was_freed(cuda: Any) -> None:
 
 
 def test_out_of_bounds(cuda: Any) -> None:
-    """A kernel could write beyond an allocation, or the report not say where and what."""
+    """A kernel could write beyond an allocation, or the report would lack the place and the allocation."""
     memory = cuda.malloc(40)
     assert launch(cuda, kernel(cuda, "store"), memory, ctypes.c_uint32(1), block=(32, 1, 1)) == 0
     assert cuda.code("cuCtxSynchronize") == ILLEGAL_ADDRESS
@@ -136,7 +136,7 @@ def test_out_of_bounds(cuda: Any) -> None:
 
 
 def test_use_after_free(cuda: Any) -> None:
-    """A kernel could use memory that is freed, or the report not say so."""
+    """A kernel could use freed memory, or the report would not say so."""
     memory = cuda.malloc(400)
     cuda.cuMemFree_v2(memory)
     launch(cuda, kernel(cuda, "store"), memory, ctypes.c_uint32(1))

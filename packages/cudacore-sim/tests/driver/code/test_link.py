@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The linker: PTX of several texts as one module, by cuLink*, and what cannot be one."""
+"""The linker: PTX of several texts as one module, by cuLink*, and texts that cannot be linked."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Link:
         return int(self.cuda.code("cuLinkComplete", self.handle, byref(self.cubin), byref(self.size)))
 
     def code(self) -> bytes:
-        """Return what was linked."""
+        """Return the linked code."""
         assert self.complete() == 0, self.log.value
         return ctypes.string_at(self.cubin, self.size.value)
 
@@ -88,7 +88,7 @@ def test_weak_definitions(cuda: Any, first: str, second: str, sum_: int) -> None
 
 
 def test_variables_of_another_text(cuda: Any) -> None:
-    """A variable would be another one in each text, or lose what it begins with."""
+    """Each text would have its own copy of a variable, or its initial value would be lost."""
     uses = """
 .extern .global .align 4 .u32 shared_number;
 .global .align 8 .u64 pointer = shared_number;
@@ -109,10 +109,10 @@ def test_variables_of_another_text(cuda: Any) -> None:
 
 
 def test_internal_names(cuda: Any) -> None:
-    """Texts that use the same names for what is their own, as compilers do, would not be linked, or be mixed."""
+    """Texts with equal internal names, as compilers generate them, would not be linked, or would be mixed up."""
     own = ".global .u32 own = {};\n.func (.reg .u32 %out) read()\n{{\n  ld.global.u32 %out, [own];\n  ret;\n}}\n"
     function = f".visible .func {FUNCTION}\n{{\n  call (%out), read, ();\n  add.u32 %out, %out, %in;\n  ret;\n}}\n"
-    # In the kernel a label and a register have the name, which is no function's there.
+    # In the kernel, a label and a register have the name, so it is not a function there.
     kernel = f".extern .func {FUNCTION};" + KERNEL.replace("  ret;", "  bra read;\nread:\n  ret;")
     link = Link(cuda)
     assert link.add(HEADER + own.format(1) + kernel) == 0
@@ -162,7 +162,7 @@ def test_what_nothing_defines(cuda: Any) -> None:
 
 
 def test_inputs_that_cannot_be_linked(cuda: Any, tmp_path: Path) -> None:
-    """What cannot be linked would be left out."""
+    """Texts that cannot be linked would be omitted."""
     link = Link(cuda)
     assert link.add(HEADER + "nonsense\n", "a") == INVALID_PTX
     assert b"in 'a', line 4" in link.log.value
@@ -176,11 +176,11 @@ def test_inputs_that_cannot_be_linked(cuda: Any, tmp_path: Path) -> None:
     for kind in (PTX_INPUT, CUBIN_INPUT):
         text = HEADER if kind == CUBIN_INPUT else "nothing"
         assert link.add(text, "x", kind) == INVALID_IMAGE
-    assert link.complete() == 0  # of what is left, which is nothing
+    assert link.complete() == 0  # of the rest, which is empty
 
 
 def test_files_and_what_was_linked_before(cuda: Any, tmp_path: Path) -> None:
-    """A linked cubin would be of no use to the linker, nor a file."""
+    """The linker could not link a linked cubin, or a file."""
     file = tmp_path / "g.ptx"
     file.write_text(HEADER + adding(2))
     first = Link(cuda)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor cores: what is refused, and accesses of matrices that fault. What they compute is in the corpus."""
+"""Tensor cores: refused forms, and accesses of matrices that fault. The corpus tests their results."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
     ],
 )
 def test_sums_of_least_numbers(cuda: Any, a: tuple[int, ...], b: tuple[int, ...], c: int, sum_of_products: int) -> None:
-    """What is hardly a number any more would be summed otherwise than on an H200, of which these results are."""
+    """Values at the limits of the format would be summed unlike on an H200, from which these results are."""
     body = POINTER + (
         "mov.u32 %r20, %laneid; setp.lt.u32 %p1, %r20, 4; mul.wide.u32 %rd2, %r20, 4; add.u64 %rd3, %rd1, %rd2;"
         "mov.b32 %r16, 0; mov.b32 %r17, 0; mov.b32 %r32, 0; mov.b32 %r49, 0; mov.b32 %r50, 0; mov.b32 %r51, 0;"
@@ -275,7 +275,7 @@ AGAIN:
 
 
 def run_group(cuda: Any, descriptor: int) -> tuple[int, set[float]]:
-    """Multiply ones by 1, then 2, 3 and 4, of which each warp writes a part; return the error and the sums."""
+    """Multiply ones by 1, then 2, 3 and 4, part of which each warp writes; return the error and the sums."""
     module, function, memory = c_void_p(), c_void_p(), c_uint64()
     body = GROUP.replace("DESCRIPTOR", hex(descriptor))
     cuda.cuModuleLoadData(byref(module), FRAME.format(body=body).replace("sm_90", "sm_90a").encode())
@@ -292,7 +292,7 @@ def run_group(cuda: Any, descriptor: int) -> tuple[int, set[float]]:
 
 
 def test_warps_of_a_group_wait_for_each_other(cuda: Any) -> None:
-    """A warp would multiply what another has not written yet, or has written already for the next product."""
+    """A warp would multiply data that another warp has not written yet, or data of the next product."""
     assert run_group(cuda, 8 << 16 | 16 << 32) == (0, {16 * (1 + 2 + 3 + 4)})
 
 

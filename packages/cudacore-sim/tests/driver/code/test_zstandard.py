@@ -42,7 +42,7 @@ def packed() -> bytes:
 
 
 def test_it_is_unpacked(cuda: Any, packed: bytes) -> None:
-    """What newer compilers make by default could not be loaded."""
+    """Code in the default format of newer compilers could not be loaded."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), fat_binary(packed, len(PTX)))
     cuda.cuModuleGetFunction(byref(function), module, b"store")
@@ -59,7 +59,7 @@ def test_damage_is_found(cuda: Any, packed: bytes, damage: str) -> None:
 
 
 def test_a_system_without_the_library(run_python: Callable[..., Any], tmp_path: Path) -> None:
-    """Where the library is missing, nobody would say what to install."""
+    """If the library is missing, the error would not name the package."""
     source = tmp_path / "no_zstd.c"
     source.write_text(
         "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <string.h>\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts end while other threads use them, or ask for the next one."""
+"""Contexts are destroyed while other threads use them, or ask for the next one."""
 
 from __future__ import annotations
 

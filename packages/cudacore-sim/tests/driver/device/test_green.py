@@ -54,7 +54,7 @@ def primary(cuda: Any) -> c_void_p:
 
 
 def test_it_keeps_the_primary_context(cuda: Any) -> None:
-    """A green context would lose what it stands on, or keep it for good."""
+    """A green context would lose its primary context, or keep it forever."""
     green = Green(cuda)
     assert cudacore_sim.live()["context"] == 2
     assert ["green" in line for line in cudacore_sim.describe_live()] == [False, True]
@@ -66,7 +66,7 @@ def test_it_keeps_the_primary_context(cuda: Any) -> None:
 
 
 def test_its_handles_are_not_taken_for_each_other(cuda: Any) -> None:
-    """What ends a context would end a green one, or the other way round."""
+    """A call that ends a primary context would end a green one, or the reverse."""
     green = Green(cuda)
     assert cuda.code("cuGreenCtxDestroy", green.context) == INVALID_CONTEXT
     assert not cudacore_sim.reports()
@@ -76,7 +76,7 @@ def test_its_handles_are_not_taken_for_each_other(cuda: Any) -> None:
 
 
 def test_destroyed_twice(cuda: Any) -> None:
-    """What a GPU need not notice would stay unnoticed."""
+    """Misuse that a GPU need not detect would not be reported."""
     green = Green(cuda)
     green.destroy()
     assert cuda.code("cuGreenCtxDestroy", green.handle) == DESTROYED
@@ -85,7 +85,7 @@ def test_destroyed_twice(cuda: Any) -> None:
 
 
 def test_only_streams_are_its_own(cuda: Any) -> None:
-    """Memory, events or code of a green context would go with it, or belong to nobody."""
+    """Memory, events or code of a green context would be destroyed with it, or leak."""
     home, green = primary(cuda), Green(cuda)
     cuda.cuCtxSetCurrent(green.context)
     address, event = cuda.malloc(64), cuda.event()
@@ -122,7 +122,7 @@ def test_streams_do_not_block(cuda: Any) -> None:
     flags = c_uint()
     cuda.cuStreamGetFlags(cuda.stream(0), byref(flags))
     assert flags.value == NON_BLOCKING
-    assert cuda.code("cuStreamQuery", c_void_p(2)) == INVALID_HANDLE  # there is no default stream for each thread
+    assert cuda.code("cuStreamQuery", c_void_p(2)) == INVALID_HANDLE  # there are no per-thread default streams
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
@@ -177,7 +177,7 @@ def test_of_no_use_when_it_is_destroyed(cuda: Any) -> None:
 
 
 def test_no_reset_beside_it(cuda: Any) -> None:
-    """A green context would lose the primary context that it stands on (a driver for CUDA 13.0 refuses the reset)."""
+    """A green context would lose its primary context (a driver for CUDA 13.0 refuses the reset)."""
     green = Green(cuda)
     stream = green.stream()
     assert cuda.code("cuDevicePrimaryCtxReset_v2", 0) == NOT_PERMITTED
@@ -265,7 +265,7 @@ def run_at_13_1(run_python: Any, code: str) -> None:
 
 
 def test_groups_as_they_are_asked_for(run_python: Any) -> None:
-    """A split of CUDA 13.1 would round counts, or give a group what it does not have."""
+    """A split of CUDA 13.1 would round counts, or give a group multiprocessors that do not exist."""
     run_at_13_1(
         run_python,
         """
@@ -306,7 +306,7 @@ assert cu.cuStreamDestroy_v2(stream) == 0
 
 
 def test_work_queues(run_python: Any) -> None:
-    """What a green context was told of its work queues would be lost."""
+    """The settings of work queues in a green context would be lost."""
     run_at_13_1(
         run_python,
         """

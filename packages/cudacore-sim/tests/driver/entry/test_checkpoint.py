@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: what waits in a locked process, and what is under way when it is locked."""
+"""Checkpoints: calls that wait in a locked process, and work in progress when it is locked."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def locked(cuda: Any) -> Any:
 
 @contextlib.contextmanager
 def in_thread(function: Callable[[], object]) -> Iterator[threading.Event]:
-    """Run a function on another thread, which must end; the event says that it did."""
+    """Run a function on another thread, which must end; the event is set then."""
     done = threading.Event()
     thread = threading.Thread(target=lambda: (function(), done.set()))
     thread.start()

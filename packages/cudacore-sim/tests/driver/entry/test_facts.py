@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulator says of itself, against what an H200 with driver 13.0 answered (data/h200.json)."""
+"""The simulator's attributes, compared with those of an H200 with driver 13.0 (data/h200.json)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PTX = b"""
 
 
 def test_attributes(driver: Any) -> None:
-    """A program that asks for an attribute gets another answer than on an H200."""
+    """An attribute would differ from that of an H200."""
     for attribute, expected in H200["attributes"].items():
         value = driver.out("cuDeviceGetAttribute", int(attribute), 0, kind=ctypes.c_int)
         if int(attribute) not in NOT_SIMULATED:

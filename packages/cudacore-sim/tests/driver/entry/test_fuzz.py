@@ -138,7 +138,7 @@ class Calls(RuleBasedStateMachine):
         assert 0 <= code <= 999
         if not code:
             for kind, out in made:
-                if kind and out[0]:  # what else comes back may be addresses of the host
+                if kind and out[0]:  # other outputs may be addresses of the host
                     self.handles.setdefault(kind, []).append(out[0])
 
     def argument(self, data: st.DataObject, letter: str, made: list[tuple[str, Any]]) -> Any:

@@ -52,7 +52,7 @@ def test_versions_before_the_first(driver: Any) -> None:
 
 @pytest.mark.parametrize("name", ["cuFoo", "cuMemAlloc_v2", "cuStreamSynchronize_ptsz", ""])
 def test_unknown_names(driver: Any, name: str) -> None:
-    """A name that is no function's base name would be resolved."""
+    """A name that is not the base name of a function would be resolved."""
     assert look_up(driver, name, 13000) == (0, NOT_FOUND, None)
 
 

@@ -57,7 +57,7 @@ def test_code_that_cannot_be_loaded(cuda: Any, text: str, code: int, said: str) 
 
 
 def test_launches_that_cannot_be(cuda: Any) -> None:
-    """A refused launch would not say which of its many numbers is wrong."""
+    """The error of a refused launch would not name the wrong number."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"small")  # .maxntid 64
@@ -79,7 +79,7 @@ def test_launches_that_cannot_be(cuda: Any) -> None:
 
 
 def test_what_went_wrong_before(cuda: Any) -> None:
-    """An error that a kernel left would not say which kernel, and a misuse not which object."""
+    """An error would not name the kernel that left it, or the misused object."""
     module, function = c_void_p(), c_void_p()
     stream = cuda.stream()
     cuda.cuStreamDestroy_v2(stream)
@@ -98,7 +98,7 @@ def test_what_went_wrong_before(cuda: Any) -> None:
 
 
 def test_what_is_not_simulated(cuda: Any) -> None:
-    """What the simulator does not have would be refused in silence."""
+    """Features that are not simulated would be refused without a reason."""
     assert cuda.code("cuTexRefCreate", None) == NOT_SUPPORTED
     assert cudacore_sim.why() == "cuTexRefCreate is not simulated, and answers CUDA_ERROR_NOT_SUPPORTED"
     table = c_void_p()
@@ -108,7 +108,7 @@ def test_what_is_not_simulated(cuda: Any) -> None:
 
 
 def test_stderr_has_it_once(run_python: Callable[..., Any]) -> None:
-    """The same refusal would be told again and again, or not at all."""
+    """The same refusal would be reported again and again, or not at all."""
     child = run_python(
         """
         context, module = c_void_p(), c_void_p()
@@ -127,7 +127,7 @@ def test_stderr_has_it_once(run_python: Callable[..., Any]) -> None:
 
 
 def test_exceptions_have_it_as_a_note(run_python: Callable[..., Any]) -> None:
-    """Whoever catches the exception, a notebook say, would not see what went to stderr."""
+    """A program that catches the exception, such as a notebook, would not show the message on stderr."""
     pytest.importorskip("cudacore_handles")
     child = run_python(
         r"""
@@ -151,7 +151,7 @@ def test_exceptions_have_it_as_a_note(run_python: Callable[..., Any]) -> None:
 
 
 def test_a_count_of_none(cuda: Any) -> None:
-    """Reading an explanation that is not there would not be told from an empty one."""
+    """Reading an explanation that does not exist would look like an empty one."""
     library = cudacore_sim.load()
     library.cudasim_explanation.restype = ctypes.c_size_t
     assert library.cudasim_explanation(ctypes.c_size_t(99), None, ctypes.c_size_t(0)) == 0

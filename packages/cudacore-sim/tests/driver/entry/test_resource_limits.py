@@ -53,7 +53,7 @@ def test_exit_with_host_functions_in_flight(run_python: RunPython) -> None:
 
 
 def test_a_host_function_that_ends_its_thread(run_python: RunPython) -> None:
-    """A unit whose thread was unwound would never be done, and whoever waits for it hang."""
+    """A unit whose thread was unwound would never be done, and threads that wait for it would hang."""
     child = run(
         run_python,
         """

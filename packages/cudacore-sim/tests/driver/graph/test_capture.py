@@ -36,7 +36,7 @@ def wait_for(calls: Any, stream: int, other: int) -> None:
 
 @pytest.mark.parametrize("ends", ["destroyed", "lost"])
 def test_user_objects_of_a_captured_graph(calls: Any, ends: str) -> None:
-    """An event that was recorded in a capture would keep what the graph of it kept (recorded on an H200)."""
+    """An event that was recorded in a capture would keep what its graph kept (recorded on an H200)."""
     stream, other, event = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.event(DISABLE_TIMING)
     gone = threading.Event()
     function = tools.keep(HOST_FUNCTION(lambda _: gone.set()))
@@ -64,8 +64,8 @@ def test_forks_and_joins(calls: Any, seed: int) -> None:
     choose = random.Random(seed)
     streams = [calls.stream(NON_BLOCKING) for _ in range(4)]
     seen: list[int] = []
-    before: dict[int, set[int]] = {}  # what has to have run before
-    after: list[set[int]] = [set() for _ in streams]  # what the next node of a stream comes after
+    before: dict[int, set[int]] = {}  # the nodes that must have run before
+    after: list[set[int]] = [set() for _ in streams]  # the nodes on which the next node of a stream depends
     taking_part = {0}
     tools.begin(calls, streams[0])
     for number in range(40):
@@ -141,7 +141,7 @@ def test_per_thread_functions(calls: Any) -> None:
 
 
 def test_a_context_that_is_destroyed(calls: Any) -> None:
-    """A capture whose context is gone would forbid other threads' calls for good."""
+    """A capture whose context is gone would forbid calls of other threads forever."""
     primary = tools.context(calls)
     context = calls.prepare("cuCtxCreate_v2", c_void_p, 0, 0)
     stream = calls.stream(NON_BLOCKING)

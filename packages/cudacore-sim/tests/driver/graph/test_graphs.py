@@ -96,7 +96,7 @@ def test_stale_handles(calls: Any, kind: str) -> None:
 
 
 def test_body_of_a_failed_capture(calls: Any) -> None:
-    """What makes the driver crash would go on as if nothing were."""
+    """Calls that crash the driver would continue silently."""
     graph, stream = tools.graph(calls), calls.stream(NON_BLOCKING)
     _, (body,) = tools.conditional(calls, graph, tools.condition(calls, graph, 1), tools.IF)
     calls.prepare("cuStreamBeginCaptureToGraph", stream, body, None, None, 0, tools.RELAXED)
@@ -129,7 +129,7 @@ def test_calls_in_destructors(calls: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_order_of_nodes(calls: Any, seed: int) -> None:
-    """A node would run before what it depends on."""
+    """A node would run before its dependencies."""
     choose = random.Random(seed)
     graph, stream, seen = tools.graph(calls), calls.stream(NON_BLOCKING), []
     nodes: list[int] = []
@@ -163,7 +163,7 @@ def test_long_loops(calls: Any) -> None:
 
 
 def test_a_launch_keeps_its_bodies(calls: Any) -> None:
-    """A loop that runs would go on with parameters that were given meanwhile."""
+    """A running loop would continue with parameters that were changed meanwhile."""
     stream, out = calls.stream(NON_BLOCKING), calls.memory(8, 0)
     graph = tools.graph(calls)
     node, (body,) = tools.conditional(calls, graph, tools.condition(calls, graph, 1), tools.IF)
@@ -206,7 +206,7 @@ def test_memory_after_its_free(calls: Any) -> None:
 
 
 def test_memory_before_its_launch(calls: Any) -> None:
-    """A graph whose free is not ordered behind the use would read what is gone."""
+    """A graph whose free is not ordered after the use would read freed memory."""
     graph, stream, out = tools.graph(calls), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     node, address = tools.alloc(calls, graph, 64)
     freed = tools.free(calls, graph, address, node)
@@ -244,7 +244,7 @@ def test_nodes_of_a_hub(calls: Any) -> None:
 
 
 def test_general_parameters(calls: Any) -> None:
-    """What cuGraphNodeGetParams says would not be what the node was made of."""
+    """cuGraphNodeGetParams would return other parameters than those of the node."""
     graph, out, event = tools.graph(calls), calls.memory(64, 0), calls.event()
     kernel = calls.kernel(KERNELS, "store")
     node = tools.kernel(calls, graph, None, c_uint64(out), c_uint32(7), kern=kernel, grid=(2, 1, 1))
@@ -279,7 +279,7 @@ def test_general_parameters(calls: Any) -> None:
 
 
 def test_identifiers(calls: Any) -> None:
-    """Nodes and graphs could not be told apart by their numbers."""
+    """Nodes and graphs could not be distinguished by their numbers."""
     graph, other = tools.graph(calls), tools.graph(calls)
     nodes = [tools.empty(calls, graph), tools.empty(calls, graph), tools.empty(calls, other)]
     assert len({calls.prepare("cuGraphNodeGetToolsId", node, c_uint64) for node in nodes}) == 3
@@ -348,6 +348,6 @@ def test_everything_in_any_order() -> None:
 
 
 def test_types_of_nodes(calls: Any) -> None:
-    """A node would be told to be of another type."""
+    """A node would report another type."""
     graph = tools.graph(calls)
     assert calls.prepare("cuGraphNodeGetType", tools.empty(calls, graph), c_int) == 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device addresses: memory that is free can be had, whatever was allocated and freed before."""
+"""Device addresses: free memory can be allocated after any sequence of allocations and frees."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ churn(allocate, free, 1 << 30, 300 << 20, 2000)
 
 
 def test_freed_addresses_rest(cuda: Any) -> None:
-    """What uses memory after its free would find the next allocation in its place."""
+    """A use after free would find the next allocation in its place."""
     seen = set()
     for _ in range(1000):
         memory = cuda.malloc(5000)
@@ -89,7 +89,7 @@ def test_freed_addresses_rest(cuda: Any) -> None:
 
 
 def test_freed_pages_are_given_back(cuda: Any) -> None:
-    """Small allocations that share pages would keep them for good."""
+    """Small allocations that share pages would keep them forever."""
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096

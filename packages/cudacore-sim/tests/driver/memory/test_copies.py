@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When copies and fills are done, and to what they need access."""
+"""The completion of copies and fills, and the access that they need."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_other_fills_are_not(cuda: Any, run_in_stream: Callable[..., None]) -> N
 
 @pytest.mark.parametrize("kind", ["pinned", "managed", "registered"])
 def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callable[..., None], kind: str) -> None:
-    """A batch would read a source after the call although it was told to do so before."""
+    """A batch would read a source after the call although it should do so before."""
     source, memory, stream = host_memory(cuda, kind), cuda.malloc(2 * SIZE), cuda.stream(1)
     go = threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
@@ -170,7 +170,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
             cuda.out("cuMemAddressReserve", c_size_t(size), c_size_t(0), c_uint64(hint), c_uint64(0), kind=c_uint64)
         )
 
-    for _ in range(100):  # what other tests have left can have small ranges between
+    for _ in range(100):  # other tests can have left small ranges in between
         first = reserve(mib, 0)
         second = reserve(3 * mib, first + mib)
         if second == first + mib:
@@ -180,11 +180,11 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     assert third == second + 3 * mib
     assert reserve(mib, second) not in {second, 0}  # is taken
     assert reserve(mib, second + 1) != second + 1  # is not aligned
-    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # is none of the device's
+    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # is not an address of the device
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))
-    # What runs over the end of a range still meets nothing.
+    # After the end of a range, there must be nothing else.
     block = cuda.malloc(mib)
     last = reserve(mib, 0)
     assert abs(block.value - last) >= 2 * mib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in new memory, as CUDACORE_SIM_FILL says."""
+"""The contents of new memory, by CUDACORE_SIM_FILL."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ for _ in range(2):
 def test_new_memory(
     run_python: Callable[..., subprocess.CompletedProcess[str]], settings: dict[str, str], byte: str
 ) -> None:
-    """Who looks for reads of what was never written would find none, or a sparse allocation use up the host."""
+    """Reads of uninitialized memory would not become visible, or a sparse allocation would exhaust the host."""
     new, sparse = byte * 4, "00" * 4
     assert run_python(CODE, **settings).stdout.split() == [new, new, new, sparse, new, new]
 

@@ -91,7 +91,7 @@ def test_the_default(cuda: Any, size: int, fits: bool) -> None:
 
 
 def test_contexts_have_heaps_of_their_own(cuda: Any) -> None:
-    """What one context takes of its heap would be missing in another, or the limit of one be that of the other."""
+    """Memory that one context takes from its heap would be missing in another, or the contexts would share a limit."""
     heap = Heap(cuda)
     assert heap.malloc(5 * MIB)
     assert heap.malloc(5 * MIB) == 0
@@ -117,7 +117,7 @@ cu.cuMemFree_v2(out), cu.cuModuleUnload(module)
 
 
 def test_what_is_not_freed(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """A program whose kernels use up the heap would not hear of it, or one that did not ask would."""
+    """A program whose kernels exhaust the heap would get no report, or a program without malloc() would get one."""
     leak, release = LEAK.format(ptx=PTX), "cu.cuDevicePrimaryCtxRelease_v2(0)"
     assert "1 piece of the device heap of context" in run_python(leak, LEAKS=1).stderr
     assert "alive in it: 1 x piece of the device heap" in run_python(leak + release, CHECK="init").stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host memory that is not what it should be - read-only, protected, unmapped - gives error codes, and no crash."""
+"""Unusable host memory - read-only, protected, unmapped - gives error codes instead of crashes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_read_only_sources(cuda: Any, pages: Map) -> None:
 
 
 def test_registering_what_cannot_be_used(cuda: Any, pages: Map) -> None:
-    """Memory that nobody may touch would be registered, and the first copy end the process."""
+    """Inaccessible memory would be registered, and the first copy would end the process."""
     for protection, flags, code in ((NONE, 0, 1), (NONE, 8, 1), (READ, 0, 1), (READ, 8, 0), (WRITE, 0, 0)):
         assert cuda.code("cuMemHostRegister_v2", Pointer(pages(2, protection)), Size(2 * PAGE), flags) == code
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What processes share: memory, events, pools, physical memory; codes as an H200 gives them, where it defines any."""
+"""Sharing between processes: memory, events, pools, physical memory; with the codes of an H200, if it defines any."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def memory_handle(cu: Any, pointer: Any) -> bytes:
 
 
 def bad_descriptors(tmp_path: Any) -> Iterator[int]:
-    """Descriptors of what is no memory, and numbers that are no descriptors."""
+    """Descriptors of something other than memory, and numbers that are not descriptors."""
     (tmp_path / "file").write_bytes(bytes(1 << 16))
     same_name = os.memfd_create("cudacore-sim", os.MFD_ALLOW_SEALING)
     os.ftruncate(same_name, 1 << 16)
@@ -89,7 +89,7 @@ def bad_descriptors(tmp_path: Any) -> Iterator[int]:
 
 
 def test_memory_is_one(cuda: Any, cu: Any, peer: Peer) -> None:
-    """What one process writes to shared memory, the other would not see; kernels and copies alike."""
+    """Writes to shared memory would not be seen by the other process, for kernels and copies alike."""
     pointer = cuda.malloc(1 << 16)
     neighbour = cuda.malloc(64)
     write(cu, pointer, b"hello")
@@ -108,7 +108,7 @@ def test_memory_is_one(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Handles would be told apart that are the same, or opening twice would give two addresses, or need one close."""
+    """Equal handles would differ, or opening twice would give two addresses, or need only one close."""
     pointer = cuda.malloc(CHUNK)
     handle = memory_handle(cu, pointer)
     assert handle_of(cu, "cuIpcGetMemHandle", U64(pointer.value + 4096)) == (0, handle)
@@ -135,7 +135,7 @@ def test_memory_of_other_kinds_has_no_handle(cuda: Any, cu: Any) -> None:
 
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_garbage_handles(cuda: Any, cu: Any, garbage: bytes) -> None:
-    """64 bytes that are no handle would crash, or open something."""
+    """64 bytes that are not a handle would crash, or open something."""
     pool = new_pool(cu)[1]
     imported = import_pool(cu, export_pool(cu, pool)[1])[1]
     assert open_memory(cu, garbage)[0] == INVALID_VALUE
@@ -144,7 +144,7 @@ def test_garbage_handles(cuda: Any, cu: Any, garbage: bytes) -> None:
 
 
 def test_handles_are_checked_byte_by_byte(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A handle with any byte changed would crash who opens it, or open something else."""
+    """A handle with a changed byte would crash the process that opens it, or open something else."""
     pointer = cuda.malloc(4096)
     handle = memory_handle(cu, pointer)
     changed = [handle[:i] + bytes([handle[i] ^ bit]) + handle[i + 1 :] for i in range(64) for bit in (1, 0x80)]
@@ -156,7 +156,7 @@ def test_handles_are_checked_byte_by_byte(cuda: Any, cu: Any, peer: Peer) -> Non
 
 
 def test_handles_name_one_way_to_a_file(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A changed handle would open memory where what it names leads there by chance, as a thread of the process does."""
+    """A changed handle would open memory if the changed name happens to exist, such as that of a thread."""
     handle = memory_handle(cu, cuda.malloc(4096))
     process = os.getpid().to_bytes(4, "little")
     assert handle.count(process) == 1
@@ -257,7 +257,7 @@ def test_event_orders_two_processes(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_event_is_recorded_by_the_importer(cuda: Any, cu: Any, peer: Peer) -> None:
-    """What an importer records, the exporter would not wait for."""
+    """The exporter would not wait for an importer's record."""
     event = cuda.event(EVENT_FLAGS)
     peer("code, e = open_event(cu, h)", h=handle_of(cu, "cuIpcGetEventHandle", event)[1])
     peer("s, f = Pointer(), Pointer(); cu.cuStreamCreate(ctypes.byref(s), 1)")
@@ -274,7 +274,7 @@ def test_event_is_recorded_by_the_importer(cuda: Any, cu: Any, peer: Peer) -> No
 
 
 def test_event_of_a_process_that_ended(cuda: Any, cu: Any) -> None:
-    """Who waits for work of a process that ended would wait for ever."""
+    """Waiting for work of a process that has ended would hang."""
     peer = Peer()
     peer("e, s, f = Pointer(), Pointer(), Pointer(); cu.cuEventCreate(ctypes.byref(e), 6)")
     peer("cu.cuStreamCreate(ctypes.byref(s), 1); cu.cuMemHostAlloc(ctypes.byref(f), Size(64), 0)")
@@ -291,7 +291,7 @@ def test_event_of_a_process_that_ended(cuda: Any, cu: Any) -> None:
 
 
 def test_event_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Events would have handles that may not, or be opened where they were made, or after they are gone."""
+    """Events without the flag would have handles, or be opened in their own process, or after their destruction."""
     event = cuda.event(EVENT_FLAGS)
     _, handle = handle_of(cu, "cuIpcGetEventHandle", event)
     assert handle_of(cu, "cuIpcGetEventHandle", cuda.event(2))[0] == INVALID_HANDLE
@@ -351,7 +351,7 @@ def test_imported_pool(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_pool_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Memory of a pool would be imported by what is no handle of it, or after it is free."""
+    """Memory of a pool would be imported by an invalid handle, or after it was freed."""
     pool = new_pool(cu)[1]
     private = new_pool(cu, handles=0)[1]
     descriptor = export_pool(cu, pool)[1]
@@ -389,7 +389,7 @@ def test_host_memory_is_imported_once(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
-    """A pool whose process ended would be lost to who imported it."""
+    """A pool whose process ended would be lost to the process that imported it."""
     peer = Peer()
     peer("_, pool = new_pool(cu); _, fd = export_pool(cu, pool); p = U64()")
     peer("cu.cuMemAllocFromPoolAsync(ctypes.byref(p), Size(4096), pool, None); write(cu, p, b'left')")
@@ -476,7 +476,7 @@ def test_physical_memory_of_the_host(cuda: Any, cu: Any) -> None:
 
 
 def test_import_without_device(cuda: Any, cu: Any) -> None:
-    """What is on a device that the importer does not have would crash it."""
+    """Memory on a device that the importer does not have would crash it."""
     peer = Peer(DEVICES=2)
     peer("c, p, e = Pointer(), U64(), Pointer(); cu.cuCtxCreate_v2(ctypes.byref(c), 0, 1)")
     peer("cu.cuMemAlloc_v2(ctypes.byref(p), Size(64)); cu.cuEventCreate(ctypes.byref(e), 6)")
@@ -486,7 +486,7 @@ def test_import_without_device(cuda: Any, cu: Any) -> None:
 
 
 def test_attributes_of_shared_memory(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Attributes would promise handles that there are none of, or the other way round."""
+    """Attributes would promise types of handles that are not supported, or the reverse."""
     legacy_capable, handle_types, pool_handle = 10, 14, 17
 
     def attribute(which: int, pointer: Any) -> int:
@@ -510,7 +510,7 @@ def test_attributes_of_shared_memory(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_default_pools(cuda: Any, cu: Any) -> None:
-    """A place would have no pool, or memory of its pool could not be used where an H200 allows it."""
+    """A location would have no pool, or memory of its pool could not be used where an H200 allows it."""
     for location, kind in ((HOST, 1), (HOST_NUMA, 1), (DEVICE, MANAGED), (0, MANAGED)):
         where = (ctypes.c_int * 2)(location, 0)
         pool, again = Pointer(), Pointer()

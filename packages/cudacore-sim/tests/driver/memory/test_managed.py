@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints about managed memory are kept by range, and told as an H200 tells them."""
+"""Hints about managed memory are kept by range, and reported as on an H200."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def managed(cuda: Any) -> Managed:
 
 
 def test_what_was_not_said(managed: Managed) -> None:
-    """Memory of which nothing was said would have a location."""
+    """Memory without hints would have a location."""
     assert [managed.get(a) for a in range(1, 9)] == [0, NONE, NONE, NONE, 0, NONE, 0, NONE]
 
 
 def test_preferred_location(managed: Managed) -> None:
-    """A preference would be told for a range of which a part has another one."""
+    """A preference would be reported for a range of which a part has another one."""
     assert managed.advise(3, DEVICE) == 0
     assert [managed.get(a) for a in (PREFERRED, PREFERRED_TYPE, PREFERRED_ID)] == [0, 1, 0]
     assert managed.advise(3, HOST, HALF) == 0
@@ -84,7 +84,7 @@ def test_accessed_by(managed: Managed) -> None:
 
 
 def test_last_prefetch(managed: Managed) -> None:
-    """The last prefetch of a range would not be told, or another one."""
+    """The last prefetch of a range would be missing or wrong."""
     which = (PREFETCHED, PREFETCHED_TYPE, PREFETCHED_ID)
     assert managed.prefetch(DEVICE, HALF) == 0
     assert [managed.get(a) for a in which] == [NONE, 0, NONE]
@@ -110,7 +110,7 @@ def test_bad_hints(cuda: Any, managed: Managed) -> None:
 
 
 def test_batches(cuda: Any, managed: Managed) -> None:
-    """A batch of prefetches would go elsewhere than it says, or be taken with what an H200 refuses."""
+    """A batch of prefetches would go to wrong locations, or include locations that an H200 refuses."""
     per_thread = ctypes.c_void_p(2)
 
     def batch(

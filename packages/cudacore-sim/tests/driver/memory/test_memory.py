@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of all kinds: where it is, who may touch it, and what is found out about misuse."""
+"""Memory of all kinds: its location, access to it, and reports of misuse."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_bad_host_pointers(cuda: Any, host: int) -> None:
 
 
 def test_double_free(cuda: Any) -> None:
-    """A double free would go unnoticed, or the report not say what was freed."""
+    """A double free would not be reported, or the report would lack the allocation."""
     memory = cuda.malloc(1000)
     cuda.cuMemFree_v2(memory)
     assert cuda.code("cuMemFree_v2", memory) == INVALID_VALUE
@@ -104,7 +104,7 @@ def test_use_after_a_free_in_order(cuda: Any) -> None:
 
 
 def test_out_of_memory(cuda: Any) -> None:
-    """A device would have more memory than it says, or lose some at a failure."""
+    """A device would have more memory than it reports, or lose some after a failure."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     pointer = ctypes.c_uint64()
@@ -208,7 +208,7 @@ def test_addresses_are_not_reused_at_once(cuda: Any) -> None:
 
 
 def test_pool_attributes(cuda: Any) -> None:
-    """A pool's numbers would not follow what is allocated, as they do on an H200."""
+    """The attributes of a pool would not follow its allocations, as they do on an H200."""
     pool = ctypes.c_void_p(cuda.out("cuDeviceGetDefaultMemPool", 0))
     stream = cuda.stream()
 

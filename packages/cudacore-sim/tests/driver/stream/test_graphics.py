@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources of graphics, of stand-ins for buffers of OpenGL."""
+"""Graphics resources, with stand-ins for buffers of OpenGL."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_is_not_a_resource_is_reported(cuda: Any, buffer: sim.GLBuffer) -> 
 
 
 def test_without_opengl(cuda: Any) -> None:
-    """A program would be told that OpenGL works here."""
+    """OpenGL would seem to work here."""
     out = ctypes.byref(ctypes.c_void_p())
     assert cuda.code("cuGraphicsGLRegisterBuffer", out, 1, 0) == INVALID_GRAPHICS_CONTEXT
     assert cuda.code("cuGraphicsGLRegisterImage", out, 1, GL_TEXTURE_2D, 0) == INVALID_GRAPHICS_CONTEXT

@@ -39,7 +39,7 @@ class Configuration(ctypes.Structure):
 
 
 def launch(cuda: Any, kind: int, event: ctypes.c_void_p, flags: int = 0) -> int:
-    """Launch a kernel that records an event; what was returned."""
+    """Launch a kernel that records an event; return the result."""
     module = ctypes.c_void_p(cuda.out("cuModuleLoadData", PTX))
     function = ctypes.c_void_p(cuda.out("cuModuleGetFunction", module, b"empty"))
     attribute = Attribute(kind, 0, event, flags)

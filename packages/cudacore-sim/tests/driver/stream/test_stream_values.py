@@ -107,7 +107,7 @@ def test_write(cuda: Any) -> None:
 
 
 def test_batch(cuda: Any, word: Any) -> None:
-    """A batch would run in another order, or in part where one of its operations is bad."""
+    """A batch would run in another order, or in part if one of its operations is invalid."""
     stream, where = cuda.stream(1), ctypes.c_uint32.from_address(word.value)
 
     def batch(*operations: Operation) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work runs in the order that streams and events ask for, and in no other."""
+"""Work runs in the order of streams and events, and has no other order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Gate:
 
 
 def test_a_stream_is_busy_until_its_work_is_done(cuda: Any, run_in_stream: Run) -> None:
-    """A query would say that work is done that is not."""
+    """A query would report unfinished work as done."""
     stream, event = cuda.stream(), cuda.event()
     gate = Gate(run_in_stream, stream)
     cuda.cuEventRecord(event, stream)
@@ -135,7 +135,7 @@ def test_the_legacy_stream_waits_for_a_destroyed_one(cuda: Any, run_in_stream: R
 
 
 def test_callbacks_after_an_error(cuda: Any, run_in_stream: Run) -> None:
-    """A stream's callbacks would not be told that the work before them failed, or host functions run after it."""
+    """The callbacks of a stream would not learn that earlier work failed, or host functions would run after it."""
     stream, library, kernel = cuda.stream(1), ctypes.c_void_p(), ctypes.c_void_p()
     cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0)
     cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"fail")
@@ -211,7 +211,7 @@ def test_cuda_calls_in_host_functions(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_question_in_a_host_function(cuda: Any, run_in_stream: Run) -> None:
-    """Who asks whether calls are permitted, as a destructor must that may run anywhere, would be blamed for it."""
+    """Checking whether calls are permitted, as a destructor must that may run anywhere, would be reported as misuse."""
     codes: list[int] = []
     run_in_stream(lambda: codes.append(cuda.code("cuCtxGetCurrent", None)), ctypes.c_void_p())
     cuda.cuCtxSynchronize()
@@ -260,7 +260,7 @@ print([number for number, _ in seen])
 
 
 def test_shuffling(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """Orders would not be shuffled, break what streams ask for, or not be the same for the same seed."""
+    """The order would not be shuffled, violate that of streams, or differ for the same seed."""
     orders = [run_python(SHUFFLED, SHUFFLE=seed).stdout for seed in (1, 1, 2, 3)]
     assert orders[0]
     assert orders[0] == orders[1]
