@@ -166,6 +166,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to it")
     parser.add_argument("--build-floor", type=Path, metavar="FOLDER", help="only build the floor, into that folder")
     options = parser.parse_args()
+    # Imports are measured as users have them: with what CPython has compiled before.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if options.rounds < 1:
         parser.error(f"--rounds is {options.rounds}; it must be at least 1")
     if options.build_floor:
