@@ -103,6 +103,13 @@ def test_import_is_light() -> None:
     assert result.stdout.split() == []
 
 
+@pytest.mark.parametrize("module", ["cudacore_handles", "cudacore_compile", "cudacore"])
+def test_import_needs_no_dataclasses(module: str) -> None:
+    """Programs would start later: dataclasses brings inspect, and both take as long as one of the packages."""
+    result = run_python(f"import sys, {module}; print('dataclasses' in sys.modules)")
+    assert (result.stdout.strip(), result.stderr) == ("False", "")
+
+
 def test_import_loads_no_driver() -> None:
     """Importing cudacore would load libcuda, and fail or initialise a GPU where nobody asked for one."""
     result = run_python(

@@ -6,7 +6,6 @@ Importing this package loads neither a compiler nor ``cuda.bindings``: the compi
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from cudacore_compile._version import __version__ as __version__  # first: checks the other installed packages
@@ -14,9 +13,8 @@ from cudacore_compile._version import __version__ as __version__  # first: check
 # isort: split
 from cudacore_compile import typing
 from cudacore_compile._compilers.errors import CompilerError, NVJitLinkError, NVRTCError, NVVMError
-from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.targets import SUPPORTED_TARGETS
-from cudacore_compile._program import Program
+from cudacore_handles._sdk import later as _later
 
 if TYPE_CHECKING:
     from cudacore_compile._batch import compile_many
@@ -28,10 +26,12 @@ if TYPE_CHECKING:
     from cudacore_compile._cache.uncacheable import UncacheableError
     from cudacore_compile._compilers.cuda_headers import cuda_include_path
     from cudacore_compile._compilers.linker_options import LinkerOptions
+    from cudacore_compile._compilers.options import ProgramOptions
     from cudacore_compile._compilers.versions import CompilerVersion, versions
     from cudacore_compile._fatbin import NVFatbinError, make_fatbin
     from cudacore_compile._job import CompileJob
     from cudacore_compile._linker import Linker
+    from cudacore_compile._program import Program
 
 __all__ = [
     "SUPPORTED_TARGETS",
@@ -62,33 +62,35 @@ __all__ = [
 
 # Imported at first use, so that a program that compiles one kernel starts faster.
 _LATER = {
-    "BatchError": "_batch_error",
-    "CacheStatistics": "_cache.resource",
-    "CompileJob": "_job",
-    "CompilerVersion": "_compilers.versions",
-    "FileStreamProgramCache": "_cache.files",
-    "InMemoryProgramCache": "_cache.memory",
-    "Linker": "_linker",
-    "LinkerOptions": "_compilers.linker_options",
-    "NVFatbinError": "_fatbin",
-    "ProgramCacheResource": "_cache.resource",
-    "UncacheableError": "_cache.uncacheable",
-    "compile_many": "_batch",
-    "cuda_include_path": "_compilers.cuda_headers",
-    "make_fatbin": "_fatbin",
-    "make_program_cache_key": "_cache.keys",
-    "versions": "_compilers.versions",
+    "._batch": ("compile_many",),
+    "._batch_error": ("BatchError",),
+    "._cache.files": ("FileStreamProgramCache",),
+    "._cache.keys": ("make_program_cache_key",),
+    "._cache.memory": ("InMemoryProgramCache",),
+    "._cache.resource": (
+        "CacheStatistics",
+        "ProgramCacheResource",
+    ),
+    "._cache.uncacheable": ("UncacheableError",),
+    "._compilers.cuda_headers": ("cuda_include_path",),
+    "._compilers.linker_options": ("LinkerOptions",),
+    "._compilers.options": ("ProgramOptions",),
+    "._compilers.versions": (
+        "CompilerVersion",
+        "versions",
+    ),
+    "._fatbin": (
+        "NVFatbinError",
+        "make_fatbin",
+    ),
+    "._job": ("CompileJob",),
+    "._linker": ("Linker",),
+    "._program": ("Program",),
 }
 
 
 if not TYPE_CHECKING:  # a type checker would accept any name
-
-    def __getattr__(name: str) -> object:
-        if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-        value = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = _later(__name__, _LATER, globals())
 
 
 def __dir__() -> list[str]:

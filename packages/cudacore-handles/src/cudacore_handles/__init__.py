@@ -6,9 +6,12 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cudacore_handles import typing
 from cudacore_handles._base import complete as complete
 from cudacore_handles._base.errors import ClosedError, CUDAError, GoneError, OutOfMemoryError, UnsupportedCodeError
+from cudacore_handles._base.later import later as _later
 from cudacore_handles._base.live import live_counts
 from cudacore_handles._base.paths import get_include, get_library, get_pkgconfig_dir
 from cudacore_handles._base.pickles import publish as _publish
@@ -16,61 +19,66 @@ from cudacore_handles._base.pickles import restore as _restore  # noqa: F401 - p
 from cudacore_handles._base.simulated import find_simulated_driver as _find_simulated_driver
 from cudacore_handles._capsule import from_capsule
 from cudacore_handles._cffi import lib as _lib
-from cudacore_handles._code.info import GlobalInfo, KernelInfo
 from cudacore_handles._code.kernel import Kernel, ParamInfo
 from cudacore_handles._code.object_code import ObjectCode
 from cudacore_handles._code.param_kinds import ParamKind
-from cudacore_handles._driver.context import Context, ContextOptions
+from cudacore_handles._driver.context import Context
 from cudacore_handles._driver.device import ComputeCapability, Device, MemoryInfo
-from cudacore_handles._driver.device_properties import DeviceProperties
-from cudacore_handles._driver.device_resources import (
-    DeviceResources,
-    DeviceResourcesType,
-    SMResource,
-    SMResourceOptions,
-    WorkqueueResource,
-    WorkqueueResourceOptions,
-)
 from cudacore_handles._launch.launch import PreparedLaunch, launch
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._memory.copy import CopyOptions, copy_batch
-from cudacore_handles._memory.device_pool import DeviceMemoryResource, DeviceMemoryResourceOptions
-from cudacore_handles._memory.graphics import GraphicsResource
-from cudacore_handles._memory.host import Host
 from cudacore_handles._memory.ipc import IPCAllocationHandle, IPCBufferDescriptor
-from cudacore_handles._memory.managed import (
-    ManagedBuffer,
-    discard_batch,
-    discard_prefetch_batch,
-    prefetch_batch,
-    reset_concurrent_access_warning,
-)
-from cudacore_handles._memory.managed_pool import ManagedMemoryResource, ManagedMemoryResourceOptions
-from cudacore_handles._memory.pinned_pool import PinnedMemoryResource, PinnedMemoryResourceOptions
-from cudacore_handles._memory.registered import register_host_memory
 from cudacore_handles._memory.resource import (
     LegacyManagedMemoryResource,
     LegacyPinnedMemoryResource,
     MemoryResource,
 )
-from cudacore_handles._memory.virtual_ipc import IPCVirtualMemoryDescriptor
-from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 from cudacore_handles._native import api
-from cudacore_handles._stream.event import Event, EventOptions
+from cudacore_handles._stream.event import Event
 from cudacore_handles._stream.ipc import IPCEventDescriptor
 from cudacore_handles._stream.stream import (
     LEGACY_DEFAULT_STREAM,
     PER_THREAD_DEFAULT_STREAM,
     IsStreamType,
     Stream,
-    StreamOptions,
     default_stream,
 )
-from cudacore_handles._views.tensor_map import TensorMapDescriptor, TensorMapDescriptorOptions
+from cudacore_handles._views.tensor_map import TensorMapDescriptor
 from cudacore_handles._views.view import StridedMemoryView
-from cudacore_handles._views.viewable import args_viewable_as_strided_memory
 from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder
+
+if TYPE_CHECKING:
+    from cudacore_handles._code.info import GlobalInfo, KernelInfo
+    from cudacore_handles._driver.device_properties import DeviceProperties
+    from cudacore_handles._driver.device_resources import (
+        ContextOptions,
+        DeviceResources,
+        DeviceResourcesType,
+        SMResource,
+        SMResourceOptions,
+        WorkqueueResource,
+        WorkqueueResourceOptions,
+    )
+    from cudacore_handles._memory.copy import CopyOptions, copy_batch
+    from cudacore_handles._memory.device_pool import DeviceMemoryResource
+    from cudacore_handles._memory.device_pool_options import DeviceMemoryResourceOptions
+    from cudacore_handles._memory.graphics import GraphicsResource
+    from cudacore_handles._memory.host import Host
+    from cudacore_handles._memory.managed import (
+        ManagedBuffer,
+        discard_batch,
+        discard_prefetch_batch,
+        prefetch_batch,
+        reset_concurrent_access_warning,
+    )
+    from cudacore_handles._memory.managed_pool import ManagedMemoryResource, ManagedMemoryResourceOptions
+    from cudacore_handles._memory.pinned_pool import PinnedMemoryResource, PinnedMemoryResourceOptions
+    from cudacore_handles._memory.registered import register_host_memory
+    from cudacore_handles._memory.virtual_ipc import IPCVirtualMemoryDescriptor
+    from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
+    from cudacore_handles._stream.options import EventOptions, StreamOptions
+    from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
+    from cudacore_handles._views.viewable import args_viewable_as_strided_memory
 
 __version__ = "0.1.0"
 
@@ -149,6 +157,66 @@ __all__ = [
     "reset_concurrent_access_warning",
     "typing",
 ]
+
+
+# Imported at first use, so that a program that launches one kernel starts faster. Their classes are @public.
+_LATER = {
+    "._code.info": (
+        "GlobalInfo",
+        "KernelInfo",
+    ),
+    "._driver.device_properties": ("DeviceProperties",),
+    "._driver.device_resources": (
+        "ContextOptions",
+        "DeviceResources",
+        "DeviceResourcesType",
+        "SMResource",
+        "SMResourceOptions",
+        "WorkqueueResource",
+        "WorkqueueResourceOptions",
+    ),
+    "._memory.copy": (
+        "CopyOptions",
+        "copy_batch",
+    ),
+    "._memory.device_pool": ("DeviceMemoryResource",),
+    "._memory.device_pool_options": ("DeviceMemoryResourceOptions",),
+    "._memory.graphics": ("GraphicsResource",),
+    "._memory.host": (
+        "Host",
+        "_restore_host",
+    ),
+    "._memory.managed": (
+        "ManagedBuffer",
+        "discard_batch",
+        "discard_prefetch_batch",
+        "prefetch_batch",
+        "reset_concurrent_access_warning",
+    ),
+    "._memory.managed_pool": (
+        "ManagedMemoryResource",
+        "ManagedMemoryResourceOptions",
+    ),
+    "._memory.pinned_pool": (
+        "PinnedMemoryResource",
+        "PinnedMemoryResourceOptions",
+    ),
+    "._memory.registered": ("register_host_memory",),
+    "._memory.virtual_ipc": ("IPCVirtualMemoryDescriptor", "receive_virtual_buffer"),
+    "._memory.virtual_memory": (
+        "VirtualMemoryResource",
+        "VirtualMemoryResourceOptions",
+    ),
+    "._stream.options": (
+        "EventOptions",
+        "StreamOptions",
+    ),
+    "._views.tensor_map_options": ("TensorMapDescriptorOptions",),
+    "._views.viewable": ("args_viewable_as_strided_memory",),
+}
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+    __getattr__ = _later(__name__, _LATER, globals())
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,6 @@ from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.context import Context
 from cudacore_handles._driver.device import graph_module
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._memory.device_pool import DeviceMemoryResource
 from cudacore_handles._memory.pool import Pool
 from cudacore_handles._stream.event import Event
 from cudacore_handles._stream.stream import Stream
@@ -25,11 +24,17 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "event": lambda box: adopt(Event, box),
     "kernel": lambda box: Kernel._init(box),
     "deviceptr": lambda box: Buffer._adopt_memory(address(box), None, None),
-    "pool": lambda box: DeviceMemoryResource._init(adopt(Pool, box)),
+    "pool": lambda box: _resource_of(adopt(Pool, box)),
     "graph": lambda box: adopt(graph_module().GraphDefinition, box),
     "graph_node": lambda box: graph_module() and _native.adopt_node(address(box)),
     "graph_exec": lambda box: graph_module().Graph._init(box),
 }
+
+
+def _resource_of(pool: Pool) -> Any:
+    from cudacore_handles._memory.device_pool import DeviceMemoryResource
+
+    return DeviceMemoryResource._init(pool)
 
 
 def from_capsule(capsule: object) -> Any:

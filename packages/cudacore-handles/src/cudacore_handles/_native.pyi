@@ -7,7 +7,8 @@ from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.context import Context
 from cudacore_handles._launch.launch_config import LaunchConfig
 from cudacore_handles._memory.resource import MemoryResource
-from cudacore_handles._stream.event import Event, EventOptions
+from cudacore_handles._stream.event import Event
+from cudacore_handles._stream.options import EventOptions
 from cudacore_handles._stream.stream import IsStreamType, Stream
 from cudacore_handles._texture.array import OpaqueArray
 from cudacore_handles._texture.mipmapped_array import MipmappedArray

@@ -21,45 +21,24 @@ from cudacore_handles import (
     Buffer,
     ClosedError,
     Context,
-    ContextOptions,
     CUDAError,
     Device,
-    DeviceMemoryResource,
-    DeviceMemoryResourceOptions,
-    DeviceResources,
     Event,
-    EventOptions,
     GoneError,
-    GraphicsResource,
-    Host,
-    IPCVirtualMemoryDescriptor,
     Kernel,
     LaunchConfig,
     LegacyManagedMemoryResource,
     LegacyPinnedMemoryResource,
-    ManagedBuffer,
-    ManagedMemoryResource,
-    ManagedMemoryResourceOptions,
     MemoryInfo,
     MemoryResource,
     ObjectCode,
     OutOfMemoryError,
-    PinnedMemoryResource,
-    PinnedMemoryResourceOptions,
-    SMResource,
-    SMResourceOptions,
     Stream,
-    StreamOptions,
     TensorMapDescriptor,
-    TensorMapDescriptorOptions,
     UnsupportedCodeError,
-    VirtualMemoryResource,
-    VirtualMemoryResourceOptions,
-    WorkqueueResource,
-    WorkqueueResourceOptions,
     launch,
-    register_host_memory,
 )
+from cudacore_handles._sdk import later as _later
 
 if TYPE_CHECKING:
     from cudacore import checkpoint, graph, system, texture, typing, utils
@@ -77,6 +56,30 @@ if TYPE_CHECKING:
         UncacheableError,
     )
     from cudacore_graph import GraphMemoryResource
+    from cudacore_handles import (
+        ContextOptions,
+        DeviceMemoryResource,
+        DeviceMemoryResourceOptions,
+        DeviceResources,
+        EventOptions,
+        GraphicsResource,
+        Host,
+        IPCVirtualMemoryDescriptor,
+        ManagedBuffer,
+        ManagedMemoryResource,
+        ManagedMemoryResourceOptions,
+        PinnedMemoryResource,
+        PinnedMemoryResourceOptions,
+        SMResource,
+        SMResourceOptions,
+        StreamOptions,
+        TensorMapDescriptorOptions,
+        VirtualMemoryResource,
+        VirtualMemoryResourceOptions,
+        WorkqueueResource,
+        WorkqueueResourceOptions,
+        register_host_memory,
+    )
 
 __all__ = [
     "CUDA_CORE_VERSION",
@@ -146,30 +149,54 @@ __all__ = [
 
 # What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
 _LATER = {
-    "BatchError": "cudacore_compile",
-    "CompilerError": "cudacore_compile",
-    "GraphMemoryResource": "cudacore_graph",
-    "Linker": "cudacore_compile",
-    "LinkerOptions": "cudacore_compile",
-    "NVFatbinError": "cudacore_compile",
-    "NVJitLinkError": "cudacore_compile",
-    "NVRTCError": "cudacore_compile",
-    "NVVMError": "cudacore_compile",
-    "Program": "cudacore_compile",
-    "ProgramOptions": "cudacore_compile",
-    "UncacheableError": "cudacore_compile",
+    "cudacore_compile": (
+        "BatchError",
+        "CompilerError",
+        "Linker",
+        "LinkerOptions",
+        "NVFatbinError",
+        "NVJitLinkError",
+        "NVRTCError",
+        "NVVMError",
+        "Program",
+        "ProgramOptions",
+        "UncacheableError",
+    ),
+    "cudacore_graph": ("GraphMemoryResource",),
+    "cudacore_handles": (
+        "ContextOptions",
+        "DeviceMemoryResource",
+        "DeviceMemoryResourceOptions",
+        "DeviceResources",
+        "EventOptions",
+        "GraphicsResource",
+        "Host",
+        "IPCVirtualMemoryDescriptor",
+        "ManagedBuffer",
+        "ManagedMemoryResource",
+        "ManagedMemoryResourceOptions",
+        "PinnedMemoryResource",
+        "PinnedMemoryResourceOptions",
+        "SMResource",
+        "SMResourceOptions",
+        "StreamOptions",
+        "TensorMapDescriptorOptions",
+        "VirtualMemoryResource",
+        "VirtualMemoryResourceOptions",
+        "WorkqueueResource",
+        "WorkqueueResourceOptions",
+        "register_host_memory",
+    ),
 }
 
 
 if not TYPE_CHECKING:  # to which any name would be one that there is
+    _get = _later(__name__, _LATER, globals())
 
     def __getattr__(name: str) -> object:
         if name in ("checkpoint", "graph", "system", "texture", "typing", "utils"):
             return importlib.import_module(f"cudacore.{name}")
-        if name in _LATER:
-            globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)
-            return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        return _get(name)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import fields
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -70,6 +69,8 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
             f"The {cls.__name__.removesuffix('Options')} {name} must be provided as an object of type {cls.__name__} "
             f"or as a dict of its fields, not as a {type(value).__name__}"
         )
+    from dataclasses import fields  # here, because importing it takes longer than most of this package
+
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for key in value:
         if key not in known:

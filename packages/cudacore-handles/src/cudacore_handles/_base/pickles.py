@@ -69,10 +69,10 @@ def publish(package: str, names: Iterable[str], namespace: dict[str, Any]) -> No
     names : iterable of str
         Its public names.
     namespace : dict
-        The objects by name.
+        The objects by name. What is missing is imported later; classes there are :func:`public`.
     """
     for name in names:
-        cls = namespace[name]
+        cls = namespace.get(name)
         if isinstance(cls, type) and cls.__module__.partition(".")[0] == package:
             public(cls)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from cudacore_handles._base.pickles import public
 from cudacore_handles._code.kernel import ParamInfo
 
 
+@public
 class KernelInfo(NamedTuple):
     """A kernel of compiled code.
 
@@ -38,6 +40,7 @@ class KernelInfo(NamedTuple):
     max_threads: int | None = None
 
 
+@public
 class GlobalInfo(NamedTuple):
     """A variable of compiled code.
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
@@ -12,29 +11,15 @@ from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.device_resources import DeviceResources, DeviceResourcesType, gather, hint_for_context
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_handles._driver.device import Device
-    from cudacore_handles._stream.event import Event, EventOptions
-    from cudacore_handles._stream.stream import Stream, StreamOptions
-
-
-@dataclass
-class ContextOptions:
-    """Options of a green context.
-
-    Attributes
-    ----------
-    resources : sequence of SMResource or WorkqueueResource
-        The resources for work in the context: multiprocessors, from :attr:`DeviceResources.sm` or groups of one
-        :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors, the context has
-        all of the device's.
-    """
-
-    resources: DeviceResourcesType
+    from cudacore_handles._driver.device_resources import ContextOptions, DeviceResources
+    from cudacore_handles._stream.event import Event
+    from cudacore_handles._stream.options import EventOptions, StreamOptions
+    from cudacore_handles._stream.stream import Stream
 
 
 class Context(_native.Handle):
@@ -65,6 +50,8 @@ class Context(_native.Handle):
 
     @classmethod
     def _create(cls, device_id: int, options: ContextOptions | Mapping[str, Any] | None) -> Context:
+        from cudacore_handles._driver.device_resources import ContextOptions, gather, hint_for_context
+
         if options is None:
             raise ValueError(
                 "options with device resources must be provided to create a green context: "
@@ -122,6 +109,8 @@ class Context(_native.Handle):
         if self.is_closed:
             raise closed(self)
         own = Context._adopt(self._reference())
+        from cudacore_handles._driver.device_resources import DeviceResources
+
         return DeviceResources._of(lib.cch_context_device(hold(own)), own)
 
 

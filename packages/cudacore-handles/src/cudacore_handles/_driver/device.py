@@ -13,16 +13,17 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import Context, ContextOptions, current_context
-from cudacore_handles._driver.device_resources import DeviceResources
-from cudacore_handles._stream.event import Event, EventOptions
-from cudacore_handles._stream.stream import IsStreamType, Stream, StreamOptions, default_stream
+from cudacore_handles._driver.context import Context, current_context
+from cudacore_handles._stream.event import Event
+from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
 
 if TYPE_CHECKING:
     from cudacore.system import Device as SystemDevice
     from cudacore_handles._driver.device_properties import DeviceProperties
+    from cudacore_handles._driver.device_resources import ContextOptions, DeviceResources
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.resource import MemoryResource
+    from cudacore_handles._stream.options import EventOptions, StreamOptions
     from cudacore_handles.texture import (
         MipmappedArray,
         MipmappedArrayOptions,
@@ -93,7 +94,7 @@ class Device:
     _primary: Context | None  # retained at first use
     _memory_resource: MemoryResource | None
     _properties: DeviceProperties | None
-    _resources: DeviceResources
+    _resources: DeviceResources | None
 
     def __new__(cls, device_id: Device | int | None = None) -> Device:
         if device_id is None:
@@ -185,6 +186,8 @@ class Device:
         if options is not None:
             raise ValueError("obj and options cannot be both specified: options are for a new stream")
         if not hasattr(obj, "__cuda_stream__"):
+            from cudacore_handles._stream.options import StreamOptions
+
             hint = f"; write options={type(obj).__name__}(...)" if isinstance(obj, (StreamOptions, Mapping)) else ""
             raise TypeError(f"obj must have __cuda_stream__; {type(obj).__name__} has not{hint}")
         stream = Stream._from_protocol(obj)
@@ -327,6 +330,10 @@ class Device:
     @property
     def resources(self) -> DeviceResources:
         """DeviceResources: The resources of the device; :meth:`create_context` uses a part of them."""
+        if self._resources is None:
+            from cudacore_handles._driver.device_resources import DeviceResources
+
+            self._resources = DeviceResources._of(self._id)
         return self._resources
 
     @property
@@ -458,7 +465,7 @@ def _find(device_id: object) -> Device:
     device._primary = None
     device._memory_resource = None
     device._properties = None
-    device._resources = DeviceResources._of(ordinal)
+    device._resources = None
     # One object is shared, without a lock: a garbage collection during a lock could need the object too.
     return _devices.setdefault(ordinal, device)
 

@@ -8,9 +8,11 @@ from typing import Any
 from cudacore_handles._base import results
 from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._base.errors import check
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 
 
+@public
 class DeviceProperties:
     """Properties and abilities of a device (cuDeviceGetAttribute).
 

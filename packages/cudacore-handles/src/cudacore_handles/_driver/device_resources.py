@@ -13,6 +13,7 @@ from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_flag, as_options
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import WorkqueueSharingScopeType, _as_name
 
@@ -28,6 +29,7 @@ _SCOPES = {
 }
 
 
+@public
 @dataclass
 class SMResourceOptions:
     """How multiprocessors are split.
@@ -56,6 +58,7 @@ class SMResourceOptions:
     backfill: bool | Sequence[bool] = False
 
 
+@public
 @dataclass
 class WorkqueueResourceOptions:
     """How work is queued.
@@ -92,6 +95,7 @@ class _Group(NamedTuple):
     backfill: bool
 
 
+@public
 class SMResource:
     """A set of a device's multiprocessors.
 
@@ -298,6 +302,7 @@ class SMResource:
             )
 
 
+@public
 class WorkqueueResource:
     """The work queues of a device or context: their expected number, and how they are shared.
 
@@ -361,6 +366,7 @@ class WorkqueueResource:
         check(lib.cch_resource_set_workqueue(self._raw, limit, _SCOPES[scope]))
 
 
+@public
 class DeviceResources:
     """The resources that a device, a context or a stream can use.
 
@@ -411,6 +417,22 @@ class DeviceResources:
 
 
 DeviceResourcesType = Sequence[SMResource | WorkqueueResource]
+
+
+@public
+@dataclass
+class ContextOptions:
+    """Options of a green context.
+
+    Attributes
+    ----------
+    resources : sequence of SMResource or WorkqueueResource
+        The resources for work in the context: multiprocessors, from :attr:`DeviceResources.sm` or groups of one
+        :meth:`SMResource.split`; and at most one :class:`WorkqueueResource`. Without multiprocessors, the context has
+        all of the device's.
+    """
+
+    resources: DeviceResourcesType
 
 
 def gather(resources: object, device_id: int) -> Any:

@@ -14,7 +14,6 @@ from cudacore_handles._base.names import shorten
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size
-from cudacore_handles._memory.copy import side_of
 from cudacore_handles._memory.fill import fill_pattern
 from cudacore_handles._memory.ipc import (
     IPCBufferDescriptor,
@@ -403,6 +402,8 @@ class Buffer(_native.BufferHandle):
         stream : Stream
             The stream that the copy is ordered on.
         """
+        from cudacore_handles._memory.copy import side_of
+
         if not isinstance(src, Buffer):
             raise TypeError(f"src must be a Buffer, not {type(src).__name__}; copy_from() takes arrays")
         part = tuple(check_size(n, name) for n, name in ((width, "width"), (height, "height"), (depth, "depth")))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.pickles import public
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.arguments import check_size
@@ -29,6 +30,7 @@ _ORDERS = {
 }
 
 
+@public
 @dataclass(frozen=True)
 class CopyOptions:
     """Options of a copy.

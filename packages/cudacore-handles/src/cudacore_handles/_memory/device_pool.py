@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.options import as_options
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -21,29 +21,12 @@ from cudacore_handles._memory.ipc import (
 )
 
 if TYPE_CHECKING:
+    from cudacore_handles._memory.device_pool_options import DeviceMemoryResourceOptions
     from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 from cudacore_handles._memory.pool import Pool, PooledMemoryResource
 
 
-@dataclass
-class DeviceMemoryResourceOptions:
-    """Options of a new pool.
-
-    Attributes
-    ----------
-    ipc_enabled : bool, optional
-        Whether the memory can be shared with other processes. Default False.
-    max_size : int, optional
-        Maximum size of the pool in bytes; 0 for the system's limit. Default 0.
-    """
-
-    ipc_enabled: bool = False
-    max_size: int = 0
-
-    def __post_init__(self) -> None:
-        check_flags(self)
-
-
+@public
 class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     """A memory resource that allocates device memory from a pool, in the order of streams.
 
@@ -72,6 +55,8 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
             check(lib.cch_pool_current(out, self._device_id))
             self._take(out[0], owned=False)
         else:
+            from cudacore_handles._memory.device_pool_options import DeviceMemoryResourceOptions
+
             given = as_options(DeviceMemoryResourceOptions, options)
             if given.ipc_enabled:
                 check_pools(Device(self._device_id))

@@ -11,6 +11,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import address, adopt, hold
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._driver.device import Device
@@ -60,6 +61,7 @@ class MappedBuffer(Buffer):
             super().close(stream)
 
 
+@public
 class GraphicsResource(_native.Handle):
     """A buffer or an image of OpenGL that CUDA can use.
 

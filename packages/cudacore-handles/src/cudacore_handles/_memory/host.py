@@ -8,7 +8,7 @@ from typing import Any
 
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.options import as_flag
-from cudacore_handles._base.pickles import restorer
+from cudacore_handles._base.pickles import public, restorer
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.device import Device
 
@@ -17,6 +17,7 @@ _NODES = "/sys/devices/system/node"
 _hosts: dict[tuple[int | None, bool], Host] = {}
 
 
+@public
 class Host:
     """The host as a location of memory, in the place of a :class:`Device`.
 

@@ -12,6 +12,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, check, closed
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_flag
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.buffer import Buffer
@@ -97,6 +98,7 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
         return hosts + [Device(ordinal) for ordinal in sorted(found) if ordinal > _CPU]
 
 
+@public
 class ManagedBuffer(Buffer):
     """A piece of managed memory, which moves to where it is used.
 

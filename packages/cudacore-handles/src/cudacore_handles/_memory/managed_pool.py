@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.options import as_options
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.host import check_node
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 from cudacore_handles._memory.pool import PooledMemoryResource, check_int
 
 
+@public
 @dataclass
 class ManagedMemoryResourceOptions:
     """Options of a new pool of managed memory.
@@ -39,6 +41,7 @@ class ManagedMemoryResourceOptions:
     preferred_location_type: ManagedMemoryLocationType | str | None = None
 
 
+@public
 class ManagedMemoryResource(PooledMemoryResource):
     """A memory resource that allocates managed memory from a pool, in the order of streams.
 

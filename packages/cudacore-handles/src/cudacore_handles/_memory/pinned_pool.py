@@ -11,6 +11,7 @@ from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -30,6 +31,7 @@ _HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource
 _NO_ACCESS, _READ_WRITE = 0, 3  # of CUmemAccess_flags
 
 
+@public
 @dataclass
 class PinnedMemoryResourceOptions:
     """Options of a new pool of host memory.
@@ -52,6 +54,7 @@ class PinnedMemoryResourceOptions:
         check_flags(self)
 
 
+@public
 class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     """A memory resource that allocates page-locked host memory from a pool, in the order of streams.
 

@@ -12,7 +12,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.pickles import restorer
+from cudacore_handles._base.pickles import public, restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 from cudacore_handles._memory.arguments import check_size
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.virtual_memory import VirtualMemoryResource, VirtualMemoryResourceOptions
 
 
+@public
 class IPCVirtualMemoryDescriptor:
     """File descriptors by which another process maps virtual memory.
 

@@ -11,6 +11,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import call_driver, check, closed
 from cudacore_handles._base.handle import address, hold
 from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -47,6 +48,7 @@ _HANDLES = {None: 0, VirtualMemoryHandleType.POSIX_FD: 1, VirtualMemoryHandleTyp
 _ACCESSES = {VirtualMemoryAccessType.READ: 1, VirtualMemoryAccessType.READ_WRITE: 3}
 
 
+@public
 @dataclass
 class VirtualMemoryResourceOptions:
     """Properties of the memory of a :class:`VirtualMemoryResource`, and who can access it.
@@ -95,6 +97,7 @@ class VirtualMemoryResourceOptions:
             self.peers = tuple(self.peers)
 
 
+@public
 class VirtualMemoryResource(MemoryResource):
     """A memory resource whose buffers can grow: addresses, mapped to physical memory (cuMemCreate, cuMemMap).
 

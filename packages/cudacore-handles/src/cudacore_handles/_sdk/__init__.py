@@ -9,6 +9,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import call_driver, check, closed, driver_error, last_error
 from cudacore_handles._base.handle import Face, adopt, hold
+from cudacore_handles._base.later import later
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import as_flag, as_options, check_flags, copy_options
 from cudacore_handles._base.pickles import public, publish
@@ -36,6 +37,7 @@ __all__ = [
     "ffi",
     "hold",
     "last_error",
+    "later",
     "lib",
     "public",
     "publish",

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """For cudacore-compile: the compilers' functions, the driver's linker, and readers of code."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cudacore_handles._base.later import later
 from cudacore_handles._base.simulated import carries_ptx
 from cudacore_handles._code.demangle import demangle
-from cudacore_handles._code.link_symbols import Symbol, has_only_ltoir, parts_of, ptx_symbols
 from cudacore_handles._code.ptx_signatures import ptx_signatures
 from cudacore_handles._compiler import compilers
-from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
+
+if TYPE_CHECKING:
+    from cudacore_handles._code.link_symbols import Symbol, has_only_ltoir, parts_of, ptx_symbols
+    from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
 
 __all__ = [
     "Symbol",
@@ -20,3 +27,12 @@ __all__ = [
     "ptx_signatures",
     "ptx_symbols",
 ]
+
+# Only linkers use these.
+_LATER = {
+    "cudacore_handles._code.link_symbols": ("Symbol", "has_only_ltoir", "parts_of", "ptx_symbols"),
+    "cudacore_handles._compiler.driver_linker": ("driver_cuda_version", "link_with_driver"),
+}
+
+if not TYPE_CHECKING:
+    __getattr__ = later(__name__, _LATER, globals())

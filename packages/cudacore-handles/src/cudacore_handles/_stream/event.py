@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, closed, last_error
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import lib
 from cudacore_handles._driver.context import Context, context_of
 from cudacore_handles._stream.ipc import IPCEventDescriptor, check_events, describe_event, import_event
@@ -20,38 +19,10 @@ if TYPE_CHECKING:
     from cuda.bindings import driver
 
     from cudacore_handles._driver.device import Device
+    from cudacore_handles._stream.options import EventOptions
 
 
-@dataclass
-class EventOptions:
-    """Options of an event.
-
-    Attributes
-    ----------
-    timing_enabled : bool, optional
-        Whether the event can measure time. Default False, which is cheaper.
-    blocking_sync : bool, optional
-        Whether a thread that waits for the event sleeps instead of spinning. Default False.
-    ipc_enabled : bool, optional
-        Whether other processes can use the event, which then cannot measure time. Default False.
-    """
-
-    timing_enabled: bool | None = False
-    blocking_sync: bool | None = False
-    ipc_enabled: bool | None = False
-
-    def __post_init__(self) -> None:
-        check_flags(self)
-
-    def _flags(self) -> int:
-        if self.ipc_enabled and self.timing_enabled:
-            raise TypeError("IPC-enabled events cannot use timing: leave ipc_enabled or timing_enabled out")
-        flags = 0 if self.timing_enabled else lib.CCH_EVENT_DISABLE_TIMING
-        flags |= lib.CCH_EVENT_BLOCKING_SYNC if self.blocking_sync else 0
-        return flags | (lib.CCH_EVENT_INTERPROCESS if self.ipc_enabled else 0)
-
-
-DEFAULT_FLAGS = EventOptions()._flags()
+DEFAULT_FLAGS: int = lib.CCH_EVENT_DISABLE_TIMING
 
 
 class Event(_native.EventHandle):
@@ -96,7 +67,11 @@ class Event(_native.EventHandle):
 
     @classmethod
     def _create(cls, context: Context, options: EventOptions | Mapping[str, Any] | None) -> Event:
-        flags = DEFAULT_FLAGS if options is None else as_options(EventOptions, options)._flags()
+        flags = DEFAULT_FLAGS
+        if options is not None:
+            from cudacore_handles._stream.options import EventOptions
+
+            flags = as_options(EventOptions, options)._flags()
         if flags & lib.CCH_EVENT_INTERPROCESS:
             check_events(context)
         return _native.create_event(cls, context, flags)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from cudacore_handles import _native
@@ -13,11 +12,11 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address, as_integer
 from cudacore_handles._base.errors import CUDAError, check, closed, driver_error, raise_status
 from cudacore_handles._base.handle import adopt, hold
-from cudacore_handles._base.options import as_options, check_flags
+from cudacore_handles._base.options import as_options
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, context_of, current_context
 from cudacore_handles._stream.callback import host_function
-from cudacore_handles._stream.event import Event, EventOptions, raise_not_elapsed
+from cudacore_handles._stream.event import Event, raise_not_elapsed
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,28 +25,9 @@ if TYPE_CHECKING:
 
     from cudacore_handles._driver.device import Device
     from cudacore_handles._driver.device_resources import DeviceResources
+    from cudacore_handles._stream.options import EventOptions, StreamOptions
 
 _RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
-
-
-@dataclass
-class StreamOptions:
-    """Options of a stream.
-
-    Attributes
-    ----------
-    nonblocking : bool, optional
-        Whether the stream runs without implicit ordering with the legacy default stream. Default True.
-    priority : int, optional
-        Lower numbers run first. The range depends on the device, and is often -5 to 0. Default None: the lowest
-        priority, 0.
-    """
-
-    nonblocking: bool = True
-    priority: int | None = None
-
-    def __post_init__(self) -> None:
-        check_flags(self)
 
 
 @runtime_checkable
@@ -95,6 +75,8 @@ class Stream(_native.StreamHandle):
     def _create(cls, context: Context, options: StreamOptions | Mapping[str, Any] | None) -> Stream:
         flags, priority = lib.CCH_STREAM_NON_BLOCKING, 0
         if options is not None:
+            from cudacore_handles._stream.options import StreamOptions
+
             options = as_options(StreamOptions, options)
             flags = lib.CCH_STREAM_NON_BLOCKING if options.nonblocking else 0
             if options.priority is not None:

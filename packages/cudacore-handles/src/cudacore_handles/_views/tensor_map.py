@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cudacore_handles import _native
@@ -22,6 +21,7 @@ from cudacore_handles.typing import (
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
+    from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
     from cudacore_handles._views.view import StridedMemoryView
 
 _TILED, _IM2COL, _IM2COL_WIDE = range(3)
@@ -50,47 +50,7 @@ _SIZES = {
 }
 
 
-@dataclass
-class TensorMapDescriptorOptions:
-    """Options of :meth:`StridedMemoryView.as_tensor_map`.
-
-    Attributes
-    ----------
-    box_dim : tuple of int
-        The extents of the box that a copy moves, in elements, in the order of the view's shape: 1 to 256 each.
-    element_strides : tuple of int, optional
-        The step of a copy along each axis: 1 to 8 each. Default: 1.
-    data_type : numpy.dtype or TensorMapDataType, optional
-        The type of the elements, of the view's item size. Default: that of the view's dtype.
-    interleave : TensorMapInterleave, optional
-        How the channels are arranged in memory. Default: together.
-    swizzle : TensorMapSwizzle, optional
-        How a box is permuted in shared memory. Default: it is not permuted.
-    l2_promotion : TensorMapL2Promotion, optional
-        How much is fetched into the L2 cache at a time. Default: only the data that is needed.
-    oob_fill : TensorMapOOBFill, optional
-        The value of elements outside of the tensor. Default: zero.
-    """
-
-    box_dim: tuple[int, ...]
-    element_strides: tuple[int, ...] | None = None
-    data_type: Any = None
-    interleave: TensorMapInterleave = TensorMapInterleave.NONE
-    swizzle: TensorMapSwizzle = TensorMapSwizzle.NONE
-    l2_promotion: TensorMapL2Promotion = TensorMapL2Promotion.NONE
-    oob_fill: TensorMapOOBFill = TensorMapOOBFill.NONE
-
-    def __post_init__(self) -> None:
-        self.box_dim = _as_ints("box_dim", self.box_dim)
-        if self.element_strides is not None:
-            self.element_strides = _as_ints("element_strides", self.element_strides)
-        if self.data_type is not None:
-            _data_type(self.data_type)
-        for name, cls in _CHOICES.items():
-            _choice(name, cls, getattr(self, name))
-
-
-_CHOICES: dict[str, type[enum.IntEnum]] = {
+CHOICES: dict[str, type[enum.IntEnum]] = {
     "interleave": TensorMapInterleave,
     "swizzle": TensorMapSwizzle,
     "l2_promotion": TensorMapL2Promotion,
@@ -209,7 +169,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
             cls, view, _IM2COL_WIDE, _type_of(view, data_type),
             *_choices(interleave, swizzle, l2_promotion, oob_fill), _optional_tuple("element_strides", element_strides),
             None, (pixel_box_lower_corner_width,), (pixel_box_upper_corner_width,), channels_per_pixel,
-            pixels_per_column, int(_choice("mode", TensorMapIm2ColWideMode, mode)),
+            pixels_per_column, int(check_choice("mode", TensorMapIm2ColWideMode, mode)),
         )  # fmt: skip
 
     @property
@@ -262,10 +222,10 @@ def make_tiled(
     """Make a tiled tensor map; None stands for a default."""
     return _native.tensor_map_make(
         TensorMapDescriptor, view, _TILED, _type_of(view, data_type),
-        0 if interleave is None else _choice("interleave", TensorMapInterleave, interleave),
-        0 if swizzle is None else _choice("swizzle", TensorMapSwizzle, swizzle),
-        0 if l2_promotion is None else _choice("l2_promotion", TensorMapL2Promotion, l2_promotion),
-        0 if oob_fill is None else _choice("oob_fill", TensorMapOOBFill, oob_fill),
+        0 if interleave is None else check_choice("interleave", TensorMapInterleave, interleave),
+        0 if swizzle is None else check_choice("swizzle", TensorMapSwizzle, swizzle),
+        0 if l2_promotion is None else check_choice("l2_promotion", TensorMapL2Promotion, l2_promotion),
+        0 if oob_fill is None else check_choice("oob_fill", TensorMapOOBFill, oob_fill),
         element_strides if element_strides is None else _as_tuple("element_strides", element_strides),
         box_dim if type(box_dim) is tuple else _as_tuple("box_dim", box_dim),
     )  # fmt: skip
@@ -279,6 +239,8 @@ def make_with_options(
 
     if any(one is not None for one in given):
         raise TypeError("give either options or the individual arguments of the tensor map, not both")
+    from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
+
     all_of = as_options(TensorMapDescriptorOptions, options)
     return make_tiled(
         view, all_of.box_dim, all_of.element_strides, all_of.data_type, all_of.interleave, all_of.swizzle,
@@ -287,11 +249,11 @@ def make_with_options(
 
 
 def _choices(*given: enum.IntEnum | None) -> tuple[int, ...]:
-    pairs = zip(_CHOICES.items(), given, strict=True)
-    return tuple(0 if one is None else _choice(name, cls, one) for (name, cls), one in pairs)
+    pairs = zip(CHOICES.items(), given, strict=True)
+    return tuple(0 if one is None else check_choice(name, cls, one) for (name, cls), one in pairs)
 
 
-def _choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:
+def check_choice(name: str, cls: type[enum.IntEnum], given: Any) -> int:
     if type(given) is not cls:
         raise TypeError(f"{name} must be a {cls.__name__}, not {given!r}, of type {type(given).__name__}")
     number: int = given
@@ -304,7 +266,7 @@ def _as_tuple(name: str, given: Any) -> tuple[int, ...]:
     return tuple(given)
 
 
-def _as_ints(name: str, given: Any) -> tuple[int, ...]:
+def as_ints(name: str, given: Any) -> tuple[int, ...]:
     for place, one in enumerate(_as_tuple(name, given)):
         if as_integer(one) is None:
             raise TypeError(f"{name}[{place}] must be an int, not {one!r}, of type {type(one).__name__}")
@@ -325,7 +287,7 @@ def _type_of(view: StridedMemoryView, data_type: Any) -> int:
                 f"{', '.join(one.name for one in TensorMapDataType)} of the same size, as which they are copied"
             )
         return found
-    number = _data_type(data_type)
+    number = check_data_type(data_type)
     if _SIZES[number] != view._itemsize:
         raise ValueError(
             f"data_type is {number.name}, whose elements have {_SIZES[number]} bytes, but the view's have "
@@ -334,7 +296,7 @@ def _type_of(view: StridedMemoryView, data_type: Any) -> int:
     return number
 
 
-def _data_type(given: Any) -> TensorMapDataType:
+def check_data_type(given: Any) -> TensorMapDataType:
     if isinstance(given, TensorMapDataType):
         return given
     kind = None

@@ -26,18 +26,16 @@ from cudacore_handles._views.dtypes import (
     typestr_of,
 )
 from cudacore_handles._views.layout import _StridedLayout
-from cudacore_handles._views.tensor_map import (
-    TensorMapDescriptor,
-    TensorMapDescriptorOptions,
-    make_tiled,
-    make_with_options,
-)
+from cudacore_handles._views.tensor_map import TensorMapDescriptor, make_tiled, make_with_options
 from cudacore_handles.typing import (
     TensorMapInterleave,
     TensorMapL2Promotion,
     TensorMapOOBFill,
     TensorMapSwizzle,
 )
+
+if TYPE_CHECKING:
+    from cudacore_handles._views.tensor_map_options import TensorMapDescriptorOptions
 
 _NO_PROTOCOL = (
     "the input object does not support any data exchange protocol: obj is of type {}, and has none of __dlpack__, "

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of a package that are imported at first use, so that programs that do not use them start faster."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def later(package: str, modules: Mapping[str, tuple[str, ...]], namespace: dict[str, Any]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package.
+
+    Parameters
+    ----------
+    package : str
+        The package.
+    modules : mapping of str to tuple of str
+        The names that each module has. Modules of the package begin with a dot.
+    namespace : dict
+        The package's names, which the name is added to.
+    """
+    where = {name: module for module, names in modules.items() for name in names}
+
+    def get(name: str) -> Any:
+        if name not in where:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        value = getattr(importlib.import_module(where[name], package), name)
+        namespace[name] = value
+        return value
+
+    return get
