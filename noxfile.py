@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that is done to this repository, by name: ``nox -l`` lists it, ``nox -s NAME`` does it.
+"""All tasks of this repository: ``nox -l`` lists them, and ``nox -s NAME`` runs one.
 
-Needs Python 3.10 or later, gcc and g++, and PyPI. All sessions test the wheels that ``build`` makes; a package is only
-built again when its sources change. What belongs to ``-- ...`` after a session's name goes to the program that it runs.
+Needs Python 3.10 or later, gcc and g++, and PyPI. All sessions test the wheels that ``build`` makes. A package is only
+built again if its sources have changed. Arguments after ``--`` are passed to the program that a session runs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TESTED = ["13.x", "12.9"]
 # Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that, their PTX
 # only on one that is not older.
 DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
-# What others make, with programs in ci/clients that run on the simulator, or are told why they do not.
+# Packages of others, with programs in ci/clients that run on the simulator, or must fail with an explanation.
 CLIENTS = {
     "cuda-bindings": (["cuda-bindings==13.*", "nvidia-cuda-nvrtc==13.*"], ["with_cuda_bindings.py"]),
     "cuda-core": (["cuda-core[cu13]==1.2.2", "numpy>=2.1"], ["with_cuda_core.py"]),
@@ -58,7 +58,7 @@ CLIENTS = {
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
         ["with_numba.py", "numba_suite.py"],
     ),
-    # Their wheels have no tests: these are programs of ours.
+    # Their wheels have no tests, so these are our programs.
     "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
@@ -83,7 +83,8 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     """Install the built wheels with the compilers and headers of a CUDA version, and dependency groups."""
     # Kernels of the simulator's tests include cuRAND's headers; those that do need CUDA 13.
     toolkit = "cuda-toolkit[curand]" if "test" in groups and cuda.startswith("13") else "cuda-toolkit"
-    # The toolkit 13.0 takes any nvJitLink of CUDA 13; what a newer one links to PTX, no driver for 13.0 compiles.
+    # The toolkit 13.0 accepts any nvJitLink of CUDA 13. But no driver for 13.0 compiles PTX that a newer one has
+    # linked.
     linker = ("nvidia-nvjitlink",) if cuda == "13.0" else ()
     pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit, *linker)]
     wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
@@ -93,27 +94,28 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     session.install("--no-deps", "--force-reinstall", *wheels)
 
 
-# A process a core; what a file's tests share is made once.
+# One process per core. Tests of one file run in the same process, so that their fixtures are made once.
 PYTEST = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
 
 
 def run_tests(session: nox.Session, cuda: str, driver: str | None = None) -> None:
-    """Run the tests on the simulated driver, or as ``-- ...`` says: ``-- --cuda-driver=gpu`` is the machine's own.
+    """Run the tests on the simulated driver, or on another one: ``-- --cuda-driver=gpu`` uses the machine's driver.
 
-    With a version of CUDA as `driver` the simulated driver is one of that version.
+    If `driver` is a version of CUDA, the simulated driver has that version.
     """
     install(session, "test", cuda=cuda)
     settings = {"CUDACORE_SIM_DRIVER_VERSION": driver} if driver is not None else {}
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs, env=settings)
         return
-    with tempfile.TemporaryDirectory() as away:  # from all sources: what is tested is what the wheels have
+    # from all sources, because the tests must run on the contents of the wheels
+    with tempfile.TemporaryDirectory() as away:
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
-            # Tests that want two devices are skipped where there is one.
+            # Tests that need two devices are skipped if there is one.
             session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
     if driver is not None:
-        return  # the simulator is compared with one driver, whatever version it is told to be
+        return  # the simulator is compared with one driver, whatever version it simulates
     # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at
     # its sources.
     session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
@@ -157,7 +159,7 @@ def dev(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def demo(session: nox.Session) -> None:
-    """Compile a templated kernel for several architectures, and launch it where there is a GPU."""
+    """Compile a templated kernel for several architectures, and launch it if there is a GPU."""
     install(session, "demo")
     session.run("python", "ci/demo.py", *session.posargs)
 
@@ -219,7 +221,7 @@ def c(session: nox.Session) -> None:
 
 
 def fixed_addresses() -> str:
-    """Return what to put before the command of a program that is under ThreadSanitizer.
+    """Return the prefix of a command that runs under ThreadSanitizer.
 
     gcc before 14 cannot place ThreadSanitizer's memory where the kernel randomizes addresses by more than 28 bits.
     """
@@ -251,7 +253,7 @@ def tests_san(session: nox.Session) -> None:
     """Run the tests on a simulated driver that is under AddressSanitizer and UndefinedBehaviorSanitizer."""
     install(session, "test", "meson")
     folder = build_with_meson(session, "sim-asan", SIM, *ASAN)
-    # AddressSanitizer's dlopen does not look where the caller's own would, in NVRTC's folder.
+    # AddressSanitizer's dlopen does not search NVRTC's folder, unlike the original.
     compilers = Path(session.virtualenv.location).glob("lib/python*/site-packages/nvidia/*/lib")
     env = {
         "LD_LIBRARY_PATH": os.pathsep.join(map(str, compilers)),
@@ -263,9 +265,9 @@ def tests_san(session: nox.Session) -> None:
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs, env=env)
         return
-    # cuda.core's launches with too few arguments read beyond what it has allocated: the comparison would end there.
+    # cuda.core's launches with too few arguments read beyond its memory, which would end the comparison.
     ours = f"--ignore={ROOT / 'packages' / 'cudacore' / 'tests' / 'test_like_cuda_core.py'}"
-    # What nvJitLink reads beyond damaged code is there or not, with AddressSanitizer's memory differently each time.
+    # The bytes that nvJitLink reads beyond damaged code differ each time with AddressSanitizer's memory.
     nvjitlink = "--deselect=packages/cudacore-compile/tests/test_bad_code.py::test_mutated_code"
     session.run("python", "-m", "pytest", ours, nvjitlink, env=env | {"CUDACORE_SIM_DEVICES": "2"})
     session.run("python", "-m", "pytest", "packages/cudacore-sim", env=env)
@@ -273,9 +275,9 @@ def tests_san(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def stress(session: nox.Session) -> None:
-    """Have threads use, close and drop what they share, all C and C++ under ASan and UBSan, then under TSan.
+    """Use, close and drop shared objects on many threads, with all C and C++ under ASan and UBSan, then under TSan.
 
-    ``-- --seconds 600 --seed 7`` is longer, with other choices.
+    ``-- --seconds 600 --seed 7`` runs longer, with other choices.
     """
     install(session, "editable")
     for name, options, libraries, env, wrapper in (
@@ -283,7 +285,7 @@ def stress(session: nox.Session) -> None:
         ("tsan", TSAN, ("libtsan.so",), UNDER_TSAN, fixed_addresses()),
     ):
         site = BUILD / f"stress-{name}" / "site"
-        # A package for Python, where the tests in C are not wanted; it comes before the one that is installed.
+        # A package for Python, without the tests in C. It takes precedence over the installed one.
         package = ("-Dtests=false", "-Dpython=true", f"-Dpython.platlibdir={site}", f"-Dpython.purelibdir={site}")
         folder = build_with_meson(session, f"stress-{name}", HANDLES, *options, *package)
         session.run("meson", "install", "-C", str(folder), "--quiet", log=False)
@@ -294,7 +296,7 @@ def stress(session: nox.Session) -> None:
             "CUDACORE_SIM_LIBRARY": str(driver),
             "PYTHONPATH": str(site),
         }
-        # What is preloaded is for Python alone: setarch would run with it where the addresses are not fixed yet.
+        # Only Python gets the preloaded library; setarch would fail with it, because its addresses are not fixed yet.
         python = ("env", f"LD_PRELOAD={preload(*libraries)}", "python")
         command = (*wrapper.split(), *python, str(HANDLES / "tests" / "stress.py"))
         for reuse in ("0", "1"):  # whether the driver gives an address to another object at once
@@ -312,10 +314,10 @@ def fuzz_cache(session: nox.Session) -> None:
 @nox.session(requires=["build"], default=False)
 @nox.parametrize("client", list(CLIENTS))
 def clients(session: nox.Session, client: str) -> None:
-    """Run packages of others, from PyPI, on the simulated driver; of numba-cuda its own tests, or ``-- MODULE``.
+    """Run packages of others, from PyPI, on the simulated driver; for numba-cuda its own tests, or ``-- MODULE``.
 
-    Those that use cuda.core run on it, then on cudacore in its place. No other case may fail the second time: what is
-    known to fail is listed in the programs, with the reason. This downloads what is not needed otherwise.
+    Packages that use cuda.core run on it, and then on cudacore in its place. No other case may fail the second time:
+    known failures are listed in the programs, with the reason. This downloads packages that nothing else needs.
     """
     packages, programs = CLIENTS[client]
     session.install(str(next(WHEELS.glob("cudacore_sim-*.whl"))), *packages)
@@ -343,7 +345,7 @@ def lint(session: nox.Session) -> None:
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
-    # Fails where a version is not that of pyproject.toml.
+    # Fails if a version differs from that of pyproject.toml.
     session.run("bump-my-version", "bump", "patch", "--dry-run", log=False)
 
 
@@ -363,7 +365,7 @@ def types(session: nox.Session) -> None:
         session.run("mypy", "-p", name.replace("-", "_"))
     session.run("mypy", "noxfile.py", "ci")
     session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
-    # Each for itself: of what others bring, cuda.bindings has no types.
+    # Separately, because cuda.bindings, on which others depend, has no types.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
     for name in PACKAGES:
         package = name.replace("-", "_")
@@ -372,13 +374,13 @@ def types(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def wheels(session: nox.Session) -> None:
-    """Check what the wheels contain and weigh."""
+    """Check the contents and the sizes of the wheels."""
     session.run("python", "ci/check_wheels.py", str(WHEELS), *PACKAGES)
 
 
 @nox.session(default=False)
 def dist(session: nox.Session) -> None:
-    """Build what is released into build/dist: source distributions, and wheels for two architectures; judge it."""
+    """Build the releases into build/dist, source distributions and wheels for two architectures, and check them."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "dist"))
     session.run("python", "ci/build_dist.py", str(DIST), *(session.posargs or PACKAGES))
     files = sorted(map(str, DIST.iterdir()))
@@ -392,9 +394,9 @@ def dist(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def sdists(session: nox.Session) -> None:
-    """Build the source distributions, wheels of what they contain, and test with the tests that are in them.
+    """Build the source distributions, wheels from them, and run the tests that they contain.
 
-    ``-- PACKAGE...`` tests these packages alone.
+    ``-- PACKAGE...`` tests only these packages.
     """
     session.install("build>=1.2", *nox.project.dependency_groups(PYPROJECT, "test"))
     folder = BUILD / "sdists"
@@ -426,12 +428,12 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(requires=["build"], default=False)
 def bench(session: nox.Session) -> None:
-    """Measure against cuda.core and plain C; without a GPU, what can be measured without one."""
+    """Measure against cuda.core and plain C; without a GPU, only rows that need none."""
     install(session, "bench")
     session.run("python", "ci/benchmarks/run.py", "--wheels", str(WHEELS), *session.posargs)
 
 
 @nox.session(venv_backend="none", default=False)
 def gpu(session: nox.Session) -> None:
-    """Test on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS; ci/gpu.sh says what else it does."""
+    """Test on a real GPU from prebuilt wheels: ``-- FOLDER``, or $CUDACORE_WHEELS; ci/gpu.sh describes the parts."""
     session.run("sh", "ci/gpu.sh", *session.posargs, env={"PYTHON": sys.executable})

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Build what is released into a folder: source distributions, and wheels for x86-64 and aarch64, glibc 2.28 or older.
+"""Build the releases into a folder: source distributions, and wheels for x86-64 and aarch64, glibc 2.28 or older.
 
 usage: build_dist.py FOLDER PACKAGE...       needs the group "dist" of pyproject.toml
 
-Zig's C and C++ compilers have glibc of any version and for any architecture: what they link runs where glibc 2.28 does.
+Zig's C and C++ compilers contain glibc in any version and for any architecture. Their output runs with glibc 2.28.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def is_compiled(package: Path) -> bool:
 
 
 def build_wheel(package: Path, architecture: str, out: Path) -> None:
-    """Build one compiled wheel, and have auditwheel see to its tag."""
+    """Build one compiled wheel, and set its tag by auditwheel."""
     with tempfile.TemporaryDirectory() as folder:
         tools, made = Path(folder) / "tools", Path(folder) / "made"
         tools.mkdir()
         make_tools(tools, architecture)
         environment = os.environ | {"_PYTHON_HOST_PLATFORM": f"linux-{architecture}"}
         setup = f"--config-setting=setup-args=--cross-file={tools}/cross.ini"
-        # Not in isolation: what builds must be of this machine, and pip would take what is of the other.
+        # Not isolated: pip would install build requirements for the other architecture instead of this machine's.
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", setup, "--outdir", str(made), str(package)]
         subprocess.run(build, check=True, env=environment)
         (wheel,) = made.glob("*.whl")

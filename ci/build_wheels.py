@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Build the wheels of packages into a folder; a package whose sources have not changed is not built again.
+"""Build the wheels of packages into a folder. A package with unchanged sources is not built again.
 
-usage: build_wheels.py FOLDER PACKAGE...       needs, in the Python that runs it, pip and what builds the simulator
+usage: build_wheels.py FOLDER PACKAGE... (the Python that runs it needs pip and the build requirements of the simulator)
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ROOT / "packages"
 NOT_SOURCES = {"tests", "build", "dist", "__pycache__"}
 BUILT_TESTS = {".cpp", ".build"}
-# The simulator is minutes of C++. It is built where it is kept, so that only what changed is compiled again, and its
-# tests in C++ with it.
+# The simulator takes minutes to compile. Its build folder is kept, so that only changed files are compiled again, and
+# contains its tests in C++.
 OPTIONS = {
     "cudacore-sim": [
         "--no-build-isolation",

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check how the sources are laid out: what each package and each room may use of the others.
+"""Check the layout of the sources: what each package and each room may use of the others.
 
 usage: check_rooms.py [ROOT]       ROOT: the repository, or a folder that is laid out like it
 
-A layer is a folder whose subfolders are rooms. A room uses those below it; a lower room does not include or import what
-is in an upper one. Exceptions are listed here, each with its reason; one that is not needed any more is an error, too.
+A layer is a folder whose subfolders are rooms. A room uses the rooms below it. A lower room does not include or import
+an upper one. Exceptions are listed here, each with its reason; an exception that is not needed any more is an error,
+too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DOORS = {
     "cudacore_handles._sdk": "the one door of cudacore-handles",
     "cudacore_graph._nodes": "the classes of nodes, all of which cudacore.graph has, too",
 }
-#: The rooms of each layer, from the lowest to the uppermost. What is in no room is above all of them.
+#: The rooms of each layer, from the lowest to the highest. Files outside of rooms are above all of them.
 LAYERS = {
     "cudacore-handles/src/lib": ("base", "driver", "stream", "memory", "code", "compiler", "graph"),
     "cudacore-handles/src/native": ("base", "stream", "memory", "texture", "views", "launch", "graph"),
@@ -45,7 +46,7 @@ UPWARD = {
     ("src/cudacore_handles/_code/kernel.py", "_launch"): "Kernel.prepare()",
     ("src/cudacore_handles/_code/kernel_attributes.py", "_launch"): "occupancy is asked for launch configurations",
 }
-#: Most files in a folder, and most lines in a file, of what is written by hand.
+#: The maximum number of files in a folder, and of lines in a file, for hand-written sources.
 MAX_FILES, MAX_LINES, MAX_LINES_OF_TEST = 25, 600, 1000
 #: Folders with more files, with the reason.
 LARGE_FOLDERS = {
@@ -60,7 +61,7 @@ LONG_FILES = {
     "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
 }
 SUFFIXES = {".c", ".cpp", ".cu", ".h", ".inc", ".py", ".pyi"}
-#: Files that the compiled packages have a copy of each, because their source distributions stand alone.
+#: Files of which each compiled package has a copy, because its source distribution must be self-contained.
 COPIES = ("tools/build_backend.py", "tools/find_cuda_headers.py")
 
 
@@ -204,7 +205,7 @@ def copies_that_differ(root: Path) -> Iterator[str]:
 
 
 def problems(root: Path) -> list[str]:
-    """Return what is wrong, a line each."""
+    """Return the problems, one per line."""
     return [
         *imports_across_packages(root),
         *uses_of_upper_rooms(root),
@@ -216,7 +217,7 @@ def problems(root: Path) -> list[str]:
 
 
 def main() -> None:
-    """Print what is wrong, and fail if anything is."""
+    """Print the problems, and fail if there are any."""
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent
     found = problems(root)
     print("\n".join(found))

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check what the wheels in a folder contain: nothing missing, nothing stray, tags, versions, dependencies, sizes.
+"""Check the contents of the wheels in a folder: missing and unexpected files, tags, versions, dependencies, sizes.
 
-usage: check_wheels.py FOLDER PACKAGE...       PACKAGE: what there must be a wheel of, and of nothing else
+usage: check_wheels.py FOLDER PACKAGE... (PACKAGE: the packages of which there must be wheels, and no others)
 
-Where there are wheels for several architectures, those for each are checked, with those for all.
+If there are wheels for several architectures, those of each are checked together with those for all.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ LIMIT_OF_ALL = 900.0
 PURE = "py3-none-any"
 ARCHITECTURES = ("x86_64", "aarch64")
 TAGS = {"cudacore-handles": r"cp310-abi3-(\w*linux\w*\.?)+", "cudacore-sim": r"py3-none-(\w*linux\w*\.?)+"}
-# What the shared objects may ask the loader for: the C library, and our own library.
+# The libraries that the shared objects may depend on: the C library, and our own.
 NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_handles\.so\.1")
-# The simulated NVML asks the simulated driver, which is beside it; nothing else may be linked to a driver.
+# The simulated NVML depends on the simulated driver in the same folder. Nothing else may be linked to a driver.
 NEEDED_BY = {"libnvidia-ml.so.1": "libcuda.so.1"}
 
 
@@ -63,7 +63,7 @@ def patterns(package: str) -> list[str]:
 
 
 class Checker:
-    """Collects what is wrong with one wheel."""
+    """The problems of one wheel."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -122,7 +122,7 @@ class Checker:
                 self.expect(requirement == f"{sibling[0]}=={series}.*", f"{requirement!r} does not pin {series}.*")
 
     def extras(self) -> dict[str, list[str]]:
-        """Return what the extras ask for, without markers."""
+        """Return the requirements of the extras, without markers."""
         fields = email.message_from_bytes(self.archive.read(f"{self.info}/METADATA"))
         found: dict[str, list[str]] = {extra: [] for extra in fields.get_all("Provides-Extra", [])}
         for requirement in fields.get_all("Requires-Dist", []):
@@ -156,14 +156,14 @@ class Checker:
 
 
 def check_together(checkers: list[Checker], packages: list[str]) -> list[str]:
-    """Print what one machine installs, and return what is wrong with it as a whole."""
+    """Print what one machine installs; return the problems of the whole set."""
     total = 0.0
     for checker in checkers:
         size = checker.path.stat().st_size / 1000
         total += size if checker.package != "cudacore-sim" else 0.0
         print(f"{size:8.1f} kB  {len(checker.names):3} files  {checker.path.name}")
     print(f"{total:8.1f} kB  without the simulated driver; at most {LIMIT_OF_ALL:.0f} kB")
-    # What the umbrella's extras bring is theirs; and NVRTC alone is what a CUDA version brings.
+    # The umbrella's extras must have only its own requirements, and a CUDA version only NVRTC.
     extras = {checker.package: checker.extras() for checker in checkers}
     compiling, all_of_it = extras.get("cudacore-compile", {}), extras.get("cudacore", {})
     problems = [

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Copy the tests, and what pytest needs to run them, to a folder that has none of the packages' sources.
+"""Copy the tests, and the files that pytest needs for them, to a folder without the sources of the packages.
 
 usage: copy_tests.py FOLDER [PACKAGES]       PACKAGES: the folder of the packages, such as unpacked source distributions
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of all packages share: the ``device`` fixture, the check for leaks, the list of what was skipped.
+"""Shared by the tests of all packages: the ``device`` fixture, the check for leaks, the list of skipped tests.
 
 The driver is chosen by the pytest plugin of cudacore-sim: ``--cuda-driver=sim``, which pyproject.toml makes the
 default, or ``--cuda-driver=gpu``. On the simulated driver that plugin checks, too, that no test misuses it or leaves
@@ -39,7 +39,7 @@ CALL_FAILED = pytest.StashKey[bool]()
 TOO_OLD = pytest.StashKey[bool]()
 MODULE = pytest.StashKey[Path]()
 
-# What older drivers of CUDA 12 and 13 lack, by the functions that errors name.
+# The features that older drivers of CUDA 12 and 13 lack, by the functions that errors name.
 FEATURES = {
     "cuDevSmResourceSplit": "groups of multiprocessors that differ",
     "cuDevSmResourceSplitByCount": "green contexts",
@@ -60,9 +60,9 @@ _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX 
 
 
 def freeze_what_is_there() -> None:
-    """Keep what exists between two modules out of the search for garbage, which each test runs several times.
+    """Exclude existing objects from the garbage collections between two modules, of which each test runs several.
 
-    What became garbage since the last time is found first.
+    Garbage since the last time is collected first.
     """
     gc.unfreeze()
     gc.collect()
@@ -119,7 +119,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _why_too_old(error: BaseException) -> str | None:
-    """Return the feature that the driver is too old for, if an error says so; also one of a child process."""
+    """Return the feature that the driver is too old for, if an error, also one of a child process, names it."""
     text = str(error)
     missing = _TOO_OLD.search(text)
     if missing is not None and missing[1] in FEATURES:
@@ -137,14 +137,14 @@ def first_device() -> cudacore_handles.Device:
 
     device = cudacore_handles.Device(0)
     device.set_current()
-    # Made at first use and kept for good: have them now, lest they look like leaks of the first test that needs them.
+    # Make objects that are made at first use and kept, so that they do not look like leaks of the first test.
     _ = device.memory_resource, device.default_stream, device.context
     load_copy_kernels()
     return device
 
 
 def load_copy_kernels() -> None:
-    """Load the kernels of copies between views, which are kept for good, too."""
+    """Load the kernels of copies between views, which are kept, too."""
     from cudacore_handles._views import copy_kernel
 
     for unit in (1, 2, 4, 8, 16):
@@ -167,7 +167,7 @@ def second_device(first_device: cudacore_handles.Device) -> cudacore_handles.Dev
     devices = cudacore_handles.Device.get_all_devices()
     if len(devices) < 2:
         pytest.skip("needs two devices")
-    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept for good
+    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept
     return devices[1]
 
 
@@ -191,7 +191,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         return  # the traceback keeps the test's objects
     node.funcargs.clear()  # all other fixtures of this test are torn down by now, but their values live on here
     leaked = more_than(before)
-    # What graphs kept comes back from a thread of the driver's.
+    # A thread of the driver releases what graphs kept.
     end = time.monotonic() + SECONDS_TO_SETTLE
     while leaked and time.monotonic() < end:
         time.sleep(0.01)
@@ -201,7 +201,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail(f"live CUDA objects that were not there before this test: {what}", pytrace=False)
 
 
-@pytest.hookimpl(optionalhook=True)  # where that plugin is not there, nobody asks
+@pytest.hookimpl(optionalhook=True)  # without that plugin, nothing checks this
 def pytest_cuda_settle() -> None:
     """Destroy what waits in the reclaim queue: a hook of the plugin of cudacore-sim."""
     if "cudacore_handles" in sys.modules:
@@ -234,7 +234,7 @@ def live_objects() -> dict[str, int]:
 
 
 def _forget_locals(tb: TracebackType) -> None:
-    """Let go of what a test has made that ended in an error, such as a builder that is in a capture."""
+    """Release the objects of a test that ended in an error, such as a builder that is in a capture."""
     for frame, _ in traceback.walk_tb(tb):
         with contextlib.suppress(RuntimeError):  # it is being executed
             frame.clear()

@@ -47,7 +47,7 @@ exclude_patterns = ["_build"]
 
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the NumPy-style docstrings say it
+autodoc_typehints = "none"  # the NumPy-style docstrings have it
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 add_module_names = False
@@ -55,8 +55,8 @@ default_role = "literal"
 
 maximum_signature_line_length = 100
 
-# A reference to nothing is an error, except to CUDA's and C's own names, to what docstrings say in words, and to fields
-# of ProgramOptions, which are described as its parameters.
+# A missing reference is an error, except for CUDA's and C's own names, for types that docstrings describe in words, and
+# for fields of ProgramOptions, which are described as its parameters.
 nitpicky = True
 nitpick_ignore_regex = [
     ("c:identifier", r"CU\w+|nv\w+|u?int\d+_t|size_t"),
@@ -64,7 +64,7 @@ nitpick_ignore_regex = [
     ("py:attr", r"ProgramOptions\.\w+"),
 ]
 
-# Where the inventories cannot be had, an empty one is taken: the build needs no network, and has no links then.
+# If the inventories cannot be downloaded, an empty one is used: the build needs no network, and has no links then.
 intersphinx_mapping = {
     name: (address, (None, "empty.inv"))
     for name, address in {
@@ -79,9 +79,9 @@ intersphinx_timeout = 10  # seconds
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["width.css"]
-pygments_dark_style = "github-dark"  # the theme's own underlines what is imported, as if it were a link
+pygments_dark_style = "github-dark"  # the theme's style underlines imported names, as if they were links
 html_title = f"cudacore {version}"
-# What is copied is what can be pasted: no prompts.
+# Only code is copied, and no prompts.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 html_show_sourcelink = False

@@ -42,7 +42,8 @@ def run() -> None:
     values = np.arange(5, dtype=np.float32)
     there = device.allocate(values.nbytes, stream=stream)
     there.copy_from(values, stream=stream)
-    # Machine code does not say which parameters are floating-point numbers: this does.
+    # Machine code does not contain which parameters are floating-point numbers, so they
+    # are stated here.
     factor = np.float32(10)
     config = ch.LaunchConfig(grid=1, block=32)
     ch.launch(stream, config, kernel, there, factor, values.size)

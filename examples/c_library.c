@@ -4,7 +4,7 @@
 
 static cch_event *done;
 
-/* Fills memory on a stream. Nothing is waited for; the event remembers where the work ends, and keeps its context. */
+/* Fills memory on a stream, without waiting. The event marks the end of the work, and keeps its context. */
 int start(cch_stream *stream, cch_deviceptr *memory, uint32_t value) {
   int status = cch_event_create(&done, cch_stream_context(stream), CCH_EVENT_DISABLE_TIMING);
   if (status == CCH_OK)

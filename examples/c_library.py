@@ -16,7 +16,7 @@ import cudacore_handles
 
 
 def build(folder: str) -> ctypes.CDLL:
-    """Compile c_library.c with what pkg-config says of the installed package."""
+    """Compile c_library.c with the pkg-config flags of the installed package."""
     if not shutil.which("cc") or not shutil.which("pkg-config"):
         sys.exit("skipped: this needs a C compiler and pkg-config")
     query = ["pkg-config", "--cflags", "--libs", "cudacore-handles"]

@@ -6,7 +6,7 @@ import numpy as np
 import cudacore as core
 from cudacore.graph import GraphDefinition
 
-# Heron's method for square roots; it goes on as long as the guess still moves.
+# Heron's method for square roots. It continues while the guess changes.
 SOURCE = r"""
 // NVRTC knows these two only with CUDA's headers.
 typedef unsigned long long cudaGraphConditionalHandle;

@@ -30,7 +30,7 @@ module = program.compile("cubin", name_expressions=tuple(NAMES.values()))
 
 
 class PyTorchStream:
-    """PyTorch's current stream, as everything with ``__cuda_stream__`` is one."""
+    """PyTorch's current stream, as an object with ``__cuda_stream__``."""
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, torch.cuda.current_stream().cuda_stream

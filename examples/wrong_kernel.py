@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find what is wrong with a kernel: a GPU would perhaps say nothing."""
+"""Find the defect of a kernel that a GPU might run without an error."""
 
 import cudacore_sim
 

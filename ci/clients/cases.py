@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the cases of a client, one after the other, and say what became of each."""
+"""Run the cases of a client one by one, and print the result of each."""
 
 from __future__ import annotations
 

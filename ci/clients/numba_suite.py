@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run numba-cuda's own tests, as its wheel has them, on the simulated driver: ``numba_suite.py [MODULE...]``.
+"""Run numba-cuda's own tests from its wheel on the simulated driver: ``numba_suite.py [MODULE...]``.
 
-Each module of tests has a process of its own, since an error of a kernel stays with a process. What is known to fail is
-in `KNOWN` with the reason, and not run; a failure of any other test is one of this program.
+Each module of tests has a process of its own, because an error of a kernel stays in a process. Known failures are in
+`KNOWN` with the reason, and are not run. Any other failing test fails this program.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that stand on the CUDA runtime do not run, and are told why: ``refused.py cupy|warp``."""
+"""Programs that need the CUDA runtime do not run, and the error says why: ``refused.py cupy|warp``."""
 
 from __future__ import annotations
 

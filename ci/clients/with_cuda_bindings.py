@@ -12,7 +12,7 @@ SOURCE = b'extern "C" __global__ void twice(int *x) { x[threadIdx.x] *= 2; }'
 
 
 def check(result: tuple[Any, ...]) -> Any:
-    """Return what a function gives, or raise."""
+    """Return the result of a function, or raise its error."""
     if int(result[0]):
         raise RuntimeError(repr(result[0]))
     return result[1] if len(result) == 2 else result[1:]

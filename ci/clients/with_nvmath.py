@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nvmath-python does by ``cuda.core``: operands and streams. Its libraries need the CUDA runtime."""
+"""The use of ``cuda.core`` by nvmath-python: operands and streams. Its libraries need the CUDA runtime."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sphinx extension: C headers as their own reference.
 
-``.. c-header:: stream.h`` renders a header of the folder that the setting ``cheaders_folder`` names: its ``@file``
-comment as text, and every macro, type, enumeration, structure and function with the comment that stands before it, in
-the C domain. The headers stay the one place where the C API is described.
+``.. c-header:: stream.h`` renders a header of the folder in the setting ``cheaders_folder``: its ``@file`` comment as
+text, and every macro, type, enumeration, structure and function with the comment before it, in the C domain. So the
+headers remain the only description of the C API.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOKEN = re.compile(
 TRAILING = r"\s*(?:/\*\*<(?P<doc>.*?)\*/)?"
 FIELD = re.compile(r"(?P<code>[^;]+);" + TRAILING)
 ENUMERATOR = re.compile(r"(?P<code>[^,/]+)(?:,|(?=/)|$)" + TRAILING)
-# What stands in a header for other reasons than to be read about.
+# Declarations that are not shown.
 INTERNAL = re.compile(r"\w+_H|CCH_(BEGIN|END)_DECLS|CCH_EXPORT")
 VERBS = re.compile(r"_(ref|unref|raw)\(")
 
@@ -58,7 +58,7 @@ class Entity:
 
 @dataclass
 class Header:
-    """What a header declares, in order."""
+    """The declarations of a header, in order."""
 
     doc: str
     entities: list[Entity]
@@ -112,7 +112,7 @@ def define(code: str, doc: str) -> Entity | None:
 
 
 def declaration(code: str, doc: str) -> Entity | None:
-    """Return what a declaration declares; None for what is of no interest to a reader."""
+    """Return the name and the kind of a declaration; None if it is not shown."""
     nullable = re.findall(r"\bCCH_NULLABLE\s+(\w+)", code)
     if nullable and doc:
         text, since, version = doc.partition("@since")
@@ -134,7 +134,7 @@ def declaration(code: str, doc: str) -> Entity | None:
 
 
 class Markup:
-    """Turns the comments' plain text into reStructuredText, with links to what the headers declare."""
+    """Converts the plain text of comments to reStructuredText, with links to declarations of the headers."""
 
     def __init__(self, headers: list[Header]) -> None:
         self.roles: dict[str, str] = {}

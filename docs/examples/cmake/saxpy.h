@@ -1,2 +1,2 @@
-// What the kernel and the program that launches it agree on.
+// Shared by the kernel and the program that launches it.
 #define BLOCK 256

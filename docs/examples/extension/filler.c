@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An extension module in C that takes a buffer and a stream of cudacore, and gives an event back. It is linked to
- * nothing of cudacore: the functions are in the table that cudacore_handles.api holds.
+ * An extension module in C that takes a buffer and a stream of cudacore, and returns an event. It is not linked to
+ * cudacore: the functions are in the table of cudacore_handles.api.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,7 +10,7 @@
 
 static const cch_api *api;
 
-/* Raises what the last call on this thread has to say. */
+/* Raises an exception for the failure of the last call on this thread. */
 static PyObject *raise_last(void) {
   cch_error error;
   api->error_last(&error);
@@ -45,7 +45,7 @@ static PyObject *give(void *handle, const char *name) {
   return object;
 }
 
-/* A new event of the stream's context; a default stream has none of its own, and means the current one. */
+/* A new event of the stream's context. A default stream has no context of its own; the current one is used. */
 static int make_event(cch_event **out, cch_stream *stream) {
   cch_context *context = api->context_ref(api->stream_context(stream));
   int status = context == NULL ? api->context_current(&context) : 0;
@@ -55,7 +55,7 @@ static int make_event(cch_event **out, cch_stream *stream) {
   return status;
 }
 
-/* The event is recorded behind the work. */
+/* The event is recorded after the work. */
 static int fill_and_record(cch_event **out, cch_deviceptr *buffer, cch_stream *stream, unsigned value) {
   cch_event *event;
   int status = api->deviceptr_fill(buffer, value, 1, stream);
@@ -83,7 +83,7 @@ static PyObject *fill(PyObject *module, PyObject *arguments) {
   if (stream != NULL) {
     cch_event *event;
     int status;
-    /* From here on nobody can free either: not even close() in another thread, which may run now. */
+    /* From here on, neither can be freed, not even by close() on another thread, which may run now. */
     Py_BEGIN_ALLOW_THREADS;
     status = fill_and_record(&event, buffer, stream, value);
     Py_END_ALLOW_THREADS;

@@ -25,7 +25,8 @@ extern "C" {
 /** Version of this interface. Newer versions keep all functions of older ones. */
 #define CUDASIM_VERSION 1
 
-/** The kinds of objects. A primary context is alive while it is retained. An address range is one of
+/**
+ * The kinds of objects. A primary context counts while it is retained. An address range is the result of
  * cuMemAddressReserve.
  */
 typedef enum cudasim_kind {
@@ -86,10 +87,10 @@ CUDASIM_EXPORT int cudasim_version(void);
  */
 CUDASIM_EXPORT size_t cudasim_ignored_settings(char *out, size_t size);
 
-/** Name of a kind, such as "stream"; NULL: there is no such kind. */
+/** Name of a kind, such as "stream"; NULL for an unknown kind. */
 CUDASIM_EXPORT const char *cudasim_kind_name(int kind);
 
-/** The number of live objects of a kind; 0 if there is no such kind. */
+/** The number of live objects of a kind; 0 for an unknown kind. */
 CUDASIM_EXPORT size_t cudasim_live(int kind);
 
 /** Writes a line for every live object of a kind (-1: of all) to `out`, and returns the length of the whole text. */
@@ -105,8 +106,8 @@ CUDASIM_EXPORT uint64_t cudasim_log_position(void);
 CUDASIM_EXPORT void cudasim_log_enable(int on);
 
 /**
- * How many calls of an entry point there were, by its name with or without the version; NULL: of all of them.
- * UINT64_MAX where there is no such entry point.
+ * The number of calls of an entry point, by its name with or without the version; NULL: of all entry points. UINT64_MAX
+ * for an unknown entry point.
  */
 CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
 
@@ -115,13 +116,14 @@ CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
  * is every one until cudasim_reset. The name is that of cuGetProcAddress ("cuMemAlloc": any version) or of one symbol
  * ("cuMemAlloc_v2"); NULL is any entry point. Several failures can be armed.
  *
- * @return 0, or -1 where there is no such entry point
+ * @return 0, or -1 for an unknown entry point
  */
 CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
 
 /**
- * Makes a stand-in for a buffer of OpenGL, of `size` bytes, which are zero: cuGraphicsGLRegisterBuffer takes its name
- * then, and cuGraphicsGLRegisterImage, as if it were an image. Without one there is no OpenGL context.
+ * Makes a stand-in for a buffer of OpenGL, of `size` bytes, which are zero. cuGraphicsGLRegisterBuffer accepts its
+ * name, and so does cuGraphicsGLRegisterImage, as if it were an image. Without such a buffer, there is no OpenGL
+ * context.
  *
  * @param data its contents, which are those of OpenGL while the buffer is not mapped; valid until cudasim_gl_delete and
  *             as long as a resource has it. May be NULL
@@ -129,7 +131,7 @@ CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
  */
 CUDASIM_EXPORT unsigned cudasim_gl_buffer(size_t size, void **data);
 
-/** Deletes a buffer of cudasim_gl_buffer, by its name: 0, or -1 where there is none. */
+/** Deletes a buffer of cudasim_gl_buffer, by its name: 0, or -1 for an unknown name. */
 CUDASIM_EXPORT int cudasim_gl_delete(unsigned name);
 
 /** How many calls cudasim_fail has made fail, since the start or the last cudasim_reset. */
@@ -139,7 +141,7 @@ CUDASIM_EXPORT uint64_t cudasim_injected(void);
  * Hides an entry point from cuGetProcAddress, by its name there ("cuMemAlloc"), until cudasim_reset: as if the driver
  * were too old for it. Code that has looked it up before can still call it.
  *
- * @return 0, or -1 where there is no such entry point
+ * @return 0, or -1 for an unknown entry point
  */
 CUDASIM_EXPORT int cudasim_hide(const char *name);
 
@@ -147,17 +149,17 @@ CUDASIM_EXPORT int cudasim_hide(const char *name);
  * Makes every call of an entry point wait before it does anything, until cudasim_let_go or cudasim_reset: a test can
  * then do something in the middle of the call. The name is as for cudasim_fail.
  *
- * @return 0, or -1 where there is no such entry point
+ * @return 0, or -1 for an unknown entry point
  */
 CUDASIM_EXPORT int cudasim_hold(const char *name);
 
-/** How many calls of an entry point wait because of cudasim_hold; UINT64_MAX where there is no such entry point. */
+/** The number of calls of an entry point that wait because of cudasim_hold; UINT64_MAX for an unknown entry point. */
 CUDASIM_EXPORT uint64_t cudasim_held(const char *name);
 
 /**
  * Lets the calls of an entry point continue, and holds no further ones.
  *
- * @return 0, or -1 where there is no such entry point
+ * @return 0, or -1 for an unknown entry point
  */
 CUDASIM_EXPORT int cudasim_let_go(const char *name);
 
@@ -174,7 +176,7 @@ CUDASIM_EXPORT size_t cudasim_depth(void);
  * Describes the last launch that the driver accepted. Copies the kernel's name to `name`, and the argument
  * block to `arguments`, each as far as it fits; either may be NULL.
  *
- * @return 1, or 0 where nothing was launched
+ * @return 1, or 0 if nothing was launched yet
  */
 CUDASIM_EXPORT int cudasim_last_launch(cudasim_launch *out, char *name, size_t name_capacity, void *arguments,
                                        size_t argument_capacity);
@@ -182,7 +184,7 @@ CUDASIM_EXPORT int cudasim_last_launch(cudasim_launch *out, char *name, size_t n
 /** How many reports of misuse, faults and leaks there were. */
 CUDASIM_EXPORT size_t cudasim_reports(void);
 
-/** Copies report `index`, from 0, and returns its whole length, or 0 where there is none. */
+/** Copies report `index`, from 0, and returns its whole length, or 0 if it does not exist. */
 CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
 
 /**
@@ -191,7 +193,7 @@ CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
  */
 CUDASIM_EXPORT size_t cudasim_explanations(void);
 
-/** Copies explanation `index`, from 0, and returns its whole length, or 0 where there is none. */
+/** Copies explanation `index`, from 0, and returns its whole length, or 0 if it does not exist. */
 CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
 
 /**
@@ -201,11 +203,10 @@ CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
 CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
 
 /**
- * Looks up a function as dlsym does, with `look_up`, or dlsym itself where that is NULL. Functions of NVRTC and
- * nvJitLink that give cubins are replaced by functions whose cubins carry the PTX that they were made from, in a
- * section
- * ".cudacore_sim.ptx", which the simulator runs. Other functions are returned as `look_up` finds them. `python -m
- * cudacore_sim` does this for a whole program.
+ * Looks up a function as dlsym does, with `look_up`, or with dlsym itself if that is NULL. Functions of NVRTC and
+ * nvJitLink that return cubins are replaced. The cubins then contain the PTX from which they were made, in a section
+ * ".cudacore_sim.ptx", which the simulator runs. Other functions are returned unchanged. `python -m cudacore_sim` does
+ * this for a whole program.
  */
 CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *library, const char *name));
 
@@ -214,7 +215,7 @@ CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*loo
  * a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay valid.
  * Objects whose destruction was refused meanwhile are still alive. What cudasim_why() gave is forgotten.
  *
- * @return how many devices had such an error
+ * @return the number of devices that had such an error
  */
 CUDASIM_EXPORT int cudasim_clear_errors(void);
 
@@ -229,19 +230,19 @@ typedef struct cudasim_device {
 } cudasim_device;
 
 /**
- * Describes a device by its number among all that there are. Those that CUDA_VISIBLE_DEVICES hides count, and the
- * driver need not be initialised.
+ * Describes a device by its number among all devices, including those that CUDA_VISIBLE_DEVICES hides. The driver need
+ * not be initialised.
  *
- * @return 0, or -1 where there is no such device
+ * @return 0, or -1 for an unknown device
  */
 CUDASIM_EXPORT int cudasim_describe_device(int number, cudasim_device *out);
 
-/** The version of CUDA that the driver says it is of, such as 13000. */
+/** The version of CUDA that the driver reports, such as 13000. */
 CUDASIM_EXPORT int cudasim_driver_version(void);
 
 /**
- * Forgets the log, the counts of calls, reports, explanations, failures that are armed, and what is hidden or held.
- * Objects stay alive.
+ * Clears the log, the counts of calls, reports, explanations, armed failures, and hidden or held functions. Objects
+ * stay alive.
  */
 CUDASIM_EXPORT void cudasim_reset(void);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share."""
+"""Fixtures for all tests."""
 
 import pytest
 
@@ -8,5 +8,5 @@ import saxpy
 
 @pytest.fixture(scope="session", autouse=True)
 def _kernel():
-    """Have what is kept for good made before the first test, which would seem to leak it."""
+    """Make objects that are kept before the first test, so that they do not look like its leaks."""
     saxpy.kernel()

@@ -54,7 +54,7 @@ CCH_EXPORT int cch_resource_kind(const cch_resource *resource);
 CCH_EXPORT int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
                                const cch_resource *resource);
 
-/** How much work at a time queues are expected to have, and how they are shared. Destructor-safe. @since 0.1 */
+/** The expected number of streams with work at the same time, and how queues are shared. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource);
 
 /** Changes the settings of work queues, for contexts that are created with the resource. Destructor-safe. @since 0.1 */

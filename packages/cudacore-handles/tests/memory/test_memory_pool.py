@@ -215,7 +215,7 @@ def test_the_closest_node(device: ch.Device) -> None:
     ],
 )
 def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[Exception], message: str) -> None:
-    """A place that is none would reach the driver, or be ignored."""
+    """An invalid location would reach the driver, or be ignored."""
     with pytest.raises(error, match=message):
         ch.ManagedMemoryResource(options)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a command with the simulated driver in place of the CUDA driver: ``python -m cudacore_sim COMMAND...``.
 
-The library's folder goes to the front of ``$LD_LIBRARY_PATH``, which is where ``dlopen("libcuda.so.1")`` looks first,
-in the command and in its children. NVML, ``libnvidia-ml.so.1``, is in the same folder. ``$LD_PRELOAD`` would put it
-into every program that the command starts, shells and compilers included, to no use. ``$CUDACORE_DRIVER`` names it,
-too, for `cudacore`. What is preloaded is a small library that needs nothing: it has the cubins of NVRTC and nvJitLink
-carry their PTX, which is what runs here.
+The library's folder is put at the front of ``$LD_LIBRARY_PATH``, so that ``dlopen("libcuda.so.1")`` finds it, in the
+command and in its children. NVML, ``libnvidia-ml.so.1``, is in the same folder. The library is not in ``$LD_PRELOAD``,
+which would load it into every program that the command starts, including shells and compilers. ``$CUDACORE_DRIVER``
+names it for `cudacore`. Only a small library without dependencies is preloaded: it makes the cubins of NVRTC and
+nvJitLink contain their PTX, which the simulator runs.
 """
 
 from __future__ import annotations

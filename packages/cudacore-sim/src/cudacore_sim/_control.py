@@ -145,7 +145,7 @@ def _controls() -> ctypes.CDLL:
 def _text(read: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
     """Read a text. The first call returns its length."""
     size = read(None, 0) + 1
-    while True:  # it may grow meanwhile
+    while True:  # the text may have grown meanwhile
         buffer = ctypes.create_string_buffer(size)
         needed = read(buffer, size) + 1
         if needed <= size:
@@ -161,12 +161,12 @@ def _kinds() -> Iterator[str]:
 
 
 def ignored_settings() -> list[str]:
-    """Say which environment variables of the simulator have values that it could not use, as stderr said at start.
+    """Return the settings of the simulator with invalid values. They were also printed on stderr at the start.
 
     Returns
     -------
     list of str
-        A line for each, with what was wanted. Such a variable is as if it were not set.
+        A line for each, with the allowed values. Such a variable has no effect.
     """
     return _text(lambda out, size: _controls().cudasim_ignored_settings(out, size)).splitlines()
 
@@ -188,13 +188,13 @@ def live() -> dict[str, int]:
     Raises
     ------
     SimulatorError
-        When the simulator is not this process's driver; so for all functions of this module.
+        If the simulator is not this process's driver. All functions of this module raise this.
     """
     return {kind: _controls().cudasim_live(number) for number, kind in enumerate(_kinds())}
 
 
 def describe_live(kind: str | None = None) -> list[str]:
-    """Describe the objects of the driver that are alive.
+    """Describe the live objects of the driver.
 
     Parameters
     ----------
@@ -263,17 +263,17 @@ def _no_entry_point(name: str | None) -> ValueError:
 
 
 def calls(name: str | None = None) -> int:
-    """Count the calls of an entry point, also those that the log has dropped.
+    """Count the calls of an entry point, including those that the log has dropped.
 
     Parameters
     ----------
     name : str, optional
-        With the version or without, for all versions. Default: of all entry points.
+        A name with a version, or without for all versions. Default: all entry points.
 
     Returns
     -------
     int
-        How many since the start or the last `reset`.
+        The number since the start or the last `reset`.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
     name : str, optional
         ``"cuMemAlloc"`` is any version, ``"cuMemAlloc_v2"`` that one. Default: any entry point.
     nth : int, optional
-        Which call from now on. 1, the default, is the next one; 0 is every one until `reset`.
+        The number of the call, counted from now. 1, the default, is the next one; 0 is every one until `reset`.
     error : int, optional
         The ``CUresult`` that it returns. Default 999, ``CUDA_ERROR_UNKNOWN``.
 
@@ -344,7 +344,7 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
     Raises
     ------
     AssertionError
-        When the block ends without an exception, and no call in it was made to fail: what is tested did not happen.
+        If the block ends without an exception, and no call in it was made to fail, so that nothing was tested.
     """
     fail(name, nth, error)
     before, injected = calls(name), _controls().cudasim_injected()
@@ -361,12 +361,12 @@ def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator
 def hide(name: str) -> None:
     """Hide a function from ``cuGetProcAddress`` until `reset`, as if the driver were too old for it.
 
-    ``cuGetProcAddress`` no longer knows it; whoever has asked before keeps it.
+    ``cuGetProcAddress`` no longer finds it. Code that has looked it up before can still call it.
 
     Parameters
     ----------
     name : str
-        As ``cuGetProcAddress`` knows it, without a version: ``"cuMemAlloc"``.
+        The name for ``cuGetProcAddress``, without a version: ``"cuMemAlloc"``.
 
     Raises
     ------
@@ -407,7 +407,7 @@ def held(name: str) -> int:
     Returns
     -------
     int
-        How many wait now.
+        The number of waiting calls.
 
     Raises
     ------
@@ -456,7 +456,7 @@ def depth() -> int:
     Returns
     -------
     int
-        How many; the last one that was pushed is current.
+        The number of contexts. The one that was pushed last is current.
     """
     return int(_controls().cudasim_depth())
 
@@ -467,12 +467,12 @@ def last_launch() -> Launch:
     Returns
     -------
     Launch
-        What it asked for, and its arguments.
+        The parameters of the launch, and its arguments.
 
     Raises
     ------
     LookupError
-        When nothing was launched yet.
+        If nothing was launched yet.
     """
     found = _Launch()
     name, arguments = ctypes.create_string_buffer(4096), ctypes.create_string_buffer(32768)
@@ -494,7 +494,7 @@ def last_launch() -> Launch:
 
 
 def reports() -> list[str]:
-    """Return what the simulator has found wrong: misuse of the driver, faults of kernels.
+    """Return the reports: misuse of the driver, and faults of kernels.
 
     Returns
     -------
@@ -506,10 +506,10 @@ def reports() -> list[str]:
 
 
 def explanations() -> list[str]:
-    """Return the explanations why calls were refused, without misuse. Each is on stderr once, too.
+    """Return the explanations why calls were refused, without misuse. Each is also printed on stderr once.
 
-    Code that cannot be loaded, a kernel that cannot be launched so, what is not simulated. A program may do so on
-    purpose: they are no `reports`.
+    For example, code that cannot be loaded, a kernel that cannot be launched, a feature that is not simulated. A
+    program may do such things on purpose, so they are not `reports`.
 
     Returns
     -------
@@ -528,8 +528,8 @@ def why() -> str:
     Returns
     -------
     str
-        The explanation, the misuse that it was, or the fault of the kernel that its error comes from. Empty where
-        nothing is known but the code.
+        The explanation, the misuse that it was, or the fault of the kernel that its error comes from. Empty if there is
+        only the code.
     """
     return _text(lambda out, size: _controls().cudasim_why(out, size))
 
@@ -537,20 +537,19 @@ def why() -> str:
 def clear_errors() -> int:
     """Wait until no work runs, then clear the errors that kernels have left in contexts and devices.
 
-    On a GPU a process can do no more after such an error. Here memory and objects are as they were, and all handles
-    stay valid. What was freed meanwhile, and refused because of the error, is still alive. :func:`why` is
-    empty afterwards.
+    On a GPU, a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay
+    valid. Objects whose destruction was refused meanwhile are still alive.
 
     Returns
     -------
     int
-        How many devices had such an error.
+        The number of devices that had such an error.
     """
     return int(_controls().cudasim_clear_errors())
 
 
 def reset() -> None:
-    """Clear the log, counts, reports, explanations, failures, and what is hidden or held. Objects stay alive."""
+    """Clear the log, counts, reports, explanations, failures, and hidden or held functions. Objects stay alive."""
     _controls().cudasim_reset()
 
 

@@ -9,9 +9,10 @@ from cudacore_sim._control import _controls
 
 
 class GLBuffer:
-    """A stand-in for a buffer of OpenGL: ``cuGraphicsGLRegisterBuffer`` takes its name.
+    """A stand-in for a buffer of OpenGL. ``cuGraphicsGLRegisterBuffer`` accepts its name.
 
-    ``cuGraphicsGLRegisterImage`` takes it as if it were an image. Without any there is no OpenGL context.
+    ``cuGraphicsGLRegisterImage`` accepts it, too, as if it were an image. Without any stand-in, there is no OpenGL
+    context.
 
     Parameters
     ----------

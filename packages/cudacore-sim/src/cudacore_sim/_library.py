@@ -30,7 +30,7 @@ def get_library() -> str:
     given = os.environ.get("CUDACORE_SIM_LIBRARY")
     installed = _HERE / "lib" / "libcuda.so.1"
     if not given and not installed.exists():
-        # An editable install leaves it in the folder where it was built, which the package's loader knows.
+        # In an editable install, it is in the build folder, which the package's loader has.
         import importlib.resources
 
         return str(importlib.resources.files("cudacore_sim") / "lib" / "libcuda.so.1")
@@ -52,9 +52,9 @@ def get_include() -> str:
 def load() -> ctypes.CDLL:
     """Make the simulator the CUDA driver of this process.
 
-    It has the soname of the driver, so that whoever looks for ``libcuda.so.1`` from now on finds it. The same goes
-    for NVML, ``libnvidia-ml.so.1``, which is beside it. Nothing happens where it is loaded already.
-    ``$CUDACORE_DRIVER`` is set to it, if it is not set, for `cudacore` and for children.
+    It has the soname of the driver, so any code that opens ``libcuda.so.1`` from now on finds it. The same holds for
+    NVML, ``libnvidia-ml.so.1``, in the same folder. If it is loaded already, nothing happens. ``$CUDACORE_DRIVER`` is
+    set to it, unless it is set, for `cudacore` and for child processes.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def _is_simulator(library: ctypes.CDLL) -> bool:
 
 
 def _path_of(library: ctypes.CDLL) -> str:
-    """Return the file that a library came from, as far as /proc says."""
+    """Return the file of a library, according to /proc."""
     try:
         mappings = Path("/proc/self/maps").read_text()
     except OSError:

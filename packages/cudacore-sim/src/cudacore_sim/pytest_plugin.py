@@ -2,22 +2,22 @@
 """A pytest plugin: run tests of CUDA programs on the simulated driver, or on a GPU.
 
 ``--cuda-driver=sim``
-    The simulator is this process's CUDA driver, also where there is a GPU. After each test it is checked that no more
-    objects of the driver are alive than before, that nothing was misused, and that no kernel failed;
-    ``@pytest.mark.cuda_leaks_ok("reason")`` and ``@pytest.mark.cuda_misuse_ok("reason")`` excuse a test. What a kernel
-    that failed leaves of its error is cleared, so that the next test begins as if nothing had been. Tests that are
-    marked ``cuda_gpu`` are skipped.
+    The simulator is this process's CUDA driver, even if there is a GPU. After each test, the plugin checks that no
+    objects of the driver leaked, that the driver was not misused, and that no kernel failed.
+    ``@pytest.mark.cuda_leaks_ok("reason")`` and ``@pytest.mark.cuda_misuse_ok("reason")`` excuse a test. The error of a
+    failed kernel is cleared before the next test. Tests that are marked ``cuda_gpu`` are skipped.
 ``--cuda-check=race,sync,init,order``
     With ``--cuda-driver=sim``: what ``CUDACORE_SIM_CHECK`` looks for in kernels and between them, all of it or a part.
     What is found fails the test that launched, as misuse does.
 ``--cuda-driver=gpu``
-    The machine's own driver; the run fails at once where there is no device. Tests that are marked ``cuda_sim`` are
+    The machine's own driver. The run fails at once if there is no device. Tests that are marked ``cuda_sim`` are
     skipped.
 
 Without the option the plugin does nothing, except that tests that are marked ``cuda_sim``, or that take the
 ``cuda_sim`` fixture, are skipped. ``cuda_driver`` in the configuration file is the default of the option.
 
-All of these were once without ``cuda``. The old names work in this release, with a warning, where nobody else has them.
+Earlier, the names did not have ``cuda``. The old names still work in this release, with a warning, if no other plugin
+has them.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def pytest_configure(config: pytest.Config) -> None:
             cudacore_sim.load()
         except cudacore_sim.SimulatorError as error:
             raise pytest.UsageError(f"--cuda-driver=sim: {error}") from error
-        # pytest swallows what stderr says, and a run that was to shuffle, say, would pass without having shuffled.
+        # pytest hides stderr, so a run with a misspelt setting, such as that for shuffling, would pass without it.
         if ignored := cudacore_sim.ignored_settings():
             raise pytest.UsageError("--cuda-driver=sim: " + "; ".join(ignored))
     elif choice == "gpu":
@@ -145,7 +145,7 @@ def _default(config: pytest.Config) -> str:
 
 
 def _why_no_gpu() -> str:
-    """Return why there is no device to test on; empty if there is one."""
+    """Return the reason why there is no device to test on; empty if there is one."""
     if cudacore_sim.is_loaded():
         return "the simulated driver is loaded"
     try:
@@ -231,12 +231,12 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     node.funcargs.clear()  # fixtures are torn down by now, but their values live on here
     problems = []
     leaked = _leaked(request.config, before)
-    # A graph's user objects are destroyed on the driver's own thread, and only then is what they kept.
+    # A graph's user objects, and then the objects that they keep, are destroyed on the driver's own thread.
     end = time.monotonic() + _SECONDS_TO_SETTLE
     while leaked and time.monotonic() < end:
         time.sleep(0.01)
         leaked = _leaked(request.config, before)
-    # What a test gave back after its kernel had failed could not be freed.
+    # Objects that a test releases after its kernel has failed cannot be freed.
     if leaked and not failed and not _is_marked(node, "cuda_leaks_ok"):
         problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
     misuse = cudacore_sim.reports()[known:]
@@ -249,7 +249,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Clear the error of a kernel before fixtures are torn down, which could free nothing with it."""
-    # Where nothing is reported, nobody waits here for work that a fixture may have to end.
+    # If nothing is reported, do not wait here for work that a fixture may have to end.
     if KNOWN in item.stash and len(cudacore_sim.reports()) != item.stash[KNOWN]:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
 
@@ -262,7 +262,7 @@ def _live(config: pytest.Config) -> dict[str, int]:
     gc.collect()
     config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
-    del counts["context"]  # primary contexts and what they have stay for good once they were needed
+    del counts["context"]  # primary contexts and objects in them remain once they were needed
     copies = sys.modules.get("cudacore_handles._views.copy_kernel")
     counts["library"] -= len(getattr(copies, "_kernels", ()))  # likewise
     return counts

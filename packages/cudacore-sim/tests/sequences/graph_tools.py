@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sequences about graphs and captures are written with: nodes of each type, and what can be seen of a graph."""
+"""Helpers for sequences about graphs and captures: nodes of each type, and the visible state of a graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _kept: list[Any] = []
 
 
 class KernelNode(ctypes.Structure):
-    """CUDA_KERNEL_NODE_PARAMS_v2, the first fields of which are version 1."""
+    """CUDA_KERNEL_NODE_PARAMS_v2; its first fields are version 1."""
 
     _fields_ = [
         ("func", c_void_p),
@@ -42,7 +42,7 @@ class KernelNode(ctypes.Structure):
 
 
 class MemsetNode(ctypes.Structure):
-    """CUDA_MEMSET_NODE_PARAMS_v2, of which version 1 lacks the context."""
+    """CUDA_MEMSET_NODE_PARAMS_v2; version 1 lacks the context."""
 
     _fields_ = [
         ("dst", c_uint64),
@@ -56,7 +56,7 @@ class MemsetNode(ctypes.Structure):
 
 
 class HostNode(ctypes.Structure):
-    """CUDA_HOST_NODE_PARAMS_v2, the first two fields of which are version 1."""
+    """CUDA_HOST_NODE_PARAMS_v2; its first two fields are version 1."""
 
     _fields_ = [("fn", c_void_p), ("userData", c_void_p), ("syncMode", c_uint), ("ctx", c_void_p)]
 
@@ -171,12 +171,12 @@ def array(*handles: int | None) -> Any:
 
 
 def keep(thing: Any) -> Any:
-    """Keep what the driver was given the address of until the process ends."""
+    """Keep an object, whose address was given to the driver, until the process ends."""
     _kept.append(thing)
     return thing
 
 
-# ---- nodes of each type; they are no subject of the sequence, and have to succeed
+# ---- nodes of each type; the sequence is not about them, so these calls must succeed
 
 
 def graph(cu: Recorder) -> int:
@@ -321,7 +321,7 @@ def put(cu: Recorder, bits: int, address: int, value: int, count: int) -> None:
     cu.prepare("cuCtxSynchronize")
 
 
-# ---- what can be seen
+# ---- visible state
 
 
 def nodes_of(cu: Recorder, where: int) -> list[int]:
@@ -376,7 +376,7 @@ def run(cu: Recorder, executable: int, stream: int) -> None:
 
 
 def see_update(cu: Recorder, executable: int, where: int, names: dict[int, str] | None = None) -> None:
-    """Update an executable graph, and see what the driver says to it."""
+    """Update an executable graph, and see the driver's result."""
     names = names if names is not None else labels(cu, where)
     info = UpdateInfo(77, 78, 79)
     cu.call("cuGraphExecUpdate_v2", executable, where, info)
@@ -406,7 +406,7 @@ def begin(cu: Recorder, stream: int, mode: int = RELAXED) -> None:
 
 
 def end(cu: Recorder, stream: int) -> int:
-    """End a capture of which the code is seen, and return the graph; 0 where there is none."""
+    """End a capture and see the code; return the graph, or 0 if there is none."""
     out = c_void_p(0x77)
     cu.call("cuStreamEndCapture", stream, out)
     cu.see("graph", "NULL" if not out.value else "untouched" if out.value == 0x77 else "given")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record on a GPU what the sequences give there.
+"""Record the results of the sequences on a GPU.
 
     python record.py [--missing] [LIBRARY]
 
-Run it where there is a GPU. It writes the files of ``recordings``, and prints the sequences that crashed or did not run
-to their end, with their last calls. These are not recorded: change such a sequence. With --missing, only the sequences
-that have no recording are recorded and added. Record twice and compare before you commit: a listing that depends on
-timing is of no use.
+Run it on a machine with a GPU. It writes the files of ``recordings``, and prints the sequences that crashed or did not
+run to their end, with their last calls. These are not recorded: change such a sequence. With --missing, only sequences
+without a recording are recorded and added. Record twice and compare before you commit: a listing that depends on timing
+is useless.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import recordings
 HERE = Path(__file__).parent
 WORKERS = 4
 
-# How the last line of a listing begins where the sequence did not end well.
+# The beginning of a listing's last line if the sequence did not end well.
 UNFINISHED = ("crashed: ", "broken: ", "cannot be prepared: ")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sequence of driver calls is written with: calls, what they give, and what can be seen of it.
+"""The vocabulary of sequences of driver calls: calls, their results, and visible state.
 
-A sequence is a function of a `Recorder`. All that it does goes into a listing, a line for each call and each thing that
-is seen: the same lines from a GPU and from the simulator mean the same behaviour. Addresses, handles and times are not
-portable: only how they relate is seen.
+A sequence is a function of a `Recorder`. Each call, and each visible value, becomes a line of a listing. Equal listings
+from a GPU and from the simulator mean equal behaviour. Addresses, handles and times are not portable, so only their
+relations are listed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 class PreparationError(Exception):
-    """A call that a sequence only makes to get where it begins has failed."""
+    """A call failed that a sequence makes only to prepare its beginning."""
 
 
 def sequence(function: Sequence) -> Sequence:
@@ -53,7 +53,7 @@ def _name_of(function: Sequence) -> str:
 
 
 class Gate:
-    """Holds a stream up, so that what comes after it is not done."""
+    """Blocks a stream, so that later work on it does not run."""
 
     def __init__(self, cu: Recorder, stream: int) -> None:
         self._opened = threading.Event()
@@ -69,7 +69,7 @@ class Gate:
 
 
 class Recorder:
-    """A driver, and the listing of what is done with it.
+    """A driver, and the listing of calls and values.
 
     Arguments are given as Python has them: int for every integer, handle and address, None for NULL, bytes for a
     string. An object of ctypes is passed by reference, and a type of ctypes stands for an output of that type.
@@ -90,19 +90,19 @@ class Recorder:
     # ---- calls
 
     def call(self, name: str, *arguments: Any) -> int:
-        """Make a call of which the code alone is seen, and return that."""
+        """Make a call and list only its code; return the code."""
         code, _ = self._call(name, arguments)
         self._write(f"{name}: {self._code_name(code)}")
         return code
 
     def new(self, name: str, *arguments: Any) -> Any:
-        """Make a call of which the code alone is seen, and return its outputs: handles, addresses."""
+        """Make a call and list only its code; return its outputs: handles, addresses."""
         code, outputs = self._call(name, arguments)
         self._write(f"{name}: {self._code_name(code)}")
         return outputs
 
     def read(self, name: str, *arguments: Any) -> Any:
-        """Make a call whose outputs are seen where it succeeds, and return them."""
+        """Make a call, and list its outputs if it succeeds; return them."""
         code, outputs = self._call(name, arguments)
         values = outputs if isinstance(outputs, tuple) else (outputs,)
         shown = " ".join(map(str, values)) if code == 0 else ""
@@ -110,16 +110,16 @@ class Recorder:
         return outputs
 
     def attempt(self, name: str, *arguments: Any) -> None:
-        """Make a call of which nothing is listed, since its code depends on timing or means nothing."""
+        """Make a call without listing it, because its code depends on timing or has no meaning."""
         self._call(name, arguments)
 
     def silent(self, name: str, *arguments: Any) -> tuple[str, Any]:
-        """Make a call of which nothing is listed, and return the name of its code and its outputs."""
+        """Make a call without listing it; return the name of its code and its outputs."""
         code, outputs = self._call(name, arguments)
         return self._code_name(code), outputs
 
     def prepare(self, name: str, *arguments: Any) -> Any:
-        """Make a call that is not what the sequence is about: it is not listed, and has to succeed."""
+        """Make a call that the sequence is not about: it is not listed, and must succeed."""
         code, outputs = self._call(name, arguments)
         if code:
             raise PreparationError(f"{name}: {self._code_name(code)}")
@@ -145,7 +145,7 @@ class Recorder:
             outputs.append(argument())
             return ctypes.byref(outputs[-1])
         if isinstance(argument, int):
-            # All integers are as wide as a register, of which the driver looks at what it needs.
+            # All integers have the width of a register, of which the driver reads the part that it needs.
             return c_uint64(argument & (1 << 64) - 1)
         if argument is None or isinstance(argument, bytes):
             return ctypes.c_char_p(argument)
@@ -162,7 +162,7 @@ class Recorder:
     # ---- what most sequences need
 
     def use_primary_context(self) -> int:
-        """Have the primary context of device 0 current."""
+        """Make the primary context of device 0 current."""
         self.prepare("cuInit", 0)
         context = self.prepare("cuDevicePrimaryCtxRetain", c_void_p, 0)
         self.prepare("cuCtxSetCurrent", context)
@@ -213,7 +213,7 @@ class Recorder:
         return self.call("cuLaunchKernel", function, *grid, *block, shared, stream, pointers(*arguments), None)
 
     def see_bytes(self, what: str, address: int, size: int) -> None:
-        """See what is in device memory."""
+        """List the contents of device memory."""
         data = (ctypes.c_ubyte * size)()
         self.prepare("cuMemcpyDtoH_v2", data, address, size)
         self.see(what, bytes(data).hex())
@@ -245,7 +245,7 @@ class Recorder:
         return HOST_FUNCTION(lambda _: function())
 
     def see_printed(self, function: Callable[[], None]) -> None:
-        """See what is written to standard output during a part of a sequence."""
+        """List the standard output of a part of a sequence."""
         with tempfile.TemporaryFile() as file:
             before = os.dup(1)
             os.dup2(file.fileno(), 1)

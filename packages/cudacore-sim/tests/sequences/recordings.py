@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recordings: what a GPU answered to the sequences, in ``recordings``, with a file for each module of sequences."""
+"""The recordings of the sequences on a GPU, in ``recordings``, with a file for each module of sequences."""
 
 from __future__ import annotations
 

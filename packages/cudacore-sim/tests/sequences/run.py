@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run sequences, each in a process of its own, and write a line of JSON for each: what it is about, and its listing.
+"""Run sequences, each in a process of its own, and write a line of JSON for each: its description, and its listing.
 
     python run.py LIBRARY < NAMES
     python run.py > NAMES
 
-The first runs those that standard input names, a line each; the second writes the names of all. This process never
-loads the driver, so that the ones it forks find it fresh.
+The first form runs the sequences that standard input names, one per line. The second form writes the names of all. This
+process never loads the driver, so that the forked processes load it themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIME_LIMIT = 120  # seconds: one takes milliseconds, but the machine can be busy
 
 
 def run(library: str, name: str) -> list[str]:
-    """Run a sequence and return its listing; the last line says how it ended if it did not end well."""
+    """Run a sequence and return its listing. If it did not end well, the last line says how it ended."""
     receiver, sender = os.pipe()
     child = os.fork()
     if child == 0:
@@ -41,7 +41,7 @@ def run(library: str, name: str) -> list[str]:
 def _run_here(library: str, name: str, sender: int) -> None:
     """Run a sequence in this process, and end it without the driver's clean-up, which a fault can make hang."""
     signal.alarm(TIME_LIMIT)
-    os.dup2(2, 1)  # what kernels print is no part of the answer
+    os.dup2(2, 1)  # the output of kernels is not part of the answer
 
     def write(line: str) -> None:
         os.write(sender, f"{line}\n".encode())

@@ -71,7 +71,7 @@ class Copy2D(ctypes.Structure):
 
 
 class Copy3D(ctypes.Structure):
-    """CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which has contexts where the other has NULL."""
+    """CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which has contexts where the other one has NULL."""
 
     _fields_ = [
         (side + field, kind)
@@ -164,7 +164,7 @@ class Array3DDescriptor(ctypes.Structure):
 
 
 class ResourceDescriptor(ctypes.Structure):
-    """CUDA_RESOURCE_DESC; an array has a handle alone, and what is not pitched ends with its size."""
+    """CUDA_RESOURCE_DESC. Arrays use only a handle; linear memory uses the fields up to the size."""
 
     _fields_ = [
         ("type", c_int),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sequences of driver calls give what they gave on an H200: ``recordings``, which record.py writes."""
+"""Sequences of driver calls give the same results as on an H200: ``recordings``, which record.py writes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Runner:
         )
 
     def run(self, name: str) -> tuple[str, list[str]]:
-        """Run a sequence; return what it is about, and its listing."""
+        """Run a sequence; return its description, and its listing."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{name}\n")
@@ -85,5 +85,5 @@ def test_sequence(runner: Runner, name: str) -> None:
 
 
 def test_no_recording_is_forgotten() -> None:
-    """What a GPU gave would not be compared with anything."""
+    """Recordings of a GPU would not be compared with anything."""
     assert sorted(set(SEQUENCES) - set(LISTED.stdout.split())) == []

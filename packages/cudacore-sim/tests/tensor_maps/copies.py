@@ -87,7 +87,7 @@ class Copier:
         return 0, ctypes.string_at(at, 128)
 
     def run(self, case: Case) -> tuple[dict[str, Any], Bytes]:
-        """Make a copy, and return what is to be compared: facts, and bytes of shared or global memory."""
+        """Make a copy; return the values to compare: facts, and bytes of shared or global memory."""
         width, op, rank = SIZES[case["type"]], case["op"], len(case["dims"])
         special = case["data"] == "special"
         code, tensor_map = self.encode(case, self._memory + BASE)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what a GPU makes of the copies: ``python -m tensor_maps.record``, in the folder ``tests``.
+"""Records the results of the copies on a GPU: ``python -m tensor_maps.record``, in the folder ``tests``.
 
 It needs a machine with a GPU of compute capability 9.0. The cases are those of ``recordings/copies.npz``, which is
-written again; cases in the JSON file that is named are added to them.
+written again; cases from a given JSON file are added to them.
 """
 
 from __future__ import annotations

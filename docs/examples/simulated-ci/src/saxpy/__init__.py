@@ -26,7 +26,7 @@ def kernel() -> Kernel:
 
 
 def saxpy(a: float, x: npt.NDArray[np.float32], y: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Return ``a * x + y``: from the GPU, or from the host where the GPU has no memory left."""
+    """Return ``a * x + y``, computed on the GPU, or on the host if the GPU has no memory left."""
     x, y = np.ascontiguousarray(x, np.float32), np.ascontiguousarray(y, np.float32)
     device = Device()
     device.set_current()

@@ -235,7 +235,7 @@ static void damaged_images_stay_within_bounds(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* A library is unloaded under its kernels, or not at all. */
+/* A library is unloaded before its kernels are released, or never. */
 static void kernel_keeps_the_library(void) {
   cch_library *library;
   cch_kernel *kernel;

@@ -20,7 +20,7 @@ struct Access {
   OrderedPtr unit;
   Manner manner;
   bool plain, strong;
-  bool word; /* a copy or fill of one word, which is atomic: kernels may wait for it, or change it meanwhile */
+  bool word; /* a copy or fill of one word, which is atomic: kernels may wait for it, or change it at the same time */
   Place place;
   bool operator==(const Access &other) const {
     return unit == other.unit && manner == other.manner && plain == other.plain && strong == other.strong &&
@@ -121,7 +121,7 @@ void report_conflict(const Access &now, const Access &then, uint64_t begin, uint
                  ", with nothing that orders the two: " + state().memory.explain(begin));
 }
 
-/* Work that the host knows to be done is before all later work. */
+/* Work that the host knows to be done comes before all later work. */
 void forget_old_accesses() {
   Accesses &all = all_accesses();
   if (all.bytes.size() < all.max_ranges)

@@ -49,7 +49,8 @@ enum EntryFlag : uint8_t {
   in_callback = 4,  /* is allowed in host functions and callbacks */
   probe = 8,        /* libraries call it in callbacks to find out whether calls are permitted: that is not reported */
   checkpoints = 32, /* is for processes that are locked: does not wait for one to be unlocked */
-  unsafe = 16       /* acts at once where a program may mean it to be captured: captures forbid it, as on a GPU */
+  unsafe =
+      16 /* acts immediately, although a program may mean it to be captured: forbidden during captures, as on a GPU */
 };
 
 extern const std::array<uint8_t, entry_count> entry_flags;

@@ -233,7 +233,7 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
       if (unit->traced != nullptr)
         trace_begin(*unit->traced);
       if (unit->ordered != nullptr && unit->of_application) {
-        Ordered begun = *unit->ordered; /* the function knows that all earlier units are done, but not itself */
+        Ordered begun = *unit->ordered; /* the function has waited for all earlier units, but not for itself */
         begun.position--;
         mark_known_done(&begun);
       }

@@ -19,7 +19,7 @@ struct Context;
 
 /*
  * A unit of work with its dependencies: a kernel, a copy, a host function, the recording of an event, ... The executor
- * does not know about streams: they only add dependencies, like the edges of a graph.
+ * has no streams: they only add dependencies, like the edges of a graph.
  */
 struct Unit {
   const char *name = "";

@@ -43,7 +43,10 @@ uint64_t number_in(const char *name, const char *line_format) {
   return UINT64_MAX;
 }
 
-/* What is left of a limit of the process's control group. Cached pages of files do not count: they can be dropped. */
+/*
+ * The remainder of the memory limit of the process's control group. Cached pages of files do not count, because they
+ * can be dropped.
+ */
 uint64_t left_of_limit(const char *limit_file, const char *use_file, const char *statistics, const char *line_format) {
   uint64_t limit = number_in(limit_file, "%" SCNu64), use = number_in(use_file, "%" SCNu64);
   if (limit == UINT64_MAX || use == UINT64_MAX)

@@ -21,7 +21,7 @@ struct Context;
  * Nothing of this is measured until devices have promised a GiB, so that small programs do not pay for it.
  */
 
-/* Whether the host can back `more` bytes beside those in use; if not, why() says so. Called with the state's lock. */
+/* Whether the host has `more` bytes of memory left. If not, why() has the reason. Called with the state's lock. */
 bool host_can_back(uint64_t more, uint64_t promised);
 uint64_t promised_bytes();
 /* Whether a device can promise `more` bytes. Of a large allocation, a program may use only a small part. */
@@ -37,7 +37,7 @@ void remove_managed(const std::byte *memory); /* before it is unmapped; ignores 
 /* How many bytes of a range the host does not back yet. */
 uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);
 
-/* The explanation where a call or a context fails because the host has no memory left. */
+/* The explanation if a call or a context fails because the host has no memory left. */
 const char *host_exhausted_text();
 
 /* A watch over work that may use any amount of memory. It tells the work to end when the host has none left. */

@@ -75,7 +75,7 @@ struct Physical {
   uint64_t size = 0;
   CUmemAllocationProp properties{};
   uint64_t handle = 0;
-  std::byte *host() const; /* where it really is */
+  std::byte *host() const; /* its real place */
   uint64_t references = 1; /* of handles; mappings hold the object itself */
   ~Physical();
 };
@@ -84,7 +84,7 @@ struct Allocation {
   enum class Kind { device, pooled, pinned, registered, managed, mapped, imported, graph };
   Kind kind = Kind::device;
   uint64_t base = 0, size = 0;
-  std::byte *host = nullptr; /* where it really is; equal to base where the host can use it */
+  std::byte *host = nullptr; /* its real place; equal to base if the host can use it */
   Device *device = nullptr;
   std::weak_ptr<Context> context; /* in which it was allocated; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
@@ -98,14 +98,15 @@ struct Allocation {
   std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
   unsigned flags = 0;
-  bool sync_memops = false;                 /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
-  bool internal = false;                    /* a variable of a module, which cannot be freed by address */
-  bool is_array = false;                    /* of an array, and internal: programs cannot have its address */
-  bool visible = true;                      /* to work that runs now; pooled memory: from its allocation to its free */
-  bool freed = false;                       /* by cuMemFreeAsync; or no graph that allocates it was launched */
-  std::vector<std::pair<int, bool>> access; /* mapped: device, and whether it may write; empty: nobody */
-  std::byte *written() const;               /* like Arena::written(); null if the host or another process writes, too */
-  bool is_managed() const;                  /* by itself, or in a pool of such memory */
+  bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
+  bool internal = false;    /* a variable of a module, which cannot be freed by address */
+  bool is_array = false;    /* of an array, and internal: programs cannot have its address */
+  bool visible = true;      /* to work that runs now; pooled memory: from its allocation to its free */
+  bool freed = false;       /* by cuMemFreeAsync; or no graph that allocates it was launched */
+  std::vector<std::pair<int, bool>>
+      access;                 /* the devices that have it mapped, and whether they may write; empty: none */
+  std::byte *written() const; /* like Arena::written(); null if the host or another process writes, too */
+  bool is_managed() const;    /* by itself, or in a pool of such memory */
   bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }
   uint64_t end() const { return base + size; }
   std::shared_ptr<const void> backing() const; /* keeps the memory mapped; null: it always is */
@@ -156,7 +157,7 @@ private:
   uint64_t version = 1;
 };
 
-/* What may be done with an allocation on a device. */
+/* The operations that are allowed on an allocation of a device. */
 bool may_access(const Context &context, const Allocation &allocation, bool write);
 
 } // namespace sim

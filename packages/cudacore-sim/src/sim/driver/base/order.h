@@ -38,11 +38,11 @@ using OrderedPtr = std::shared_ptr<Ordered>;
 struct Timeline {
   uint64_t last = 0;                /* the position of the latest unit that was ready */
   uint64_t done = 0, done_at = 0;   /* the last position that the host knew to be done, and since when */
-  std::deque<OrderedPtr> not_known; /* ready units of which the host does not know that they are done */
+  std::deque<OrderedPtr> not_known; /* ready units that are not known to be done by the host */
 };
 using TimelinePtr = std::shared_ptr<Timeline>;
 
-/* What the check knows of a unit. Times count events of the check. */
+/* The check's data about a unit. Times count events of the check. */
 struct Ordered {
   std::string what, call;            /* a description, and the function that submitted it; empty: none did */
   uint64_t stream = 0;               /* the handle of the stream */
@@ -55,10 +55,10 @@ struct Ordered {
   std::map<TimelinePtr, uint64_t> clock;
   uint64_t host_time = 0; /* units that the host knew to be done at this time are before it */
   uint64_t began = 0;
-  uint64_t known_at = 0; /* the time since which the host knows that it is done; 0: the host does not know */
+  uint64_t known_at = 0;              /* the time at which the host has learned that it is done; 0: not yet */
   bool may_wait_for_anything = false; /* any unit that has begun may be before it */
-  bool visible_to_host = false;       /* the host may see data that it wrote before the host knows that it is done */
-  bool shares_host_memory = false;    /* the same while it runs */
+  bool visible_to_host = false;    /* the host may see data that it wrote before the host has learned that it is done */
+  bool shares_host_memory = false; /* the same while it runs */
   std::vector<OrderedPtr> communicated_with; /* units that it may have waited for in memory while it ran */
 };
 
@@ -68,7 +68,7 @@ void describe_like(Ordered &unit, const Ordered &launch); /* a unit of a graph, 
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);
 void order_done(const OrderedPtr &unit);
-void mark_known_done(const Ordered *unit); /* the host knows that the unit is done; null: ignored */
+void mark_known_done(const Ordered *unit); /* the host has learned that the unit is done; null: ignored */
 bool is_before(const Ordered &one, const Ordered &other);
 std::string text_of(const Ordered &unit);
 uint64_t next_time();

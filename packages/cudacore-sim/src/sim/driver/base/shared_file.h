@@ -17,7 +17,7 @@ namespace sim {
  */
 class SharedFile {
 public:
-  static std::unique_ptr<SharedFile> create(uint64_t size); /* mapped as a whole; null: there is no memory */
+  static std::unique_ptr<SharedFile> create(uint64_t size); /* mapped as a whole; null if memory ran out */
 
   /* Descriptor `descriptor` of a process, opened anew; null: it is not there, or no file of a simulator. */
   static std::unique_ptr<SharedFile> open(int process, int descriptor);

@@ -47,7 +47,7 @@ struct Stream {
   int priority = 0;
   uint64_t id = 0;
   CUstreamAttrValue synchronization_policy{}, access_policy{}, memory_domain{}, memory_domain_map{};
-  UnitPtr tail;           /* what was submitted last */
+  UnitPtr tail;           /* the last submitted work */
   uint64_t submitted = 0; /* number of units, for the check of order */
   bool legacy = false;
   std::shared_ptr<StreamCapture> capture; /* null: it is not captured */
@@ -64,7 +64,7 @@ struct Event {
   std::weak_ptr<Context> context;
   unsigned flags = 0;
   UnitPtr recorded;                       /* null: never */
-  std::shared_ptr<EventCapture> captured; /* it was recorded in a capture, and stands for nodes */
+  std::shared_ptr<EventCapture> captured; /* it was recorded in a capture, and represents nodes */
   std::shared_ptr<SharedEvent> shared;    /* with CU_EVENT_INTERPROCESS */
 };
 
@@ -78,12 +78,12 @@ struct Pool {
   std::unique_ptr<Arena> file;          /* if it can be exported, its memory is in a file of its own */
   std::shared_ptr<SharedFile> imported; /* that of another process */
   uint64_t imported_name = 0;
-  unsigned imports = 1; /* each is to be destroyed */
+  unsigned imports = 1; /* each must be destroyed */
   std::array<int, 3> reuse{1, 1, 1};
   uint64_t threshold = 0;
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
   std::map<int, bool> access;                                 /* device: may write; the pool's own device always may */
-  bool reserve(uint64_t more);                                /* beyond what is used */
+  bool reserve(uint64_t more);                                /* in addition to the used memory */
   bool take(uint64_t size, uint64_t &base, std::byte *&host); /* an address, and memory */
   void give_back(const Allocation &allocation);
   void trim(uint64_t keep);
@@ -215,7 +215,7 @@ struct LaunchRecord {
   uint64_t number = 0; /* 0: there was none yet */
   std::string kernel;
   uint64_t stream = 0, context = 0;
-  Dim3 grid{}, block{}, cluster{}; /* cluster: zeros where the launch gave none */
+  Dim3 grid{}, block{}, cluster{}; /* cluster: zeros if the launch gave none */
   uint32_t shared_bytes = 0;
   bool cooperative = false, programmatic = false;
   std::vector<std::byte> arguments;
@@ -259,7 +259,7 @@ struct State {
   Handles<Array> arrays{Kind::array};
   Handles<MipmappedArray> mipmapped_arrays{Kind::mipmapped_array};
   Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
-  std::shared_ptr<const SamplerMap> samplers; /* of all textures and surfaces, for kernels; null: it is to be made */
+  std::shared_ptr<const SamplerMap> samplers; /* for kernels: all textures and surfaces; null: must be made again */
   Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
   std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
   std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */
@@ -334,7 +334,7 @@ void free_graph_memory(const AllocationPtr &memory, const char *by);
 void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
 void shrink_pools(const Device &device);                     /* at a synchronisation, to their release thresholds */
 
-/* What kernels that begin now can sample: all textures and surfaces. */
+/* For kernels that begin now: all textures and surfaces. */
 std::shared_ptr<const SamplerMap> samplers();
 void forget_arrays(const ContextPtr &context); /* arrays, textures and surfaces of a context that is destroyed */
 

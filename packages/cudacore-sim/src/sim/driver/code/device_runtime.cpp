@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The barrier of a cooperative grid, in PTX: libcudadevrt.a has it in machine code. */
+/* The barrier of a cooperative grid, in PTX, because libcudadevrt.a has it only in machine code. */
 #include "sim/driver/code/image.h"
 
 namespace sim {

@@ -23,7 +23,7 @@ enum class PtxOrigin { text, cubin };
  */
 class Image {
 public:
-  /* Copies the bytes. Null: they cannot be code. What they are is determined later. */
+  /* Copies the bytes. Null: they cannot be code. Their type is determined later. */
   static std::shared_ptr<Image> copy(const void *code);
   static std::shared_ptr<Image> take(std::vector<char> bytes);
 

@@ -15,7 +15,7 @@ struct LaunchRequest {
   bool cooperative = false, programmatic = false;
   uint32_t multiprocessors = 0; /* that it may run on; 0: all of the device */
   std::optional<int> priority;  /* in place of the stream's */
-  /* Events to record when the kernel is done. In a capture, they stand for a port of the node. */
+  /* Events to record when the kernel is done. In a capture, they represent a port of the node. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
   std::vector<CUlaunchAttribute> attributes; /* as the caller gave them */
 };

@@ -35,7 +35,7 @@ struct StreamCapture {
   std::vector<CaptureEdge> edges;
 };
 
-/* An event that was recorded in a capture, where it stands for nodes. */
+/* An event that was recorded in a capture, where it represents nodes. */
 struct EventCapture {
   CapturePtr capture;
   std::vector<CaptureEdge> edges;

@@ -9,7 +9,7 @@ namespace sim {
 
 using NodePtr = std::shared_ptr<GraphNode>;
 
-/* The variable of a conditional handle. There is one, so only one executable graph can use it at a time. */
+/* The variable of a conditional handle. It is shared, so only one executable graph can use it at a time. */
 struct Condition {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;

@@ -297,7 +297,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
   const Descriptor &descriptor = *pMipmappedArrayDesc;
   if (CUresult result = check(*context->device, descriptor, true))
     return result;
-  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* what the driver makes of others */
+  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* the driver's result for other formats */
   constexpr uint64_t alignment = 512;                                        /* of a level's first texel */
   std::vector<uint64_t> offsets;
   uint64_t bytes = 0;

@@ -43,7 +43,7 @@ struct TextureObject {
 unsigned channel_bytes(CUarray_format format);
 CUresult find_array(CUarray handle, std::shared_ptr<Array> &out);
 std::string text_of(const Array &array);
-/* The texels of an array's levels, of which the first is the whole. */
+/* The texels of an array's levels; the first level is the whole array. */
 Texels texels_of(const std::vector<std::shared_ptr<Array>> &levels);
 
 } // namespace sim

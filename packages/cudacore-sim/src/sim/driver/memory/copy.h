@@ -28,7 +28,7 @@ CUresult read_copy(const CUDA_MEMCPY2D &fields, Side &to, Side &from, Shape &sha
 CUresult read_copy(const CUDA_MEMCPY3D &fields, Side &to, Side &from, Shape &shape);
 CUresult read_copy(const CUDA_MEMCPY3D_PEER &fields, Side &to, Side &from, Shape &shape);
 
-/* The bytes that a copy moves; UINT64_MAX where that overflows. */
+/* The number of bytes that a copy moves; UINT64_MAX if that overflows. */
 uint64_t size_of(const Shape &shape);
 
 /* ---- copies and fills that are submitted now */

@@ -9,14 +9,14 @@ namespace sim {
 enum class Shared : uint32_t { memory = 1, event, pool, pool_memory, physical };
 
 /*
- * What a process publishes about a shared object, in one of its files. The name is random, and 0 when the object is
- * gone, so that stale handles are detected. Several processes read and write it at the same time.
+ * The data that a process publishes about a shared object, in one of its files. The name is random, and 0 when the
+ * object is gone, so that stale handles are detected. Several processes read and write it at the same time.
  */
 struct Record {
   uint64_t name;
   Shared kind;
   int32_t device;
-  uint64_t offset, size;         /* where the memory is in the file */
+  uint64_t offset, size;         /* the offset of the memory in the file */
   uint64_t submitted, completed; /* of an event: how often it was recorded, and the last record that is done */
   int32_t recorder;              /* the process that recorded it last */
 };
@@ -90,7 +90,7 @@ struct SharedEvent {
   uint64_t submit();
   void complete(uint64_t number);
   uint64_t submitted() const;
-  bool is_complete(uint64_t number) const; /* also where the process that recorded it has ended */
+  bool is_complete(uint64_t number) const; /* even if the process that recorded it has ended */
 };
 
 } // namespace sim

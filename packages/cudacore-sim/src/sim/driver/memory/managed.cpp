@@ -12,7 +12,7 @@ namespace sim {
 struct Hint {
   bool read_mostly = false;
   CUmemLocation preferred{}, prefetched{}; /* CU_MEM_LOCATION_TYPE_INVALID: none */
-  std::set<int> processors;                /* hinted to access it; CU_DEVICE_CPU is one */
+  std::set<int> processors;                /* the locations with a hint that they access it; CU_DEVICE_CPU can be one */
 };
 
 struct Hints {

@@ -18,7 +18,7 @@ constexpr uint32_t max_box = 256, max_element_stride = 8, max_pixels = 1024, max
 
 bool is_enum(int value, int last) { return value >= 0 && value <= last; }
 
-/* What all maps have. */
+/* Rules for all maps. */
 struct Common {
   CUtensorMapDataType type;
   cuuint32_t rank;

@@ -143,7 +143,7 @@ CUresult destroy(Table &table, Kind kind, CUtexObject handle) {
     return result;
   if (handle == 0)
     return CUDA_SUCCESS;
-  /* The driver takes any handle, and says nothing. */
+  /* The driver accepts any handle without an error. */
   if (table.peek(handle) == nullptr) {
     report(std::string(symbol_of(Call::current().entry)) + " was given " + hex(handle) + ", which is not a " +
            name_of(kind) + (table.was_destroyed(handle) ? " any more" : ""));
@@ -228,7 +228,8 @@ CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texO
   if (find(state().textures, Kind::texture, texObject, object) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   *pTexDesc = object->sampling;
-  std::fill(std::begin(pTexDesc->borderColor), std::end(pTexDesc->borderColor), 0.0F); /* the driver does not say it */
+  std::fill(std::begin(pTexDesc->borderColor), std::end(pTexDesc->borderColor),
+            0.0F); /* the driver does not report it */
   return CUDA_SUCCESS;
 }
 

@@ -45,7 +45,7 @@ CUresult register_resource(CUgraphicsResource *out, unsigned name, unsigned targ
   return CUDA_SUCCESS;
 }
 
-/* The driver crashes when it is given what is not a resource (13.0, H200), other than null. */
+/* The driver crashes when it is given a handle that is not a resource (13.0, H200), other than null. */
 CUresult find(CUgraphicsResource handle, std::shared_ptr<GraphicsResource> &out) {
   CUresult result = find_object(state().graphics, Kind::graphics, handle, out);
   if (result != CUDA_SUCCESS && handle != nullptr && !state().graphics.was_destroyed(value_of(handle)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that fail: the error, what it does to other calls, and what it takes to go on."""
+"""Kernels that fail: the error, its effects on other calls, and how to continue."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def calls_after_a_fault(cu: Recorder) -> None:
 
 @sequence
 def other_contexts(cu: Recorder) -> None:
-    """What a fault in one context does to others of the process, that were there and that come."""
+    """The effects of a fault in one context on other contexts of the process, existing and new."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     bystander = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
     cu.prepare("cuCtxSetCurrent", primary)
@@ -184,7 +184,7 @@ def destroyed_after_a_fault(cu: Recorder) -> None:
 
 @sequence
 def found_out_later(cu: Recorder) -> None:
-    """Each call that waits tells of a fault: the event of a stream, and its copies."""
+    """Each call that waits reports a fault: for the event of a stream, and for copies."""
     event, stream = cu.event(), cu.stream()
     cu.launch(cu.function(KERNELS, "stop"), stream=stream)
     cu.attempt("cuEventRecord", event, stream)
@@ -208,7 +208,7 @@ def host_functions(cu: Recorder) -> None:
 
 @sequence
 def refused_launches_leave_nothing(cu: Recorder) -> None:
-    """A launch that is refused, or code that does not load, is no error for what comes after it."""
+    """After a refused launch, or code that does not load, later calls succeed."""
     function = cu.function(KERNELS, "nothing")
     cu.launch(function, block=(2000, 1, 1))
     cu.call("cuModuleLoadData", c_void_p, b"nonsense")
@@ -220,7 +220,7 @@ def refused_launches_leave_nothing(cu: Recorder) -> None:
 
 @sequence
 def printed_before(cu: Recorder) -> None:
-    """What was printed before a fault is written."""
+    """Output that was printed before a fault is written."""
     printing, stop = cu.function(KERNELS, "print"), cu.function(KERNELS, "stop")
 
     def part() -> None:

@@ -46,7 +46,7 @@ def set_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes(cu: Recorder) -> None:
-    """An attribute that is set of a kernel for a device is one of its functions made later."""
+    """An attribute set for a kernel on a device also holds for its functions that are made later."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuKernelSetAttribute", MAX_DYNAMIC, 60000, kernel, 0)
     cu.read("cuKernelGetAttribute", c_int, MAX_DYNAMIC, kernel, 0)
@@ -77,7 +77,7 @@ def kernel_attributes_later(cu: Recorder) -> None:
 
 @sequence
 def kernels_are_no_functions(cu: Recorder) -> None:
-    """Functions that ask about functions take no kernels."""
+    """Functions with a CUfunction parameter accept no kernels."""
     kernel = cu.kernel(KERNELS, "parameters")
     cu.call("cuFuncSetAttribute", kernel, MAX_DYNAMIC, 90000)
     cu.call("cuFuncGetAttribute", c_int, MAX_DYNAMIC, kernel)

@@ -27,7 +27,7 @@ def sizes_that_are_seen(cu: Recorder) -> None:
 
 @sequence
 def bad_sizes(cu: Recorder) -> None:
-    """Grids and blocks that a device cannot have; none of them is an error that stays."""
+    """Grids and blocks that a device does not support; later calls succeed."""
     function = cu.function(KERNELS, "nothing")
     for grid in ((0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 65536, 1), (1, 1, 65536), (1 << 31, 1, 1), ((1 << 32) - 1, 1, 1)):
         cu.see("grid", grid)
@@ -148,7 +148,7 @@ def order(cu: Recorder) -> None:
 
 @sequence
 def default_streams(cu: Recorder) -> None:
-    """A kernel in the legacy stream comes after what blocking streams have, and before what they get."""
+    """A kernel in the legacy stream runs after earlier work, and before later work, of blocking streams."""
     increase, address = cu.function(KERNELS, "increase"), cu.memory(4, 0)
     for stream in (0, 2, 1, cu.stream(), 0):
         cu.launch(increase, c_uint64(address), c_uint32(1), stream=stream)
@@ -203,7 +203,7 @@ def clusters(cu: Recorder) -> None:
 
 @sequence
 def clusters_of_kernels(cu: Recorder) -> None:
-    """A kernel that says how large its clusters are."""
+    """A kernel with a cluster size in its code."""
     function = cu.function(KERNELS, "cluster_of_2")
     for grid in ((2, 1, 1), (3, 1, 1)):
         cu.see("grid", grid)
@@ -252,7 +252,7 @@ def programmatic_order(cu: Recorder) -> None:
 
 @sequence
 def printing(cu: Recorder) -> None:
-    """What kernels print is there once the context is synchronised."""
+    """The output of kernels is complete once the context is synchronised."""
     function = cu.function(KERNELS, "print")
 
     def part() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules and libraries: code that loads and that does not, and what is in it."""
+"""Modules and libraries: code that loads, code that does not, and the contents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODES = {
 
 @sequence
 def modules_of_all_codes(cu: Recorder) -> None:
-    """What a module can be loaded from, and the error where it cannot."""
+    """The images that a module can be loaded from, and the errors for others."""
     for name, code in CODES.items():
         cu.see("code", name)
         cu.call("cuModuleLoadData", c_void_p, code)
@@ -35,7 +35,7 @@ def modules_of_all_codes(cu: Recorder) -> None:
 
 @sequence
 def libraries_of_all_codes(cu: Recorder) -> None:
-    """What a library can be loaded from: errors that need a compiler may come with the first use."""
+    """The images that a library can be loaded from; errors that need a compiler may come with the first use."""
     for name, code in CODES.items():
         cu.see("code", name)
         library = cu.new("cuLibraryLoadData", c_void_p, code, None, None, 0, None, None, 0)
@@ -99,7 +99,7 @@ def globals_of_a_module(cu: Recorder) -> None:
 
 @sequence
 def globals_are_used(cu: Recorder) -> None:
-    """Kernels see what is written to variables, and each module has its own."""
+    """Kernels see values that are written to variables, and each module has its own variables."""
     first = cu.prepare("cuModuleLoadData", c_void_p, ptx.KERNELS)
     second = cu.prepare("cuModuleLoadData", c_void_p, ptx.KERNELS)
     out = cu.memory(4)
@@ -219,7 +219,7 @@ def module_of_a_library(cu: Recorder) -> None:
 
 @sequence
 def globals_of_a_library(cu: Recorder) -> None:
-    """Variables of a library, of which each context has its own."""
+    """Variables of a library; each context has its own."""
     library = cu.library(ptx.KERNELS)
     address, size = cu.new("cuLibraryGetGlobal", c_uint64, c_size_t, library, b"counter")
     cu.see("size", size)

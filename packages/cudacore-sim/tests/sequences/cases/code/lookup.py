@@ -63,7 +63,7 @@ def unknown(cu: Recorder) -> None:
 
 @bare
 def per_thread(cu: Recorder) -> None:
-    """A flag asks for the functions that use the per-thread stream."""
+    """A flag selects the functions that use the per-thread stream."""
     cu.prepare("cuInit", 0)
     legacy = look_up(cu, b"cuMemcpyHtoDAsync", 13000, 1)
     cu.see("the same without flags", legacy == look_up(cu, b"cuMemcpyHtoDAsync", 13000, 0))

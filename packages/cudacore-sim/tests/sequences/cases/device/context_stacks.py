@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stacks of current contexts, and what belongs to a context."""
+"""The stacks of current contexts, and the state of a context."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def set_replaces_the_top(cu: Recorder) -> None:
 
 @sequence
 def set_null_and_pop(cu: Recorder) -> None:
-    """What is below a context that was taken off by cuCtxSetCurrent(NULL)."""
+    """The context below one that was removed by cuCtxSetCurrent(NULL)."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     first, second = create(cu), create(cu)
     known = {"primary": primary, "first": first, "second": second}
@@ -72,7 +72,7 @@ def set_null_and_pop(cu: Recorder) -> None:
 
 @sequence
 def threads_have_their_own(cu: Recorder) -> None:
-    """What is current on one thread is not on another."""
+    """The current context of one thread is not that of another."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
 
     def other() -> None:
@@ -116,7 +116,7 @@ def api_version(cu: Recorder) -> None:
 
 @sequence
 def limits(cu: Recorder) -> None:
-    """What the limits are when they have been set."""
+    """The limits after they were set."""
     for limit in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, -1, 99):
         cu.read("cuCtxGetLimit", c_size_t, limit)
     cu.call("cuCtxGetLimit", None, 0)
@@ -132,7 +132,7 @@ def limits(cu: Recorder) -> None:
 
 @sequence
 def limits_of_two_contexts(cu: Recorder) -> None:
-    """A limit is one of a context."""
+    """Each context has its own limits."""
     cu.prepare("cuCtxSetLimit", 0, 8192)
     context = create(cu)
     cu.read("cuCtxGetLimit", c_size_t, 0)
@@ -256,7 +256,7 @@ def function_of_another_context(cu: Recorder) -> None:
 
 @sequence
 def peer_access_to_itself(cu: Recorder) -> None:
-    """There is no peer access within one device."""
+    """A device has no peer access to itself."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     cu.call("cuCtxEnablePeerAccess", primary, 0)
     cu.call("cuCtxEnablePeerAccess", primary, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts: current ones, their stacks, how they end, and what they have."""
+"""Contexts: current ones, their stacks, their end, and their state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def create(cu: Recorder, flags: int = 0) -> int:
 
 @bare
 def none_current(cu: Recorder) -> None:
-    """What needs a context says so."""
+    """Calls that need a context report that there is none."""
     cu.prepare("cuInit", 0)
     see_current(cu)
     cu.call("cuCtxGetDevice", c_int)
@@ -105,7 +105,7 @@ def use_current(cu: Recorder) -> None:
 
 
 def see_released(cu: Recorder, primary: int) -> None:
-    """See what can be done with a primary context that is current and has been released."""
+    """See which calls work in a primary context that is current and was released."""
     see_current(cu, primary=primary)
     use_current(cu)
     cu.call("cuCtxGetApiVersion", primary, c_uint)
@@ -135,7 +135,7 @@ def released_while_current(cu: Recorder) -> None:
 
 @sequence
 def released_and_retained(cu: Recorder) -> None:
-    """A thread that kept the primary context current goes on with it once it is retained again."""
+    """A thread with the primary context current can continue once it is retained again."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     identifier = cu.prepare("cuCtxGetId", primary, c_uint64)
     address = cu.memory(64)
@@ -196,7 +196,7 @@ def reset_while_current(cu: Recorder) -> None:
 
 @bare
 def reset_without_references(cu: Recorder) -> None:
-    """A primary context that nobody retained can be reset."""
+    """A primary context that was never retained can be reset."""
     cu.prepare("cuInit", 0)
     cu.call("cuDevicePrimaryCtxReset_v2", 0)
     cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
@@ -254,7 +254,7 @@ def destroyed_twice(cu: Recorder) -> None:
 
 @sequence
 def destroyed_on_another_thread(cu: Recorder) -> None:
-    """A thread whose current context was destroyed elsewhere still has it current, and cannot use it."""
+    """A context that another thread destroyed is still current on a thread, but cannot be used."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = create(cu)
     cu.in_thread(lambda: cu.prepare("cuCtxDestroy_v2", context))
@@ -302,7 +302,7 @@ def destroyed_where_it_is_twice(cu: Recorder) -> None:
 
 @sequence
 def primary_cannot_be_destroyed(cu: Recorder) -> None:
-    """cuCtxDestroy refuses a primary context, which goes on."""
+    """cuCtxDestroy refuses a primary context, which remains."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     cu.call("cuCtxDestroy_v2", primary)
     see_current(cu, primary=primary)

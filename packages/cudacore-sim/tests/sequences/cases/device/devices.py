@@ -127,7 +127,7 @@ def attribute_arguments(cu: Recorder) -> None:
 
 @bare
 def capability(cu: Recorder) -> None:
-    """Two old functions say what attributes say; a NULL is refused."""
+    """Two old functions return values of attributes; a NULL is refused."""
     cu.prepare("cuInit", 0)
     cu.read("cuDeviceComputeCapability", c_int, c_int, 0)
     cu.call("cuDeviceComputeCapability", None, c_int, 0)
@@ -146,7 +146,7 @@ def capability(cu: Recorder) -> None:
 
 @bare
 def peers(cu: Recorder) -> None:
-    """A device is no peer of its own."""
+    """A device is not its own peer."""
     cu.prepare("cuInit", 0)
     cu.read("cuDeviceCanAccessPeer", c_int, 0, 0)
     cu.call("cuDeviceCanAccessPeer", None, 0, 0)
@@ -157,7 +157,7 @@ def peers(cu: Recorder) -> None:
 
 @bare
 def error_texts(cu: Recorder) -> None:
-    """The texts of errors, and what there is for a number that is none."""
+    """The texts of errors, and the results for unknown numbers."""
     for code in (0, 1, 700, 999, 98, -1):
         for name in ("cuGetErrorName", "cuGetErrorString"):
             text = c_char_p(b"before")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Green contexts: how multiprocessors are split, what is in such a context, and how it ends."""
+"""Green contexts: how multiprocessors are split, the objects in such a context, and its end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def see_split(cu: Recorder, count: int, groups: int, flags: int = 0) -> None:
 
 @sequence
 def device_resources(cu: Recorder) -> None:
-    """What a device and its primary context have, and what there is not."""
+    """The resources of a device and its primary context, and those that do not exist."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     for kind in (SM, QUEUE_CONFIGURATION, QUEUE, 0, 2, -1):
         resource = Resource()
@@ -75,7 +75,7 @@ def device_resources(cu: Recorder) -> None:
 
 @sequence
 def split_counts(cu: Recorder) -> None:
-    """Counts are rounded up, and groups are no more than there can be."""
+    """Counts are rounded up, and there are no more groups than possible."""
     for count in (0, 1, 2, 7, 8, 9, 16, 20, 64, 66, 100, 128, 129, 132, 133, 1000):
         see_split(cu, count, 1)
     for count in (8, 16, 32, 44, 66):
@@ -106,7 +106,7 @@ def split_queries(cu: Recorder) -> None:
 
 @sequence
 def split_again(cu: Recorder) -> None:
-    """What came of a split is not split again, but by way of a green context."""
+    """The groups of a split cannot be split again, except through a green context."""
     part, rest = split(cu, 32)
     for resource in (part, rest):
         cu.call("cuDevSmResourceSplitByCount", Resource(), c_uint(1), resource, None, 0, 8)
@@ -123,7 +123,7 @@ def split_again(cu: Recorder) -> None:
 
 @sequence
 def descriptors(cu: Recorder) -> None:
-    """What resources one context can have together."""
+    """The resources that one context can combine."""
     whole = all_multiprocessors(cu)
     first, second, rest = split(cu, 16, 2)
     other = split(cu, 8)[0]
@@ -165,7 +165,7 @@ def create_arguments(cu: Recorder) -> None:
 
 @sequence
 def what_is_current(cu: Recorder) -> None:
-    """A green context is current by another handle, and has what the primary one has."""
+    """A green context is current under another handle, and has the properties of the primary one."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, context = create(cu)
     again = cu.new("cuCtxFromGreenCtx", c_void_p, green)
@@ -195,7 +195,7 @@ def what_is_current(cu: Recorder) -> None:
 
 @sequence
 def streams(cu: Recorder) -> None:
-    """How streams are made in a green context, and what they know of it."""
+    """How streams are created in a green context, and what they report about it."""
     green, context = create(cu)
     for flags in (0, NON_BLOCKING, 2):
         cu.call("cuGreenCtxStreamCreate", c_void_p, green, flags, 0)
@@ -257,7 +257,7 @@ def events(cu: Recorder) -> None:
 
 @sequence
 def what_an_event_waits_for(cu: Recorder) -> None:
-    """An event of a green context stands for the work of all its streams, and of no other."""
+    """An event of a green context covers the work of all its streams, and of no other."""
     green, _ = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     ordinary, event = cu.stream(NON_BLOCKING), cu.event()

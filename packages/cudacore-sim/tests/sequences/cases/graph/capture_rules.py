@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be called while a stream captures: each call in each mode, from the capturing thread and from another."""
+"""The calls that are allowed during a capture: each call in each mode, on the capturing thread and another one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NON_BLOCKING = 1
 
 
 class Scene(NamedTuple):
-    """What there is before the capture begins."""
+    """The objects that exist before the capture begins."""
 
     capturing: int
     other: int
@@ -34,7 +34,7 @@ Setup = Callable[[Recorder, Scene], Thunk]
 
 
 def plain(name: str, *arguments: Any) -> Setup:
-    """Make a call that needs nothing but what there is: names in braces are fields of the scene."""
+    """Make a call that needs only existing objects: names in braces are fields of the scene."""
 
     def setup(cu: Recorder, scene: Scene) -> Thunk:
         given = [
@@ -47,7 +47,7 @@ def plain(name: str, *arguments: Any) -> Setup:
 
 
 def prepared(name: str, *arguments: Any) -> Setup:
-    """Make a call of which arguments that are functions are made before the capture."""
+    """Make a call whose arguments, if they are functions, are called before the capture."""
 
     def setup(cu: Recorder, scene: Scene) -> Thunk:
         given = [argument(cu, scene) if callable(argument) and not isinstance(argument, type) else argument

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stream capture: its states, forks and joins, what it makes of work, and how it ends."""
+"""Stream capture: its states, forks and joins, the nodes that it makes, and its end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fork(cu: Recorder, source: int, to: int) -> int:
 
 
 def see_info(cu: Recorder, stream: int | None) -> tuple[int, list[int]]:
-    """See what the driver says of a capture; return the graph and the dependencies."""
+    """See the driver's information about a capture; return the graph and the dependencies."""
     state, identifier, graph = c_int(99), c_uint64(0), c_void_p()
     dependencies, data, count = c_void_p(), c_void_p(), c_size_t(99)
     code = cu.call("cuStreamGetCaptureInfo_v3", stream, state, identifier, graph, dependencies, data, count)
@@ -110,7 +110,7 @@ def begin_arguments(cu: Recorder) -> None:
 
 @sequence
 def end_arguments(cu: Recorder) -> None:
-    """Streams of which no capture can be ended, and NULL for the graph."""
+    """Streams without a capture to end, and NULL for the graph."""
     stream, other = streams(cu, 2)
     cu.call("cuStreamEndCapture", stream, c_void_p)
     cu.call("cuStreamEndCapture", None, c_void_p)
@@ -243,7 +243,7 @@ def fork_of_a_fork(cu: Recorder) -> None:
 
 @sequence
 def unjoined(cu: Recorder) -> None:
-    """A capture ends while a fork has work that nobody waits for."""
+    """A capture ends while a fork has work that nothing waits for."""
     one, two = streams(cu, 2)
     address = cu.memory(16, 0)
     tools.begin(cu, one)
@@ -449,7 +449,7 @@ def fork_of_a_blocking_stream(cu: Recorder) -> None:
 
 @sequence
 def update_dependencies(cu: Recorder) -> None:
-    """The dependencies of what is captured next are added to and replaced."""
+    """Dependencies of the next captured work are added and replaced."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(16, 0)
     other = tools.graph(cu)
     foreign = tools.empty(cu, other)
@@ -480,7 +480,7 @@ def update_dependencies(cu: Recorder) -> None:
 
 @sequence
 def dependencies_removed(cu: Recorder) -> None:
-    """What is taken out of the dependencies does not count as unjoined."""
+    """Removed dependencies do not count as unjoined."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(16, 0)
     tools.begin(cu, stream)
     fill(cu, stream, address)
@@ -527,7 +527,7 @@ def programmatic_events(cu: Recorder) -> None:
 
 @sequence
 def programmatic_event_before_another_node(cu: Recorder) -> None:
-    """What is no kernel comes after an annotated dependency."""
+    """Work other than a kernel follows an annotated dependency."""
     one, two = streams(cu, 2)
     function, event, address = cu.function(KERNELS, "nothing"), cu.event(DISABLE_TIMING), cu.memory(4)
     tools.begin(cu, one)
@@ -597,7 +597,7 @@ def to_a_graph_invalidated(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph_meanwhile(cu: Recorder) -> None:
-    """What can be done with a graph while a capture goes into it."""
+    """The calls that are allowed for a graph while a capture goes into it."""
     stream, other, address, graph = *streams(cu, 2), cu.memory(16, 0), tools.graph(cu)
     node = tools.empty(cu, graph)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)
@@ -615,7 +615,7 @@ def to_a_graph_meanwhile(cu: Recorder) -> None:
 
 @sequence
 def graph_of_a_capture(cu: Recorder) -> None:
-    """What can be done with the graph of a capture before its end."""
+    """The calls that are allowed for the graph of a capture before its end."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(16, 0)
     tools.begin(cu, stream)
     fill(cu, stream, address)
@@ -680,7 +680,7 @@ def events_destroyed(cu: Recorder) -> None:
 
 @sequence
 def invalidated(cu: Recorder) -> None:
-    """What can be done with a stream whose capture was invalidated."""
+    """The calls that are allowed for a stream whose capture was invalidated."""
     one, two = streams(cu, 2)
     address, event = cu.memory(16, 0), cu.event()
     tools.begin(cu, one)
@@ -723,7 +723,7 @@ def invalidated_end_in_another_thread(cu: Recorder) -> None:
 
 @sequence
 def thread_that_ended(cu: Recorder) -> None:
-    """The thread that began a capture is no more."""
+    """The thread that began a capture has ended."""
     context = tools.context(cu)
     for mode in (GLOBAL, RELAXED):
         stream = cu.stream(NON_BLOCKING)

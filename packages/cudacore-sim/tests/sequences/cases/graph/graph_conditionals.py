@@ -63,7 +63,7 @@ def bad_nodes(cu: Recorder) -> None:
 
 @sequence
 def nodes_of_copied_graphs(cu: Recorder) -> None:
-    """A graph of which there are copies gets a conditional node: it runs when they are gone."""
+    """A graph with copies gets a conditional node: it runs when the copies are destroyed."""
     for how in ("not copied", "cloned", "embedded"):
         graph, outer, copy = tools.graph(cu), tools.graph(cu), None
         tools.empty(cu, graph)
@@ -257,7 +257,7 @@ def host_nodes_in_children_of_bodies(cu: Recorder) -> None:
 
 @sequence
 def restrictions(cu: Recorder) -> None:
-    """What cannot be done with a graph that has conditional nodes."""
+    """The calls that fail for a graph with conditional nodes."""
     graph, parent, out = tools.graph(cu), tools.graph(cu), cu.memory(16, 0)
     node, (body,) = tools.conditional(cu, graph, tools.condition(cu, graph, 1), IF)
     tools.memset(cu, body, out, 1, 1)
@@ -304,7 +304,7 @@ def nested(cu: Recorder) -> None:
 
 @sequence
 def bodies_as_graphs(cu: Recorder) -> None:
-    """What can be seen of bodies, and what goes with their node."""
+    """The visible parts of bodies, and what is destroyed with their node."""
     graph, out = tools.graph(cu), cu.memory(16, 0)
     node, bodies = tools.conditional(cu, graph, tools.condition(cu, graph, 1), IF, 2)
     for body in bodies:

@@ -49,7 +49,7 @@ def empty_graph(cu: Recorder) -> None:
 
 @sequence
 def device_launch(cu: Recorder) -> None:
-    """Which nodes a graph can have that is to be launched by the device."""
+    """The nodes that are allowed in a graph that the device launches."""
     address, event = cu.memory(64, 0), cu.event()
     function = cu.function(KERNELS, "nothing")
     for name in ("kernel", "memset", "memcpy", "empty", "host", "record", "wait", "alloc", "child"):
@@ -140,7 +140,7 @@ def executable_destroyed_twice(cu: Recorder) -> None:
 
 @sequence
 def changed_after_instantiation(cu: Recorder) -> None:
-    """What becomes of the graph after it was instantiated does not show."""
+    """Later changes of the graph do not affect the executable graph."""
     graph, stream, address = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(8, 0)
     node = tools.memset(cu, graph, address, 9, 1)
     executable = tools.instantiate(cu, graph)
@@ -241,7 +241,7 @@ def nodes_of_children_are_updated(cu: Recorder) -> None:
 
 @sequence
 def memset_is_updated(cu: Recorder) -> None:
-    """What may change of a memset node in an executable graph."""
+    """The changes of a memset node that an executable graph allows."""
     graph, stream, context = tools.graph(cu), cu.stream(NON_BLOCKING), tools.context(cu)
     address, other = cu.memory(4096, 0), cu.memory(4096, 0)
     pinned = cu.prepare("cuMemHostAlloc", c_void_p, 4096, 0)
@@ -275,7 +275,7 @@ def memset_is_updated(cu: Recorder) -> None:
 
 @sequence
 def memset_of_rows_is_updated(cu: Recorder) -> None:
-    """What may change of a memset of rows in an executable graph."""
+    """The changes of a memset of rows that an executable graph allows."""
     graph, stream, context = tools.graph(cu), cu.stream(NON_BLOCKING), tools.context(cu)
     address = cu.memory(4096, 0)
     node = tools.memset(cu, graph, address, 1, 2, height=2, pitch=16)
@@ -297,7 +297,7 @@ def memset_of_rows_is_updated(cu: Recorder) -> None:
 
 @sequence
 def memcpy_is_updated(cu: Recorder) -> None:
-    """What may change of a memcpy node in an executable graph."""
+    """The changes of a memcpy node that an executable graph allows."""
     graph, stream, context = tools.graph(cu), cu.stream(NON_BLOCKING), tools.context(cu)
     address, other = cu.memory(4096, 0), cu.memory(4096, 0)
     tools.put(cu, 32, address + 1024, 5, 64)
@@ -331,7 +331,7 @@ def memcpy_is_updated(cu: Recorder) -> None:
 
 @sequence
 def memcpy_with_the_host_is_updated(cu: Recorder) -> None:
-    """What may change of a copy to and from the host in an executable graph."""
+    """The changes of a copy from and to the host that an executable graph allows."""
     graph, stream, context = tools.graph(cu), cu.stream(NON_BLOCKING), tools.context(cu)
     address = cu.memory(4096, 7)
     one = ctypes.addressof(tools.keep(ctypes.create_string_buffer(64)))
@@ -422,7 +422,7 @@ def child_is_updated(cu: Recorder) -> None:
 
 @sequence
 def types_that_cannot_be_updated(cu: Recorder) -> None:
-    """Nodes of which nothing can change, and parameters of another type."""
+    """Nodes that cannot be changed, and parameters of another type."""
     graph, address = tools.graph(cu), cu.memory(64, 0)
     empty, memset = tools.empty(cu, graph), tools.memset(cu, graph, address, 1, 1)
     node, pointer = tools.alloc(cu, graph, 64, empty)
@@ -524,7 +524,7 @@ def faults_in_graphs(cu: Recorder) -> None:
 
 @sequence
 def calls_in_host_nodes(cu: Recorder) -> None:
-    """What a host node can call."""
+    """The calls that a host node can make."""
     graph, stream, other = tools.graph(cu), cu.stream(NON_BLOCKING), tools.graph(cu)
     event, spare = cu.event(), cu.stream(NON_BLOCKING)
     made = tools.instantiate(cu, other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory nodes: addresses, lifetimes, and what the driver keeps for graphs."""
+"""Memory nodes: addresses, lifetimes, and the memory that the driver keeps for graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def see_attributes(cu: Recorder) -> None:
 
 @sequence
 def parameters(cu: Recorder) -> None:
-    """An allocation node tells its address at once, and its parameters later."""
+    """An allocation node returns its address at once, and its parameters later."""
     graph = tools.graph(cu)
     params = tools.alloc_params(1000)
     node = cu.new("cuGraphAddMemAllocNode", c_void_p, graph, None, 0, params)
@@ -91,7 +91,7 @@ def bad_frees(cu: Recorder) -> None:
 
 @sequence
 def restrictions(cu: Recorder) -> None:
-    """What cannot be done with a graph that has memory nodes."""
+    """The calls that fail for a graph with memory nodes."""
     graph, parent = tools.graph(cu), tools.graph(cu)
     node, address = tools.alloc(cu, graph, 64)
     last = tools.empty(cu, graph, node)
@@ -145,7 +145,7 @@ def frees_after_instantiation(cu: Recorder) -> None:
 
 @sequence
 def freed_in_the_graph(cu: Recorder) -> None:
-    """Memory that a graph allocates and frees can be had again at each launch."""
+    """Memory that a graph allocates and frees is available again at each launch."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
     node, address = tools.alloc(cu, graph, 64)
     filled = tools.memset(cu, graph, address, 7, 4, node)
@@ -197,7 +197,7 @@ def not_freed_in_the_graph(cu: Recorder) -> None:
 
 @sequence
 def auto_free(cu: Recorder) -> None:
-    """A graph that frees what is left of its last launch when it is launched again."""
+    """A graph that frees the memory left by its last launch when it is launched again."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     node, address = tools.alloc(cu, graph, 64)
     tools.memset(cu, graph, address, 7, 4, node)
@@ -278,7 +278,7 @@ def amounts(cu: Recorder) -> None:
 
 @sequence
 def pointers_before_and_after(cu: Recorder) -> None:
-    """What the driver says of an address that a node has, before, during and after."""
+    """The driver's information about the address of a node, before, during and after a launch."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     _, address = tools.alloc(cu, graph, 1000)
 

@@ -274,7 +274,7 @@ def memset_is_set(cu: Recorder) -> None:
 
 @sequence
 def memcpy_parameters(cu: Recorder) -> None:
-    """A memcpy node's parameters as they are read back, and what it copies."""
+    """The parameters of a memcpy node as they are read back, and the copied bytes."""
     graph, address, stream = tools.graph(cu), cu.memory(256, 3), cu.stream(NON_BLOCKING)
     host = tools.keep(ctypes.create_string_buffer(64))
     pinned = int(cu.prepare("cuMemHostAlloc", c_void_p, 64, 0))
@@ -392,7 +392,7 @@ def host_nodes(cu: Recorder) -> None:
 
 @sequence
 def event_nodes(cu: Recorder) -> None:
-    """Event nodes tell and change their event."""
+    """Event nodes return and change their event."""
     graph, one, two = tools.graph(cu), cu.event(), cu.event(2)
     record, wait = tools.record(cu, graph, one), tools.wait(cu, graph, one)
     for name, node in (("Record", record), ("Wait", wait)):

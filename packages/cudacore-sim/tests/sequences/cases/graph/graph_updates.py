@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole executable graphs are updated from another graph: each kind of difference, and what the driver says to it."""
+"""Updates of whole executable graphs from another graph: each kind of difference, and the driver's result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Build = Callable[[Recorder, int, "Things"], object]
 
 
 class Things:
-    """What nodes are made of."""
+    """The objects from which nodes are made."""
 
     def __init__(self, cu: Recorder) -> None:
         self.out = cu.memory(4096, 0)
@@ -306,7 +306,7 @@ def update_by_its_own_graph(cu: Recorder) -> None:
 
 @sequence
 def nodes_after_an_update(cu: Recorder) -> None:
-    """After an update the executable graph is addressed by nodes of which graph."""
+    """The nodes by which an executable graph is addressed after an update."""
     old, new, out = tools.graph(cu), tools.graph(cu), cu.memory(16, 0)
     one, another = tools.memset(cu, old, out, 1, 1), tools.memset(cu, new, out, 2, 1)
     executable = tools.instantiate(cu, old)
@@ -320,7 +320,7 @@ def nodes_after_an_update(cu: Recorder) -> None:
 
 @sequence
 def failed_updates_change_nothing(cu: Recorder) -> None:
-    """An update of which the second node cannot be changed leaves the first one alone, too."""
+    """If the second node of an update cannot be changed, the first one does not change, either."""
     old, new, out, stream = tools.graph(cu), tools.graph(cu), cu.memory(4096, 0), cu.stream(NON_BLOCKING)
     tools.memset(cu, old, out + 64, 1, 2, tools.memset(cu, old, out, 1, 1), height=2, pitch=64)
     tools.memset(cu, new, out + 64, 2, 2, tools.memset(cu, new, out, 2, 1), height=3, pitch=64)

@@ -53,7 +53,7 @@ def destroyed_twice(cu: Recorder) -> None:
 
 @sequence
 def no_graph(cu: Recorder) -> None:
-    """NULL where a graph or a node is wanted."""
+    """NULL instead of a graph or a node."""
     graph = tools.graph(cu)
     cu.call("cuGraphAddEmptyNode", c_void_p, None, None, 0)
     cu.call("cuGraphAddEmptyNode", None, graph, None, 0)
@@ -112,7 +112,7 @@ def shape(cu: Recorder) -> None:
 
 @sequence
 def order_of_many(cu: Recorder) -> None:
-    """The order of nodes and edges where the edges do not follow that of the nodes."""
+    """The order of nodes and edges if the edges do not follow that of the nodes."""
     graph = tools.graph(cu)
     nodes = [tools.empty(cu, graph) for _ in range(8)]
     names = {node: str(i) for i, node in enumerate(nodes)}
@@ -134,7 +134,7 @@ def order_of_many(cu: Recorder) -> None:
 
 @sequence
 def sizes_of_arrays(cu: Recorder) -> None:
-    """Arrays that are larger or smaller than what there is."""
+    """Arrays that are larger or smaller than the number of elements."""
     graph = tools.graph(cu)
     first = tools.empty(cu, graph)
     second = tools.empty(cu, graph, first)
@@ -346,7 +346,7 @@ def clone_outlives_the_original(cu: Recorder) -> None:
 
 @sequence
 def child_graphs(cu: Recorder) -> None:
-    """A child graph is a clone of what was given."""
+    """A child graph is a clone of the given graph."""
     graph, other, address, stream = tools.graph(cu), tools.graph(cu), cu.memory(8, 0), cu.stream(1)
     one = tools.memset(cu, other, address, 5, 1)
     node = tools.child(cu, graph, other)
@@ -429,7 +429,7 @@ def deep_children(cu: Recorder) -> None:
 
 @sequence
 def child_node_is_destroyed(cu: Recorder) -> None:
-    """A child graph goes with its node."""
+    """A child graph is destroyed with its node."""
     graph, other = tools.graph(cu), tools.graph(cu)
     tools.empty(cu, other)
     node = tools.child(cu, graph, other)
@@ -492,7 +492,7 @@ def unknown_types(cu: Recorder) -> None:
 
 @sequence
 def dot_files(cu: Recorder) -> None:
-    """A DOT file is written, where it can be."""
+    """A DOT file is written if possible."""
     import tempfile
 
     graph = tools.graph(cu)
@@ -507,7 +507,7 @@ def dot_files(cu: Recorder) -> None:
 
 @sequence
 def dot_text(cu: Recorder) -> None:
-    """What a DOT file says of a small graph."""
+    """The contents of a DOT file of a small graph."""
     import re
     import tempfile
     from pathlib import Path

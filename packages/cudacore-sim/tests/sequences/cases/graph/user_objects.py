@@ -29,7 +29,7 @@ class Witness:
         return int(self._cu.prepare("cuUserObjectCreate", c_void_p, data, self.function, count, 1))
 
     def see(self, what: str, count: int = 0) -> None:
-        """See what was destroyed, once so many were, and after a while."""
+        """See the destroyed objects, once a number of them is destroyed, and again after a while."""
         for _ in range(1000):
             if len(self.seen) >= count:
                 break
@@ -203,7 +203,7 @@ def updates_during_a_launch(cu: Recorder) -> None:
 
 @sequence
 def retained_after_instantiation(cu: Recorder) -> None:
-    """What a graph retains after it was instantiated is none of the executable graph's."""
+    """Objects that a graph retains after it was instantiated do not belong to the executable graph."""
     witness, graph = Witness(cu), tools.graph(cu)
     executable = tools.instantiate(cu, graph)
     cu.prepare("cuGraphRetainUserObject", graph, witness.create(1), 1, MOVE)
@@ -214,7 +214,7 @@ def retained_after_instantiation(cu: Recorder) -> None:
 
 @sequence
 def references_of_captures(cu: Recorder) -> None:
-    """A graph that is being captured retains, and what is lost with a capture is released."""
+    """A graph that is being captured can retain objects; those of a lost capture are released."""
     witness, stream = Witness(cu), cu.stream(NON_BLOCKING)
     tools.begin(cu, stream)
     graph = cu.prepare("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, None, None)[1]
@@ -226,7 +226,7 @@ def references_of_captures(cu: Recorder) -> None:
 
 @sequence
 def calls_in_destructors(cu: Recorder) -> None:
-    """What a destructor can call; it runs in a thread of the driver."""
+    """The calls that a destructor can make; it runs on a thread of the driver."""
     event, spare, graph, address = cu.event(), cu.stream(NON_BLOCKING), tools.graph(cu), cu.memory(64)
     done = threading.Event()
     threads: list[object] = []
@@ -339,7 +339,7 @@ def threads_of_destructors(cu: Recorder) -> None:
 
 @sequence
 def frees_in_destructors(cu: Recorder) -> None:
-    """What a destructor can free of what there is."""
+    """The objects that a destructor can free."""
     stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
     pool = cu.prepare("cuMemPoolCreate", c_void_p, device_pool())
     module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)
@@ -371,7 +371,7 @@ def frees_in_destructors(cu: Recorder) -> None:
 
 @sequence
 def frees_in_host_functions(cu: Recorder) -> None:
-    """What a host function can free of what there is: but modules, the unloading of which waits for it."""
+    """The objects that a host function can free, except for modules, because unloading them waits for the function."""
     stream, spare, library = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.library(KERNELS)
     other = Witness(cu)
     second = other.create(2)

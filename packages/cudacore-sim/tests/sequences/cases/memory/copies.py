@@ -156,7 +156,7 @@ def rows(source: Any, target: Any, **fields: int) -> Copy2D:
 
 @sequence
 def copies_of_rows(cu: Recorder) -> None:
-    """Rows are copied to where their pitch and their offsets say."""
+    """Rows are copied to the places that their pitch and offsets determine."""
     address, other, data = cu.memory(64, 0), cu.memory(64, 0), numbers(64)
     cu.call("cuMemcpy2D_v2", rows(data, address, srcXInBytes=1, srcY=1, dstPitch=16))
     cu.see_bytes("bytes", address, 64)
@@ -200,7 +200,7 @@ def slices(source: Any, target: Any, **fields: int) -> Copy3D:
 
 @sequence
 def copies_of_slices(cu: Recorder) -> None:
-    """Slices are copied to where their pitch, height and offsets say."""
+    """Slices are copied to the places that their pitch, height and offsets determine."""
     address, other, data = cu.memory(64, 0), cu.memory(64, 0), numbers(64)
     cu.call("cuMemcpy3D_v2", slices(data, address, srcXInBytes=1, srcY=1, srcZ=1))
     cu.see_bytes("bytes", address, 64)
@@ -232,7 +232,7 @@ def slice_arguments(cu: Recorder) -> None:
 
 @sequence
 def peers(cu: Recorder) -> None:
-    """Copies between contexts, of which both may be one."""
+    """Copies between two contexts, which may be the same."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     address, stream = cu.memory(64, 3), cu.stream()
     created = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
@@ -252,7 +252,7 @@ def peers(cu: Recorder) -> None:
 
 @sequence
 def asynchronous(cu: Recorder) -> None:
-    """Asynchronous copies of pinned memory take what is there when their turn comes."""
+    """Asynchronous copies of pinned memory read the contents when their turn comes."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(4, 0)
     host = cu.prepare("cuMemHostAlloc", c_void_p, 8, 0)
     word = ctypes.c_uint32.from_address(host)

@@ -35,7 +35,7 @@ def allocate(cu: Recorder) -> None:
 
 @sequence
 def free(cu: Recorder) -> None:
-    """What can be freed, and once."""
+    """Memory that can be freed, and only once."""
     address = cu.memory(1024)
     cu.call("cuMemFree_v2", address + 16)
     cu.call("cuMemFree_v2", address)
@@ -84,7 +84,7 @@ def pitch(cu: Recorder) -> None:
 
 @sequence
 def address_ranges(cu: Recorder) -> None:
-    """The range of which an address is part."""
+    """The range to which an address belongs."""
     address = cu.memory(1000)
     for offset in (0, 1, 999):
         base, size = cu.new("cuMemGetAddressRange_v2", c_uint64, c_size_t, address + offset)
@@ -203,7 +203,7 @@ def register_arguments(cu: Recorder) -> None:
 
 @sequence
 def managed(cu: Recorder) -> None:
-    """Managed memory is read and written on the host where the device has written it, and again."""
+    """Managed memory is read and written on the host after the device has written it, and again."""
     address = cu.new("cuMemAllocManaged", c_uint64, 4096, 1)
     words = (c_uint * 4).from_address(address)
     words[0] = 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver knows of addresses."""
+"""The driver's information about addresses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS = {
 
 
 def see_pointer(cu: Recorder, address: int, base: int | None = None) -> None:
-    """See all that is portable of what the driver knows of an address."""
+    """See all portable information of the driver about an address."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     for attribute, kind in KINDS.items():
         value: Any = kind(0xEE)
@@ -92,7 +92,7 @@ def stream_ordered(cu: Recorder) -> None:
 
 @sequence
 def unknown(cu: Recorder) -> None:
-    """Addresses that the driver knows nothing of."""
+    """Addresses that are unknown to the driver."""
     memory = ctypes.create_string_buffer(64)
     see_pointer(cu, ctypes.addressof(memory))
     see_pointer(cu, 0)

@@ -115,7 +115,7 @@ def pools_by_location(cu: Recorder) -> None:
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """The attributes of a pool: defaults, what can be set, and what cannot."""
+    """The attributes of a pool: defaults, those that can be set, and those that cannot."""
     pool = create(cu)
     for attribute in (0, *range(1, 9), 99):
         cu.see("attribute", attribute)
@@ -133,7 +133,7 @@ def attributes(cu: Recorder) -> None:
 
 @sequence
 def what_is_used(cu: Recorder) -> None:
-    """A pool counts what is used of it and what it keeps, and how much that was at most."""
+    """A pool counts its used and reserved memory, and the maximum of both."""
     pool = create(cu)
     see_used(cu, pool)
     first = cu.new("cuMemAllocFromPoolAsync", c_uint64, 1000, pool, None)
@@ -204,7 +204,7 @@ def largest_size(cu: Recorder) -> None:
 
 @sequence
 def free(cu: Recorder) -> None:
-    """What can be freed in stream order."""
+    """Memory that can be freed in stream order."""
     address = cu.prepare("cuMemAllocAsync", c_uint64, 4096, None)
     cu.call("cuMemFreeAsync", address + 16, None)
     cu.call("cuMemFreeAsync", address, None)
@@ -223,7 +223,7 @@ def free(cu: Recorder) -> None:
 
 @sequence
 def destroyed_pool(cu: Recorder) -> None:
-    """A pool can be destroyed while there is memory of it, which goes on."""
+    """A pool can be destroyed while it has allocations, which remain."""
     pool = create(cu)
     address = cu.prepare("cuMemAllocFromPoolAsync", c_uint64, 64, pool, None)
     cu.call("cuMemPoolDestroy", pool)
@@ -271,7 +271,7 @@ def access(cu: Recorder) -> None:
 
 @sequence
 def not_exportable(cu: Recorder) -> None:
-    """A pool that was not made for other processes cannot be given to them, nor what is in it."""
+    """A pool that was not created for other processes cannot be exported, nor can its memory."""
     pool = create(cu)
     cu.call("cuMemPoolExportToShareableHandle", c_int, pool, FILE_DESCRIPTOR, 0)
     address = cu.prepare("cuMemAllocFromPoolAsync", c_uint64, 64, pool, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has access to the memory of pools, and what the driver says of its ranges; pools that were imported."""
+"""Access to the memory of pools, the driver's information about its ranges, and imported pools."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def give_access(cu: Recorder, pool: int) -> None:
 
 
 def see_access(cu: Recorder, pool: int) -> None:
-    """See who has access."""
+    """See which locations have access."""
     for place in PLACES:
         cu.see("place", place)
         cu.read("cuMemPoolGetAccess", c_int, pool, Location(*place))
 
 
 def see_range(cu: Recorder, address: int) -> None:
-    """See what the driver says of an allocation."""
+    """See the driver's information about an allocation."""
     base, size = cu.new("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
     cu.see("range", (base - address if base else None, size))
     cu.read("cuPointerGetAttribute", c_uint, MEMORY_TYPE, address)
@@ -54,7 +54,7 @@ def see_range(cu: Recorder, address: int) -> None:
 
 @sequence
 def places(cu: Recorder) -> None:
-    """Pools of a device and of the host: who has access, before and after a device is given it."""
+    """Pools of a device and of the host: the locations with access, before and after a device gets it."""
     for place, shared in pools(cu):
         pool = create(cu, place, shared)
         see_access(cu, pool)
@@ -66,7 +66,7 @@ def places(cu: Recorder) -> None:
 
 @sequence
 def ranges(cu: Recorder) -> None:
-    """What the driver says of memory of pools, with access and without, and without a context."""
+    """The driver's information about memory of pools, with and without access, and without a context."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     for place, shared in pools(cu):
         pool = create(cu, place, shared)
@@ -86,7 +86,7 @@ def ranges(cu: Recorder) -> None:
 
 @sequence
 def imported(cu: Recorder) -> None:
-    """A process imports a pool of its own, and memory of it, by what it has exported."""
+    """A process imports its own pool, and memory of it, by its own exports."""
     for place in ((DEVICE, 0), (HOST_NUMA, 0)):
         cu.see("pool", place)
         pool = create(cu, place, True)

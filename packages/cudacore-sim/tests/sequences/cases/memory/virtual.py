@@ -37,7 +37,7 @@ def mapped(cu: Recorder) -> tuple[int, int]:
 
 @sequence
 def granularity(cu: Recorder) -> None:
-    """What sizes have to be a multiple of."""
+    """The granularity of sizes."""
     cu.read("cuMemGetAllocationGranularity", c_size_t, device_allocation(), 0)
     cu.read("cuMemGetAllocationGranularity", c_size_t, device_allocation(), 1)
     cu.read("cuMemGetAllocationGranularity", c_size_t, device_allocation(handleTypes=1), 0)
@@ -52,7 +52,7 @@ def granularity(cu: Recorder) -> None:
 
 @sequence
 def reservation(cu: Recorder) -> None:
-    """Sizes and alignments of reservations, and what can be freed of them."""
+    """Sizes and alignments of reservations, and the parts that can be freed."""
     for size, alignment in ((SIZE, 0), (SIZE, SIZE), (64 << 20, 4096), (4096, 0), (65536, 0), (0, 0), (SIZE + 1, 0)):
         cu.see("size, alignment", (size, alignment))
         address = cu.new("cuMemAddressReserve", c_uint64, size, alignment, 0, 0)
@@ -92,7 +92,7 @@ def physical_memory(cu: Recorder) -> None:
 
 @sequence
 def properties(cu: Recorder) -> None:
-    """Physical memory knows what it was made with."""
+    """Physical memory reports the properties with which it was created."""
     memory = create(cu)
     found = AllocationProperties()
     cu.call("cuMemGetAllocationPropertiesFromHandle", found, memory)
@@ -105,7 +105,7 @@ def properties(cu: Recorder) -> None:
 
 @sequence
 def map_and_use(cu: Recorder) -> None:
-    """Mapped memory is used like any other, and is one of the addresses that it is mapped to."""
+    """Mapped memory is used like any other, through any of its addresses."""
     memory = create(cu)
     first, second = reserve(cu), reserve(cu)
     for address in (first, second):
@@ -125,7 +125,7 @@ def map_and_use(cu: Recorder) -> None:
 
 @sequence
 def map_arguments(cu: Recorder) -> None:
-    """What cannot be mapped, and where."""
+    """Memory that cannot be mapped, and addresses where it cannot be."""
     address, memory = reserve(cu, 4 * SIZE), create(cu, 2 * SIZE)
     cu.call("cuMemMap", address, SIZE, 0, memory, 1)
     cu.call("cuMemMap", address, 0, 0, memory, 0)
@@ -162,7 +162,7 @@ def unmap_arguments(cu: Recorder) -> None:
 
 @sequence
 def access_rights(cu: Recorder) -> None:
-    """Access is given and looked at; what is not mapped has none."""
+    """Access is given and queried; unmapped addresses have none."""
     address, memory = reserve(cu, 2 * SIZE), create(cu)
     cu.call("cuMemSetAccess", address, SIZE, access(), 1)
     cu.read("cuMemGetAccess", c_uint64, Location(DEVICE, 0), address)
@@ -190,7 +190,7 @@ def access_rights(cu: Recorder) -> None:
 
 @sequence
 def use_without_access(cu: Recorder) -> None:
-    """The driver's own copies and fills refuse memory to which there is no access."""
+    """The driver's own copies and fills refuse memory without access."""
     address, memory = reserve(cu), create(cu)
     data = (c_char * 16)()
     cu.call("cuMemsetD8_v2", address, 1, 16)
@@ -203,7 +203,7 @@ def use_without_access(cu: Recorder) -> None:
 
 @sequence
 def handle_of_an_address(cu: Recorder) -> None:
-    """The memory behind an address is found, and has to be released once more."""
+    """The physical memory of an address is found, and must be released once more."""
     address, memory = mapped(cu)
     found = cu.new("cuMemRetainAllocationHandle", c_uint64, address + 4096)
     cu.see("the same", found == memory)
@@ -218,7 +218,7 @@ def handle_of_an_address(cu: Recorder) -> None:
 
 @sequence
 def pointers(cu: Recorder) -> None:
-    """What is known of an address of mapped memory."""
+    """The driver's information about an address of mapped memory."""
     address, _ = mapped(cu)
     cu.read("cuPointerGetAttribute", c_int, 2, address)
     cu.read("cuPointerGetAttribute", c_int, 9, address)

@@ -36,7 +36,7 @@ def never_recorded(cu: Recorder) -> None:
 
 @sequence
 def null(cu: Recorder) -> None:
-    """NULL is no event."""
+    """NULL is not an event."""
     event = cu.event()
     cu.call("cuEventQuery", None)
     cu.call("cuEventSynchronize", None)
@@ -62,7 +62,7 @@ def recorded(cu: Recorder) -> None:
 
 @sequence
 def recorded_again(cu: Recorder) -> None:
-    """An event stands for its last record; who waited before waits for what it was then."""
+    """An event represents its last record. A stream that waited before waits for the earlier record."""
     first, second, third = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     event = cu.event()
     cu.call("cuEventRecord", event, first)
@@ -98,7 +98,7 @@ def elapsed_time(cu: Recorder) -> None:
 
 @sequence
 def no_timing(cu: Recorder) -> None:
-    """There is no time between events of which one has none."""
+    """The time between two events is not available if one of them has none."""
     start, end = cu.event(), cu.event(DISABLE_TIMING)
     cu.call("cuEventRecord", start, None)
     cu.call("cuEventRecord", end, None)
@@ -129,7 +129,7 @@ def default_streams(cu: Recorder) -> None:
 
 @sequence
 def destroyed_before_it_is_done(cu: Recorder) -> None:
-    """An event that is destroyed too soon does not stop who waits for it."""
+    """Destroying an event too soon does not affect a stream that waits for it."""
     first, second, event = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.event()
     gate = cu.gate(first)
     cu.call("cuEventRecord", event, first)
@@ -153,7 +153,7 @@ def blocking_synchronisation(cu: Recorder) -> None:
 
 @sequence
 def wait_in_its_own_stream(cu: Recorder) -> None:
-    """A stream that waits for its own event goes on."""
+    """A stream that waits for its own event continues."""
     stream, event = cu.stream(), cu.event()
     cu.call("cuStreamWaitEvent", stream, event, 0)
     cu.call("cuEventRecord", event, stream)
@@ -163,7 +163,7 @@ def wait_in_its_own_stream(cu: Recorder) -> None:
 
 @sequence
 def waiting_of_the_legacy_stream(cu: Recorder) -> None:
-    """The legacy stream waits for an event, and what comes after it in blocking streams waits along."""
+    """If the legacy stream waits for an event, later work in blocking streams waits, too."""
     free, blocking, event = cu.stream(NON_BLOCKING), cu.stream(), cu.event()
     gate = cu.gate(free)
     cu.call("cuEventRecord", event, free)

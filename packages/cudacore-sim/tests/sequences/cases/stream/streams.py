@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams: what they are, in which order they run, and host functions."""
+"""Streams: their properties, their order, and host functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def create_arguments(cu: Recorder) -> None:
 
 @sequence
 def default_streams(cu: Recorder) -> None:
-    """What the streams are that nobody created."""
+    """The properties of the predefined streams."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     identifiers = []
     for stream in (None, LEGACY, PER_THREAD):
@@ -52,7 +52,7 @@ def default_streams(cu: Recorder) -> None:
 
 @sequence
 def queries(cu: Recorder) -> None:
-    """What can be asked of a stream, and NULL in the place of the answer."""
+    """The queries of a stream, and NULL instead of the result."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     first, second = cu.stream(), cu.stream(NON_BLOCKING)
     owner = cu.new("cuStreamGetCtx", first, c_void_p)
@@ -220,7 +220,7 @@ def calls_in_host_functions(cu: Recorder) -> None:
 
 @sequence
 def callbacks(cu: Recorder) -> None:
-    """A callback is told its stream and that all went well."""
+    """A callback gets its stream and the status of earlier work."""
     stream = cu.stream()
     seen: list[object] = []
     function = CALLBACK(lambda given, status, data: seen.append((given == stream, status, data)))
@@ -234,7 +234,7 @@ def callbacks(cu: Recorder) -> None:
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """Attributes of a stream are what they were set to, and copied to another."""
+    """Attributes of a stream are set, read back, and copied to another one."""
     stream, other = cu.stream(), cu.stream()
     value = (c_uint * 16)()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA arrays: what they can be, what they say of themselves, and copies from and to them."""
+"""CUDA arrays: their options, their descriptions, and copies from and to them."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def levels(cu: Recorder) -> None:
 
 @sequence
 def descriptors(cu: Recorder) -> None:
-    """What an array says of itself."""
+    """The description of an array."""
     for shape, fields in (
         ((16, 0, 0), {}), ((16, 12, 0), {"format": U8, "channels": 4}), ((4, 3, 2), {"format": HALF, "channels": 2}),
         ((8, 0, 3), {"flags": LAYERED}), ((8, 8, 6), {"flags": CUBE}), ((8, 8, 0), {"flags": SURFACE | GATHER}),
@@ -305,7 +305,7 @@ def refused(cu: Recorder, name: str, *arguments: Any) -> None:
 
 @sequence
 def captures_refuse(cu: Recorder) -> None:
-    """What of arrays a capture in global mode allows."""
+    """The calls for arrays that a capture in global mode allows."""
     made, levels = array(cu, 4, 4), cu.prepare("cuMipmappedArrayCreate", c_void_p, described(4), 1)
     refused(cu, "cuArray3DCreate_v2", c_void_p, described(4))
     refused(cu, "cuArrayCreate_v2", c_void_p, ArrayDescriptor(4, 4, U8, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texture objects and surface objects: what they can be made of."""
+"""Texture objects and surface objects: the resources from which they can be made."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def of_memory(cu: Recorder) -> None:
 
 @sequence
 def read_back(cu: Recorder) -> None:
-    """A texture says what it was made of."""
+    """A texture returns the descriptions from which it was made."""
     handle = array(cu, 16, 16)
     made = cu.prepare(
         "cuTexObjectCreate", c_uint64, ResourceDescriptor(type=OF_ARRAY, handle=handle),
@@ -180,7 +180,7 @@ def read_back(cu: Recorder) -> None:
 
 @sequence
 def surfaces(cu: Recorder) -> None:
-    """What surfaces can be made of."""
+    """The arrays from which surfaces can be made."""
     for shape, flags in (
         ((16, 0, 0), SURFACE), ((16, 16, 0), SURFACE), ((16, 16, 4), SURFACE), ((16, 16, 4), SURFACE | LAYERED),
         ((16, 16, 6), SURFACE | CUBE), ((16, 16, 12), SURFACE | CUBE | LAYERED), ((16, 16, 0), 0),

@@ -13,7 +13,7 @@
  * The common part of the entry points for one type of node: adding a node, reading and changing its parameters, and
  * changing them in an executable graph.
  *
- * `Read` checks what the application gives: CUresult(const Graph *into, const Params *old, ParamsPtr &out), with the
+ * `Read` checks the application's parameters: CUresult(const Graph *into, const Params *old, ParamsPtr &out), with the
  * arguments of NodeType::read.
  */
 namespace sim {
