@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # In seconds. The interval is a part of the time that was waited so far.
 _SPIN = 1e-3  # as long, the driver is asked each time that the event loop comes around
-_GROWTH = 1 / 8
-_LONGEST = 50e-3
-_EACH = 10e-6  # for each that waits: many of them do not keep the event loop busy
+_GROWTH = 1 / 16
+_LONGEST = 5e-3
+_EACH = 20e-6  # for each that waits: many of them do not keep the event loop busy
 _PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest, growth and longest, where a host function wakes the event loop
 
 
