@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that is none, or only a part of it: in processes of their own, which the libraries could take down."""
+"""Code that is invalid or incomplete, in processes of their own, because the libraries could crash."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ count({kind!r}, [data[: rng.randrange(1, len(data) * 9 // 10)] for _ in range(30
     assert fine <= (3 if kind in ("ptx", "ptx program", "nvvm") else 0)
 
 
-# Each input in a process of its own, by our linker; where that ends, of a signal or by nvJitLink's exit(1), again by
-# nvJitLink's own functions alone. What that reads beyond the code's end is there or not, so it gets several processes;
-# and where none of them ends, our linker gets as many.
+# Each input has a process of its own, with our linker. If that process ends, by a signal or by nvJitLink's exit(1), the
+# input is tried again with nvJitLink's functions alone. They may read beyond the end of the code, so there are several
+# such processes; if none of them ends, our linker gets as many.
 FUZZ = """
 import ctypes, os, random, resource, signal, subprocess, sys, time
 from cudacore_compile import Linker, NVJitLinkError

@@ -611,7 +611,7 @@ class TestStates:
     def test_what_cannot_be_captured(
         self, device: ch.Device, stream: ch.Stream, call: Callable[..., object], match: str
     ) -> None:
-        """It would not be said how it can be done."""
+        """The error would not say how to do it."""
         graph = cg.GraphDefinition().instantiate()
         builder = device.create_graph_builder().begin_building()
         with pytest.raises(ch.CUDAError, match=match):
@@ -721,7 +721,7 @@ class TestStates:
         assert len(builder.graph_definition.nodes()) == 1
 
     def test_legacy_default_stream(self, device: ch.Device) -> None:
-        """It would not be said that this stream cannot be captured."""
+        """The error would not say that this stream cannot be captured."""
         builder = ch.LEGACY_DEFAULT_STREAM.create_graph_builder()
         with pytest.raises(ch.CUDAError, match="The legacy default stream cannot be captured"):
             builder.begin_building()

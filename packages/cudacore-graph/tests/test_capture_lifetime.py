@@ -358,7 +358,7 @@ def test_first_uses(
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
     """Memory that is allocated and dropped in a capture would not be its own, or a pool made in it be of no use."""
-    pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None  # the driver makes none in other modes
+    pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None  # not possible in other modes
     builder = stream.create_graph_builder().begin_building(mode)
     pool = pool or ch.DeviceMemoryResource(device, {})
     memory = pool.allocate(64, stream=builder)

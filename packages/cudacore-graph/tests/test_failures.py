@@ -339,7 +339,7 @@ for title, options in (
         begin=lambda w: w.child,
     )
 operation("instantiate, uploaded", lambda w, _: w.definition.instantiate({"upload_stream": w.stream}))
-# When it learns that what its nodes had been given is not used depends on when launches are done.
+# The query for replaced bundles depends on when launches are done.
 operation("Graph.update", lambda w, _: w.graph.update(w.definition), quiet=(*WAITING, "cuEventDestroy_v2"))
 operation("Graph.update from a builder", lambda w, graph: graph.update(w.built), begin=lambda w: w.built.complete())
 operation("Graph.upload", lambda w, _: w.graph.upload(w.stream), end=lambda w, _: w.stream.sync())
@@ -480,7 +480,7 @@ for name, use in {
         end=end_foreign,
         kept=("bundle", "user_object"),
     )
-# On a stream that came into the capture by an event the driver is asked which one that is.
+# For a stream that an event brought into the capture, the driver is asked which capture that is.
 for name, do in {
     "copy": lambda b, stream: b.copy_from(b, stream=stream),
     "copy_part_from": lambda b, stream: b.copy_part_from(b, 4, src_offset=8, stream=stream),
@@ -627,7 +627,7 @@ def run_failing(op: Operation, world: World, sim: Any, here: ch.Device, name: st
             result = op.do(world, begun)
     except AssertionError:
         failed = False
-    except Exception as caught:  # without what its traceback keeps
+    except Exception as caught:  # without the objects that its traceback keeps
         error = caught.with_traceback(None)
         error.__context__ = error.__cause__ = None
     context_kept = ch.Device() is here

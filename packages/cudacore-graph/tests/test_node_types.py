@@ -211,7 +211,7 @@ class TestMemory:
         assert not definition.nodes()
 
     def test_what_the_driver_refuses(self, definition: cg.GraphDefinition) -> None:
-        """It would not be said that memory nodes are the reason, or that a graph is in another one."""
+        """The error would not say that memory nodes are the reason, or that a graph is contained in another one."""
         node = definition.allocate(64)
         body = definition.if_then(definition.create_condition(0)).then
         graph = definition.instantiate()
@@ -229,7 +229,7 @@ class TestMemory:
         graph.close()
 
     def test_nothing_can_be_taken_out(self, definition: cg.GraphDefinition) -> None:
-        """It would be said that a graph was instantiated, or nothing, where memory nodes are the reason."""
+        """The error would name another reason, or none, if memory nodes are the reason."""
         first = definition.empty()
         second = first.join()
         definition.allocate(64)
@@ -244,7 +244,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("copy", ["clone", "child"])
     def test_copies_of_what_there_can_be_one_of(self, definition: cg.GraphDefinition, copy: str) -> None:
-        """It would not be said that a copy from before is the reason, or it would not do to drop it."""
+        """The error would not say that an earlier copy is the reason, or dropping that copy would not help."""
         definition.empty()
         other = definition.clone()[0] if copy == "clone" else cg.GraphDefinition()
         if copy == "child":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program imports that it does not need: cuda.bindings takes longer than all of a short program's own work."""
+"""Imports that a program does not need: importing cuda.bindings takes longer than a short program."""
 
 from __future__ import annotations
 

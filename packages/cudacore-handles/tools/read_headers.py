@@ -20,15 +20,15 @@ from pycparser.c_parser import CParser
 
 PREFIX = "cch_"
 TABLE = "cch_api"
-# It gives the table, so that nobody can call it through the table.
+# It returns the table, so it need not be in the table.
 NOT_IN_TABLE = {"cch_get_api"}
-# What the C library's headers would have said.
+# The declarations of the C library's headers.
 STANDARD = "typedef int size_t, int32_t, uint32_t, int64_t, uint64_t, uintptr_t, uint8_t;\n"
 
 
 @dataclass
 class Interface:
-    """What the headers declare; declarations in the order of the headers, each with its header's name."""
+    """The declarations of the headers, in their order, each with the name of its header."""
 
     #: The headers without comments and preprocessor lines, by name, in the order of their inclusion.
     sources: dict[str, str] = field(default_factory=dict)

@@ -51,7 +51,7 @@ def read_signature(function: ast.FunctionDef, *, is_method: bool) -> str:
 
 
 def docstring_of(node: ast.FunctionDef | ast.ClassDef) -> str | None:
-    """Return a docstring without its indentation, None where there is none."""
+    """Return a docstring without its indentation; None if there is none."""
     text = ast.get_docstring(node, clean=False)
     return None if text is None else inspect.cleandoc(text)
 

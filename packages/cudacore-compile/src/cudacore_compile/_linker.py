@@ -218,7 +218,7 @@ class Linker:
             return link_now(box, flags)
         from cudacore_compile._cache.link import LinkFacts, link_cached
 
-        # What nvJitLink's own cache has comes without its log, which is kept too.
+        # Code from nvJitLink's own cache comes without its log, which must be stored too.
         by_itself = flags + linker.no_cache_flags(flags)
         facts = LinkFacts(linker, target, self._options, flags, inputs)
         return link_cached(cache, facts, lambda: link_now(None, by_itself))

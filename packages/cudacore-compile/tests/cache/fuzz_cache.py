@@ -444,7 +444,7 @@ class Case:
 
 
 def run(seconds: float, seed: int) -> collections.Counter[str]:
-    """Compile random programs for some seconds; return how many of what there were.
+    """Compile random programs for some seconds; return the number of each result.
 
     Raises
     ------

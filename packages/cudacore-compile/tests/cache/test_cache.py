@@ -337,7 +337,7 @@ def test_fast_math_does_not_end_caching(python: Callable[..., Any]) -> None:
 
 
 def test_what_is_kept_does_not_come_from_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver's cache can have what NVRTC has made with options that it had kept, and it has no logs."""
+    """The driver's cache can have code that was compiled with other libraries' options, and it has no logs."""
     given: list[Sequence[bytes]] = []
     compile_now = nvrtc.NVRTC.compile
 

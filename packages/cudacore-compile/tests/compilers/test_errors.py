@@ -97,7 +97,7 @@ def test_missing_headers(name: str, expected: str) -> None:
 
 
 def test_standard_headers_of_cuda() -> None:
-    """A header of CUDA's would be said to be missing, or one be promised that there is not."""
+    """An existing header of CUDA would be reported as missing, or a missing one would be recommended."""
     try:
         folder = next(path for top in cuda_include_path() if (path := Path(top, "cuda", "std")).is_dir())
     except FileNotFoundError as error:

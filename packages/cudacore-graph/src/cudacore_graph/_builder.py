@@ -272,7 +272,7 @@ class GraphBuilder(Builder):
         try:
             check(status)
         except CUDAError as error:
-            if not capture.graph.is_valid:  # otherwise the capture goes on, or another thread has ended it
+            if not capture.graph.is_valid:  # otherwise the capture continues, or another thread has ended it
                 self._state = _State.ENDED  # there is nothing left to end
                 self.close()
                 if known:
@@ -333,7 +333,7 @@ class GraphBuilder(Builder):
                 forks.append(GraphBuilder._init(stream, _Kind.FORKED, capture))
                 capture.unjoined[stream] = weakref.ref(forks[-1])
         except BaseException:
-            if forks:  # nobody else can join them
+            if forks:  # other code cannot join them
                 with contextlib.suppress(CUDAError):
                     GraphBuilder.join(self, *forks)
             raise

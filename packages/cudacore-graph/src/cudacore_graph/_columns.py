@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_NODES = 2**32 - 1
 
-# What elements a column can have for each kind of parameter: NumPy's dtype.kind. Of other kinds, the size decides.
+# The elements that a column can have, by the kind of parameter: NumPy's dtype.kind. For other kinds, the size decides.
 _ELEMENTS = {
     ParamKind.INT: "i",
     ParamKind.UINT: "u",
@@ -239,7 +239,7 @@ def _prepare(configs: tuple[Any, ...], kernel: Kernel, columns: list[Any]) -> Ke
 
 
 def _read_edges(edges: Any, count: int) -> array[int]:
-    """Return a copy of the pairs, which nobody else can change while it is read."""
+    """Return a copy of the pairs, which other code cannot change while it is read."""
     if edges is None:
         return array("I")
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)

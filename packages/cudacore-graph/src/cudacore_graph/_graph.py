@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from cudacore_graph._builder import GraphBuilder
 
-# What CUgraphExecUpdateResult means: the reason, by its number.
+# The meanings of CUgraphExecUpdateResult, by number.
 _REASONS = {
     1: "it failed for a reason that the driver does not tell",
     2: "the topology changed",

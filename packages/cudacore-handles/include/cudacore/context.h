@@ -62,8 +62,10 @@ CCH_EXPORT int cch_context_device(const cch_context *context);
 /** 1 for a primary context that the box retains. @since 0.1 */
 CCH_EXPORT int cch_context_is_primary(const cch_context *context);
 
-/** 1 for a green context, whoever created it; for a borrowed one, the driver is queried (cuStreamGetGreenCtx).
- * @since 0.1 */
+/**
+ * 1 for a green context, whichever code created it. For a borrowed one, the driver is queried (cuStreamGetGreenCtx).
+ * @since 0.1
+ */
 CCH_EXPORT int cch_context_is_green(int *out, cch_context *context);
 
 CCH_EXPORT cch_context *cch_context_ref(cch_context *context);

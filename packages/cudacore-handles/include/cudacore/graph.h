@@ -236,7 +236,7 @@ typedef struct cch_kernel_columns {
   size_t column_count;
   const uint32_t *edges;        /**< pairs of indices: the second node depends on the first, which is an earlier one */
   size_t edge_count;            /**< pairs */
-  cch_graph_node *const *after; /**< nodes of the graph on which those nodes depend to which none of `edges` leads */
+  cch_graph_node *const *after; /**< nodes of the graph on which all nodes depend to which none of `edges` leads */
   size_t after_count;
   cch_bundle *bundle;   /**< what the arguments point into; NULL: nothing. A reference is taken */
   cch_context *context; /**< of the nodes; NULL: the current one */

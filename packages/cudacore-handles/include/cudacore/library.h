@@ -23,9 +23,11 @@ CCH_EXPORT int cch_library_load(cch_library **out, const void *image, size_t siz
 CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULLABLE owner,
                                 cch_release_fn CCH_NULLABLE release);
 
-/** Gives up the ownership of a library, for good: it is not unloaded with its last reference. Call it before passing
+/**
+ * Gives up the ownership of a library permanently: it is not unloaded with its last reference. Call it before passing
  * the handle to code that may unload the library, because the driver crashes if a library is unloaded twice. From then
- * on, the library is borrowed. For a borrowed library, nothing changes. @since 0.1 */
+ * on, the library is borrowed. For a borrowed library, nothing changes. @since 0.1
+ */
 CCH_EXPORT int cch_library_disown(cch_library *library);
 
 CCH_EXPORT cch_library *cch_library_ref(cch_library *library);

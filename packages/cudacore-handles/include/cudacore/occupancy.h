@@ -29,9 +29,9 @@ CCH_EXPORT int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int
                                                cch_context *CCH_NULLABLE context);
 
 /**
- * A block size that fills the device, and how many blocks of it do (cuOccupancyMaxPotentialBlockSize). A block needs
- * what `shared_bytes_of` says, or `shared_bytes` where that is NULL. `limit` is the most threads a block, 0 for what
- * kernel and device allow. @since 0.1
+ * A block size that fills the device, and the number of such blocks (cuOccupancyMaxPotentialBlockSize). A block needs
+ * the shared memory that `shared_bytes_of` returns, or `shared_bytes` if that is NULL. `limit` is the maximum number of
+ * threads per block; 0 means the maximum of the kernel and the device. @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_potential_block_size(int *grid_size, int *block_size, cch_kernel *kernel,
                                                       cch_shared_bytes_fn CCH_NULLABLE shared_bytes_of,

@@ -4,8 +4,8 @@
 
 /**
  * @file pool_attributes.h
- * What a memory pool does and holds, and which devices can use its memory. These functions may be called while streams
- * are captured, in any mode: they neither take part in the capture nor invalidate it.
+ * Attributes of a memory pool, and the devices with access to its memory. These functions may be called while streams
+ * are captured, in any mode: they neither become part of the capture nor invalidate it.
  */
 
 #include <cudacore/base.h>
@@ -18,7 +18,7 @@ CCH_EXPORT int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute);
 /** Sets a CUmemPool_attribute; usage and reserved maxima can only be set to 0 (cuMemPoolSetAttribute). @since 0.1 */
 CCH_EXPORT int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t value);
 
-/** What a device may do with the pool's memory: CUmemAccess_flags, 0 for nothing (cuMemPoolGetAccess). @since 0.1 */
+/** The access of a device to the pool's memory: CUmemAccess_flags, 0 for none (cuMemPoolGetAccess). @since 0.1 */
 CCH_EXPORT int cch_pool_access(int *out, cch_pool *pool, int device);
 
 /**

@@ -48,7 +48,7 @@ class _Name(str, Enum):
 
 
 class AddressModeType(_Name):
-    """What a texture reads outside of itself."""
+    """The result of reading a texture outside of itself."""
 
     WRAP = "wrap"
     CLAMP = "clamp"
@@ -77,7 +77,7 @@ class FilterModeType(_Name):
 
 
 class ReadModeType(_Name):
-    """What kernels get of a texture's integers."""
+    """The type of a texture's integers in kernels."""
 
     ELEMENT_TYPE = "element_type"
     NORMALIZED_FLOAT = "normalized_float"
@@ -107,7 +107,7 @@ class MemcpyOverlapMode(_Name):
 
 
 class ProcessStateType(_Name):
-    """What the state of a process is, as checkpoints see it."""
+    """The state of a process with respect to checkpoints."""
 
     RUNNING = "running"
     LOCKED = "locked"
@@ -118,7 +118,7 @@ class ProcessStateType(_Name):
 
 
 class VirtualMemoryAllocationType(_Name):
-    """What physical memory virtual memory has."""
+    """The type of physical memory of virtual memory."""
 
     PINNED = "pinned"
     MANAGED = "managed"
@@ -142,14 +142,14 @@ class VirtualMemoryHandleType(_Name):
 
 
 class VirtualMemoryGranularityType(_Name):
-    """What sizes are multiples of."""
+    """The granularity of sizes."""
 
     MINIMUM = "minimum"
     RECOMMENDED = "recommended"
 
 
 class VirtualMemoryAccessType(_Name):
-    """What may be done with memory."""
+    """The access to memory."""
 
     READ_WRITE = "rw"
     READ = "r"
@@ -209,7 +209,7 @@ class TensorMapL2Promotion(IntEnum):
 
 
 class TensorMapOOBFill(IntEnum):
-    """What elements outside of the tensor are read as: zero, or a special NaN (``CUtensorMapFloatOOBfill``)."""
+    """The value of elements outside of the tensor: zero, or a special NaN (``CUtensorMapFloatOOBfill``)."""
 
     NONE = 0
     NAN_REQUEST_ZERO_FMA = 1
@@ -226,7 +226,7 @@ _N = TypeVar("_N", bound=_Name)
 
 
 def _as_name(cls: type[_N], value: object, opening: str) -> _N:
-    """Return the member of a closed set that a value is or names; or say, behind `opening`, what it could be."""
+    """Return the member of a closed set for a value or a name. Otherwise raise an error that begins with `opening`."""
     try:
         return cls(value)
     except ValueError:

@@ -89,7 +89,7 @@ def test_no_current_context(device: Device, monkeypatch: pytest.MonkeyPatch, in_
 
 
 def test_what_is_no_ptx(device: Device) -> None:
-    """Code that cannot be linked would be said to be, or the driver's log be lost."""
+    """A failed link would look successful, or the driver's log would be lost."""
     with pytest.raises(CUDAError, match=r"^cuLinkAddData: CUDA_ERROR_INVALID_IMAGE") as caught:
         driver_linker.link_with_driver([("ptx", b"nothing\0", b"n.ptx")], {}, time=False)
     assert caught.value.log

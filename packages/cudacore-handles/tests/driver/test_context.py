@@ -84,7 +84,7 @@ def test_can_be_referred_to_weakly(device: ch.Device) -> None:
 
 
 def test_cannot_be_pickled(device: ch.Device) -> None:
-    """A context would arrive in another process as something that is none."""
+    """A context would become an invalid object in another process."""
     with pytest.raises(TypeError, match=r"cannot be pickled: pickle the Device"):
         pickle.dumps(device.context)
 

@@ -237,7 +237,7 @@ def memory_resource(device: ch.Device) -> Iterator[ch.MemoryResource]:
 def test_the_memory_resource_can_be_set(
     device: ch.Device, stream: ch.Stream, memory_resource: ch.MemoryResource
 ) -> None:
-    """A program could not bring its own allocator, or bring something that is none."""
+    """A program could not set its own allocator, or could set an invalid one."""
     pinned = ch.LegacyPinnedMemoryResource()
     device.memory_resource = pinned
     assert device.memory_resource is pinned

@@ -393,7 +393,7 @@ def test_two_devices(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_not_pickled(green: ch.Context) -> None:
-    """A green context would arrive in another process as something that is none."""
+    """A green context would become an invalid object in another process."""
     import pickle
 
     with pytest.raises(TypeError, match="cannot be pickled"):

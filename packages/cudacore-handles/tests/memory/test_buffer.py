@@ -219,7 +219,7 @@ def test_dlpack_arguments(buffer: ch.Buffer, pinned: Pinned) -> None:
 
 @pytest.mark.parametrize("pair", [(1,), 3, (1, 0, 0), ("1", "0"), (1.5, 0), "10", ()])
 def test_dlpack_pairs(buffer: ch.Buffer, pair: Any) -> None:
-    """A version that is none would be taken for one, or be refused in words about something else."""
+    """An invalid version would be accepted, or its error would be about something else."""
     with pytest.raises(
         TypeError, match=re.escape(f"max_version must be two ints, (major, minor), or None, not {pair!r}")
     ):

@@ -315,7 +315,7 @@ def test_there_is_no_opengl(device: ch.Device, on_sim: bool) -> None:
     ],
 )
 def test_bad_arguments(call: Callable[[], object], error: type[Exception], text: str) -> None:
-    """The driver would get a value that is none."""
+    """An invalid value would reach the driver."""
     with pytest.raises(error, match=text):
         call()
 

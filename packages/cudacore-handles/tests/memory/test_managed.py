@@ -129,7 +129,7 @@ def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> Non
 def test_bad_places(
     buffer: ch.ManagedBuffer, stream: ch.Stream, bad: Any, error: type[Exception], message: str
 ) -> None:
-    """A place that is none would reach the driver."""
+    """An invalid location would reach the driver."""
 
     def prefer() -> None:
         buffer.preferred_location = bad

@@ -73,7 +73,7 @@ def test_allocations_do_not_overlap(resource: Any, stream: ch.Stream) -> None:
     ],
 )
 def test_bad_size(resource: Any, stream: ch.Stream, size: Any, error: type[Exception], message: str) -> None:
-    """A size that is none would reach the driver, or become another one."""
+    """An invalid size would reach the driver, or be changed."""
     with pytest.raises(error, match=message):
         resource.allocate(size, stream=stream)
     assert resource.allocate(1, stream=stream).size == 1
@@ -87,7 +87,7 @@ def test_no_bytes(resource: Any, stream: ch.Stream) -> None:
 
 
 def test_too_much_memory(resource: Any, stream: ch.Stream) -> None:
-    """Running out of memory would not be said, or be the end of the memory resource."""
+    """Running out of memory would not be reported, or would break the memory resource."""
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_OUT_OF_MEMORY"):
         resource.allocate(2**50, stream=stream)
     resource.allocate(64, stream=stream).fill(1, stream=stream)

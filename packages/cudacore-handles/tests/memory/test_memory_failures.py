@@ -212,7 +212,7 @@ def run_failing(op: Operation, world: World, sim: Any, name: str, nth: int) -> E
     try:
         with sim.failing(name, nth=nth, error=UNKNOWN):
             result = op.do(world)
-    except Exception as caught:  # without what its traceback keeps
+    except Exception as caught:  # without the objects that its traceback keeps
         caught.__context__ = caught.__cause__ = None
         return caught.with_traceback(None)
     op.undo(world, result)

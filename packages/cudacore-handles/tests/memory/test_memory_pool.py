@@ -95,7 +95,7 @@ def test_bad_trim(made: Any, bad: Any, error: type[Exception], message: str) -> 
 
 @pytest.mark.parametrize("cls", [ch.DeviceMemoryResource, ch.PinnedMemoryResource, ch.ManagedMemoryResource])
 def test_bad_options(device: ch.Device, cls: Any) -> None:
-    """Options that are none would be ignored."""
+    """Invalid options would be ignored."""
     make = (lambda options: cls(0, options)) if cls is ch.DeviceMemoryResource else cls
     with pytest.raises(TypeError, match=f"must be provided as an object of type {cls.__name__}Options"):
         make("x")

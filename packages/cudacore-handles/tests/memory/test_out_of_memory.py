@@ -58,7 +58,7 @@ def fails(call: Callable[[], object]) -> ch.OutOfMemoryError:
 
 
 def test_memory_info(device: ch.Device) -> None:
-    """The free memory would be told wrong, or of another device."""
+    """The free memory would be wrong, or that of another device."""
     info = device.memory_info
     assert 0 < info.free <= info.total
     assert (info.free, info.total) == tuple(info)
@@ -96,7 +96,7 @@ def test_memory_info_of_two_devices(run_on_sim: Callable[..., str]) -> None:
 
 
 def test_error(device: ch.Device, stream: ch.Stream) -> None:
-    """The error would not say what was asked, what is free, and who has memory."""
+    """The error would lack the requested size, the free memory, or the users of memory."""
     resource = ch.DeviceMemoryResource(device, {})
     kept = [resource.allocate(n * MIB, stream=stream) for n in (96, 1, 2, 3, 4, 5, 64)]
     error = fails(lambda: device.allocate(TOO_MUCH, stream=stream))
@@ -172,7 +172,7 @@ def test_report_without_answers(cuda_sim: Any, device: ch.Device, stream: ch.Str
 
 @pytest.mark.cuda_sim
 def test_other_operations(cuda_sim: Any, device: ch.Device, stream: ch.Stream) -> None:
-    """What is no allocation of a buffer would say nothing about memory."""
+    """An allocation that is not a buffer would have no information about memory."""
     with cuda_sim.failing("cuStreamCreateWithPriority", error=OUT_OF_MEMORY):
         assert "Device 0 has" in str(fails(device.create_stream))
 

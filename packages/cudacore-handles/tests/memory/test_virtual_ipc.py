@@ -51,13 +51,13 @@ def descriptors() -> int:
 def test_an_argument_of_a_process(
     buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any], context: Any
 ) -> None:
-    """What is given to a new process would not come, or be other memory."""
+    """An object that is passed to a new process would be lost, or have other memory."""
     assert joined(start(children.use_virtual, buffer, 3, context=context)) == 0
     assert set(read(buffer, stream)) == {4}
 
 
 def test_a_message(buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """What is sent to a process that runs would not come; or only the whole of a part that was sent."""
+    """An object that is sent to a running process would be lost, or only the whole of a sent part would arrive."""
     ours, theirs = multiprocessing.Pipe()
     process = start(children.use_virtual_from, theirs, 3)
     part = buffer[100:200]
@@ -74,7 +74,7 @@ def test_memory_that_grew(
 ) -> None:
     """A process would have the beginning of the memory only, or the pieces in another order."""
     blocked = resource.modify_allocation(buffer, buffer.size + 1)
-    moved = resource.modify_allocation(buffer, buffer.size + 1)  # the addresses behind it are taken
+    moved = resource.modify_allocation(buffer, buffer.size + 1)  # the addresses after it are taken
     longest = resource.modify_allocation(moved, 3 * buffer.size)
     longest.fill(3, stream=stream)
     stream.sync()
@@ -99,7 +99,7 @@ def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, start: Callabl
 def test_without_multiprocessing(
     resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, start: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Programs that are no children of each other could not share memory."""
+    """Unrelated processes could not share memory."""
     path = str(tmp_path / "socket")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(path)

@@ -244,7 +244,7 @@ def test_peers_are_read_once(device: ch.Device) -> None:
     ],
 )
 def test_bad_sizes(resource: VirtualMemoryResource, bad: Any, error: type[Exception], message: str) -> None:
-    """A size that is none would reach the driver."""
+    """An invalid size would reach the driver."""
     buffer = resource.allocate(1)
     with pytest.raises(error, match=f"^size {message}"):
         resource.allocate(bad)

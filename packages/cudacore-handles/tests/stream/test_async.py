@@ -40,7 +40,7 @@ def run(request: Any) -> Iterator[Run]:
 
 
 class Gate:
-    """Work of a stream that goes on until it is opened."""
+    """Work on a stream that runs until it is released."""
 
     def __init__(self, stream: ch.Stream) -> None:
         self._event = threading.Event()

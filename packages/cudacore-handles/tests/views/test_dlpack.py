@@ -379,7 +379,7 @@ def test_read_capsule_of_another_layout() -> None:
     ],
 )
 def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: str) -> None:
-    """A bad argument would reach a consumer as a tensor; the box, which is none here, would be dereferenced."""
+    """An invalid argument would reach a consumer as a tensor; here, an invalid box would be dereferenced."""
     with pytest.raises(error, match=message):
         _native.make_capsule(*args)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies by cp.async that nobody waits for: ``checks/copies.cu``, and what a kernel reads meanwhile."""
+"""Copies by cp.async without a wait: ``checks/copies.cu``, and the data that a kernel reads meanwhile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "copies"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """A missing wait would not be found, be told to be elsewhere, or a kernel be blamed that has none."""
+    """A missing wait would not be found, be reported at a wrong place, or be reported for a correct kernel."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, CHECK="race"), planted=7)
 
 

@@ -405,7 +405,7 @@ def test_streams_in_the_log(cuda: Any) -> None:
 
 
 def test_clearing_errors(cuda: Any) -> None:
-    """After a kernel that failed nothing could be done any more, or what had been done would be lost."""
+    """After a failed kernel, nothing would work any more, or earlier results would be lost."""
     library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", kernels.PTX, None, None, 0, None, None, 0))
     store, fail = (ctypes.c_void_p(cuda.out("cuLibraryGetKernel", library, name)) for name in (b"store", b"fail"))
     memory, value, stream = cuda.malloc(4), ctypes.c_uint32(7), cuda.stream(1)
@@ -433,7 +433,7 @@ def test_clearing_errors_waits_for_no_value(cuda: Any) -> None:
 
 
 def test_what_is_not_simulated(run_python: Python) -> None:
-    """Which function is missing would have to be guessed, or be said with every call, or fail a test by itself."""
+    """The missing function would not be named, be named at every call, or fail a test by itself."""
     code = """
     cu.cuInit(0)
     graph = c_void_p()

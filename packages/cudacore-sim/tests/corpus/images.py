@@ -90,7 +90,7 @@ class Copy(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Image:
-    """What a texture or a surface reads, and how.
+    """The resource that a texture or a surface reads, and the options.
 
     `how` has flags of the array (``layered``, ``cubemap``, ``gather``), a mode for what is outside (``clamp``,
     ``wrap``, ``mirror``, ``border``), ``linear`` for a filter, ``normalized`` coordinates, ``fraction`` for integers

@@ -124,7 +124,7 @@ def test_differences_of_bytes(engine: Engine) -> None:
 
 
 def test_divisors_out_of_range(engine: Engine) -> None:
-    """div.approx would divide by what its reciprocal flushes, or div.full would not."""
+    """div.approx would divide by a number whose reciprocal is flushed to zero, or div.full would not."""
     a, b = [0x3F800000, 0x3F800000, 0x7F800000], [0x7F000001, 0xFF000001, 0x7F000001]  # beyond 2^127
     assert run(engine, "div.approx.f32", 32, a, b, bits=32) == [0, 0x80000000, 0x7FFFFFFF]
     assert run(engine, "div.full.f32", 32, a[:1], b[:1], bits=32) == [0x00400000]

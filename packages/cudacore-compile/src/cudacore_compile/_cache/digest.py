@@ -210,7 +210,7 @@ def loaded_identity(path: str) -> bytes:
     Raises
     ------
     UncacheableError
-        When it is not what its file has by now: it was replaced, say by an upgrade.
+        If its file was replaced meanwhile, for example by an upgrade.
     """
     library = Path(path).resolve()
     try:

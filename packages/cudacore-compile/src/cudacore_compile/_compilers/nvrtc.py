@@ -211,7 +211,7 @@ def load() -> NVRTC:
     Raises
     ------
     NVRTCError
-        When there is none. The next call looks again.
+        If it is missing. The next call tries again.
     """
     global _loaded
     if _loaded is None:

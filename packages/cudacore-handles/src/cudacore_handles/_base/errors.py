@@ -99,8 +99,8 @@ class CUDAError(RuntimeError):
 class OutOfMemoryError(CUDAError, MemoryError):
     """Memory ran out: that of a device, of a pool, or of the host.
 
-    It is also a ``MemoryError``, as RMM and CuPy raise, because programs that fall back to less memory catch that. The
-    hint says what was asked, what is free, and who has the rest.
+    It is also a ``MemoryError``, like the errors of RMM and CuPy, because programs that fall back to less memory catch
+    that. The hint has the requested size, the free memory, and the users of the rest.
     """
 
     __module__ = "cudacore_handles"  # the name shown in tracebacks
@@ -132,7 +132,7 @@ def _restore_error(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAErro
     return error
 
 
-# What a context reports of a kernel that failed earlier, by every call from then on.
+# Results that a context returns for every call after a kernel has failed.
 _FAULTS = {
     "CUDA_ERROR_ILLEGAL_ADDRESS": "read or wrote memory that is not its own",
     "CUDA_ERROR_MISALIGNED_ADDRESS": "used an address that is not aligned as its type needs",

@@ -69,7 +69,7 @@ def publish(package: str, names: Iterable[str], namespace: dict[str, Any]) -> No
     names : iterable of str
         Its public names.
     namespace : dict
-        The objects by name. What is missing is imported later; classes there are :func:`public`.
+        The objects by name. Missing ones are imported later; their classes are marked :func:`public`.
     """
     for name in names:
         cls = namespace.get(name)

@@ -186,7 +186,7 @@ class NVJitLink:
         )
 
     def link(self, linker: Box) -> None:
-        """Link what was added (nvJitLinkComplete)."""
+        """Link the added input (nvJitLinkComplete)."""
         check(lib.cch_nvjitlink_linker_link(linker))
 
     def error_log(self, linker: Box) -> bytes:

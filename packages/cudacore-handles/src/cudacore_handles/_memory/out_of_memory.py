@@ -77,7 +77,7 @@ def allocate_with(
 
 
 def explained(error: _Error, resource: MemoryResource, size: int, where: str, max_size: int = 0) -> _Error:
-    """Add to the error of an allocation what was asked; if memory ran out, also what there is, and who has it.
+    """Add the requested size to the error of an allocation; if memory ran out, also the existing memory and its users.
 
     A fault of an earlier kernel keeps its own hint, because the allocation is not to blame.
     """

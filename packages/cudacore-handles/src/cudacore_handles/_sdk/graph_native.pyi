@@ -431,7 +431,7 @@ def set_node(node: NodeHandle, kind: str, /, *arguments: Any) -> None:
 def set_kernel_node(
     node: NodeHandle, config: LaunchConfig, kernel: Kernel | None, args: tuple[Any, ...] | None, /
 ) -> None:
-    """Set parameters of a kernel node. What is None does not change."""
+    """Set parameters of a kernel node. Parameters that are None do not change."""
 
 def set_exec_node(graph: ExecHandle, node: NodeHandle, kind: str, /, *arguments: Any) -> None:
     """Set the parameters of a node in an executable graph (cuGraphExecKernelNodeSetParams and similar functions).

@@ -2,7 +2,7 @@
 #ifndef CUDACORE_RECLAIM_H
 #define CUDACORE_RECLAIM_H
 
-/* What happens to boxes after their last reference is gone. */
+/* Destruction of boxes after their last reference is gone. */
 
 #include "base/box.h"
 

@@ -13,7 +13,7 @@ void CUDA_CB cch__host_trampoline(void *data) {
 }
 
 /*
- * Makes the one call of a stream, and ends what was kept for it. That is destroyed later, because CUDA calls are
+ * Makes the one call of a stream, and releases what was kept for it. That is destroyed later, because CUDA calls are
  * forbidden here.
  */
 static void CUDA_CB call_once(void *data) {

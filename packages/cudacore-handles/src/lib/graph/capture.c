@@ -298,8 +298,8 @@ static bool goes_on(const cch__capture *capture) {
 }
 
 /*
- * Ends the capture, unless somebody else has ended it. Then the stream may be in another capture, whose graph is not
- * ours. The right context must be current.
+ * Ends the capture, unless other code has ended it. Then the stream may be in another capture, whose graph belongs to
+ * that code. The right context must be current.
  */
 static int end_in_driver(bool *ended, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
@@ -360,7 +360,7 @@ static int abandon(cch_graph *graph, const cch__capture *capture) {
   if (status != 0)
     return status;
   if (!is_in(&info, capture))
-    return 0; /* somebody else has ended it */
+    return 0; /* other code has ended it */
   CUgraph raw = NULL;
   status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
   if (status == CUDA_ERROR_NOT_PERMITTED)

@@ -12,8 +12,8 @@
 extern pthread_mutex_t cch__captures_lock;
 
 /*
- * Called when the last reference to the graph's box is gone, so that nobody will end its capture. Returns false if that
- * is not possible here and now.
+ * Called when the last reference to the graph's box is gone, so that nothing else will end its capture. Returns false
+ * if that is not possible now.
  */
 bool cch__capture_abandon(cch_graph *graph);
 void cch__capture_drop(cch_graph *graph);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Adds many nodes of one kernel, whose arguments are columns: all or none. The driver gets pointers into the columns,
- * so nothing is copied, and no object is made for a node. All nodes share one bundle. A node gets a record, but no box;
- * its box is made when somebody asks for it, by the number of the record.
+ * so nothing is copied, and no object is made for a node. All nodes share one bundle. A node gets a record, but no box.
+ * The box is made when it is requested, by the number of the record.
  */
 #include "graph/graph.h"
 #include "base/reclaim.h"
@@ -196,7 +196,7 @@ static int check_given(addition *self, const cch_graph *graph) {
   return status;
 }
 
-/* What can fail before the first node is added. */
+/* The steps that can fail before the first node is added. */
 static int prepare(addition *self) {
   const cch_kernel_columns *given = self->given;
   int status = sort_edges(self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Executable graphs. They keep what the nodes used at instantiation or at the last update, and what was set for single
- * nodes since. What is replaced is kept as long as launches in flight may use it; an event after the last launch tells
- * when they are done.
+ * Executable graphs. They keep what the nodes used at instantiation or at the last update, and the bundles that were
+ * set for single nodes since. A replaced bundle is kept as long as launches in flight may use it; an event after the
+ * last launch tells when they are done.
  */
 #include "graph/capture.h"
 #include "base/reclaim.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the graph, or one of its nodes, uses now. */
+/* The objects that the graph, or one of its nodes, uses now. */
 typedef struct given {
   CUgraphNode node;
   cch_bundle *bundle; /* NULL for nothing */
@@ -19,7 +19,7 @@ typedef struct given {
   struct given *next;
 } given;
 
-/* What was used before, kept until the event has occurred. */
+/* The objects that were used before, kept until the event has occurred. */
 typedef struct replaced {
   cch_bundle *bundle;
   cch_event *event; /* NULL if none could be recorded yet */
@@ -34,7 +34,7 @@ struct cch_graph_exec {
   cch_stream *stream;   /* the stream of the last launch that may use it */
   cch_context *context; /* the context that was current then, if that is a default stream */
   cch_context *made_in; /* the executable graph is lost with this context */
-  cch_event *behind;    /* an event after that launch, if the stream may be destroyed before anybody asks */
+  cch_event *behind;    /* an event after that launch, if the stream may be destroyed before the next query */
   uint64_t launches;    /* the number of such launches */
   given whole;          /* from the graph that it was made from, or last updated from */
   given **given;        /* set for single nodes: a hash table */
@@ -256,7 +256,7 @@ static bool settle(cch_graph_exec *exec) {
   return true;
 }
 
-/* Keeps what was replaced until its launches are done. `room` is memory for the entry, and is used or freed. */
+/* Keeps a replaced bundle until its launches are done. `room` is memory for the entry, and is used or freed. */
 static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
   if (one->bundle == NULL || one->launches == exec->launches) {
     cch_bundle_unref(one->bundle);
@@ -269,7 +269,7 @@ static void retire(cch_graph_exec *exec, const given *one, replaced *room) {
   exec->last = &room->next;
 }
 
-/* Moves what the graph as a whole used to the list of what was used before. */
+/* Moves the bundle of the graph as a whole to the list of bundles that were used before. */
 static void retire_whole(cch_graph_exec *exec, replaced *room) {
   retire(exec, &exec->whole, room);
   exec->whole = (given){.launches = exec->launches};
@@ -455,7 +455,10 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
   return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphLaunch, (raw, stream->raw)));
 }
 
-/* Has the graph that a stream is being captured into keep what the executable graph uses, whoever began the capture. */
+/*
+ * Has the graph that a stream is being captured into keep what the executable graph uses, whichever code began the
+ * capture.
+ */
 static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
   int status = 0;
   if (exec->whole.bundle != NULL)
@@ -505,7 +508,7 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
     settle(exec);
   if (stream->context == NULL)
     status = cch_context_current(&context);
-  /* Drivers up to 13.0 refuse a launch into a capture, so a capture is looked for only where that is cheap. */
+  /* Drivers up to 13.0 refuse a launch into a capture, so the query for a capture is made only if it is cheap. */
   int captured = 0;
   if (status == 0 && (cch_capture_count() != 0 || exec->count != 0))
     status = cch_capture_is_active(&captured, stream);

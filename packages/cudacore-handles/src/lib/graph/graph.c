@@ -101,7 +101,8 @@ int cch_graph_adopt(cch_graph **out, CUgraph raw) {
   if (status != 0)
     return status;
   cch__graph_made(graph, raw, true);
-  graph->hierarchy->shared = graph->level->shared = true; /* whoever created the graph may still have its handle */
+  graph->hierarchy->shared = graph->level->shared =
+      true; /* the code that created the graph may still have its handle */
   *out = graph;
   return 0;
 }

@@ -2,7 +2,7 @@
 #ifndef CCH_GRAPH_H
 #define CCH_GRAPH_H
 
-/* What the library records about graphs and their nodes, in addition to the driver's own data. */
+/* The library's records about graphs and their nodes, in addition to the driver's own data. */
 
 #include "driver/current.h"
 
@@ -11,8 +11,8 @@
 typedef struct cch__level cch__level;
 
 /*
- * What the library records about a node. A record exists only if there is something to record: a graph of a hundred
- * thousand empty nodes has no records, a graph of as many kernel nodes has a record for each.
+ * The library's data about a node. A record exists only if there is something to record: a graph of a hundred thousand
+ * empty nodes has no records, a graph of as many kernel nodes has a record for each.
  */
 typedef struct cch__record {
   CUgraphNode raw;
@@ -90,7 +90,7 @@ struct cch_graph_node {
   void *block; /* the arguments of a kernel node that others set, as last read */
 };
 
-/* ---- table.c. Whoever calls these holds the hierarchy's lock ---- */
+/* ---- table.c. The caller holds the hierarchy's lock ---- */
 
 /* The record of a node, or NULL. Entering a record can move the others. */
 cch__record *cch__record_find(const cch__level *level, CUgraphNode raw);
@@ -179,7 +179,7 @@ void CUDA_CB cch__host_trampoline(void *data);
 
 /* ---- nodes/conditional.c ---- */
 
-/* What is recorded about a conditional node: the payload of its bundle. */
+/* The payload of a conditional node's bundle. */
 typedef struct cch__condition {
   cch_conditional_node node;
   CUgraph bodies[];

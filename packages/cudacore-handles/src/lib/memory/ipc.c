@@ -237,7 +237,7 @@ static int begin_import(cch__part *part, mapping *m, size_t offset, size_t size,
                         const char *operation) {
   int status = cch__part_begin(part, &m->ptr, offset, size, operation);
   if (status != 0)
-    cch__part_begin(part, &m->ptr, 0, 0, operation); /* if nobody else has the mapping, the part ends it */
+    cch__part_begin(part, &m->ptr, 0, 0, operation); /* if nothing else has the mapping, the part ends it */
   cch_deviceptr *ptr = cch__part_ptr(part);
   atomic_init(&ptr->stream, cch_stream_ref(stream));
   ptr->thread = cch__thread();

@@ -187,7 +187,7 @@ static PyObject *graph_of(PyObject *object, void *closure) {
   return handle_make(self->st, (PyTypeObject *)self->st->faces.graph, graph);
 }
 
-/* All users of a node share one object, so nobody may close it. */
+/* All users of a node share one object, so it must not be closed. */
 static PyObject *not_there(PyObject *object, void *closure) {
   return PyErr_Format(PyExc_AttributeError, "%R has no '%s': a node is not closed; destroy() takes it out of its graph",
                       Py_TYPE(object), (const char *)closure);

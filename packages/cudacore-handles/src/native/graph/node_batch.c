@@ -192,7 +192,7 @@ static PyObject *add_nodes(PyObject *module, PyObject *const *arguments, Py_ssiz
   state *st = PyModule_GetState(module);
   if (check_argument_count("add_nodes(graph, items)", count, 2) < 0)
     return NULL;
-  PyObject *items = PySequence_List(arguments[1]); /* a copy that nobody else can change */
+  PyObject *items = PySequence_List(arguments[1]); /* a copy that no other code can change */
   if (items == NULL)
     return NULL;
   batch self = {.st = st, .count = (size_t)PyList_Size(items), .kept = PyList_New(0)};

@@ -17,7 +17,7 @@ enum {
 /* How an object is kept: by a reference; by the caller, for one call; or as a face that is in use. */
 typedef enum hold { HELD, BORROWED, IN_USE } hold;
 
-/* What one argument keeps: a box, a Python object, or both. */
+/* The owner of one argument: a box, a Python object, or both. */
 typedef struct owned {
   Py_ssize_t index; /* index of the argument */
   void *box;        /* a reference; if a face is in use, its box */
@@ -29,7 +29,7 @@ enum { OWNERS_INLINE = 16 };
 
 /*
  * Initialise with zeros or by owners_init(). It moves to the heap when the inner array is full. It can be copied to
- * another place as long as nobody has read `items`.
+ * another place until `items` is read for the first time.
  */
 typedef struct owners {
   Py_ssize_t count, room; /* room: size of the array on the heap; 0 while the inner one is used */
@@ -60,17 +60,19 @@ bool owners_own_nothing(owners *self);
 
 /* ---- pack.c ---- */
 
-/* What a parameter of a kind takes. */
+/* The values that a parameter of a kind accepts. */
 enum {
   TAKES_BYTES = 1,   /* the bytes of a value of its size, as they are */
   TAKES_INTEGER = 2, /* an integer, by its value */
-  TAKES_MEMORY = 4,  /* the address of a buffer or an array, where it has 8 bytes */
+  TAKES_MEMORY = 4,  /* the address of a buffer or an array, if the parameter has 8 bytes */
   TAKES_NULL = 8,    /* None, likewise */
   IS_POINTER = 16    /* is or may be a pointer: a bool, a float or an array on the host is a mistake */
 };
 
-/* The kinds of parameters, as far as they are known: name in Python (ParamKind), in messages, and what they take. An
- * ADDRESS is a pointer, or an integer of 8 bytes; BITS are an integer whose sign is not known. */
+/*
+ * The kinds of parameters, as far as they are known: name in Python (ParamKind), name in messages, and accepted values.
+ * An ADDRESS is a pointer, or an integer of 8 bytes; BITS are an integer whose sign is not known.
+ */
 #define PARAM_KINDS(X)                                                                                                 \
   X(UNKNOWN, "unknown", "of unknown kind", TAKES_BYTES | TAKES_MEMORY | TAKES_NULL)                                    \
   X(INT, "int", "a signed integer", TAKES_INTEGER | TAKES_MEMORY)                                                      \
@@ -178,7 +180,7 @@ typedef struct config {
   PyObject_HEAD cch_launch_config config;
 } config;
 
-/* What a launch needs besides its arguments: references that it owns, and a copy of the configuration. */
+/* The data that a launch needs besides its arguments: references that it owns, and a copy of the configuration. */
 typedef struct target {
   cch_stream *stream;
   cch_kernel *kernel;
@@ -202,7 +204,7 @@ typedef struct launch_arguments {
   size_t size;
 } launch_arguments;
 /*
- * Launches without the GIL, and stores the status. If the stream is captured by anybody, the graph keeps the kernel and
+ * Launches without the GIL, and stores the status. If the stream is being captured, the graph keeps the kernel and
  * `used`. Call it after all Python code of the arguments has run, because that code can begin a capture. -1 with an
  * exception.
  */

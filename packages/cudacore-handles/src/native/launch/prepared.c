@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What the values of a prepared launch point into. The object shares it with the launches in progress. */
+/* The owners of the values of a prepared launch. The object shares it with the launches in progress. */
 typedef struct kept {
   size_t references; /* guarded by the GIL */
   owners owners;
@@ -23,7 +23,7 @@ typedef struct prepared {
   PyObject
       *gate; /* of a graph builder: a bytearray, whose byte is 0 while the builder accepts no work; NULL for a stream */
   kept *kept;
-  bool cleared; /* the garbage collector has cleared it: what its values pointed into is gone */
+  bool cleared; /* the garbage collector has cleared it: the owners of its values are gone */
   PyObject *weak;
 } prepared;
 
@@ -117,7 +117,7 @@ static unsigned char *scratch_for(const layout *params, unsigned char *stack) {
   return heap;
 }
 
-/* Packs the new values of a call into `block`. Returns what they point into; NULL with an exception. */
+/* Packs the new values of a call into `block`. Returns their owners; NULL with an exception. */
 static kept *pack_call(prepared *self, PyObject *arguments, Py_ssize_t count, unsigned char *block) {
   kept *fresh = kept_new();
   if (fresh != NULL && pack_values(self->st, &self->params, (values){.tuple = arguments, .count = count}, block,

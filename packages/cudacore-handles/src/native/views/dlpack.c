@@ -54,7 +54,7 @@ static void let_go(lent *self) {
 static void delete_unversioned(dl_managed_tensor *self) { let_go(self->manager_ctx); }
 static void delete_versioned(dl_managed_tensor_versioned *self) { let_go(self->manager_ctx); }
 
-/* The name of a capsule whose tensor nobody has taken yet, or NULL. */
+/* The name of a capsule whose tensor was not consumed yet, or NULL. */
 static const char *untaken_name(PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, versioned_name))
     return versioned_name;

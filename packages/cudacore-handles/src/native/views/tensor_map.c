@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hot half of TensorMapDescriptor: the 128 bytes that a kernel is given, what they were made of, and the view whose
- * memory they describe. The rules are the C library's.
+ * The fast functions of TensorMapDescriptor: the 128 bytes for kernels, their configuration, and the view of the
+ * memory. The C library checks the rules.
  */
 #include "views/views.h"
 
-/* Raises for a failed call of the library: a ValueError where it has named a field and its rule. */
+/* Raises for a failed call of the library: a ValueError if the message names a field and its rule. */
 static void raise_failure(const state *st, int status) {
   cch_error_record record = {.size = sizeof record};
   cch_error_get(&record);
@@ -244,7 +244,7 @@ static PyObject *get_tensor(PyObject *object, void *closure) {
   return tensor;
 }
 
-/* The view stays until the object ends: what it refers to is its own to clear. */
+/* The view remains until the object is destroyed, because clearing the view is the view's own task. */
 static int tensor_map_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(((tensor_map *)object)->tensor);

@@ -469,7 +469,7 @@ static int view_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 /*
- * What keeps the memory is released only with the view, because other objects in the same cycle may still read the
+ * The owner of the memory is released only with the view, because other objects in the same cycle may still read the
  * memory.
  */
 static int view_clear(PyObject *object) {

@@ -97,7 +97,7 @@ static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, ui
   }
 }
 
-/* Merges what was gathered into one view, which all threads share. */
+/* Merges the gathered clocks into one view, which all threads share. */
 static void settle(Gathering &gathering, uint32_t threads) {
   auto settle_one = [&](Meeting &meeting) {
     ViewPtr view = meeting.result(threads);
@@ -331,7 +331,7 @@ bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &wr
 /* Whether a store writes the value that memory already has: then the order does not matter. */
 bool Races::changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const {
   if (ins.run == copy_async_handler() || ins.run == copy_bulk_handler()) {
-    /* What another copy is going to write counts as written. */
+    /* Bytes that another copy will write count as written. */
     const auto &copying = w.block->history->copying;
     for (uint32_t at = 0; copied_ && at < bytes; at += 4) {
       auto found = copying.find(spot.host + at);

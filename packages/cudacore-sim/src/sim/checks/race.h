@@ -42,14 +42,14 @@ private:
   std::vector<std::pair<ThreadName, Clock>> own_;
 };
 
-/* The views of the threads at a barrier, and what they had released by fences, by the scope of the fence. */
+/* The views of the threads at a barrier, and their releases by fences, by the scope of the fence. */
 struct Gathering {
   Meeting all;
   std::array<Meeting, scopes> fenced;
   std::array<bool, scopes> has_fenced{};
 };
 
-/* What relaxed writes release: the thread's view at its last fence, and its own clock then. */
+/* The data of a release by relaxed writes: the thread's view at its last fence, and its own clock then. */
 struct Fenced {
   bool is = false;
   ViewPtr view;
@@ -169,7 +169,7 @@ private:
   bool is_before(const Seen &seen, ThreadName who, const ThreadHistory &thread) const;
   static bool knows(const ViewPtr &view, const Seen &seen);
   bool is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const;
-  /* An access to memory that a copy is going to write, which nobody has waited for. */
+  /* An access to memory that an asynchronous copy will write, before a wait for it. */
   void look_for_copies(Warp &w, const Instruction &ins, uint32_t lane, const BlockHistory &history, const Spot &spot,
                        uint32_t bytes, bool write);
   bool changes_nothing(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes) const;

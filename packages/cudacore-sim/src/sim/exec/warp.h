@@ -18,7 +18,7 @@ struct DeviceFault {
   Fault fault;
 };
 
-/* What a cp.async has read, and has not written yet. */
+/* The data that a cp.async has read, and has not written yet. */
 struct PendingCopy {
   const Instruction *place;
   uint32_t pc, lane;

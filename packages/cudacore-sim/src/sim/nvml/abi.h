@@ -58,7 +58,7 @@ struct NvmlDriverBranch {
   char branch[80];
 };
 
-/* What a caller writes into `version`. */
+/* The value that a caller writes into `version`. */
 template <class T> constexpr unsigned nvml_version(unsigned number) {
   return static_cast<unsigned>(sizeof(T)) | number << 24;
 }

@@ -57,7 +57,7 @@ def test_live_counts(calls: Any) -> None:
 
 
 def test_leaks_are_listed(run_python: Any) -> None:
-    """A graph that a program forgets would not be said at its end."""
+    """A leaked graph would not be reported at exit."""
     result = run_python(
         """
         graph, executable, context = c_void_p(), c_void_p(), c_void_p()

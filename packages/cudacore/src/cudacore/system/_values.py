@@ -234,7 +234,7 @@ class InforomInfo:
         return str(call("device_get_board_part_number", self._handle))
 
 
-# The member of a value that has what its type says: nvmlValueType_t.
+# The member of the union nvmlValue_t for each type, nvmlValueType_t.
 _VALUE_MEMBERS = ("d_val", "ui_val", "ul_val", "ull_val", "sll_val", "si_val", "us_val")
 
 

@@ -55,7 +55,7 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
     status = cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation);
   if (status != 0)
     return status;
-  /* Passes pointers and not the block, so that everybody who reads the graph gets the value of each argument. */
+  /* Passes pointers and not the block, so that any code that reads the graph gets the value of each argument. */
   if (params->count > sizeof out->few / sizeof *out->few) {
     out->pointers = malloc(params->count * sizeof *out->pointers);
     if (out->pointers == NULL)

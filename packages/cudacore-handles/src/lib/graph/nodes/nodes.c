@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all types of nodes share, and the table of types. */
+/* The common part of all types of nodes, and the table of types. */
 #include "graph/nodes/nodes.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocates device addresses and the memory behind them. */
+/* Allocates device addresses and their memory. */
 #include "sim/driver/base/memory.h"
 #include "sim/driver/base/state.h"
 

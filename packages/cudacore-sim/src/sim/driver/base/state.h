@@ -173,14 +173,14 @@ struct Placement {
   std::vector<AllocationPtr> variables; /* null: external, or of no size */
 };
 
-/* What cuFuncSetBlockShape and similar functions set for the next launch of a function. */
+/* The values of cuFuncSetBlockShape and similar functions for the next launch of a function. */
 struct OldLaunch {
   Dim3 block{0, 0, 0};
   uint32_t dynamic_shared = 0;
   std::vector<std::byte> arguments;
 };
 
-/* What cuKernelSetAttribute has set for a kernel on a device, or cuFuncSetAttribute for a function. */
+/* The attributes set by cuKernelSetAttribute for a kernel on a device, or by cuFuncSetAttribute for a function. */
 struct KernelSettings {
   std::shared_ptr<OldLaunch> old_launch;
   std::map<int, int> values;                       /* by CUfunction_attribute */

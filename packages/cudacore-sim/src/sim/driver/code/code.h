@@ -37,7 +37,10 @@ struct Callable {
   const KernelInfo &info() const { return image->kernels()[index]; }
 };
 
-/* Finds a function or, for launches and occupancy, a kernel. `context` null: a kernel is one of the current context. */
+/*
+ * Finds a function or, for launches and occupancy, a kernel. `context` null: a kernel is looked up in the current
+ * context.
+ */
 CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out);
 
 /* Finds a function; a CUkernel is refused. */

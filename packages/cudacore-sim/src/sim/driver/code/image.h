@@ -14,7 +14,7 @@
 
 namespace sim {
 
-/* What the application loaded: PTX, or a cubin that the PTX was compiled to and that a GPU would run. */
+/* The code that the application loaded: PTX, or a cubin that the PTX was compiled to and that a GPU would run. */
 enum class PtxOrigin { text, cubin };
 
 /*

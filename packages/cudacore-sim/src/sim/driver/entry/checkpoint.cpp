@@ -24,7 +24,7 @@ CUresult open_page(int process, std::unique_ptr<SharedFile> &file, ProcessPage *
   return CUDA_SUCCESS;
 }
 
-/* The state of a process, once nobody is about to lock it. */
+/* The state of a process, once no thread is about to lock it. */
 uint32_t settled_state(int process, const ProcessPage &page) {
   uint32_t now = page.state.load();
   for (; now == locking && is_there(process); now = page.state.load())

@@ -5,7 +5,7 @@
 #include "sim/exec/warp.h"
 #include "sim/isa/tensor_copy.h"
 
-/* What asynchronous operations share. */
+/* Shared by asynchronous operations. */
 namespace sim::exec {
 
 /* The mbarrier that counts the bytes of an asynchronous operation must be in the destination's shared memory. */

@@ -145,9 +145,9 @@ void negate(Element element, uint32_t count, MatrixBits &matrix) {
 }
 
 /*
- * A warp computes its part at once. But the product belongs to all four warps: it begins when all have reached it, each
- * with what it has copied to memory, as on an H200. It is complete when none of them reads memory any more. Programs
- * rely on both, without a barrier of their own.
+ * A warp computes its part at once. But the product belongs to all four warps. It begins when all warps have reached
+ * it, with the data that each has copied to memory, as on an H200. It is complete when none of them reads memory any
+ * more. Programs rely on both, without a barrier of their own.
  */
 void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {

@@ -92,10 +92,10 @@ uint32_t swizzled(const TensorMap &map, uint32_t address) {
   return map.swizzle == 0 ? address : address ^ (address >> 3 & (span_of(map) - piece_bytes));
 }
 
-/* What elements out of bounds are: zeros, or a special NaN. */
+/* The value of elements out of bounds: zeros, or a special NaN. */
 uint64_t fill_of(const TensorMap &map) { return map.fills_nan ? 0x7ff77ff77ff77ff7 : 0; }
 
-/* What loads make of a number of 32 bits: those of TF32 are rounded to it. */
+/* The conversion of numbers of 32 bits by loads: TF32 is rounded. */
 uint32_t converted(TensorElement element, uint32_t bits) {
   if (element != TensorElement::tf32 && element != TensorElement::tf32_ftz)
     return bits;
@@ -119,7 +119,7 @@ void put_piece(Transfer &t, const std::byte *source, uint64_t low, uint64_t high
     checker->copies(nullptr);
 }
 
-/* Moves the elements of a piece: `first` of them are before the tensor, and from `end` on they are behind it. */
+/* Moves the elements of a piece: `first` of them are before the tensor, and those from `end` on are after it. */
 void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   const uint32_t count = piece_bytes / t.size;
   if (t.copy.way == TensorWay::store && end > 0)

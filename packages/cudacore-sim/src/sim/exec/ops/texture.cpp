@@ -190,7 +190,7 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
   }
 }
 
-/* What is returned for channels that the format lacks. */
+/* The value for channels that the format lacks. */
 constexpr Color missing{};
 
 void put_color(Warp &w, const TextureAccess &access, uint32_t lane, const Color &color) {

@@ -40,7 +40,7 @@ void integer(Coder &c, IntegerOp op, Type type, size_t sources) {
   c.emit(exec::integer_handler(op, type));
 }
 
-/* b32 and b64 stand for unsigned numbers where carries are concerned. */
+/* For carries, b32 and b64 are unsigned numbers. */
 Type as_unsigned(Type type) { return type == Type::b32 ? Type::u32 : type == Type::b64 ? Type::u64 : type; }
 
 void add_or_sub(Coder &c, bool sub) {

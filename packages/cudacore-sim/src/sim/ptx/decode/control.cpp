@@ -151,7 +151,7 @@ void nanosleep(Coder &c) {
   c.out.op[0] = c.source(0, Type::u32);
   c.emit(exec::sleep_handler());
 }
-/* setmaxnreg.action.sync.aligned.u32 n: registers are no matter here. */
+/* setmaxnreg.action.sync.aligned.u32 n: the number of registers has no effect here. */
 void set_registers(Coder &c) {
   if (c.function().module.target() != "sm_90a")
     c.fail("the target has to be sm_90a, for which code is compiled as compute_90a,");

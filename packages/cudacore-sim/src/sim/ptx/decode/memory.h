@@ -5,7 +5,7 @@
 #include "sim/isa/tensor_copy.h"
 #include "sim/ptx/coder.h"
 
-/* What decoders of memory instructions share. */
+/* Shared by the decoders of memory instructions. */
 namespace sim::ptx {
 
 /* An address as a value: in a register, with what is added to it. */

@@ -148,7 +148,7 @@ void take_clamp(Coder &c, TextureAccess &access) {
   access.clamp = found == 3 ? TextureAccess::Clamp::trap : static_cast<TextureAccess::Clamp>(found);
 }
 
-/* What suld and sust have in common; returns the length of their vectors. */
+/* The common part of suld and sust; returns the length of their vectors. */
 uint32_t surface(Coder &c, TextureAccess &access, Op op) {
   access.op = op;
   access.integer_coordinates = true;

@@ -43,7 +43,7 @@ def bad_sizes(cu: Recorder) -> None:
 
 @sequence
 def large_grids(cu: Recorder) -> None:
-    """Grids of as many blocks as there can be in two dimensions."""
+    """Grids of the maximum number of blocks in two dimensions."""
     function = cu.function(KERNELS, "nothing")
     cu.launch(function, grid=(1, 65535, 1))
     cu.launch(function, grid=(1, 1, 65535))

@@ -79,7 +79,7 @@ def split_counts(cu: Recorder) -> None:
     for count in (0, 1, 2, 7, 8, 9, 16, 20, 64, 66, 100, 128, 129, 132, 133, 1000):
         see_split(cu, count, 1)
     for count in (8, 16, 32, 44, 66):
-        see_split(cu, count, 8)  # how many of eight there can be is another number on every chip
+        see_split(cu, count, 8)  # the number of possible groups of eight differs between chips
     see_split(cu, 8, 0)
 
 

@@ -385,7 +385,7 @@ IMPLICIT: dict[str, Setup] = {
 
 
 def _try(cu: Recorder, setup: Setup, mode: int, flags: int, around: Callable[[Recorder, Thunk], None]) -> None:
-    """Make one call while a stream captures; see what becomes of the capture."""
+    """Make one call while a stream captures; see the effect on the capture."""
     scene = Scene(cu.stream(flags), cu.stream(NON_BLOCKING), cu.stream(), cu.memory(64), cu.event(), cu.event(),
                   tools.context(cu))  # fmt: skip
     thunk = setup(cu, scene)

@@ -31,7 +31,7 @@ def handles(cu: Recorder) -> None:
 
 @sequence
 def bad_nodes(cu: Recorder) -> None:
-    """Conditional nodes that there cannot be."""
+    """Invalid conditional nodes."""
     graph, other = tools.graph(cu), tools.graph(cu)
     foreign = tools.condition(cu, other)
     for name, (kind, size) in {

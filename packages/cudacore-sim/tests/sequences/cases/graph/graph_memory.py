@@ -42,7 +42,7 @@ def parameters(cu: Recorder) -> None:
 
 @sequence
 def bad_parameters(cu: Recorder) -> None:
-    """Allocation nodes that there cannot be."""
+    """Invalid allocation nodes."""
     graph = tools.graph(cu)
     for name, params in {
         "of nothing": tools.alloc_params(0),
@@ -70,7 +70,7 @@ def bad_parameters(cu: Recorder) -> None:
 
 @sequence
 def bad_frees(cu: Recorder) -> None:
-    """Free nodes that there cannot be."""
+    """Invalid free nodes."""
     graph, other, memory = tools.graph(cu), tools.graph(cu), cu.memory(64)
     pooled = int(cu.prepare("cuMemAllocAsync", c_uint64, 64, None))
     node, address = tools.alloc(cu, graph, 64)
@@ -115,7 +115,7 @@ def restrictions(cu: Recorder) -> None:
 
 @sequence
 def edges_are_not_removed(cu: Recorder) -> None:
-    """A graph with a memory node is asked to remove edges: some, none, and such as there cannot be."""
+    """Removing edges from a graph with a memory node: some, none, and invalid ones."""
     plain, graph, other = tools.graph(cu), tools.graph(cu), tools.graph(cu)
     one, two = tools.empty(cu, graph), tools.empty(cu, graph)
     _, address = tools.alloc(cu, graph, 64)

@@ -95,7 +95,7 @@ def kernel_with_packed_arguments(cu: Recorder) -> None:
 
 @sequence
 def kernel_bad_parameters(cu: Recorder) -> None:
-    """Kernel nodes that there cannot be."""
+    """Invalid kernel nodes."""
     graph = tools.graph(cu)
     nothing, required = cu.function(KERNELS, "nothing"), cu.function(KERNELS, "just_96")
     limited, cluster = cu.function(KERNELS, "at_most_64"), cu.function(KERNELS, "cluster_of_2")
@@ -221,7 +221,7 @@ def memset_parameters(cu: Recorder) -> None:
 
 @sequence
 def memset_bad_parameters(cu: Recorder) -> None:
-    """Memset nodes that there cannot be."""
+    """Invalid memset nodes."""
     graph, address, context = tools.graph(cu), cu.memory(4096, 0), tools.context(cu)
     pinned = cu.prepare("cuMemHostAlloc", c_void_p, 64, 0)
     host = tools.keep(ctypes.create_string_buffer(64))
@@ -304,7 +304,7 @@ def memcpy_parameters(cu: Recorder) -> None:
 
 @sequence
 def memcpy_bad_parameters(cu: Recorder) -> None:
-    """Memcpy nodes that there cannot be."""
+    """Invalid memcpy nodes."""
     graph, address, context = tools.graph(cu), cu.memory(256, 0), tools.context(cu)
     host = ctypes.addressof(tools.keep(ctypes.create_string_buffer(64)))
     for name, params in {

@@ -265,7 +265,7 @@ def destroy_nodes(cu: Recorder) -> None:
 
 @sequence
 def edge_data(cu: Recorder) -> None:
-    """Edges with annotations, and those that there cannot be."""
+    """Edges with annotations, and invalid ones."""
     graph = tools.graph(cu)
     function = cu.function(KERNELS, "nothing")
     one, two = tools.kernel(cu, graph, function), tools.kernel(cu, graph, function)
