@@ -79,6 +79,8 @@ class Row:
         Uses what graphs.py makes.
     shared : bool
         Uses what sharing.py makes.
+    pools : bool
+        Uses pools of host and managed memory.
     threads : bool
         Runs several threads, so it has a process and cores of its own.
     per : int
@@ -100,6 +102,7 @@ class Row:
     needs: str | None = None
     graphs: bool = False
     shared: bool = False
+    pools: bool = False
     threads: bool = False
     per: int = 1
 
@@ -203,28 +206,6 @@ ROWS = (
         drain=True,
         ratio=1.0,
     ),
-    Row(
-        "pinned buffer of a pool, allocate and close",
-        "pinned_pool.allocate(1024, stream=stream).close(stream)",
-        2_000,
-        drain=True,
-        ratio=1.0,
-    ),
-    Row(
-        "managed buffer, allocate and close",
-        "managed_pool.allocate(1024, stream=stream).close(stream)",
-        2_000,
-        drain=True,
-        ratio=1.0,
-    ),
-    Row(
-        "import and close of an IPC buffer",
-        "from_ipc_descriptor(shared_pool, ipc_descriptor, stream=stream).close(stream)",
-        500,
-        drain=True,
-        ratio=1.0,
-        shared=True,
-    ),
     Row("copy_batch, 100 buffers", "copy_batch(stream, sources, targets)", 50, 15, drain=True, ratio=1.0, per=100),
     Row("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", 500, 15, drain=True, ratio=1.0),
     Row("buffer.fill", "buffer.fill(0, stream=stream)", 500, 15, drain=True, ratio=1.0),
@@ -306,6 +287,31 @@ ROWS = (
         7,
         ratio=0.5,
         graphs=True,
+    ),
+    # Pools of host and managed memory can make calls of the driver slower from then on.
+    Row(
+        "pinned buffer of a pool, allocate and close",
+        "pinned_pool.allocate(1024, stream=stream).close(stream)",
+        2_000,
+        drain=True,
+        ratio=1.0,
+        pools=True,
+    ),
+    Row(
+        "managed buffer, allocate and close",
+        "managed_pool.allocate(1024, stream=stream).close(stream)",
+        2_000,
+        drain=True,
+        ratio=1.0,
+        pools=True,
+    ),
+    Row(
+        "import and close of an IPC buffer",
+        "from_ipc_descriptor(shared_pool, ipc_descriptor, stream=stream).close(stream)",
+        500,
+        drain=True,
+        ratio=1.0,
+        shared=True,
     ),
     # Last, because other libraries come into the process.
     Row(INTS2, "launch(stream, config, k2, *pointers2)", 500, 15, drain=True, ours=True),

@@ -77,8 +77,6 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
         "one": (1,),
         "options": options,
         "other": device.allocate(4096, stream=stream),
-        "pinned_pool": core.PinnedMemoryResource(),
-        "managed_pool": core.ManagedMemoryResource(),
         "copy_batch": importlib.import_module(f"{core.__name__}.utils").copy_batch,
         "sources": [device.allocate(4096, stream=stream) for _ in range(100)],
         "targets": [device.allocate(4096, stream=stream) for _ in range(100)],
@@ -175,6 +173,8 @@ def main() -> None:
         try:
             if row.graphs and "chain" not in names:
                 names |= graphs.functions(core, importlib.import_module(f"{module}.graph"), names)
+            if row.pools and "managed_pool" not in names:
+                names |= {"pinned_pool": core.PinnedMemoryResource(), "managed_pool": core.ManagedMemoryResource()}
             if row.shared and "shared_pool" not in names:
                 names |= sharing.names_of(module, core)
             if row.needs and row.needs not in sys.modules:

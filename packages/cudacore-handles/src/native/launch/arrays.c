@@ -95,9 +95,9 @@ static int read_address(const state *st, PyObject *number, PyObject *value, uint
                  : raise_about(PyExc_TypeError, "the address that %U has for its memory is not an int", value, 0, 0);
     number = integer;
   }
-  unsigned long long address = PyLong_AsUnsignedLongLong(number);
+  size_t address = PyLong_AsSize_t(number); /* PyLong_AsUnsignedLongLong() takes four times as long */
   Py_XDECREF(integer);
-  if (address == (unsigned long long)-1 && PyErr_Occurred()) {
+  if (address == (size_t)-1 && PyErr_Occurred()) {
     PyErr_Clear();
     return raise_about(PyExc_ValueError, "the address that %U has for its memory is not one of 64 bits", value, 0, 0);
   }

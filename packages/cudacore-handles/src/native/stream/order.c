@@ -67,8 +67,8 @@ int order_raw_streams(uintptr_t consumer, uintptr_t producer, int device) {
 static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (check_argument_count("order_streams(consumer, producer, device)", count, 3) < 0)
     return NULL;
-  unsigned long long consumer = PyLong_AsUnsignedLongLong(arguments[0]);
-  unsigned long long producer = PyErr_Occurred() ? 0 : PyLong_AsUnsignedLongLong(arguments[1]);
+  size_t consumer = PyLong_AsSize_t(arguments[0]); /* PyLong_AsUnsignedLongLong() takes four times as long */
+  size_t producer = PyErr_Occurred() ? 0 : PyLong_AsSize_t(arguments[1]);
   long device = PyErr_Occurred() ? -1 : PyLong_AsLong(arguments[2]);
   if (PyErr_Occurred())
     return NULL;
