@@ -179,6 +179,8 @@ class Image:
             level = ctypes.c_void_p()
             machine.call("cuMipmappedArrayGetLevel", ctypes.byref(level), array, number)
             width, height, depth = (max(extent >> number, min(extent, 1)) for extent in shape)
+            if "layered" in self.how:
+                depth = shape[2]
             # Other texels than those of the levels before.
             self._copy(machine, level.value or 0, np.roll(data, number), (width, height, depth), back=False)
         return ResourceDescriptor(_IN_MIPMAPPED_ARRAY, array.value)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/exec/ops/sampling.h"
 
-#include "sim/isa/numeric.h"
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace sim::exec {
 namespace {
@@ -47,21 +44,19 @@ int64_t fixed(double texels) {
   return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
 }
 
-template <class T> T read(const std::byte *at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
 } // namespace
 
 Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t extent, bool linear) {
   Address mode = mode_of(sampler, axis);
-  double texels = coordinate;
+  double texels = std::fabs(coordinate) < 0x1p-126F ? 0 : coordinate; /* there are no denormals */
   if (sampler.normalized) {
     /* The part that repeats is removed first, so that the rest is exact. */
-    if (mode == Address::wrap && std::isfinite(coordinate))
-      texels -= std::floor(texels);
+    if (mode == Address::wrap)
+      texels = std::isfinite(texels) ? texels - std::floor(texels) : 0;
+    /* So many bits of the fraction are multiplied. */
+    double unit = extent > 8192 ? 0x1p22 : 0x1p21;
+    if (std::fabs(texels) < 0x1p24)
+      texels = std::floor(texels * unit) / unit;
     texels *= extent;
   }
   Taps taps{};
@@ -74,7 +69,8 @@ Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t ext
   int64_t first = at >> weight_bits;
   taps.index[0] = placed(mode, first, extent);
   taps.index[1] = placed(mode, first + 1, extent);
-  taps.weight = at & (weight_one - 1);
+  bool is_same = mode == Address::clamp && taps.index[0] == taps.index[1];
+  taps.weight = is_same ? 0 : at & (weight_one - 1);
   return taps;
 }
 
@@ -119,30 +115,6 @@ LevelTaps levels_of(const Sampler &sampler, float level) {
   taps.index[1] = static_cast<uint32_t>(std::min<int64_t>(taps.index[0] + 1, last));
   taps.weight = at & (weight_one - 1);
   return taps;
-}
-
-float linear_of_srgb(uint8_t value) {
-  double s = value / 255.0;
-  return static_cast<float>(s <= 0.04045 ? s / 12.92 : std::pow((s + 0.055) / 1.055, 2.4));
-}
-
-float number_of(const Sampler &sampler, const std::byte *bytes, size_t channel) {
-  const Texels &texels = sampler.texels;
-  const std::byte *at = bytes + channel * texels.channel_bytes;
-  switch (texels.type) {
-  case Texels::Type::real:
-    return texels.channel_bytes == 2 ? static_cast<float>(value_of(format_f16, read<uint16_t>(at))) : read<float>(at);
-  case Texels::Type::unsigned_integer:
-    if (texels.channel_bytes == 1) {
-      auto value = read<uint8_t>(at);
-      return sampler.srgb && channel < 3 ? linear_of_srgb(value) : static_cast<float>(value) / 255.0F;
-    }
-    return static_cast<float>(read<uint16_t>(at)) / 65535.0F;
-  default:
-    if (texels.channel_bytes == 1)
-      return std::max(static_cast<float>(read<int8_t>(at)) / 127.0F, -1.0F);
-    return std::max(static_cast<float>(read<int16_t>(at)) / 32767.0F, -1.0F);
-  }
 }
 
 } // namespace sim::exec

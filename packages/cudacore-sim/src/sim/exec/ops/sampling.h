@@ -2,18 +2,15 @@
 #ifndef CUDACORE_SIM_EXEC_OPS_SAMPLING_H
 #define CUDACORE_SIM_EXEC_OPS_SAMPLING_H
 
-#include "sim/engine.h"
+#include "sim/exec/ops/filter.h"
 
-/* The arithmetic of textures: which texels a coordinate means, and their weights. All of it as the hardware does. */
+/* The arithmetic of coordinates: which texels they mean, and the weights of these. */
 namespace sim::exec {
-
-constexpr unsigned weight_bits = 8;
-constexpr int64_t weight_one = 1 << weight_bits; /* weights are fixed-point numbers: this is 1 */
 
 /* The texels that a coordinate of one axis means. */
 struct Taps {
   int64_t index[2]; /* -1: the border */
-  int64_t weight;   /* of the second */
+  int64_t weight;   /* of the second; 0 where clamping makes both the same */
 };
 
 /* `linear`: two neighbours; else the nearest texel. A coordinate that is an integer counts texels. */
@@ -34,10 +31,6 @@ struct LevelTaps {
   int64_t weight;
 };
 LevelTaps levels_of(const Sampler &sampler, float level);
-
-/* A channel of a texel as a number. `bytes` are the channel's. */
-float number_of(const Sampler &sampler, const std::byte *bytes, size_t channel);
-float linear_of_srgb(uint8_t value);
 
 } // namespace sim::exec
 

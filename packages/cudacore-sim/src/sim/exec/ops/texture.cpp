@@ -71,10 +71,12 @@ struct Fetch {
     return locate<StateSpace::global>(w, ins, lane, address, texels.texel_bytes(), false);
   }
 
+  uint32_t bits(const std::byte *texel, size_t channel) const {
+    return texel != nullptr ? channel_bits(sampler.texels, texel, channel) : border_bits(sampler, channel);
+  }
+
   float number(const std::byte *texel, size_t channel) const {
-    if (texel == nullptr)
-      return sampler.border[channel];
-    return number_of(sampler, texel, channel);
+    return number_of(sampler, bits(texel, channel), channel);
   }
 };
 
@@ -84,53 +86,37 @@ struct Place {
   Taps x{}, y{}, z{};
 };
 
-/* The weighted sum of the texels around a place; each axis halves their number. */
+/* The texel at a place, or without axes that are 0, the weighted sum of those around it. */
 Color filtered(const Fetch &fetch, const Texels::Level &level, const Place &place, size_t axes) {
   const Texels &texels = fetch.sampler.texels;
   Color sum{};
-  for (size_t corner = 0; corner < (size_t{1} << axes); corner++) {
-    size_t i = corner & 1, j = corner >> 1 & 1, k = corner >> 2 & 1;
-    auto part = [](const Taps &taps, size_t second) { return second ? taps.weight : weight_one - taps.weight; };
-    double weight = static_cast<double>(part(place.x, i)) / weight_one;
-    if (axes > 1)
-      weight *= static_cast<double>(part(place.y, j)) / weight_one;
-    if (axes > 2)
-      weight *= static_cast<double>(part(place.z, k)) / weight_one;
-    if (weight == 0)
-      continue;
-    const std::byte *texel = fetch.texel(level, place.x.index[i], place.y.index[j], place.z.index[k]);
+  if (axes == 0) {
+    const std::byte *texel = fetch.texel(level, place.x.index[0], place.y.index[0], place.z.index[0]);
     for (size_t channel = 0; channel < texels.channels; channel++)
-      sum[channel] += static_cast<float>(weight * static_cast<double>(fetch.number(texel, channel)));
+      sum[channel] = fetch.number(texel, channel);
+    return sum;
+  }
+  Weights weights = weights_of({place.x.weight, place.y.weight, place.z.weight}, axes);
+  std::array<const std::byte *, 8> corners{};
+  for (size_t corner = 0; corner < (size_t{1} << axes); corner++)
+    if (weights[corner] != 0)
+      corners[corner] =
+          fetch.texel(level, place.x.index[corner & 1], place.y.index[corner >> 1 & 1], place.z.index[corner >> 2 & 1]);
+  for (size_t channel = 0; channel < texels.channels; channel++) {
+    std::array<uint32_t, 8> bits{};
+    for (size_t corner = 0; corner < (size_t{1} << axes); corner++)
+      bits[corner] = weights[corner] != 0 ? fetch.bits(corners[corner], channel) : 0;
+    sum[channel] = weighted(fetch.sampler, bits, weights, axes, channel);
   }
   return sum;
 }
 
 /* The words of a texel as they are, extended to 32 bits. */
 std::array<uint32_t, 4> raw(const Fetch &fetch, const std::byte *texel) {
-  const Texels &texels = fetch.sampler.texels;
   std::array<uint32_t, 4> words{};
-  for (size_t channel = 0; channel < texels.channels; channel++) {
-    if (texel == nullptr) {
-      float border = fetch.sampler.border[channel];
-      std::memcpy(&words[channel], &border, sizeof border);
-      continue;
-    }
-    const std::byte *at = texel + channel * texels.channel_bytes;
-    bool is_signed = texels.type == Texels::Type::signed_integer;
-    uint32_t word = 0;
-    std::memcpy(&word, at, texels.channel_bytes);
-    if (is_signed && texels.channel_bytes < 4) {
-      unsigned shift = 32 - 8U * texels.channel_bytes;
-      word = static_cast<uint32_t>(static_cast<int32_t>(word << shift) >> shift);
-    }
-    words[channel] = word;
-  }
+  for (size_t channel = 0; channel < fetch.sampler.texels.channels; channel++)
+    words[channel] = fetch.bits(texel, channel);
   return words;
-}
-
-bool gives_numbers(const Sampler &sampler) {
-  bool is_real = sampler.texels.type == Texels::Type::real;
-  return is_real || (!sampler.as_integer && sampler.texels.channel_bytes < 4);
 }
 
 /* The coordinates of a lane, resolved on a level. */
@@ -155,6 +141,8 @@ Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
       *axes[axis] = access.integer_coordinates
                         ? taps_of(sampler, axis, get<int32_t>(w.in(from[first + axis]), lane), extents[axis])
                         : taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
+    if (count == 1 && linear) /* a line is filtered as an image of one row, by its upper edge */
+      place.y = taps_of(sampler, 1, 0.0F, 1, true);
   }
   if (access.layered) {
     int64_t layer = layer_of(get<uint32_t>(w.in(from[0]), lane), sampler.texels.layers);
@@ -230,7 +218,7 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
   LevelTaps levels{};
   if (access.level != TextureAccess::Level::base || sampler.texels.levels.size() > 1)
     levels = levels_of(sampler, level_of(w, access, sampler, lane));
-  size_t axes = access.geometry == Geometry::cube ? 2 : axes_of(access.geometry);
+  size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* that are filtered */
   bool linear = sampler.linear && gives_numbers(sampler) && !access.integer_coordinates;
   if (!gives_numbers(sampler)) {
     const Texels::Level &level = sampler.texels.levels[levels.index[0]];
@@ -256,6 +244,16 @@ void sample(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { sample_lane(w, ins, access, lane); });
 }
 
+/* As filters take numbers: without denormals, and with one NaN. */
+float canonical(float value) {
+  if (std::fabs(value) < 0x1p-126F)
+    return std::copysign(0.0F, value);
+  constexpr uint32_t nan = 0x7fffffff;
+  if (std::isnan(value))
+    std::memcpy(&value, &nan, sizeof value);
+  return value;
+}
+
 /* The four texels that a filter would combine, counterclockwise from the lower left. */
 void gather(Warp &w, const Instruction &ins, uint32_t lanes) {
   const TextureAccess &access = w.grid->program.texture_accesses[ins.target];
@@ -272,7 +270,7 @@ void gather(Warp &w, const Instruction &ins, uint32_t lanes) {
     for (size_t i = 0; i < 4; i++) {
       const std::byte *texel = fetch.texel(level, place.x.index[order[i][0]], place.y.index[order[i][1]], 0);
       if (gives_numbers(sampler)) {
-        float value = has_channel ? fetch.number(texel, channel) : missing[channel];
+        float value = has_channel ? canonical(fetch.number(texel, channel)) : missing[channel];
         std::memcpy(&words[i], &value, sizeof value);
       } else if (has_channel) {
         words[i] = raw(fetch, texel)[channel];
