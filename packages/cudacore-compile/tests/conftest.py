@@ -113,7 +113,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(autouse=True)
 def _forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have nothing that another test compiled keep this one's code out of caches."""
+    """Reset state of earlier tests that would keep this test's code out of caches."""
     monkeypatch.setattr(_process_state, "_left", set())
 
 

@@ -65,7 +65,7 @@ class Immediate(Executor):
 
 
 def test_order_of_the_results() -> None:
-    """Code would come back for another job than it was asked for."""
+    """A job would get the code of another one."""
     todo = [CompileJob(SOURCE, {"arch": arch}, "ptx", [f"scale<int, {n}>"]) for n in range(3) for arch in ARCHES]
     results = compile_many(todo)
     for job, result in zip(todo, results, strict=True):
@@ -335,7 +335,7 @@ def test_processes() -> None:
 def test_dask() -> None:
     """A batch would not run on a cluster."""
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    # Its own threads and files are closed a little later than the warnings' filter wants.
+    # Its own threads and files are closed a little after the filter of warnings ends.
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,

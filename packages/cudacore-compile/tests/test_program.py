@@ -132,7 +132,7 @@ def test_bad_options(options: Any, match: str) -> None:
 
 
 def test_options_of_other_languages() -> None:
-    """Options that this program cannot have would be refused only when it is compiled, or ignored in silence."""
+    """Options that this program does not support would be refused only at the compilation, or ignored silently."""
     with pytest.raises(ValueError, match=r"^extra_sources is not supported by the NVRTC backend"):
         Program(KERNEL, "c++", ProgramOptions(extra_sources=[("a", b"source")]))
     with pytest.warns(RuntimeWarning, match=r"^ProgramOptions.use_libdevice: without effect on C\+\+ programs"):
@@ -395,7 +395,7 @@ def test_pch_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.parametrize("options", [{}, {"debug": True}, {"lineinfo": True}, {"relocatable_device_code": True}])
 def test_intermediate_ptx(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """PTX that is there beside a cubin would have to be compiled again, or be that of another compilation."""
+    """The PTX beside a cubin would need another compilation, or belong to another one."""
     program = Program(TEMPLATES, "c++", ProgramOptions(arch="sm_90", **options))
     assert program.intermediate_ptx is None
     expected = program.compile("ptx", ["f<int>"])

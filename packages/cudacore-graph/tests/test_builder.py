@@ -86,7 +86,7 @@ class TestCapture:
         assert other[15] == 5
 
     def test_keeps_what_it_uses(self, stream: ch.Stream, code: ch.ObjectCode) -> None:
-        """Kernels, buffers and arrays would be freed under a captured graph (cuda.core frees them)."""
+        """Kernels, buffers and arrays would be freed while a captured graph uses them (cuda.core frees them)."""
         numbers, copy = Numbers(4), Numbers(4)
         view, copied = numbers.view, copy.view
         kernel = code.get_kernel("add")
@@ -187,7 +187,7 @@ class TestCapture:
 
     @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_fails(self, device: ch.Device) -> None:
-        """The driver would crash: a capture that fails destroys the body that it goes into, not the node around it."""
+        """The driver would crash: a failing capture destroys the body that it goes into, but not the node around it."""
         stream = device.create_stream()
         builder = stream.create_graph_builder().begin_building()
         condition = builder.create_condition(default_value=1)
@@ -713,7 +713,7 @@ class TestStates:
         assert len(builder.graph_definition.nodes()) == 1
 
     def test_stream_in_use(self, stream: ch.Stream) -> None:
-        """A stream that two builders capture would be no more than an illegal state."""
+        """The error for a stream that two builders capture would only be an illegal state."""
         with stream.create_graph_builder() as builder:
             builder.callback(print)
             with pytest.raises(ch.CUDAError, match="being captured already: give each builder a stream"):

@@ -164,7 +164,7 @@ def close(thing: Any) -> None:
 
 
 def drop(things: dict[str, list[Any]]) -> None:
-    """Close an object, let go of another, of one on another thread, and of one in a cycle."""
+    """Close an object, and drop others: here, on another thread, and in a cycle."""
     close(things["close"].pop())
     things["let go"].clear()
     with ThreadPoolExecutor(1) as pool:
@@ -619,7 +619,7 @@ def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, 
     """A graph would copy from memory that its library has given to other code."""
 
     class Array:
-        """Device memory of another library, which goes with the array."""
+        """Device memory of another library, which is freed with the array."""
 
         def __init__(self) -> None:
             self.memory = device.allocate(64, stream=stream)

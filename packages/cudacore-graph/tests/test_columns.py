@@ -62,7 +62,7 @@ def test_other_columns(definition: cg.GraphDefinition, add: ch.Kernel, numbers: 
 
 
 def test_configurations(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """All nodes would have the first one's configuration."""
+    """All nodes would have the configuration of the first one."""
     configs = [ch.LaunchConfig(grid=1 + index % 3, block=1 + index) for index in range(6)]
     nodes = definition.launch_many(configs, add, numbers.buffer, 1)
     assert [node.config for node in nodes] == configs
@@ -120,7 +120,7 @@ def test_none(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
 
 
 def test_destroyed_and_added_again(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """The sequence would answer with another node, to which the driver gave the handle of a destroyed one."""
+    """The sequence would return another node, which has got the handle of a destroyed one."""
     nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 4)
     nodes[1].destroy()
     for _ in range(50):
@@ -222,7 +222,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_arguments(definition: cg.GraphDefinition, add: ch.Kernel, case: str) -> None:
-    """Wrong columns would reach the driver as garbage, or the message would not say which."""
+    """Invalid columns would reach the driver, or the message would not name them."""
     error, message, columns, keywords = WRONG[case]
     with pytest.raises(error, match=message):
         definition.launch_many(ONE, add, *columns, **keywords)

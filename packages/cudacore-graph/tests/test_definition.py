@@ -379,7 +379,7 @@ def test_clone_while_it_changes(definition: cg.GraphDefinition) -> None:
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("code", [1, 2])
 def test_clone_without_a_node(definition: cg.GraphDefinition, cuda_sim: Any, code: int) -> None:
-    """A node that the driver cannot find in the clone would be left out of the mapping in silence."""
+    """A node that the driver cannot find in the clone would silently be missing in the mapping."""
     for _ in range(3):
         definition.empty()
     with (
@@ -418,7 +418,7 @@ def test_equality(definition: cg.GraphDefinition) -> None:
 
 
 def test_what_cannot_be(definition: cg.GraphDefinition) -> None:
-    """Classes that make no sense to call, copy or close would do something."""
+    """Classes for which calling, copying or closing is meaningless would do something."""
     node = definition.empty()
     for cls in (cg.GraphNode, cg.KernelNode, cg.Graph, cg.GraphBuilder, cg.ExecutableGraphNode):
         with pytest.raises(RuntimeError, match="cannot be instantiated directly"):
@@ -521,7 +521,7 @@ def test_handles_for_cuda_bindings(definition: cg.GraphDefinition) -> None:
 
 
 def test_capsules(definition: cg.GraphDefinition) -> None:
-    """A graph could not go to an extension module and come back."""
+    """A graph could not be passed to an extension module and back."""
     node = definition.empty()
     graph = definition.instantiate()
     assert ch.from_capsule(definition.__cudacore_handle__()) == definition

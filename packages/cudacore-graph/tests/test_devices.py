@@ -68,7 +68,7 @@ def test_updated_from_the_other(remote: Remote, stream: ch.Stream, device: ch.De
 
 
 def test_executable_updated_from_the_other(remote: Remote, stream: ch.Stream, device: ch.Device) -> None:
-    """The driver would refuse the update of a node that is of another device than the current one."""
+    """The driver would refuse the update of a node on another device than the current one."""
     graph = remote.definition.instantiate()
     views: Any = [graph[node] for node in (remote.fill, remote.launch, remote.copy)]
     views[0].update(dst=remote.memory, value=1, width=1)

@@ -100,7 +100,7 @@ class World:
         return branch
 
     def state(self) -> tuple[object, ...]:
-        """Return all that an operation must leave as it was."""
+        """Return everything that an operation must leave unchanged."""
         self.stream.sync()
         for index in range(16):
             self.numbers[index] = 0
@@ -176,7 +176,7 @@ adds("record", lambda w, _: w.kernel.record(w.event))
 adds("wait", lambda w, _: w.kernel.wait(w.event))
 adds("empty", lambda w, _: w.definition.empty())
 adds("join", lambda w, _: w.kernel.join(w.fill))
-# A graph in which a condition has no node any more cannot be instantiated: they have one of their own.
+# They have a graph of their own, because a graph with a condition but without a node for it cannot be instantiated.
 for name in ("if_then", "if_else", "while_loop"):
     operation(
         name,
@@ -715,7 +715,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_each_call_from_another_context(world: World, cuda_sim: Any, name: str, second_device: ch.Device) -> None:
-    """Likewise with another device's context, which would be left as the current one no more."""
+    """The same with another device's context, which must remain the current one."""
     op = OPERATIONS[name]
     quiet = (*op.quiet, "cuCtxSetCurrent")
     assert fail_each(op, world, cuda_sim, second_device, destroys=False, quiet=quiet) > 0

@@ -55,7 +55,7 @@ def test_launch(definition: cg.GraphDefinition, stream: ch.Stream, add: ch.Kerne
 
 
 def test_methods_as_they_are_documented(definition: cg.GraphDefinition, stream: ch.Stream) -> None:
-    """A stream could not be given by its name, or an error would name a class that no user has seen."""
+    """A stream could not be given as a keyword, or an error would name a private class."""
     graph = definition.instantiate()
     graph.upload(stream=stream)
     graph.launch(stream=stream)
@@ -125,7 +125,7 @@ class TestUpdate:
         assert numbers[0] == 1
 
     def test_from_a_builder(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, launch: Launch) -> None:
-        """A graph could not be updated by capturing anew."""
+        """A graph could not be updated from a new capture."""
 
         def capture(amount: int) -> cg.GraphBuilder:
             with stream.create_graph_builder() as builder:

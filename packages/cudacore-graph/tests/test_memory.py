@@ -59,7 +59,7 @@ def test_of_a_class_of_ones_own(device: ch.Device) -> None:
 
 
 def test_outside_of_a_capture(device: ch.Device, stream: ch.Stream) -> None:
-    """Memory that no graph has would be allocated."""
+    """Memory would be allocated outside of a graph."""
     resource = cg.GraphMemoryResource(device)
     with pytest.raises(RuntimeError, match="allocates while a graph is captured, and this stream is not"):
         resource.allocate(64, stream=stream)
@@ -68,7 +68,7 @@ def test_outside_of_a_capture(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_attributes(device: ch.Device, stream: ch.Stream) -> None:
-    """How much memory graphs have could not be asked, or not be given back."""
+    """The amount of graph memory could not be read, or the memory not be returned to the system."""
     resource = cg.GraphMemoryResource(device)
     attributes = resource.attributes
     definition = cg.GraphDefinition()

@@ -87,7 +87,7 @@ class TestKernel:
     def test_update_of_what_others_use(
         self, definition: cg.GraphDefinition, add: ch.Kernel, stream: ch.Stream, numbers: Numbers
     ) -> None:
-        """An executable graph would use memory that its definition's node let go of."""
+        """An executable graph would use memory that the node of its definition has released."""
         other = Numbers(1)
         view = other.view
         node = definition.launch(ONE, add, other.buffer, 3)
@@ -419,7 +419,7 @@ class TestMemcpy:
             thread.join()
 
     def test_update_keeps_the_other_operand(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
-        """An update of one operand would let go of the other, or keep the old one for ever."""
+        """An update of one operand would release the other one, or keep the old one forever."""
         first, second, target = Numbers(1), Numbers(1), Numbers(1)
         first[0], second[0] = 1, 2
         view = target.view
@@ -731,7 +731,7 @@ class TestChild:
         assert numbers[0] == 1101
 
     def test_keeps_what_it_uses(self, definition: cg.GraphDefinition, add: ch.Kernel, run: Run) -> None:
-        """A child graph's memory would go with the graph that it was copied from."""
+        """Memory of a child graph would be freed with the graph from which it was copied."""
         numbers = Numbers(1)
         view = numbers.view
         child = cg.GraphDefinition()
@@ -824,7 +824,7 @@ class TestConditionals:
         assert numbers[0] == expected
 
     def test_of_a_closed_definition(self, definition: cg.GraphDefinition) -> None:
-        """A condition would be of no graph any more when the definition is closed that made it."""
+        """A condition would lose its graph when the definition that created it is closed."""
         condition = definition.create_condition(0)
         node = definition.empty()
         definition.close()

@@ -103,7 +103,7 @@ def make(kind: str, device: ch.Device, stream: ch.Stream, first: int) -> tuple[A
 
 
 def close(*faces: Any) -> None:
-    """Close what a test has made: nothing but the graph can keep it now."""
+    """Close the objects of a test, so that only the graph can keep them."""
     for face in faces:
         face.close()
     gc.collect()

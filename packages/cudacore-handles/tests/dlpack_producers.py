@@ -219,7 +219,7 @@ def host(values: Any) -> tuple[Any, int]:
 
 
 def collect() -> None:
-    """Have owners released that were let go of, which takes a safe point of the interpreter."""
+    """Release owners that were dropped, which needs a safe point of the interpreter."""
     for _ in range(3):
         gc.collect()
         sum(range(100))

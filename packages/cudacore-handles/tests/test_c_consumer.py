@@ -92,7 +92,7 @@ def test_pkg_config_and_paths_agree(build: Build) -> None:
 
 
 def test_stream_outlives_its_python_object(build: Build, run_on_driver: Callable[..., str]) -> None:
-    """A stream that C code still holds would be destroyed with its Python object, or live on when both let go."""
+    """A stream that C code holds would be destroyed with its Python object, or leak after both have released it."""
     library = build("shared.c", "-shared", "-fPIC")
     run_on_driver(
         f"""

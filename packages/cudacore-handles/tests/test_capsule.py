@@ -60,7 +60,7 @@ def test_capsules_are_named_for_their_kind(device: ch.Device, kind: str) -> None
 
 @pytest.mark.parametrize("kind", FACES)
 def test_there_and_back(device: ch.Device, kind: str) -> None:
-    """The object that comes back would be of another class, or of another resource."""
+    """The returned object would be of another class, or of another resource."""
     there = make(kind, device)
     back = ch.from_capsule(there.__cudacore_handle__())
     assert type(back) is type(there)

@@ -362,7 +362,7 @@ del stream, event
 
 
 def test_an_address_that_is_used_again(run: Callable[[str], str]) -> None:
-    """A handle would give the object that was there before."""
+    """A handle would lead to an earlier object."""
     run("""
 for i in range(200):
     stream = device.create_stream(options=ch.StreamOptions(nonblocking=bool(i % 2), priority=-(i % 3)))
@@ -378,7 +378,7 @@ for i in range(200):
 
 
 def test_memory_in_use_by_a_queued_kernel(run: Callable[[str], str]) -> None:
-    """Memory that is dropped right after a launch would be freed under the kernel."""
+    """Memory that is dropped right after a launch would be freed while the kernel uses it."""
     run("""
 stream = device.create_stream()
 kernel = ch.ObjectCode.from_ptx(PTX).get_kernel("add")

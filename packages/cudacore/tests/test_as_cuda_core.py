@@ -49,7 +49,7 @@ def test_everything_is_cudacores() -> None:
 
 
 def test_what_is_not_there() -> None:
-    """A library that needs a name that is not there would fail with an error that does not say why."""
+    """The error for a library that needs a missing name would have no reason."""
     private = "cuda.core is cudacore here, which has of the private names of cuda.core these alone: _memoryview.Stri"
     expected = {
         "from cuda.core._memory import Buffer": f"ImportError: cuda.core._memory: {private}",

@@ -166,7 +166,7 @@ def test_a_lock_alone(worker: Worker, process: Process) -> None:
     ],
 )
 def test_wrong_order(process: Process, begin: list[str], operation: str, state: str) -> None:
-    """The error would not say what state the process is in, nor what comes next."""
+    """The error would lack the state of the process, and the next step."""
     for step in begin:
         getattr(process, step)()
     with pytest.raises(cudacore.CUDAError, match=f"The process is {state}.*in this order") as caught:
@@ -251,7 +251,7 @@ OLD, NEW = "GPU-00112233-4455-6677-8899-aabbccddeeff", uuid.UUID(int=7)
     ],
 )
 def test_mappings(mapping: Any, error: type[Exception], text: str) -> None:
-    """The driver would map devices that nobody meant."""
+    """The driver would map devices that were not given."""
     with pytest.raises(error, match=text):
         Process(os.getpid()).restore(mapping)
 
@@ -318,7 +318,7 @@ def test_each_call_can_fail(process: Process, name: str, operation: Callable[[Pr
 
 @pytest.mark.cuda_sim
 def test_older_drivers() -> None:
-    """A driver without checkpoints would be an AttributeError, or the error would not say what it takes."""
+    """For a driver without checkpoints, the error would be an AttributeError, or not name the required version."""
     code = "import os\nfrom cudacore.checkpoint import Process\nProcess(os.getpid()).lock()"
     environment = os.environ | {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_DRIVER_VERSION": "12.6"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in the folder examples, which the documentation's gallery shows with what they say."""
+"""The programs in the folder examples, which the documentation's gallery shows with their output."""
 
 from __future__ import annotations
 

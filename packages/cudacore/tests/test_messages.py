@@ -17,7 +17,7 @@ PTX = b".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry k(.param 
 ONE = ch.LaunchConfig(grid=1, block=1)
 # _StridedLayout is a public name, here as in cuda.ch.
 INTERNAL = re.compile(r"(?<![\w.])_(?!StridedLayout)[A-Z]\w+|\b(?!IPCAllocation)[A-Z]\w*Handle\b|\b_native\b|\b_cffi\b")
-# Methods of which every call is right.
+# Methods for which every call is valid.
 ANY_CALL = {"join", "launch"}
 
 
@@ -72,7 +72,7 @@ def messages(value: object) -> Iterator[str]:
 
 
 def test_names_of_public_classes(objects: list[object]) -> None:
-    """A message would name a class that no documentation has: StreamHandle.sync() takes no arguments."""
+    """A message would name an undocumented class: StreamHandle.sync() takes no arguments."""
     found = [(type(value).__name__, text) for value in objects for text in messages(value) if INTERNAL.search(text)]
     assert not found, "\n".join(map(str, found))
 

@@ -101,7 +101,7 @@ def missing_names() -> set[str]:
 
 
 def test_all_names_are_here() -> None:
-    """A program of ``cuda.core`` would use a name that is not here, and that nobody knows to be missing."""
+    """A name of ``cuda.core`` would be missing here without being listed."""
     assert sorted(missing_names() - NOT_HERE) == []
 
 

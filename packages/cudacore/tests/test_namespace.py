@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The umbrella's namespace: what is there, what is not, and what importing it costs."""
+"""The umbrella's namespace: its names, and the cost of importing it."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def to_host(buffer: core.Buffer, dtype: type, stream: core.Stream) -> np.ndarray
 
 
 def test_vector_add(device: core.Device, target: str) -> None:
-    """The first program of everybody who comes from ``cuda.core`` would not run."""
+    """The first program of a user of ``cuda.core`` would not run."""
     stream = device.create_stream()
     program = core.Program(VECTOR_ADD, code_type="c++", options=options(device))
     module = program.compile(target, name_expressions=("vector_add<float>",))

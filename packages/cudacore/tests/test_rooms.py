@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the sources are laid out. ``ci/check_rooms.py`` says what is wrong; the lint session runs it, too."""
+"""The layout of the sources. ``ci/check_rooms.py`` finds the problems; the lint session runs it, too."""
 
 from __future__ import annotations
 

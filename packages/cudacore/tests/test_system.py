@@ -148,7 +148,7 @@ def test_codes_of_errors() -> None:
 
 
 def test_lookup(device: system.Device) -> None:
-    """A device would not be found by what it says of itself, or be another one."""
+    """A device would not be found by its own properties, or be another one."""
     assert system.Device.get_device_count() == system.get_num_devices() == len([*system.Device.get_all_devices()])
     assert device in set(system.Device.get_all_devices())
     for found in (
@@ -164,7 +164,7 @@ def test_lookup(device: system.Device) -> None:
 
 
 def test_the_same_device_of_cuda(device: system.Device) -> None:
-    """A program would ask NVML of one device and compute on another."""
+    """A program would query one device through NVML and compute on another one."""
     for mine in cudacore.Device.get_all_devices():
         seen = mine.to_system_device()
         assert seen.to_cuda_device() is mine
@@ -187,7 +187,7 @@ def test_the_same_device_of_cuda(device: system.Device) -> None:
     ],
 )
 def test_no_such_device(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    """A wrong argument would be taken, or its error not say what was wrong."""
+    """An invalid argument would be accepted, or its error would have no reason."""
     with pytest.raises(error, match=message):
         system.Device(**arguments)
 
@@ -257,7 +257,7 @@ def test_mig(device: system.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_not_supported(device: system.Device) -> None:
-    """What a device does not have would be a number, or an error that does not say what to do."""
+    """A feature that the device lacks would be a number, or an error that does not say what to do."""
     with pytest.raises(
         system.NotSupportedError, match=r"nvml\.device_get_temperature_v: NVML_ERROR_NOT_SUPPORTED \(3\)"
     ):
@@ -471,7 +471,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.cuda_sim
 def test_without_nvml() -> None:
-    """A machine without NVML, or bindings without it, would fail at the import, or not say what to install."""
+    """A machine without NVML, or bindings without it, would fail at the import, or not name the package."""
     result = run(
         """
         import cudacore, sys
@@ -513,7 +513,7 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_table_of_what_is_known(capsys: pytest.CaptureFixture[str], answer: Callable[..., None]) -> None:
-    """A column would show another value than its heading says."""
+    """A column would show another value than its heading."""
     answer(
         device_get_utilization_rates=SimpleNamespace(gpu=97, memory=31),
         device_get_clock=lambda _, kind, which: 1980 if kind == 1 else 3201,
@@ -532,7 +532,7 @@ def test_table_of_what_is_known(capsys: pytest.CaptureFixture[str], answer: Call
 
 @pytest.mark.cuda_sim
 def test_command_without_a_gpu() -> None:
-    """The simulated devices would not be found by a program that asks NVML first."""
+    """A program that uses NVML first would not find the simulated devices."""
     words = [sys.executable, "-m", "cudacore_sim", sys.executable, "-m", "cudacore.system", "--json"]
     environment = os.environ | {"CUDACORE_SIM_DEVICES": "2"}
     result = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)

@@ -229,7 +229,7 @@ def test_failures_are_not_kept(make: Make) -> None:
 
 
 def test_what_the_mapping_has(make: Make) -> None:
-    """The bytes that a cache gives out by a key would not be the code, as they are in cuda.core."""
+    """The bytes in a cache would not be the code itself, as they are in cuda.core."""
     from cudacore_compile import make_program_cache_key
 
     cache = make()
@@ -324,7 +324,8 @@ def test_process_that_another_library_has_spoiled(
 
 
 def test_fast_math_does_not_end_caching(python: Callable[..., Any]) -> None:
-    """One program with use_fast_math would keep all others of the process out of the cache, though it changes none."""
+    """One program with use_fast_math would prevent caching of all other programs in the process, without affecting
+    them."""
     result = python("""
         from cudacore_compile import *
 

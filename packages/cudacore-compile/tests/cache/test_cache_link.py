@@ -57,7 +57,7 @@ def counts(cache: Any) -> tuple[int, int, int, int]:
 
 
 def test_found_again(cache: Any, parts: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code would be linked each time, or come back without its names, its signatures or its log."""
+    """Code would be linked each time, or be returned without its names, its signatures or its log."""
     options = LinkerOptions(arch="sm_90", name="all", verbose=True, no_cache=True)  # the driver's cache has no logs
     plain = Linker(*parts, options=options).link("cubin")
     first = Linker(*parts, options=options)
@@ -77,7 +77,7 @@ def test_found_again(cache: Any, parts: tuple[ObjectCode, ObjectCode], monkeypat
 
 @pytest.mark.parametrize("target", ["ptx", "cubin", "ltoir"])
 def test_targets(cache: Any, parts: tuple[ObjectCode, ObjectCode], target: str) -> None:
-    """One format would be found as another, or PTX come back with a NUL."""
+    """One format would be returned for another, or PTX would be returned with a NUL."""
     if target == "ltoir" and nvjitlink.load().version < (13, 2):
         pytest.skip("needs nvJitLink 13.2")
     options = LinkerOptions(arch="sm_90")

@@ -191,7 +191,7 @@ def test_list_kernels(run: Run) -> None:
 
 
 def test_list_kernels_of_files(run: Run) -> None:
-    """Code that is there already could not be looked at."""
+    """Existing code could not be listed."""
     run("kernel.cu", "--arch", "sm_90", "-o", "k.cubin", "-e", "scale<int>")
     run("kernel.cu", "--arch", "sm_90", "-o", "k.ptx")
     status, out, _ = run("k.cubin", "k.ptx", "--list-kernels", "--format", "json")
@@ -347,7 +347,7 @@ def test_closed_output() -> None:
     ],
 )
 def test_wrong_commands(run: Run, words: list[str], message: str) -> None:
-    """A command that makes no sense would do something, or look like a program that does not compile."""
+    """An invalid command would do something, or its error would look like a failed compilation."""
     status, out, err = run(*words)
     assert (status, out) == (2, "")
     assert message in err

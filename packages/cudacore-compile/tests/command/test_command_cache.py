@@ -69,7 +69,7 @@ def explain(run: Run, *words: str) -> dict[str, Any]:
 
 
 def test_explanations(run: Run) -> None:
-    """Somebody whose builds are slow would not learn why code is compiled again."""
+    """A user with slow builds would not learn why code is compiled again."""
     assert explain(run)["reasons"] == ["this command has not compiled it for this architecture and format yet"]
     assert run(*WORDS)[0] == 0
     assert (explain(run)["state"], explain(run)["reasons"]) == ("hit", [])

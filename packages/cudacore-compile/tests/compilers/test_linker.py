@@ -224,7 +224,7 @@ def test_log_of_ptx_program() -> None:
 
 
 def test_options_without_effect_on_ptx() -> None:
-    """An option that comes too late would be ignored in silence."""
+    """An option that is set too late would be ignored silently."""
     options = ProgramOptions(arch="sm_90", ftz=True, pch=True)
     with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.pch, ProgramOptions\.ftz: without effect on PTX") as told:
         program = Program(bytes(build(FUNCTION, "ptx").code), "ptx", options)
@@ -362,7 +362,7 @@ def test_logs(ptx: tuple[ObjectCode, ObjectCode]) -> None:
     ],
 )
 def test_bad_codes(codes: Any, error: type[Exception], match: str) -> None:
-    """Something that cannot be linked would get as far as the linker."""
+    """An object that cannot be linked would reach the linker."""
     with pytest.raises(error, match=match):
         Linker(*codes, options=SM_90)
 

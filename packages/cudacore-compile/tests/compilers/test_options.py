@@ -145,7 +145,7 @@ def test_arch_flag(arch: str | int, target: str | None, flag: bytes) -> None:
 
 
 def test_ptx_with_ptxas_options_keeps_arch() -> None:
-    """Options of the assembler would be ignored in silence, because it is not run for a virtual architecture."""
+    """Options of the assembler would be ignored silently, because it is not run for a virtual architecture."""
     options = ProgramOptions(arch="sm_90", ptxas_options="-v")
     assert options.as_bytes("nvrtc", "ptx")[0] == b"-arch=sm_90"
 
@@ -161,7 +161,7 @@ def test_ptx_of_virtual_arch_is_the_same(options: dict[str, Any], build: Build) 
 
 
 def test_ltoir_implies_link_time_optimization() -> None:
-    """LTO-IR would not come out, or the flag would be given twice."""
+    """The output would not be LTO-IR, or the flag would be given twice."""
     for options in (ProgramOptions(arch="sm_90"), ProgramOptions(arch="sm_90", link_time_optimization=True)):
         assert options.as_bytes("nvrtc", "ltoir").count(b"--dlink-time-opt") == 1
 
@@ -292,7 +292,7 @@ def test_unknown_option() -> None:
 
 
 def test_options_of_other_compilers() -> None:
-    """An option that means nothing to NVRTC would be ignored in silence."""
+    """An option that NVRTC does not support would be ignored silently."""
     with pytest.raises(ValueError, match=r"ProgramOptions\.extra_sources is for NVVM"):
         ProgramOptions(arch="sm_90", extra_sources=[("a", b"source")]).as_bytes("nvrtc")
     with pytest.warns(RuntimeWarning, match=r"ProgramOptions\.use_libdevice: without effect on C\+\+ programs"):
@@ -396,7 +396,7 @@ SET = {field: True if value is False else value for field, value, flags in FLAGS
 @pytest.mark.parametrize("field", sorted(SET))
 @pytest.mark.parametrize(("backend", "known"), [("NVVM", FOR_NVVM), ("nvJitLink", FOR_PTX)])
 def test_options_that_a_backend_cannot_honour(field: str, backend: str, known: set[str]) -> None:
-    """A compiler without an option would ignore it in silence; or it would be refused where cuda.core takes it."""
+    """A compiler without an option would ignore it silently, or it would be refused where cuda.core accepts it."""
     options = ProgramOptions(arch="sm_90", **{field: SET[field]})
     ignored = IGNORED_BY_NVVM if backend == "NVVM" else SET.keys() - FOR_PTX - {"extra_sources", "raw_options"}
     if field in known:

@@ -45,7 +45,7 @@ def test_table_takes_strings_and_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("code_type", ["fortran", "cubin", ""])
 def test_code_types_that_are_not_there(code_type: str) -> None:
-    """A type of source code that nothing compiles would get as far as the compiler."""
+    """A type of source code that cannot be compiled would reach the compiler."""
     with pytest.raises(UnsupportedCodeError, match=rf"^Unsupported code_type='{code_type}': {TABLE}$"):
         Program("__device__ int x;", code_type)
 

@@ -134,7 +134,7 @@ def test_failure_of_a_binding_names_the_operation(answer: Callable[..., None]) -
 
 
 def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
-    """An error would bear a number that the user has to look up."""
+    """An error would only have a number that the user must look up."""
     answer(2)
     with pytest.raises(ch.CUDAError) as caught:
         call_driver("cuCall")
@@ -143,7 +143,7 @@ def test_codes_have_cudas_names(answer: Callable[..., None]) -> None:
 
 
 def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
-    """A user of the simulated driver would be sent to a tool that needs a GPU, and miss the report that is there."""
+    """A user of the simulated driver would be advised to use a tool that needs a GPU, and miss the existing report."""
     answer(700)
     with pytest.raises(ch.CUDAError, match="CUDA_ERROR_ILLEGAL_ADDRESS") as caught:
         call_driver("cuCall")

@@ -48,7 +48,7 @@ def test_signature(code: ch.ObjectCode, name: str, parameters: list[tuple[int, i
     assert isinstance(kernel.arguments_info, list)
 
 
-# Name, kinds as PTX has them, and as nothing but a cubin has them.
+# Name, kinds as PTX has them, and as they are known for a cubin without PTX.
 KINDS = [
     ("nothing", "", ""),
     ("add", "address bits", "unknown unknown"),
@@ -253,7 +253,7 @@ def test_attributes_keep_the_kernel(device: ch.Device, made: Callable[[ch.Kernel
 
 
 def test_an_address_that_is_used_again(device: ch.Device, stream: ch.Stream) -> None:
-    """A kernel at the address of an old one would be launched with the old one's signature."""
+    """A kernel at the address of an old one would be launched with the signature of the old one."""
     other = PTX.replace(b".param .u32 amount", b".param .u64 amount, .param .u16 more").replace(
         b"ld.param.u32 %n, [amount];", b"mov.u32 %n, 1;"
     )

@@ -115,7 +115,7 @@ def test_numbers_are_cudas() -> None:
 
 
 def test_kinds_and_constancy() -> None:
-    """A flag would print as a number, or a setting be remembered as it was before it was changed."""
+    """A flag would be printed as a number, or a cached setting would be outdated."""
     assert {name for name, attribute in TABLE.items() if attribute.kind is bool} == {
         "cache_mode_ca", "cluster_size_must_be_set", "non_portable_cluster_size_allowed"
     }  # fmt: skip
@@ -134,7 +134,7 @@ def test_instantiation() -> None:
 
 
 def test_attributes_are_read_only() -> None:
-    """An assignment would be accepted in silence and change nothing."""
+    """An assignment would be accepted silently, and change nothing."""
     with pytest.raises(AttributeError, match="max_dynamic_shared_size_bytes is read-only"):
         KernelAttributes._init(NoDriver()).max_dynamic_shared_size_bytes = 0
 
@@ -393,7 +393,7 @@ def test_threads_do_not_take_away_what_another_allowed(
     ("value", "message"), [(-1, "result of dynamic_shared_memory_needed is -1"), (2.5, "must be an int, not float")]
 )
 def test_a_function_with_a_bad_result(empty: Kernel, value: Any, message: str) -> None:
-    """Garbage would reach the driver, from where no exception can come back."""
+    """Garbage would reach the driver, and the exception would be lost."""
     with pytest.raises((TypeError, ValueError), match=message):
         empty.occupancy.max_potential_block_size(lambda _: value, 0)
 

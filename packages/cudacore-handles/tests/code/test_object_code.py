@@ -91,7 +91,7 @@ def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
     ],
 )
 def test_bad_names(use: Any, message: str) -> None:
-    """A name would end at its NUL in the driver, and be another one's."""
+    """A name would end at its NUL in the driver, and be another name."""
     with pytest.raises(ValueError, match=message):
         use()
 
@@ -163,7 +163,7 @@ def test_load(device: ch.Device, stream: ch.Stream, tmp_path: Path, source: str)
     ch.launch(stream, ONE_BLOCK, code.get_kernel("nothing"))
     stream.sync()
     path.unlink()
-    code.get_kernel(b"add")  # it is loaded: the file is needed no more
+    code.get_kernel(b"add")  # it is loaded, so the file is not needed any more
 
 
 def test_loading_is_put_off(device: ch.Device) -> None:
@@ -268,7 +268,7 @@ def test_a_module_outlives_its_code(device: ch.Device) -> None:
 
 
 def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
-    """A wrong path would be an error of the driver, or remembered when the file is there."""
+    """A wrong path would be an error of the driver, or still be an error when the file exists."""
     code = make("ptx", tmp_path / "k.ptx")
     with pytest.raises(FileNotFoundError, match=r"k\.ptx"):
         code.get_kernel("add")

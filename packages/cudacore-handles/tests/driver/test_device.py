@@ -219,7 +219,7 @@ def test_acts_on_its_own_device(
 
 
 def test_the_memory_resource_is_the_devices_own_pool(device: ch.Device) -> None:
-    """Memory would come from another device, or from a new pool each time."""
+    """Memory would be from another device, or from a new pool each time."""
     resource = device.memory_resource
     assert device.memory_resource is resource
     assert isinstance(resource, ch.DeviceMemoryResource)
@@ -316,7 +316,7 @@ def test_no_graph_builder_of_a_closed_stream(device: ch.Device) -> None:
 
 
 def test_devices_live_on(device: ch.Device) -> None:
-    """A device's one object would go with its last reference, and its memory resource with it."""
+    """The only object of a device would be destroyed with its last reference, and its memory resource with it."""
     resource = weakref.ref(ch.Device(0).memory_resource)
     del device
     assert resource() is ch.Device(0).memory_resource

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeviceProperties: the right attribute under each name, of the right type, asked no more often than needed."""
+"""DeviceProperties: each name has the right attribute and type, and is queried no more often than necessary."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_instantiation() -> None:
 
 
 def test_properties_are_read_only() -> None:
-    """An assignment would be accepted in silence and hide the device's value."""
+    """An assignment would be accepted silently, and hide the device's value."""
     properties = DeviceProperties._init(0)
     with pytest.raises(AttributeError, match="warp_size is read-only"):
         properties.warp_size = 64
@@ -197,7 +197,7 @@ def test_device_properties(device: Device) -> None:
 
 
 def test_no_such_device(device: Device) -> None:
-    """The properties of a device that is not there would be those of another."""
+    """The properties of a missing device would be those of another one."""
     with pytest.raises(CUDAError) as info:
         _ = DeviceProperties._init(4096).warp_size
     assert info.value.code_name == "CUDA_ERROR_INVALID_DEVICE"

@@ -136,7 +136,7 @@ def test_work_runs_on_its_part(device: ch.Device, green: ch.Context, pinned: Cal
 
 @pytest.mark.parametrize("pooled", [True, False])
 def test_memory(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer], pooled: bool) -> None:
-    """Memory of one context could not be used in the other, or would go with the context."""
+    """Memory of one context could not be used in the other, or would be freed with the context."""
     stream, ordinary = green.create_stream(), device.create_stream()
     buffer = device.allocate(64, stream=stream) if pooled else pinned(64)
     buffer.fill(7, stream=stream)
@@ -310,7 +310,7 @@ def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: An
 
 
 def test_default_streams(device: ch.Device, green: ch.Context) -> None:
-    """A default stream of each thread, which green contexts do not have, would be something else in silence."""
+    """The per-thread default stream, which green contexts lack, would silently be another stream."""
     opened = threading.Event()
     event = device.create_event()  # of the primary context
     try:
@@ -474,7 +474,7 @@ def test_each_call_that_fails(device: ch.Device) -> None:
 
 
 def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
-    """The failure of a destructor would be raised somewhere, or those that come later suffer from it."""
+    """The failure of a destructor would be raised somewhere, or affect later destructors."""
     result = run_python(
         """
         import cudacore_sim as sim

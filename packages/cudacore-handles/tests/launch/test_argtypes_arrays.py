@@ -323,7 +323,7 @@ def test_paths(checked: list[tuple[int, int]]) -> None:
 
 
 def test_numba_arrays(checked: list[tuple[int, int]]) -> None:
-    """An array of Numba would be read by its interface, which it makes anew each time."""
+    """An array of Numba would be read by its interface, which it creates again each time."""
 
     class DeviceNDArrayBase:
         device_ctypes_pointer = ctypes.c_void_p(ADDRESS)

@@ -212,7 +212,7 @@ def test_int_for_a_float(data: st.DataObject) -> None:
 
 
 def test_int_that_is_no_float_is_an_error() -> None:
-    """An int would be rounded in silence."""
+    """An int would be rounded silently."""
     assert one((1 << 24) + 2, 4, FLOAT) == struct.pack("=f", (1 << 24) + 2)
     with pytest.raises(TypeError, match=r"16777217 is not exact as a floating-point number of 4 bytes"):
         one((1 << 24) + 1, 4, FLOAT)
@@ -551,7 +551,7 @@ def test_malformed_layout_is_an_error(where: bytes, message: str) -> None:
     ],
 )
 def test_wrong_count_names_the_parameters(sizes: tuple[int, ...], given_count: int, message: str) -> None:
-    """Surplus arguments would be dropped in silence, missing ones read from beyond the block."""
+    """Surplus arguments would be dropped silently, and missing ones read from beyond the block."""
     with pytest.raises(TypeError, match=message):
         _native.pack(layout(*sizes), (1,) * given_count)
 

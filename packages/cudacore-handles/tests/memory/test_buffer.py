@@ -66,7 +66,7 @@ def test_cannot_be_pickled(buffer: ch.Buffer) -> None:
 
 
 def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
-    """Memory that was given back would be used, or given back twice."""
+    """Freed memory would be used, or freed twice."""
     other = pinned(64)
     assert not buffer.is_closed
     buffer.close()

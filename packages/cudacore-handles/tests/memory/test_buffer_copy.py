@@ -26,7 +26,7 @@ def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
-    """The copy would come from another memory resource, or be of another size."""
+    """The copy would be from another memory resource, or have another size."""
     copy = buffer.copy_to(stream=stream)
     assert copy != buffer
     assert (copy.size, copy.memory_resource) == (64, buffer.memory_resource)
@@ -115,7 +115,7 @@ def test_fill(buffer: ch.Buffer, stream: ch.Stream, value: Any, pattern: bytes, 
 def test_bad_fill(
     buffer: ch.Buffer, stream: ch.Stream, value: Any, error: type[Exception], message: str, content: Content
 ) -> None:
-    """A value would be cut off, or of a width that no fill has."""
+    """A value would be truncated, or have a width that fills do not support."""
     with pytest.raises(error, match=message):
         buffer.fill(value, stream=stream)
     assert content(buffer) == bytes(range(64))

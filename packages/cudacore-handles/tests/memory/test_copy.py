@@ -122,7 +122,7 @@ def test_bad_copies_with_options(device: ch.Device, stream: ch.Stream, pinned: P
 
 
 def test_batch(device: ch.Device, stream: ch.Stream, sources: list[ch.Buffer], pinned: Pinned) -> None:
-    """A buffer of a batch would be copied to another one's place, or not at all."""
+    """A buffer of a batch would be copied to the wrong destination, or not at all."""
     middle = [device.allocate(SIZE, stream=stream) for _ in sources]
     out = [pinned(SIZE) for _ in sources]
     for on in (stream, ch.PER_THREAD_DEFAULT_STREAM, ch.LEGACY_DEFAULT_STREAM):
@@ -365,14 +365,14 @@ def test_between_memory_of_every_kind(device: ch.Device, stream: ch.Stream, pinn
 
 
 def patterned(buffer: ch.Buffer, stream: ch.Stream, value: int) -> ch.Buffer:
-    """Fill a buffer of a device that the stream is of, and wait."""
+    """Fill a buffer on the device of the stream, and wait."""
     buffer.fill(value, stream=stream)
     stream.sync()
     return buffer
 
 
 def read_back(buffer: ch.Buffer, stream: ch.Stream) -> Any:
-    """Return the bytes of a buffer of a device that the stream is of."""
+    """Return the bytes of a buffer on the device of the stream."""
     out = np.zeros(buffer.size, np.uint8)
     buffer.copy_to(out, stream=stream)
     return out

@@ -54,7 +54,7 @@ def test_bad_nodes(bad: Any) -> None:
 
 
 def test_places(device: Any) -> None:
-    """A place would be another one to the driver, or come back as another one."""
+    """A location would differ in the driver, or be read back as another one."""
     for place in (device, Host(), Host(0), Host.numa_current()):
         assert location_of(*place_of(place, "location")) is place
     assert location_of(0, 0) is None

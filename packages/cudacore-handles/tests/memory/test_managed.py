@@ -215,7 +215,7 @@ def test_discard(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream)
 
 
 def test_batches(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """A buffer of a batch would go to another one's place, or nowhere."""
+    """A buffer of a batch would be moved to a wrong location, or not at all."""
     buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(3)]
     ch.prefetch_batch(stream, buffers, device)
     stream.sync()
@@ -413,7 +413,7 @@ class TestLegacy:
         assert (buffer.size, type(buffer)) == (0, ch.ManagedBuffer)
 
     def test_too_much(self, device: ch.Device) -> None:
-        """The error would not say how much was asked for."""
+        """The error would not have the requested size."""
         with pytest.raises(ch.CUDAError, match="281,474,976,710,656 bytes"):
             ch.LegacyManagedMemoryResource().allocate(1 << 48)
 

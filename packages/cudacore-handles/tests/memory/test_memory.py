@@ -184,7 +184,7 @@ def test_the_devices_pool(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_an_own_pool(device: ch.Device, stream: ch.Stream) -> None:
-    """Options would not give a pool of one's own, or leak it."""
+    """Options would not create a new pool, or leak it."""
     before = ch.live_counts()["pool"]
     resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions(max_size=1 << 30))
     assert resource.handle != device.memory_resource.handle  # type: ignore[attr-defined]

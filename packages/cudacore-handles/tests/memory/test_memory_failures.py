@@ -63,7 +63,7 @@ class World:
         self.exported = self.virtual.export_allocation(self.mapped)
 
     def state(self) -> tuple[object, ...]:
-        """Return what an operation must leave as it was."""
+        """Return everything that an operation must leave unchanged."""
         back = bytearray(SIZE)
         ch.Buffer.from_handle(self.mapped.handle, SIZE).copy_to(back, stream=self.stream)
         return (

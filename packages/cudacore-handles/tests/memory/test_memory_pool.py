@@ -194,7 +194,7 @@ def test_preferred_locations(
 
 
 def test_the_closest_node(device: ch.Device) -> None:
-    """The node that is meant by no number would be another device's."""
+    """The default node would be that of another device."""
     mr = ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions(preferred_location_type="host_numa"))
     node = max(device.properties.host_numa_id, 0)
     assert mr.preferred_location == (ManagedMemoryLocationType.HOST_NUMA, node)

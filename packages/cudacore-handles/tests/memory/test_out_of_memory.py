@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations that fail because memory ran out: the second attempt, and what the error says."""
+"""Allocations that fail because memory ran out: the second attempt, and the error."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_usage(resource: DeviceMemoryResource, device: Device) -> None:
 
 
 def test_attributes_are_read_only(resource: DeviceMemoryResource) -> None:
-    """An assignment would be accepted in silence and change nothing."""
+    """An assignment would be accepted silently, and change nothing."""
     with pytest.raises(AttributeError, match="release_threshold is read-only"):
         resource.attributes.release_threshold = 0
 

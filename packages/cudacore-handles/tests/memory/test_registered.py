@@ -25,7 +25,7 @@ ALREADY_REGISTERED = 712
 
 
 class Array(np.ndarray):
-    """An array that tells when it is collected."""
+    """An array that reports when it is collected."""
 
 
 def watched(values: Any) -> tuple[Array, weakref.ref[Array]]:
@@ -102,7 +102,7 @@ def test_it_can_be_registered_again(device: ch.Device) -> None:
 
 
 def test_a_dropped_buffer_unregisters_behind_its_work(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy that has not been done would read memory that was given back."""
+    """A pending copy would read memory that was released."""
     array, gone = watched(np.full(1 << 20, 7, np.uint8))
     memory = device.allocate(array.nbytes, stream=stream)
     stream.callback(lambda: time.sleep(0.05))
@@ -117,7 +117,7 @@ def test_a_dropped_buffer_unregisters_behind_its_work(device: ch.Device, stream:
 
 
 def test_same_bytes_twice(device: ch.Device) -> None:
-    """The error would not say which memory, or the first registration would be lost."""
+    """The error would not name the memory, or the first registration would be lost."""
     array = np.zeros(10000)
     with register_host_memory(array) as buffer:
         for again in (array, array[10:20], array[::1][5000:]):
@@ -219,7 +219,7 @@ class TestReadOnly:
         assert back == array.tobytes()
 
     def test_writable_memory_that_is_only_read(self, device: ch.Device) -> None:
-        """The option would do nothing where the array could be written."""
+        """The option would have no effect if the array is writable."""
         with register_host_memory(bytearray(64), read_only=True) as buffer:
             assert buffer.is_read_only
             assert buffer[8:].is_read_only
@@ -256,7 +256,7 @@ class TestReadOnly:
 
 
 class _Versioned:
-    """The memory as NumPy asks for it: as memory of the host."""
+    """Return the memory in the form in which NumPy requests it: as host memory."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self._view = buffer.view("uint8")

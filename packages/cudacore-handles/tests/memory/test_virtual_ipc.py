@@ -195,7 +195,7 @@ def test_plain_pickle(resource: VirtualMemoryResource, buffer: ch.Buffer) -> Non
 
 
 def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """The error would be the driver's, which says nothing."""
+    """The error would be the driver's, without a reason."""
     private = VirtualMemoryResource(device, {"handle_type": None})
     with pytest.raises(RuntimeError, match="made with handle_type=None, and cannot be shared"):
         private.export_allocation(private.allocate(1))

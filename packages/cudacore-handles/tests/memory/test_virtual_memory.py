@@ -120,7 +120,7 @@ def test_a_buffer_of_no_bytes_grows(resource: VirtualMemoryResource, stream: ch.
 
 
 def test_what_does_not_grow(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """A buffer would be made smaller under its users."""
+    """A buffer would become smaller while it is used."""
     buffer = resource.allocate(1, stream=stream)
     for size in (0, 1, buffer.size):
         assert resource.modify_allocation(buffer, size) is buffer

@@ -130,7 +130,7 @@ def test_closed(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_an_address_that_is_used_again(device: ch.Device) -> None:
-    """A new event at the address of an old one would have the old one's options."""
+    """A new event at the address of an old one would have the options of the old one."""
     for i in range(20):
         timing = bool(i % 2)
         event = device.create_event(ch.EventOptions(timing_enabled=timing))
@@ -167,7 +167,7 @@ def test_record_in_an_event_of_another_device(device: ch.Device, other_device: c
 
 
 def test_an_event_outlives_its_stream(device: ch.Device) -> None:
-    """An event would go with the stream that it was recorded on."""
+    """An event would be destroyed with the stream on which it was recorded."""
     stream = device.create_stream()
     event = stream.record()
     stream.close()
@@ -254,7 +254,7 @@ def test_elapsed_time_needs_recorded_events(device: ch.Device, stream: ch.Stream
 
 
 def test_elapsed_time_between_devices(device: ch.Device, other_device: ch.Device, stream: ch.Stream) -> None:
-    """Clocks of two devices would be compared in silence."""
+    """The clocks of two devices would be compared silently."""
     here, there = stream.record(options=TIMED), other_device.create_stream().record(options=TIMED)
     device.sync()
     other_device.sync()

@@ -38,7 +38,7 @@ def test_default_options(device: ch.Device) -> None:
 
 
 def test_priorities(device: ch.Device) -> None:
-    """A priority would be clamped in silence, or the range of the message be wrong."""
+    """A priority would be clamped silently, or the range in the message would be wrong."""
     from cuda.bindings import driver
 
     status, lowest, highest = driver.cuCtxGetStreamPriorityRange()

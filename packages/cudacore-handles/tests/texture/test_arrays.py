@@ -32,7 +32,7 @@ def make_levels(device: ch.Device, **options: Any) -> MipmappedArray:
 def test_facts_and_copies(
     device: ch.Device, stream: ch.Stream, shape: tuple[int, ...], name: str, channels: int
 ) -> None:
-    """An array would have other texels than were copied to it, or say something wrong about itself."""
+    """The texels of an array would differ from those copied to it, or its properties would be wrong."""
     array = make(device, shape=shape, format=name, num_channels=channels)
     dtype = np.dtype(name)
     assert (array.shape, array.format, array.num_channels) == (shape, ArrayFormatType(name), channels)
@@ -130,7 +130,7 @@ def test_changed_options(device: ch.Device) -> None:
 
 
 def test_bad_copies(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy would go beyond memory, or do something else than was meant."""
+    """A copy would exceed the memory, or have another effect than requested."""
     array, buffer = make(device), device.allocate(16, stream=stream)
     for source in (buffer, np.zeros(7, np.float32)):
         with pytest.raises(ValueError, match="and the array 32; it must have at least as many"):
@@ -178,7 +178,7 @@ def test_cannot_be_made_directly(cls: Callable[[], object]) -> None:
 
 
 def test_levels(device: ch.Device, stream: ch.Stream) -> None:
-    """A level would have other extents, or other texels, than it should; or go with the whole."""
+    """A level would have wrong extents or texels, or be destroyed with the whole."""
     array = make_levels(device, is_surface_load_store=True)
     assert (array.shape, array.num_levels, array.num_channels, array.device) == ((16, 8), 3, 1, device)
     assert (array.format, array.is_surface_load_store) == (ArrayFormatType.FLOAT32, True)

@@ -127,14 +127,14 @@ def test_bad_descriptors(device: ch.Device, stream: ch.Stream) -> None:
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    """CUDA would take, or ignore, options that cannot be meant."""
+    """CUDA would accept or ignore meaningless options."""
     with pytest.raises(error, match=message):
         TextureObjectOptions(**options)
 
 
 @pytest.mark.cuda_sim
 def test_options_reach_the_driver(device: ch.Device) -> None:
-    """A texture would be sampled in another way than its options say."""
+    """A texture would not be sampled according to its options."""
     import ctypes
 
     import cudacore_sim
@@ -167,7 +167,7 @@ def test_options_that_do_not_suit(device: ch.Device, name: str, options: dict[st
 
 
 def test_options_are_copied(device: ch.Device) -> None:
-    """A texture would say that it is sampled in another way than it is."""
+    """The reported options of a texture would be wrong."""
     options = TextureObjectOptions(read_mode=ReadModeType.NORMALIZED_FLOAT)
     resource = ResourceDescriptor.from_opaque_array(make_array(device))
     texture = device.create_texture_object(resource=resource, options=options)

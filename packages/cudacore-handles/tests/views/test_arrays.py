@@ -316,7 +316,7 @@ def test_an_interface_that_raises(device: ch.Device, buffer: ch.Buffer, stream: 
 
 
 def test_numpy_is_being_imported(buffer: ch.Buffer, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy would fail while another thread imports NumPy: its modules are there, but nothing is in them yet."""
+    """A copy would fail while another thread imports NumPy: its modules exist, but are still empty."""
     for name in ("numpy", "numpy.ma"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     back = bytearray(buffer.size)

@@ -117,7 +117,7 @@ def test_flags(foreign: tuple[Memory, Any], read_only: bool, copied: bool, flags
 
 
 def test_an_empty_tensor_has_no_address(foreign: tuple[Memory, Any]) -> None:
-    """DLPack wants NULL for a tensor of size 0; consumers take other addresses for memory."""
+    """DLPack requires NULL for a tensor of size 0; consumers take other addresses for memory."""
     capsule = _native.make_capsule(foreign[0].box, 0x7000, 0, CPU, 0, True)
     assert structure(capsule).tensor.data is None
     assert structure(capsule).tensor.shape[0] == 0
@@ -275,7 +275,7 @@ def test_dropping_a_tensor_does_not_deadlock_with_a_host_function(
 
 
 def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) -> None:
-    """A deleter that runs while the interpreter goes away, or after it is gone, would crash or complain."""
+    """A deleter that runs during or after the interpreter's shutdown would crash or print a warning."""
     run_on_driver("""
         import ctypes, gc
         import numpy as np

@@ -307,7 +307,7 @@ def test_cycles_are_collected() -> None:
     del array
     assert lent.lent == 1
     del lent
-    gc.collect()  # the producer's own table keeps the array, as long as it is lent
+    gc.collect()  # the producer's own table keeps the array as long as it is exported
     assert alive() is not None
     view = alive()
     producer = view.exporting_obj
@@ -318,7 +318,7 @@ def test_cycles_are_collected() -> None:
 
 
 def test_fuzz_views_on_threads() -> None:
-    """Somewhere between threads and collections a tensor would be given back twice, or never."""
+    """With threads and garbage collections, a tensor would be released twice, or never."""
     memory, ptr = host(np.arange(64))
     arrays = [kind(ptr, (8, 8), keep=memory) for kind in (Array, OldArray, ExchangedArray) for _ in range(2)]
     errors: list[BaseException] = []
@@ -399,7 +399,7 @@ def test_a_view_of_a_buffer_by_an_interface_keeps_its_memory(device: Device, str
 
 
 def test_interpreter_exit_with_views(run_on_driver: Callable[..., str]) -> None:
-    """Views in globals, in cycles, and lent ones would crash, or complain, while the interpreter goes away."""
+    """Views in globals, in cycles, and exported ones would crash, or print warnings, at the interpreter's exit."""
     run_on_driver("""
         import numpy as np
         from cudacore_handles import Device, StridedMemoryView

@@ -346,7 +346,7 @@ def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
 
 
 def test_replace_address(memory: ch.Buffer, view: ch.StridedMemoryView, device: ch.Device, stream: ch.Stream) -> None:
-    """A descriptor would describe other memory than the one that it was given, or let go of it."""
+    """A descriptor would describe wrong memory, or release it."""
     with device.allocate(SIZE, stream=stream) as other:
         expected = bytes(view_of(other).as_tensor_map((8, 8)))
         for tensor in (other, view_of(other), view_of(other, dtype="int32"), Array(other)):

@@ -287,7 +287,7 @@ def test_a_few_calls(
 
 @pytest.mark.cuda_sim
 def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
-    """Half of a matrix would be copied row by row, or by a kernel that has to be loaded first."""
+    """Half of a matrix would be copied row by row, or by a kernel that must be loaded first."""
     sim = pytest.importorskip("cudacore_sim", reason="needs cudacore-sim")
     source, target = (buffer.view("int32", (8, 128)) for buffer in memory)
     source, target = source.view(source._layout[:4, :64]), target.view(target._layout[::2, 64:])
@@ -300,7 +300,7 @@ def test_rows_are_copied_at_once(memory: tuple[Buffer, Buffer], stream: Stream) 
 def test_memory_of_an_allocator(
     device: Device, stream: Stream, memory: tuple[Buffer, Buffer], host_memory: Any
 ) -> None:
-    """Memory that elements pass through would come from elsewhere than was asked for."""
+    """Intermediate memory would not be from the requested resource."""
     resource = DeviceMemoryResource(device, {})
     given: list[int] = []
 

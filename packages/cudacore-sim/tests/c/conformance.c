@@ -219,7 +219,7 @@ static void kernels(void) {
       .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1, .hStream = stream};
   args_size = CHECK_MIXED_SIZE;
   ANSWERS(0, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
-  args_size = 4; /* too few are taken in silence: the library must look itself */
+  args_size = 4; /* too few are accepted silently, so the library must check */
   ANSWERS(0, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
   args_size = CHECK_MIXED_SIZE + 4;
   ANSWERS(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));

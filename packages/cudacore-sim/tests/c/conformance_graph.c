@@ -153,7 +153,7 @@ static void contexts_of_nodes(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* Of several edges, those before one that is refused are there. */
+/* If one of several edges is refused, those before it are added. */
 static void edges(void) {
   CUgraph graph = new_graph(), other = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), c = add_empty(graph, b), node;

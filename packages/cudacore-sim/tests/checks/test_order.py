@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDACORE_SIM_CHECK=order: work on different streams that nothing orders is found, whichever comes first.
+"""CUDACORE_SIM_CHECK=order: unordered work on different streams is found, whichever runs first.
 
 ``checks/order.py`` has the programs.
 """

@@ -68,7 +68,7 @@ def test_failures(cuda: Any) -> None:
 
 @pytest.mark.parametrize(("name", "nth"), [("cuFoo", 1), ("cuInit", -1)])
 def test_bad_failures(driver: Any, name: str, nth: int) -> None:
-    """A failure of what does not exist would be armed in silence."""
+    """A failure of an unknown function would be armed silently."""
     with pytest.raises(ValueError, match=r"cuFoo|nth is -1"):
         cudacore_sim.fail(name, nth)
 
@@ -104,7 +104,7 @@ def test_configuration(run_python: Python) -> None:
 
 
 def test_bad_configuration(run_python: Python) -> None:
-    """A mistyped setting would be taken for another one in silence."""
+    """A mistyped setting would silently be taken for another one."""
     child = run_python("cu.cuInit(0)", DEVICES="many", MEMORY="12X", COMPUTE_CAPABILITY="hopper")
     for line in (
         "DEVICES=many is ignored",
@@ -195,7 +195,7 @@ def test_a_program_without_its_interpreter(arguments: list[str]) -> None:
 
 
 def test_a_library_of_another_name(tmp_path: Any) -> None:
-    """A build that programs cannot find would be passed over in silence for the machine's driver."""
+    """A build that programs cannot find would silently be replaced by the machine's driver."""
     other = shutil.copy(cudacore_sim.get_library(), tmp_path / "libsim.so")
     told = subprocess.run(
         [sys.executable, "-m", "cudacore_sim", "true"],

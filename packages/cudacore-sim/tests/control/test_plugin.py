@@ -189,7 +189,7 @@ def test_a_default_that_is_none(project: pytest.Pytester) -> None:
 
 @pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a GPU")
 def test_asking_for_a_gpu_where_there_is_none(project: pytest.Pytester) -> None:
-    """A run that is meant for a GPU would pass by skipping everything."""
+    """A run for a GPU would pass by skipping everything."""
     result = project.runpytest_subprocess(*PLUGINS, "--cuda-driver=gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--cuda-driver=gpu: there is no CUDA driver, and --cuda-driver=sim needs none:*"])

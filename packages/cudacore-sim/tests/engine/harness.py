@@ -314,7 +314,7 @@ class Engine:
         self.library = library
 
     def ptx(self, text: str) -> Module:
-        """Load PTX as it is."""
+        """Load PTX unchanged."""
         return Module(self.library, text)
 
     def cuda(self, source: str, *options: str, arch: str = "compute_90") -> Module:

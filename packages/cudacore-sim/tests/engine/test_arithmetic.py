@@ -771,7 +771,7 @@ def test_float_to_float(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_eight_bit_floats(engine: Engine, rng: np.random.Generator) -> None:
-    """e4m3 and e5m2 would not saturate, or not come back as they went."""
+    """e4m3 and e5m2 would not saturate, or would change when they are converted back and forth."""
     codes = np.resize(np.arange(65536, dtype=np.uint16), LANES * 64)
     for name, mantissa, bias in (("e4m3", 3, 7), ("e5m2", 2, 15)):
         wide = apply(engine, f"cvt.rn.f16x2.{name}x2", "f16x2", ["b16"], [codes])

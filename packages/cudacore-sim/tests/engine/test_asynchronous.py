@@ -255,7 +255,7 @@ def test_the_mbarrier_is_where_the_data_goes(engine: Engine, instruction: str) -
     ],
 )
 def test_what_there_is_not(engine: Engine, instruction: str) -> None:
-    """An instruction that no GPU of that kind has, or whose results are not known, would do something."""
+    """An instruction that the GPU lacks, or whose results are not known, would do something."""
     with pytest.raises(CompileError) as caught:
         engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
     assert caught.value.failure == "unsupported_instruction", caught.value.log

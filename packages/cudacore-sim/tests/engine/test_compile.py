@@ -234,7 +234,7 @@ def test_huge_grids_start_at_once(engine: Engine) -> None:
 
 
 def test_launches_that_cannot_run(engine: Engine) -> None:
-    """Shapes that no device has would crash the engine when a driver lets them through."""
+    """Impossible shapes would crash the engine if a driver accepts them."""
     module = engine.cuda('extern "C" __global__ void k() {}')
     for grid, block, cluster in (((0, 1, 1), 32, 1), (1, 0, 1), (1, (1024, 2, 1), 1), (3, 32, 2), (32, 32, 32)):
         assert module.run("k", grid, block, cluster=cluster).kind == "illegal_instruction"

@@ -261,7 +261,7 @@ def test_stack_overflow(engine: Engine) -> None:
 
 
 def test_fault_in_one_block_stops_the_others(engine: Engine) -> None:
-    """Blocks that run for ever would go on after another one's fault."""
+    """Blocks in an endless loop would continue after the fault of another block."""
     module = engine.cuda(
         """extern "C" __global__ void k(volatile int *p) { if (blockIdx.x == 3) p[1 << 20] = 1;
           else while (p[0] == 0) {} }"""

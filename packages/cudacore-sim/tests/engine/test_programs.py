@@ -186,7 +186,7 @@ def test_local_arrays(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_switch_and_divergence(engine: Engine, rng: np.random.Generator) -> None:
-    """Lanes that take different ways would not all come back."""
+    """Lanes on different branches would not all join again."""
     source = """extern "C" __global__ void k(int *p) { int v = p[threadIdx.x], r = 0;
         for (int i = 0; i < v % 7; i++) { if (i & 1) continue; if (i == 5) break; r += i + v; }
         switch (v % 9) { case 0: r += 5; break; case 1: r *= 3; case 2: r -= 7; break; case 3: r ^= v; break;

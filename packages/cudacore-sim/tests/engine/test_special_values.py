@@ -116,7 +116,7 @@ def test_magnitudes_with_the_sign_of_the_product(engine: Engine) -> None:
 
 
 def test_differences_of_bytes(engine: Engine) -> None:
-    """vabsdiff4 would mix bytes, take signed ones for unsigned ones, or not sum up."""
+    """vabsdiff4 would mix bytes, use the wrong signs, or not add up."""
     a, b, c = [0x01FF8000], [0x03018005], [1000]
     assert run(engine, "vabsdiff4.u32.u32.u32", 32, a, b, c, bits=32) == [0x02FE0005]
     assert run(engine, "vabsdiff4.u32.s32.s32", 32, a, b, c, bits=32) == [0x02020005]

@@ -188,6 +188,6 @@ def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
     ],
 )
 def test_what_there_is_not(engine: Engine, line: str) -> None:
-    """A form that no device has would run as something else."""
+    """An unsupported form would run as another one."""
     with pytest.raises(CompileError, match="line 7"):
         engine.body(f".reg .b32 %r<3>;\n{line}")

@@ -91,7 +91,7 @@ def test_warp_reductions(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_shuffle_after_divergence(engine: Engine) -> None:
-    """A warp-wide exchange would run before all its lanes have come from their branches."""
+    """A warp-wide exchange would run before all its lanes have arrived from their branches."""
     source = """extern "C" __global__ void k(int *o) { int i = threadIdx.x, v = 0; for (int j = 0; j < i * 7 % 13;
           j++) v += j * i;
         if (i % 3 == 0) { v = v * 2 + 1; } else if (i % 3 == 1) { v ^= 5; }
@@ -128,7 +128,7 @@ def test_partial_warps_and_early_exits(engine: Engine) -> None:
 
 @pytest.mark.parametrize("condition", ["i % 4 == 0", "i % 4 != 0"])
 def test_lanes_that_come_to_a_barrier_one_after_another(engine: Engine, condition: str) -> None:
-    """A barrier would open when a part of a warp has come."""
+    """A barrier would open when a part of a warp has arrived."""
     source = f"""extern "C" __global__ void k(int *o, int n) {{ __shared__ volatile int s[64]; int i = threadIdx.x;
         s[i] = -1;
         asm volatile("barrier.sync 0;" ::: "memory");
@@ -264,7 +264,7 @@ def test_tiles_of_several_warps(engine: Engine) -> None:
 
 
 def test_nanosleep_takes_its_time(engine: Engine) -> None:
-    """nanosleep would end at once, or have a warp wait for another one's sleep."""
+    """nanosleep would end at once, or a warp would wait for the sleep of another one."""
     source = """extern "C" __global__ void k(long long *out, unsigned ns) {
         long long begin, end; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
         __nanosleep(threadIdx.x % 2 ? ns : 0);

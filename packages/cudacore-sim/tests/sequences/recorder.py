@@ -130,7 +130,7 @@ class Recorder:
         return ctypes.cast(getattr(self._library, name), c_void_p).value or 0
 
     def see(self, what: str, value: object) -> None:
-        """List something that has come of the calls."""
+        """List a result of the calls."""
         self._write(f"  {what}: {value}")
 
     def _call(self, name: str, arguments: tuple[Any, ...]) -> tuple[int, Any]:

@@ -36,7 +36,7 @@ class LinkFacts(NamedTuple):
     flags : sequence of bytes
         The options as they are given to nvJitLink.
     inputs : sequence of Input
-        All that is linked, as it was read. It is this that is linked, whatever becomes of files.
+        The input as it was read. Later changes of files have no effect.
     """
 
     linker: NVJitLink

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever context is current, every call works in the one that it is about, and leaves the current one as it was. */
+/* Every call works in the context of its objects, whatever context is current, and does not change the current one. */
 #include "operations.h"
 
 /* These work in the current context, which must be that of the object in hand. */

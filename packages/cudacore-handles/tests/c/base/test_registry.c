@@ -102,14 +102,14 @@ static void make_and_drop(int index, void *argument) {
     cch_event_unref(kept[i]);
 }
 
-/* A handle that was freed by one thread and made by another is known as the old one's. */
+/* A handle that one thread freed and another one created is still registered for the old box. */
 static void handles_change_hands(void) {
   open();
   check_threads(THREADS, make_and_drop, NULL);
   close();
 }
 
-/* A registry loses boxes when it grows, or finds another one's. */
+/* A registry loses boxes when it grows, or returns a box with another handle. */
 static void many_handles(void) {
   enum { MANY = 5000 };
   static cch_event *events[MANY];

@@ -65,7 +65,7 @@ static void stale_borrowed_box_is_overridden(void) {
   OK(cch_stream_wrap(&found, raw, NULL, NULL));
   CHECK(found == stream);
   cch_stream_unref(found);
-  cch_stream_unref(stale); /* must not take the new one's entry with it */
+  cch_stream_unref(stale); /* must not remove the entry of the new one */
   OK(cch_stream_wrap(&found, raw, NULL, NULL));
   CHECK(found == stream);
   cch_stream_unref(found);
@@ -94,7 +94,7 @@ static void stale_borrowed_box_stays_forgotten(void) {
   close();
 }
 
-/* A kernel at the address of an unloaded library's kernel has that one's library and parameters. */
+/* A kernel at the address of a kernel of an unloaded library has the library and the parameters of the old one. */
 static void kernel_at_the_same_address(void) {
   static const char other[] =
       ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
@@ -125,7 +125,7 @@ static void kernel_at_the_same_address(void) {
   close();
 }
 
-/* A pool at the address of a destroyed one is said to be of that one's device. */
+/* A pool at the address of a destroyed one reports the device of the old one. */
 static void pool_at_the_same_address(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1, .location_id = 0};
   cch_pool *pool, *found;
@@ -142,7 +142,7 @@ static void pool_at_the_same_address(void) {
   cch_pool_unref(pool);
 }
 
-/* A borrowed kernel whose owner unloaded it comes back as the kernel of another library at its address. */
+/* A borrowed kernel, unloaded by its owner, is returned for the kernel of another library at its address. */
 static void borrowed_kernel_at_the_same_address(void) {
   static const char other[] =
       ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
@@ -181,7 +181,7 @@ static void borrowed_kernel_at_the_same_address(void) {
   close();
 }
 
-/* A borrowed stream whose owner destroyed it comes back with its device, for a stream of another one. */
+/* A borrowed stream, destroyed by its owner, is returned for another stream, with the old device. */
 static void borrowed_stream_at_the_same_address(void) {
   cch_context *other;
   cch_stream *stale, *found;

@@ -135,7 +135,7 @@ static void launch_by_pointers(void) {
   close();
 }
 
-/* Too few or too many bytes of arguments reach the driver, which takes too few in silence. */
+/* Arguments with too few or too many bytes reach the driver, which accepts too few silently. */
 static void wrong_size_is_refused(void) {
   char block[CHECK_MIXED_SIZE + 1] = {0};
   open();

@@ -22,7 +22,7 @@ static void primary_is_one_box(void) {
   cch_context_unref(other);
 }
 
-/* A primary context that was released does not come back. */
+/* A released primary context cannot be retained again. */
 static void primary_comes_back(void) {
   for (int i = 0; i < 3; i++) {
     cch_context *context;

@@ -441,7 +441,7 @@ static void memory_holds_its_graph(void) {
   CHECK_EQ(sim.live(CUDASIM_GRAPH), 1);
   cch_deviceptr_unref(ptr);
   CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
-  /* Where the capture fails, there never was such memory. */
+  /* If the capture fails, the memory was never allocated. */
   g = begin(CCH_CAPTURE_GLOBAL);
   OK(cch_deviceptr_alloc_async(&ptr, pool, 64, world.stream));
   invalidate();

@@ -158,7 +158,7 @@ static void edges_come_and_go(void) {
   FAILS(CCH_EMISMATCH, cch_graph_connect(&stranger, &a, 1));
   FAILS(CCH_EINVAL, cch_graph_connect(&a, &a, 1));
   OK(cch_graph_connect(NULL, NULL, 0));
-  cch_graph_node *from[] = {b, a}, *to[] = {c, c}; /* the second is there: all or none */
+  cch_graph_node *from[] = {b, a}, *to[] = {c, c}; /* the second one exists already: all or none */
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_connect(from, to, 2));
   OK(cch_graph_connect(from, to, 1));
   OK(cch_graph_disconnect(from, to, 1));
@@ -171,7 +171,8 @@ static void edges_come_and_go(void) {
   OK(cch_graph_connect(&a, &b, 0));
   FAILS(CCH_EMISMATCH, cch_graph_rewire(&a, &c, 1, &b, &stranger, 1)); /* nothing is removed */
   FAILS(CCH_EINVAL, cch_graph_rewire(&a, &c, 1, &b, &b, 1));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_rewire(&a, &c, 1, &a, &b, 1)); /* which is there: (a, c) comes back */
+  FAILS(CUDA_ERROR_INVALID_VALUE,
+        cch_graph_rewire(&a, &c, 1, &a, &b, 1)); /* which exists already: (a, c) is removed again */
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(&b, &c, 1));
   OK(cch_graph_node_dependencies(&list, c));
   CHECK(list.count == 1 && list.nodes[0] == a);
@@ -590,7 +591,7 @@ static void programmatic_launches_are_edges(void) {
   CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
   OK(cch_graph_node_set(second, &params, NULL, world.context));
   cch_graph_node *to[] = {second, second}, *wrong[] = {first, first};
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(wrong, to, 2)); /* and comes back as it was */
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(wrong, to, 2)); /* and is returned unchanged */
   OK(cch_graph_node_get(&got, second));
   cch_kernel_unref(got.kernel);
   CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);

@@ -159,7 +159,7 @@ static void updates_come_from_another_graph(void) {
   graphs_close();
 }
 
-/* A node of another graph is taken for one of this one's. */
+/* A node of another graph is accepted. */
 static void nodes_of_other_graphs_are_refused(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph(), *other = new_graph();
@@ -269,7 +269,7 @@ static void the_end_waits_without_blocking(void) {
   graphs_close();
 }
 
-/* The event behind a launch goes into a capture that its stream is in meanwhile. */
+/* The event after a launch is recorded into a later capture of the stream. */
 static void marks_stay_out_of_captures(void) {
   graphs_open();
   cch_graph *g = new_graph(), *captured;

@@ -384,7 +384,10 @@ static void add_and_drop(int index, void *argument) {
   CHECK(cch_unref_lightly(last) == NULL);
 }
 
-/* A box that goes in one way while others come and go is lost, or ends twice; or a record goes with it that stays. */
+/*
+ * A box that is released in one way while others are created and released is lost or destroyed twice; or its record is
+ * removed although it is needed.
+ */
 static void nodes_go_in_all_ways(void) {
   graphs_open();
   cch_graph *g = new_graph();

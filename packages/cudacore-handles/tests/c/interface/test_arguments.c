@@ -244,7 +244,7 @@ static void run_calls(const function *f, int first, volatile int *at) {
       open_boxes();
       check_survival(f, place, (value){.number = numbers[n]});
       *at = call;
-      _exit(GO_ON); /* the next call finds everything as it was */
+      _exit(GO_ON); /* the call has changed nothing for the next one */
     }
   }
 }

@@ -152,7 +152,7 @@ static void part_is_copied(void) {
   close();
 }
 
-/* Memory of two devices is copied by functions that want access to it, or memory of one by those for two. */
+/* Memory of two devices is copied by functions that need access, or memory of one device by functions for two. */
 static void memory_of_two_devices_is_copied(void) {
   cch_context *other;
   cch_deviceptr *here, *there;

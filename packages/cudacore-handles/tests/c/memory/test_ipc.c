@@ -52,7 +52,7 @@ static int open_import(cch_deviceptr **out, shared *s, int which, int stream) {
   return cch_deviceptr_import(out, s->imported, &s->handles[which], SIZE, s->streams[stream]);
 }
 
-/* A pool that is imported twice is two boxes, or goes with the first of them. */
+/* A pool that is imported twice has two boxes, or is destroyed with the first of them. */
 static void pool_is_one_box(void) {
   shared s;
   cch_pool *again;
@@ -197,7 +197,7 @@ static void end_comes_behind_all_streams(void) {
   close_shared(&s);
 }
 
-/* Where no stream can be made to wait, memory is unmapped under its users. */
+/* If no stream can be made to wait, memory is unmapped while it is used. */
 static void end_without_streams_waits(void) {
   static const char *const steps[] = {"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord",
                                       "cuStreamWaitEvent"};

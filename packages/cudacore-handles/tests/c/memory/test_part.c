@@ -29,7 +29,7 @@ static void close_memory(memory *m) {
   cch_reclaim_drain();
 }
 
-/* A part is other memory, or memory that goes with the whole. */
+/* A part refers to other memory, or is freed with the whole. */
 static void parts_keep_the_memory(void) {
   memory m;
   cch_deviceptr *part, *of_part, *empty;

@@ -297,6 +297,6 @@ def test_warps_of_a_group_wait_for_each_other(cuda: Any) -> None:
 
 
 def test_matrices_outside_of_shared_memory(cuda: Any) -> None:
-    """A descriptor that leads out of the block's memory would have anything multiplied; the code is that of an H200."""
+    """A descriptor that points outside of the block's memory would multiply other data; the code is that of an H200."""
     assert run_group(cuda, 0x3000 << 16 | 16 << 32)[0] == ILLEGAL_ADDRESS
     assert "illegal read of 16 bytes at 0x30400 in shared memory: the block has 512 bytes" in cudacore_sim.why()

@@ -147,7 +147,7 @@ def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_destroying_it_waits_for_its_work(cuda: Any, run_in_stream: Run) -> None:
-    """Work of a green context would go on when its multiprocessors are given back."""
+    """Work of a green context would continue after its multiprocessors were released."""
     green = Green(cuda)
     done: list[int] = []
     run_in_stream(lambda: done.append(1), green.stream())

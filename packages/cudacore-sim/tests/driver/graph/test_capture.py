@@ -194,7 +194,7 @@ def test_lost_captures_leave_nothing(calls: Any) -> None:
 
 
 def test_a_graph_that_is_captured_into(calls: Any) -> None:
-    """A graph would be destroyed under a capture that goes into it."""
+    """A graph would be destroyed during a capture into it."""
     stream, graph = calls.stream(NON_BLOCKING), tools.graph(calls)
     calls.prepare("cuStreamBeginCaptureToGraph", stream, graph, None, None, 0, tools.RELAXED)
     assert calls.call("cuGraphDestroy", graph) != SUCCESS

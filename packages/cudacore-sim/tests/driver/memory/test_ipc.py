@@ -177,7 +177,7 @@ def test_freed_memory_cannot_be_opened(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_free_of_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A free under the feet of another process, which is undefined, would go unseen or change what that one sees."""
+    """A free while another process uses the memory, which is undefined, would be ignored or change its data."""
     pointer = cuda.malloc(CHUNK)
     write(cu, pointer, b"data")
     peer("code, p = open_memory(cu, h)", h=memory_handle(cu, pointer))
@@ -337,7 +337,7 @@ def test_pool_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -> None:
 
 
 def test_imported_pool(cuda: Any, cu: Any, peer: Peer) -> None:
-    """An imported pool would do what only the process can that made it."""
+    """An imported pool would do what only the process that created it can do."""
     pool = new_pool(cu)[1]
     descriptor = export_pool(cu, pool)[1]
     peer("(code, pool), (again, same) = import_pool(cu, fds[0]), import_pool(cu, fds[0])", fds=[descriptor])
@@ -401,7 +401,7 @@ def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
     assert code == 0
     code, pointer = import_pointer(cu, pool, data)
     assert code == 0
-    assert cu.cuMemPoolDestroy(pool) == 1  # its memory has to be freed first
+    assert cu.cuMemPoolDestroy(pool) == 1  # its memory must be freed first
     assert read(cu, pointer, 4) == b"left"
     cuda.cuMemFreeAsync(pointer, None)
     cuda.cuMemPoolDestroy(pool)
@@ -442,7 +442,7 @@ def test_descriptors_of_other_things(cuda: Any, cu: Any, tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("location", [DEVICE, HOST_NUMA])
 def test_physical_memory_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -> None:
-    """Physical memory would not be the same in two processes, or go with the handle of the one that made it."""
+    """Physical memory would differ between two processes, or be freed with the handle of the creator."""
     handle = new_physical(cu, location=location)[1]
     code, descriptor = export_physical(cu, handle)
     assert code == 0

@@ -58,7 +58,7 @@ def wait_until(condition: Any) -> bool:
     ],
 )
 def test_wait(cuda: Any, word: Any, bits: int, flag: int, value: int, no: int, yes: int) -> None:
-    """A stream would go on before the value is there, or never."""
+    """A stream would continue before the value is written, or never."""
     kind = ctypes.c_uint32 if bits == 32 else ctypes.c_uint64
     where = kind.from_address(word.value)
     where.value = no
@@ -71,7 +71,7 @@ def test_wait(cuda: Any, word: Any, bits: int, flag: int, value: int, no: int, y
 
 
 def test_wait_is_in_order(cuda: Any, word: Any, run_in_stream: Any) -> None:
-    """A wait would look at the value that was there before the stream came to it."""
+    """A wait would use a value from before its turn."""
     stream = cuda.stream(1)
     where = ctypes.c_uint32.from_address(word.value)
     where.value = 1
@@ -97,7 +97,7 @@ def test_streams_wait_for_each_other(cuda: Any, word: Any) -> None:
 
 
 def test_write(cuda: Any) -> None:
-    """A write would have the wrong width, or come before the work that was there."""
+    """A write would have the wrong width, or run before earlier work."""
     memory, stream = cuda.malloc(64), cuda.stream(1)
     cuda.cuMemsetD8Async(memory, 0xFF, Size(64), stream)
     cuda.cuStreamWriteValue32_v2(stream, memory, 5, 0)

@@ -21,7 +21,7 @@ LEGACY, PER_THREAD = ctypes.c_void_p(1), ctypes.c_void_p(2)
 
 
 class Gate:
-    """Work that takes as long as the test wants."""
+    """Work that takes a given time."""
 
     def __init__(self, run: Run, stream: ctypes.c_void_p) -> None:
         self.open = threading.Event()
@@ -176,7 +176,7 @@ again:
 
 
 def test_many_kernels_at_once(cuda: Any) -> None:
-    """Kernels of as many streams as a GPU runs at once would wait for ever for one that comes later."""
+    """Kernels on as many streams as a GPU runs at once would wait forever for a later one."""
     library, kernel, flag = ctypes.c_void_p(), ctypes.c_void_p(), cuda.malloc(4)
     cuda.cuLibraryLoadData(ctypes.byref(library), SPINNING, None, None, 0, None, None, 0)
     cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"wait")

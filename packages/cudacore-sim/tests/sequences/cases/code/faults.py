@@ -149,7 +149,7 @@ def other_contexts(cu: Recorder) -> None:
 
 @sequence
 def released_after_a_fault(cu: Recorder) -> None:
-    """Whether a primary context is of use again when it was released after a fault."""
+    """Whether a primary context can be used again after it was released because of a fault."""
     fail(cu)
     cu.call("cuDevicePrimaryCtxRelease_v2", 0)
     cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
@@ -161,7 +161,7 @@ def released_after_a_fault(cu: Recorder) -> None:
 
 @sequence
 def reset_after_a_fault(cu: Recorder) -> None:
-    """Whether a primary context is of use again when it was reset after a fault."""
+    """Whether a primary context can be used again after it was reset because of a fault."""
     fail(cu, "stop")
     cu.call("cuDevicePrimaryCtxReset_v2", 0)
     cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)

@@ -171,7 +171,7 @@ def arguments_are_copied(cu: Recorder) -> None:
 
 @sequence
 def cooperative(cu: Recorder) -> None:
-    """A cooperative grid has to fit the device."""
+    """A cooperative grid must fit the device."""
     function = cu.function(KERNELS, "nothing")
     for blocks in (1, 132 * 2, 1_000_000):
         cu.see("blocks", blocks)

@@ -57,7 +57,7 @@ def none_current(cu: Recorder) -> None:
 
 @bare
 def primary_references(cu: Recorder) -> None:
-    """A primary context is there as long as it is retained."""
+    """A primary context exists as long as it is retained."""
     cu.prepare("cuInit", 0)
     cu.read("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
     cu.call("cuDevicePrimaryCtxRelease_v2", 0)
@@ -78,7 +78,7 @@ def primary_references(cu: Recorder) -> None:
 
 @bare
 def primary_flags(cu: Recorder) -> None:
-    """Flags of the primary context are set before it is there and after."""
+    """Flags of the primary context are set before and after it exists."""
     cu.prepare("cuInit", 0)
     for flags in (4, 3, 6, 0x80, 0x100, 0x1000, 8, 16, 0):
         cu.call("cuDevicePrimaryCtxSetFlags_v2", 0, flags)

@@ -11,7 +11,7 @@ from recorder import Recorder, bare
 
 @bare
 def before_init(cu: Recorder) -> None:
-    """Nothing works before cuInit but what needs no device."""
+    """Before cuInit, only functions that need no device work."""
     cu.read("cuDriverGetVersion", c_int)
     cu.read("cuGetErrorName", 2, c_char_p)
     cu.call("cuDeviceGetCount", c_int)

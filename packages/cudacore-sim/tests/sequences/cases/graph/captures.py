@@ -23,7 +23,7 @@ def streams(cu: Recorder, count: int) -> list[int]:
 
 
 def fill(cu: Recorder, stream: int, address: int, value: int = 1) -> None:
-    """Enqueue a memset, which has to succeed."""
+    """Enqueue a memset, which must succeed."""
     cu.prepare("cuMemsetD32Async", address, value, 1, stream)
 
 
@@ -542,7 +542,7 @@ def programmatic_event_before_another_node(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph(cu: Recorder) -> None:
-    """A capture goes into a graph that is there, after nodes of it."""
+    """A capture goes into an existing graph, after some of its nodes."""
     stream, address, graph = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node = tools.memset(cu, graph, address, 1, 1)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)

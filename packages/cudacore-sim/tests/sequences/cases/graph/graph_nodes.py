@@ -123,7 +123,7 @@ def kernel_bad_parameters(cu: Recorder) -> None:
 
 @sequence
 def kernel_is_set(cu: Recorder) -> None:
-    """Parameters of a kernel node are changed; one that is refused leaves the node as it was."""
+    """Parameters of a kernel node are changed; a refused change has no effect."""
     graph, out, stream = tools.graph(cu), cu.memory(64, 0), cu.stream(NON_BLOCKING)
     store, increase = cu.function(KERNELS, "store"), cu.function(KERNELS, "increase")
     node = tools.kernel(cu, graph, store, c_uint64(out), c_uint32(5))

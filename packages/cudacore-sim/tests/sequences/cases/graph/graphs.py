@@ -183,7 +183,7 @@ def dependencies_at_creation(cu: Recorder) -> None:
 
 @sequence
 def add_dependencies(cu: Recorder) -> None:
-    """Edges are added: new ones, those that are there, to itself, in a cycle, of another graph."""
+    """Edges are added: new ones, existing ones, to itself, in a cycle, of another graph."""
     graph, other = tools.graph(cu), tools.graph(cu)
     one, two, three = (tools.empty(cu, graph) for _ in range(3))
     foreign = tools.empty(cu, other)
@@ -202,7 +202,7 @@ def add_dependencies(cu: Recorder) -> None:
 
 @sequence
 def add_several_of_which_one_is_bad(cu: Recorder) -> None:
-    """Of several edges that are added at once one is there already, or is given twice."""
+    """One of several edges that are added at once exists already, or is given twice."""
     graph = tools.graph(cu)
     one, two, three = (tools.empty(cu, graph) for _ in range(3))
     cu.call("cuGraphAddDependencies_v2", graph, array(one, one), array(two, two), None, 2)
@@ -232,7 +232,7 @@ def cycles(cu: Recorder) -> None:
 
 @sequence
 def remove_dependencies(cu: Recorder) -> None:
-    """Edges are removed: those that are there, and those that are not."""
+    """Existing and missing edges are removed."""
     graph = tools.graph(cu)
     one = tools.empty(cu, graph)
     two = tools.empty(cu, graph, one)
@@ -497,7 +497,7 @@ def dot_files(cu: Recorder) -> None:
 
     graph = tools.graph(cu)
     tools.empty(cu, graph)
-    # In a folder of its own: no other process, whatever it does, has to do with these paths.
+    # In a folder of its own, so that other processes do not affect these paths.
     with tempfile.TemporaryDirectory() as folder:
         for flags in (0, 1, (1 << 16) - 1, 1 << 20):
             cu.call("cuGraphDebugDotPrint", graph, f"{folder}/graph.dot".encode(), flags)

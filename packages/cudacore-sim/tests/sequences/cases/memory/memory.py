@@ -122,7 +122,7 @@ def amounts(cu: Recorder) -> None:
 
 @sequence
 def pinned(cu: Recorder) -> None:
-    """Pinned memory has one address on host and device, and remembers its flags."""
+    """Pinned memory has one address on host and device, and reports its flags."""
     for flags in (0, 1, 2, 3, 4, 7, 8, 16, -1):
         if (memory := cu.new("cuMemHostAlloc", c_void_p, 100, flags)) and flags < 8:
             cu.read("cuMemHostGetFlags", c_uint, memory)

@@ -81,7 +81,7 @@ def recorded_again(cu: Recorder) -> None:
 
 @sequence
 def elapsed_time(cu: Recorder) -> None:
-    """Time between two events is there once both are done, and is negative the other way round."""
+    """The time between two events is available once both are done, and negative in the reverse order."""
     stream, start, end = cu.stream(NON_BLOCKING), cu.event(), cu.event()
     cu.call("cuEventRecord", start, stream)
     gate = cu.gate(stream)

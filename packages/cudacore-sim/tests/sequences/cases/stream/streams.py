@@ -201,7 +201,7 @@ def host_functions(cu: Recorder) -> None:
 
 @sequence
 def calls_in_host_functions(cu: Recorder) -> None:
-    """A host function cannot call the driver, but for a few functions."""
+    """A host function cannot call the driver, except for a few functions."""
     stream, other, event, address = cu.stream(), cu.stream(NON_BLOCKING), cu.event(), cu.memory(64)
     data = ctypes.create_string_buffer(8)
 
