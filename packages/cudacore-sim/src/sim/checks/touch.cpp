@@ -23,7 +23,10 @@ void Touches::add(const Warp &w, const Instruction &ins, uint64_t address, uint3
     Mark &mark = (write ? last_->written : last_->read)[at % page_bytes];
     if (!mark.any() || (!mark.plain && !is_strong))
       mark.pc = w.pc & ((1u << 30) - 1);
-    (is_strong ? mark.strong : mark.plain) = 1;
+    if (is_strong)
+      mark.strong = 1;
+    else
+      mark.plain = 1;
   }
 }
 
