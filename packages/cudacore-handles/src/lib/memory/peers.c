@@ -69,7 +69,7 @@ static int device_of_stream(int *out, const cch_stream *stream) {
     *out = stream->context->device;
     return 0;
   }
-  CUdevice device;
+  CUdevice device = 0;
   int status = CCH__CALL(cuCtxGetDevice, (&device));
   *out = (int)device;
   return status;
