@@ -249,3 +249,16 @@ def test_access_of_the_importer(device: ch.Device, resource: VirtualMemoryResour
     with resource.export_allocation(buffer) as handle:
         imported = reader.import_allocation(handle)
     assert imported.memory_resource is reader
+
+
+def test_fabric_handles(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver would say that it is not permitted, and nobody what is missing."""
+    monkeypatch.setattr(ch.DeviceProperties, "handle_type_fabric_supported", True)
+    fabric = VirtualMemoryResource(device, {"handle_type": "fabric"})
+    try:
+        buffer = fabric.allocate(1)
+    except ch.CUDAError as error:
+        assert "IMEX" in str(error)  # noqa: PT017 - a machine can have the service
+    else:
+        with pytest.raises(RuntimeError, match="handle_type='fabric', by which this library does not share memory"):
+            fabric.export_allocation(buffer)

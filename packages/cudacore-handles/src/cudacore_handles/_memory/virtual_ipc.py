@@ -179,7 +179,7 @@ def import_pieces(config: Any, handle: IPCVirtualMemoryDescriptor) -> Any:
         raise ValueError("the memory of descriptor is not at the location of this memory resource") from last_error(
             status
         )
-    if status in (results.INVALID_VALUE, results.NOT_SUPPORTED):
+    if status in (results.INVALID_VALUE, results.NOT_SUPPORTED, results.UNKNOWN):
         raise _not_imported(status)
     check(status)
     return out[0]

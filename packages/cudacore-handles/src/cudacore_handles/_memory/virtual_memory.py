@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cudacore_handles._base import results
 from cudacore_handles._base.address import as_address
-from cudacore_handles._base.errors import call_driver, check, closed
+from cudacore_handles._base.errors import CUDAError, call_driver, check, closed
 from cudacore_handles._base.handle import address, hold
 from cudacore_handles._base.options import as_options, check_flags
 from cudacore_handles._base.pickles import public
@@ -44,6 +45,8 @@ _LOCATIONS = {
 }
 # CUmemAllocationHandleType
 _HANDLES = {None: 0, VirtualMemoryHandleType.POSIX_FD: 1, VirtualMemoryHandleType.FABRIC: 8}
+# How drivers refuse memory with fabric handles (NOT_PERMITTED: CUDA 13.0, H200).
+_REFUSED = (results.NOT_PERMITTED, results.NOT_SUPPORTED)
 # CUmemAccess_flags
 _ACCESSES = {VirtualMemoryAccessType.READ: 1, VirtualMemoryAccessType.READ_WRITE: 3}
 
@@ -159,7 +162,15 @@ class VirtualMemoryResource(MemoryResource):
         config, _keep = _read(self._device, self.config)
         out = ffi.new("cch_deviceptr **")
         where = f"device {self._device.device_id}"
-        allocate_with(self, nbytes, accepted, where, lambda: lib.cch_virtual_alloc(out, config, nbytes))
+        try:
+            allocate_with(self, nbytes, accepted, where, lambda: lib.cch_virtual_alloc(out, config, nbytes))
+        except CUDAError as error:
+            if config.handle_types & _HANDLES[VirtualMemoryHandleType.FABRIC] and error.code in _REFUSED:
+                error.hint = (
+                    "The device has fabric handles, but this process may not create them: they need NVIDIA's IMEX "
+                    "service and a channel of it (/dev/nvidia-caps-imex-channels). Use handle_type='posix_fd', or None"
+                )
+            raise
         buffer = Buffer._adopt_memory(address(out[0]), self, None)
         if accepted is not None:
             buffer.set_deallocation_stream(accepted)

@@ -81,6 +81,21 @@ def test_registering_what_cannot_be_used(cuda: Any, pages: Map) -> None:
         assert cuda.code("cuMemHostRegister_v2", Pointer(pages(2, protection)), Size(2 * PAGE), flags) == code
 
 
+def test_memory_that_was_registered_to_be_read(cuda: Any, pages: Map) -> None:
+    """The driver refuses to write it, wherever it is (H200): a program that does would pass."""
+    address, memory = pages(2, WRITE), cuda.malloc(PAGE)
+    cuda.cuMemHostRegister_v2(Pointer(address), Size(PAGE), 8)
+    cuda.cuMemHostRegister_v2(Pointer(address + PAGE), Size(PAGE), 0)
+    stream = cuda.stream(1)
+    for place, code in ((address, INVALID_VALUE), (address + PAGE, 0)):
+        assert cuda.code("cuMemcpyDtoHAsync_v2", Pointer(place), memory, Size(PAGE), stream) == code
+        assert cuda.code("cuMemsetD8Async", ctypes.c_uint64(place), 1, Size(PAGE), stream) == code
+        assert cuda.code("cuMemcpyHtoDAsync_v2", memory, Pointer(place), Size(PAGE), stream) == 0
+    cuda.cuCtxSynchronize()
+    for place in (address, address + PAGE):
+        cuda.cuMemHostUnregister(Pointer(place))
+
+
 @pytest.mark.parametrize("use", ["kernel", "copy", "fill"])
 def test_registered_memory_that_was_unmapped(cuda: Any, use: str) -> None:
     """Memory that is unmapped while it is registered would end the process at its next use."""

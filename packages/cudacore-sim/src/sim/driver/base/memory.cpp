@@ -86,8 +86,9 @@ bool may_access(const Context &context, const Allocation &allocation, bool write
     return false;
   };
   switch (allocation.kind) {
-  case Allocation::Kind::pinned:
   case Allocation::Kind::registered:
+    return !write || !allocation.read_only;
+  case Allocation::Kind::pinned:
   case Allocation::Kind::managed:
     return true;
   case Allocation::Kind::mapped:
@@ -159,6 +160,11 @@ bool Memory::accessible(const Context &context, uint64_t address, uint64_t size,
     bool is_later = check == Check::node && allocation->kind == Allocation::Kind::graph;
     if (!is_later && (check == Check::copy_at_run ? !allocation->visible : allocation->freed))
       return false;
+    if (write && allocation->read_only) {
+      sim::explain("a copy or fill writes to " + hex(at) + ", " + this->explain(at) +
+                   ", which was registered read-only (CU_MEMHOSTREGISTER_READ_ONLY)");
+      return false;
+    }
     if (needs_access(*allocation) && !may_access(context, *allocation, write)) {
       sim::explain("a copy or fill " + std::string(write ? "writes to " : "reads from ") + hex(at) + ", " +
                    this->explain(at) + ": device " + std::to_string(context.device->ordinal) +

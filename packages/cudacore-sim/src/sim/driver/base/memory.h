@@ -98,6 +98,7 @@ struct Allocation {
   std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
   unsigned flags = 0;
+  bool read_only = false;   /* registered: CU_MEMHOSTREGISTER_READ_ONLY */
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;    /* a variable of a module, which cannot be freed by address */
   bool is_array = false;    /* of an array, and internal: programs cannot have its address */

@@ -280,6 +280,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   allocation->device = context->device;
   allocation->context = context;
   allocation->flags = (Flags & CU_MEMHOSTREGISTER_PORTABLE) | CU_MEMHOSTREGISTER_DEVICEMAP;
+  allocation->read_only = (Flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0;
   state().memory.add(allocation);
   return CUDA_SUCCESS;
 }

@@ -43,6 +43,8 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
   if (pool_out == nullptr || handleType != by_descriptor || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<SharedFile> file = import_descriptor(handle, Shared::pool, header);
+  if (file == nullptr && import_descriptor(handle, Shared::physical, header) != nullptr)
+    return CUDA_ERROR_NOT_SUPPORTED;
   if (file == nullptr || device_of(header.record, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   for (const std::shared_ptr<Pool> &known : state().pools.all())

@@ -345,7 +345,9 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, vo
   if (handle == nullptr || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<SharedFile> file = import_descriptor(osHandle, Shared::physical, header);
-  if (file == nullptr || header.record.offset != Arena::file_header || device_of(header.record, device) != CUDA_SUCCESS)
+  if (file == nullptr)
+    return import_descriptor(osHandle, Shared::pool, header) != nullptr ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_UNKNOWN;
+  if (header.record.offset != Arena::file_header || device_of(header.record, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   if (!file->map(0, file->size()))
     return CUDA_ERROR_OUT_OF_MEMORY;
