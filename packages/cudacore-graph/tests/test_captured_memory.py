@@ -71,7 +71,7 @@ def test_a_source_is_read_when_the_graph_runs(device: ch.Device, stream: ch.Stre
 
 
 def test_functions(device: ch.Device, stream: ch.Stream) -> None:
-    """A function would be called at once, not by each launch; or go before the graph does."""
+    """A function would be called at once and not by each launch, or be released before the graph."""
     seen: list[Any] = []
     take = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: seen.append(ctypes.string_at(data, 3)))
 

@@ -211,7 +211,7 @@ def import_pinned(channel: Any, handle: ch.IPCAllocationHandle) -> None:
 
 
 def use_virtual(buffer: ch.Buffer, value: int) -> None:
-    """Look at virtual memory that came, and fill it."""
+    """Check the virtual memory that this process received, and fill it."""
     mr = buffer.memory_resource
     assert isinstance(mr, ch.VirtualMemoryResource)
     assert buffer.is_mapped

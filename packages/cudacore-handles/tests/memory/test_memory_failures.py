@@ -261,7 +261,7 @@ def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
 def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str) -> None:
-    """The same; and another device would be current than before."""
+    """The same, with another device current, which must stay current."""
     access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
     access.add(device)
     try:

@@ -46,7 +46,7 @@ def test_streams(device: ch.Device) -> None:
 
 
 def test_lifetime(stream: ch.Stream) -> None:
-    """A function would go before it was called, or never."""
+    """A function would be released before it was called, or never."""
 
     class Function:
         def __call__(self) -> None:

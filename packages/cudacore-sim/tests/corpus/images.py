@@ -145,7 +145,7 @@ class Image:
         return data
 
     def make(self, machine: Machine, data: Array, stack: contextlib.ExitStack) -> tuple[ctypes.c_uint64, int]:
-        """Return a texture or surface of texels, and its array; the stack ends them."""
+        """Return a texture or surface of texels, and its array; the exit stack destroys them."""
         if "memory" in self.how:
             resource = self._memory(machine, data, stack)
         else:

@@ -19,7 +19,7 @@ enum { STRIPES = 16 /* at most 32, because a graph_lock has a bit for each */ };
 static struct stripe {
   pthread_mutex_t lock;
   atomic_ulong owner; /* the thread that holds it; 0 if none does */
-  unsigned depth;     /* how often its owner has taken it */
+  unsigned depth;     /* how many times that thread holds it */
 } stripes[STRIPES];
 static atomic_bool
     forked; /* after a fork, locks held by other threads stay locked; but the child makes no CUDA calls */

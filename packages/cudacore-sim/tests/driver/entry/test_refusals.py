@@ -45,7 +45,7 @@ def test_code_that_cannot_be_loaded(cuda: Any, text: str, code: int, said: str) 
     assert cuda.code("cuModuleLoadData", byref(module), text.encode()) == code
     assert said in cudacore_sim.why()
     assert len(cudacore_sim.explanations()) == 1
-    # The same again is not said again, but known.
+    # A repeated refusal is not reported again, but why() still has the reason.
     assert cuda.code("cuModuleLoadData", byref(module), text.encode()) == code
     assert said in cudacore_sim.why()
     assert len(cudacore_sim.explanations()) == 1
