@@ -109,6 +109,8 @@ def runs(node: ast.AST) -> Iterator[ast.AST]:
 
 def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
     """Return the line and the room of each include or import of a room of the layer."""
+    if path.suffix not in {".py", ".c", ".cpp", ".h"}:
+        return  # such as what CPython has compiled
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for node in runs(ast.parse(text)):
@@ -116,7 +118,7 @@ def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.module.split(".")[1]
             elif isinstance(node, ast.ImportFrom) and node.module == layer.name:
                 yield from ((node.lineno, name.name) for name in node.names)
-    elif path.suffix in {".c", ".cpp", ".h"}:
+    else:
         for number, line in enumerate(text.splitlines(), 1):
             found = re.match(rf'#include "(?:sim/)?(?:{layer.name}/)?(\w+)/', line)
             if found:
