@@ -28,6 +28,7 @@ NUMBERS = {
     ArrayFormatType.FLOAT32: (lib.CCH_FORMAT_FLOAT, 4),
 }
 FLOATS = (ArrayFormatType.FLOAT16, ArrayFormatType.FLOAT32)
+_BY_NAME = {str(member): member for member in ArrayFormatType}
 _BY_NUMBER = {number: member for member, (number, _) in NUMBERS.items()}
 
 
@@ -38,6 +39,10 @@ def format_of(number: int) -> ArrayFormatType:
 
 def as_format(value: object) -> ArrayFormatType:
     """Return the format that a value is or names, or that a dtype of NumPy has."""
+    if type(value) is ArrayFormatType:
+        return value
+    if type(value) is str and value in _BY_NAME:
+        return _BY_NAME[value]
     numpy = sys.modules.get("numpy")
     name = value
     if numpy is not None and not isinstance(value, str):
@@ -57,6 +62,8 @@ def as_format(value: object) -> ArrayFormatType:
 
 def as_channels(value: object) -> int:
     """Return a number of channels."""
+    if type(value) is int and value in (1, 2, 4):
+        return value
     number = as_integer(value)
     if number not in (1, 2, 4):
         raise ValueError(f"num_channels is {shorten(repr(value))}; it must be 1, 2 or 4")
@@ -75,6 +82,8 @@ def as_count(value: object, name: str) -> int:
 
 def as_shape(value: object) -> tuple[int, ...]:
     """Return the extents of an array: (width,), (width, height) or (width, height, depth)."""
+    if type(value) is tuple and 1 <= len(value) <= 3 and all(type(extent) is int and extent > 0 for extent in value):
+        return value
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"shape must be a tuple of one to three ints, not {shorten(repr(value))}")
     shape = tuple(as_count(extent, f"shape[{axis}]") for axis, extent in enumerate(value))

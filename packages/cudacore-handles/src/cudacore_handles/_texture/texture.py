@@ -7,7 +7,7 @@ import math
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
@@ -26,6 +26,10 @@ _ADDRESS = {
     AddressModeType.BORDER: lib.CCH_ADDRESS_BORDER,
 }
 _FILTER = {FilterModeType.POINT: lib.CCH_FILTER_POINT, FilterModeType.LINEAR: lib.CCH_FILTER_LINEAR}
+_MEMBERS: dict[Any, dict[str, Any]] = {
+    cls: {str(member): member for member in cls} for cls in (AddressModeType, FilterModeType, ReadModeType)
+}
+_M = TypeVar("_M", AddressModeType, FilterModeType, ReadModeType)
 _SIZE = ffi.sizeof("cch_texture_desc")
 _MAX_ANISOTROPY = 16
 _BYTES = (ArrayFormatType.UINT8, ArrayFormatType.INT8)
@@ -84,14 +88,14 @@ class TextureObjectOptions:
 
     def __post_init__(self) -> None:
         check_flags(self)
-        self.filter_mode = _as_filter("filter_mode", self.filter_mode)
-        self.mipmap_filter_mode = _as_filter("mipmap_filter_mode", self.mipmap_filter_mode)
-        if type(self.read_mode) is not ReadModeType:
-            self.read_mode = _as_name(ReadModeType, self.read_mode, f"read_mode is {shorten(repr(self.read_mode))}")
+        self.filter_mode = _as_member(FilterModeType, "filter_mode", self.filter_mode)
+        self.mipmap_filter_mode = _as_member(FilterModeType, "mipmap_filter_mode", self.mipmap_filter_mode)
+        self.read_mode = _as_member(ReadModeType, "read_mode", self.read_mode)
         _modes(self.address_mode)
         _check_anisotropy(self.max_anisotropy)
-        for name in ("mipmap_level_bias", "min_mipmap_level_clamp", "max_mipmap_level_clamp"):
-            _as_float(name, getattr(self, name))
+        _as_float("mipmap_level_bias", self.mipmap_level_bias)
+        _as_float("min_mipmap_level_clamp", self.min_mipmap_level_clamp)
+        _as_float("max_mipmap_level_clamp", self.max_mipmap_level_clamp)
         if self.min_mipmap_level_clamp > self.max_mipmap_level_clamp:
             raise ValueError(
                 f"min_mipmap_level_clamp is {self.min_mipmap_level_clamp}, more than max_mipmap_level_clamp, "
@@ -122,16 +126,19 @@ class TextureObject(AnyObject):
         return self._shown
 
 
-def _as_filter(name: str, value: object) -> FilterModeType:
-    if type(value) is FilterModeType:
+def _as_member(cls: type[_M], name: str, value: Any) -> _M:
+    """Return the member of an enumeration that a value is or names."""
+    if type(value) is cls:
         return value
-    return _as_name(FilterModeType, value, f"{name} is {shorten(repr(value))}")
+    if type(value) is str and value in _MEMBERS[cls]:
+        return _MEMBERS[cls][value]  # much faster than the call of the class
+    return _as_name(cls, value, f"{name} is {shorten(repr(value))}")
 
 
-def _modes(given: object) -> tuple[int, int, int]:
+def _modes(given: Any) -> tuple[int, int, int]:
     """Return the address modes of three dimensions; the last that is given counts for the others."""
     if isinstance(given, str):
-        mode = _ADDRESS[_as_name(AddressModeType, given, f"address_mode is {shorten(repr(given))}")]
+        mode = _ADDRESS[_as_member(AddressModeType, "address_mode", given)]
         return mode, mode, mode
     if not isinstance(given, (tuple, list)) or not 1 <= len(given) <= 3:
         raise ValueError(
@@ -143,6 +150,8 @@ def _modes(given: object) -> tuple[int, int, int]:
 
 
 def _check_anisotropy(value: object) -> None:
+    if type(value) is int and 0 <= value <= _MAX_ANISOTROPY:
+        return
     number = as_integer(value)
     if number is None:
         raise TypeError(f"max_anisotropy must be an int, not {shorten(repr(value))}, of type {type(value).__name__}")
@@ -151,6 +160,8 @@ def _check_anisotropy(value: object) -> None:
 
 
 def _as_float(name: str, value: Any) -> float:
+    if type(value) is float and value == value:  # noqa: PLR0124 - NaN is not
+        return value
     try:
         number = float("nan") if isinstance(value, str) else float(value)
     except (TypeError, ValueError):

@@ -9,10 +9,17 @@
  */
 #include "texture/texture.h"
 
-enum { KEPT = 8, DEPTH = 3 };
+enum { KEPT = 8, DEPTH = 3, MAX_FIELDS = 16 };
+
+/* The names and values are those of the copy's fields, which keep them. Comparing with them here is faster. */
+typedef struct entry {
+  checked_options options;
+  Py_ssize_t count;
+  PyObject *names[MAX_FIELDS], *values[MAX_FIELDS];
+} entry;
 
 struct kept_options {
-  checked_options entries[KEPT];
+  entry entries[KEPT];
   unsigned next; /* the entry that is replaced next */
 };
 
@@ -49,36 +56,42 @@ static bool is_same(PyObject *value, PyObject *plain) {
   return true;
 }
 
-static bool are_plain(PyObject *fields) {
+/* Fills in the fields of an entry; false if they cannot be recognized. */
+static bool read_fields(entry *out, PyObject *fields) {
   Py_ssize_t place = 0;
   PyObject *name, *value;
-  while (PyDict_Next(fields, &place, &name, &value))
-    if (!is_plain(value, DEPTH))
+  out->count = 0;
+  while (fields != NULL && PyDict_Next(fields, &place, &name, &value)) {
+    if (out->count == MAX_FIELDS || !is_plain(value, DEPTH))
       return false;
+    out->names[out->count] = name;
+    out->values[out->count++] = value;
+  }
   return true;
 }
 
-/* Whether two dictionaries have the same names and values, in the same order. Names of attributes are interned. */
-static bool are_same(PyObject *given, PyObject *fields) {
-  Py_ssize_t place = 0, other_place = 0;
-  PyObject *name, *value, *other_name, *other;
-  if (PyDict_Size(given) != PyDict_Size(fields))
+/* Whether a dictionary has the same names and values, in the same order. Names of attributes are interned. */
+static bool are_same(PyObject *given, const entry *kept) {
+  Py_ssize_t place = 0, i = 0;
+  PyObject *name, *value;
+  if (PyDict_Size(given) != kept->count)
     return false;
-  while (PyDict_Next(given, &place, &name, &value))
-    if (!PyDict_Next(fields, &other_place, &other_name, &other) || name != other_name || !is_same(value, other))
+  for (; i < kept->count && PyDict_Next(given, &place, &name, &value); i++)
+    if (name != kept->names[i] || !is_same(value, kept->values[i]))
       return false;
-  return true;
+  return i == kept->count;
 }
 
 /* Finds options of a kind with the same values. `fields` is NULL where none were given. */
 static bool find(const state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
   for (int i = 0; i < KEPT; i++) {
-    const checked_options *entry = &st->options->entries[i];
-    if (entry->copy == NULL || entry->kind != kind || entry->device != device)
+    const entry *kept = &st->options->entries[i];
+    const checked_options *options = &kept->options;
+    if (options->copy == NULL || options->kind != kind || options->device != device)
       continue;
-    if (fields == NULL ? entry->fields != NULL : entry->fields == NULL || !are_same(fields, entry->fields))
+    if (fields == NULL ? options->fields != NULL : options->fields == NULL || !are_same(fields, kept))
       continue;
-    *out = *entry;
+    *out = *options;
     Py_INCREF(out->copy);
     Py_XINCREF(out->fields);
     return true;
@@ -94,10 +107,14 @@ void options_done(checked_options *options) {
 }
 
 static void keep(state *st, const checked_options *made) {
-  checked_options *entry = &st->options->entries[st->options->next++ % KEPT], old = *entry;
-  *entry = *made;
-  Py_INCREF(entry->copy);
-  Py_XINCREF(entry->fields);
+  entry kept = {.options = *made};
+  if (!read_fields(&kept, made->fields))
+    return;
+  entry *place = &st->options->entries[st->options->next++ % KEPT];
+  checked_options old = place->options;
+  *place = kept;
+  Py_INCREF(made->copy);
+  Py_XINCREF(made->fields);
   options_done(&old); /* last, because this can run code that reads options */
 }
 
@@ -143,22 +160,22 @@ int options_read(state *st, options_kind kind, PyObject *options, int device, ch
       return -1;
     }
   }
-  if (can_be_kept && (is_none || are_plain(out->fields)))
+  if (can_be_kept)
     keep(st, out);
   return 0;
 }
 
 int options_visit(state *st, visitproc visit, void *arg) {
   for (int i = 0; st->options != NULL && i < KEPT; i++) {
-    Py_VISIT(st->options->entries[i].copy);
-    Py_VISIT(st->options->entries[i].fields);
+    Py_VISIT(st->options->entries[i].options.copy);
+    Py_VISIT(st->options->entries[i].options.fields);
   }
   return 0;
 }
 
 void options_clear(state *st) {
   for (int i = 0; st->options != NULL && i < KEPT; i++)
-    options_done(&st->options->entries[i]);
+    options_done(&st->options->entries[i].options);
 }
 
 int options_begin(state *st) {
