@@ -617,7 +617,7 @@ class TestBatch:
         }  # fmt: skip
 
     def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, cuda_sim: Any) -> None:
-        """A batch that the driver refuses half-way would stay half."""
+        """The driver refuses the fourth of five nodes: the first three are removed again."""
         items: list[tuple[Any, ...]] = [("memset", None, numbers.buffer, 0, 4)] * 5
         with cuda_sim.failing(add_function("Memset"), nth=4, error=2), pytest.raises(ch.CUDAError):
             definition.add_many(items)

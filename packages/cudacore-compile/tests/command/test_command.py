@@ -36,7 +36,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start beside a program, with a cache of the test's own."""
+    """Each test runs in a folder with a program in it, and has its own cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "size.h").write_text("#define SIZE 4\n")
