@@ -142,6 +142,13 @@ def viewing(name: str, arguments: str, *, needs: str, ratio: float) -> Row:
     return Row(f"view of a {name}", statement, 2_000, 7, drain=True, needs=needs, ratio=ratio)
 
 
+def allocating_through(name: str, resource: str, *, over_row: tuple[str, float] | None = None) -> Row:
+    """Allocate through an adaptor of the device's pool, which it is compared with."""
+    setup = f"import cudacore; pool = device.memory_resource; mr = {resource}"
+    statement = "mr.allocate(1024, stream=stream).close(stream)"
+    return Row(name, statement, 2_000, 7, setup=setup, drain=True, ours=True, over_row=over_row)
+
+
 def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
     """Copy to a dense view, the device's time included."""
     setup = (
@@ -205,6 +212,18 @@ ROWS = (
         2_000,
         drain=True,
         ratio=1.0,
+    ),
+    allocating_through("buffer of a pool", "pool"),
+    *(
+        allocating_through(f"buffer of a pool, through {name}", f"cudacore.{made}", over_row=("buffer of a pool", most))
+        for name, made, most in (
+            ("statistics", "StatisticsResourceAdaptor(pool)", 1.15),
+            ("a limit", "LimitingResourceAdaptor(pool, 1 << 40)", 1.15),
+            ("both", "StatisticsResourceAdaptor(cudacore.LimitingResourceAdaptor(pool, 1 << 40))", 1.25),
+            ("a failure callback", "FailureCallbackResourceAdaptor(pool, len)", 1.15),
+            ("a log", "LoggingResourceAdaptor(pool, '/dev/null')", 2.0),
+            ("tracking without stacks", "TrackingResourceAdaptor(pool, capture_stacks=False)", 4.0),
+        )
     ),
     Row("copy_batch, 100 buffers", "copy_batch(stream, sources, targets)", 50, 15, drain=True, ratio=1.0, per=100),
     Row("buffer.copy_to, device", "buffer.copy_to(other, stream=stream)", 500, 15, drain=True, ratio=1.0),

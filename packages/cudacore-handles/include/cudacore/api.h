@@ -21,6 +21,7 @@
 #include <cudacore/deviceptr.h>
 #include <cudacore/ipc.h>
 #include <cudacore/pointer.h>
+#include <cudacore/tracker.h>
 #include <cudacore/copy.h>
 #include <cudacore/array.h>
 #include <cudacore/texture.h>
@@ -399,6 +400,19 @@ typedef struct cch_api {
                            size_t count, size_t *CCH_NULLABLE failed);
   int (*graph_node_numbered)(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
   int (*context_memory_info)(size_t *free, size_t *total, cch_context *context);
+  int (*tracker_create)(cch_tracker **out, const cch_tracker_config *config);
+  int (*tracker_measure)(cch_tracker **out, cch_tracker *tracker);
+  int (*tracker_stop)(cch_tracker *tracker);
+  int (*tracker_begin)(cch_tracker *tracker, size_t size);
+  void (*tracker_cancel)(cch_tracker *tracker, size_t size, const cch_stream *stream);
+  int (*tracker_add)(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
+  int (*deviceptr_alloc_tracked)(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
+                                 cch_tracker *const *trackers, size_t count);
+  int (*tracker_read)(cch_tracker_counts *out, cch_tracker *tracker);
+  int (*tracker_list)(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);
+  int (*tracker_flush)(cch_tracker *tracker);
+  cch_tracker *(*tracker_ref)(cch_tracker *tracker);
+  void (*tracker_unref)(cch_tracker *tracker);
 } cch_api;
 
 /**

@@ -117,6 +117,7 @@ typedef struct cch_array cch_array;
 typedef struct cch_mipmapped_array cch_mipmapped_array;
 typedef struct cch_texture cch_texture;
 typedef struct cch_surface cch_surface;
+typedef struct cch_tracker cch_tracker;
 
 /** The kinds of box. Numbers are stable; new kinds are appended. */
 typedef enum cch_kind {
@@ -139,7 +140,8 @@ typedef enum cch_kind {
   CCH_KIND_MIPMAPPED_ARRAY = 16,
   CCH_KIND_TEXTURE = 17,
   CCH_KIND_SURFACE = 18,
-  CCH_KIND_COUNT = 19
+  CCH_KIND_TRACKER = 19,
+  CCH_KIND_COUNT = 20
 } cch_kind;
 
 /**

@@ -21,6 +21,7 @@
 #include <cudacore/pool_attributes.h>
 #include <cudacore/deviceptr.h>
 #include <cudacore/pointer.h>
+#include <cudacore/tracker.h>
 #include <cudacore/copy.h>
 #include <cudacore/array.h>
 #include <cudacore/texture.h>

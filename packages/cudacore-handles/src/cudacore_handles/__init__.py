@@ -59,6 +59,12 @@ if TYPE_CHECKING:
         WorkqueueResource,
         WorkqueueResourceOptions,
     )
+    from cudacore_handles._memory.adaptors.base import AllocationCounts, ResourceAdaptor
+    from cudacore_handles._memory.adaptors.failure_callback import FailureCallbackResourceAdaptor
+    from cudacore_handles._memory.adaptors.limiting import LimitingResourceAdaptor
+    from cudacore_handles._memory.adaptors.log import LoggingResourceAdaptor
+    from cudacore_handles._memory.adaptors.statistics import Measurement, StatisticsResourceAdaptor
+    from cudacore_handles._memory.adaptors.tracking import Allocation, TrackingResourceAdaptor
     from cudacore_handles._memory.copy import CopyOptions, copy_batch
     from cudacore_handles._memory.device_pool import DeviceMemoryResource
     from cudacore_handles._memory.device_pool_options import DeviceMemoryResourceOptions
@@ -85,6 +91,8 @@ __version__ = "0.1.0"
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
     "PER_THREAD_DEFAULT_STREAM",
+    "Allocation",
+    "AllocationCounts",
     "Buffer",
     "CUDAError",
     "ClosedError",
@@ -100,6 +108,7 @@ __all__ = [
     "DeviceResourcesType",
     "Event",
     "EventOptions",
+    "FailureCallbackResourceAdaptor",
     "GlobalInfo",
     "GoneError",
     "GraphicsResource",
@@ -114,9 +123,12 @@ __all__ = [
     "LaunchConfig",
     "LegacyManagedMemoryResource",
     "LegacyPinnedMemoryResource",
+    "LimitingResourceAdaptor",
+    "LoggingResourceAdaptor",
     "ManagedBuffer",
     "ManagedMemoryResource",
     "ManagedMemoryResourceOptions",
+    "Measurement",
     "MemcpyOverlapMode",
     "MemcpySrcAccessOrder",
     "MemoryInfo",
@@ -128,13 +140,16 @@ __all__ = [
     "PinnedMemoryResource",
     "PinnedMemoryResourceOptions",
     "PreparedLaunch",
+    "ResourceAdaptor",
     "SMResource",
     "SMResourceOptions",
+    "StatisticsResourceAdaptor",
     "Stream",
     "StreamOptions",
     "StridedMemoryView",
     "TensorMapDescriptor",
     "TensorMapDescriptorOptions",
+    "TrackingResourceAdaptor",
     "UnsupportedCodeError",
     "VirtualMemoryResource",
     "VirtualMemoryResourceOptions",
@@ -174,6 +189,21 @@ _LATER = {
         "SMResourceOptions",
         "WorkqueueResource",
         "WorkqueueResourceOptions",
+    ),
+    "._memory.adaptors.base": (
+        "AllocationCounts",
+        "ResourceAdaptor",
+    ),
+    "._memory.adaptors.failure_callback": ("FailureCallbackResourceAdaptor",),
+    "._memory.adaptors.limiting": ("LimitingResourceAdaptor",),
+    "._memory.adaptors.log": ("LoggingResourceAdaptor",),
+    "._memory.adaptors.statistics": (
+        "Measurement",
+        "StatisticsResourceAdaptor",
+    ),
+    "._memory.adaptors.tracking": (
+        "Allocation",
+        "TrackingResourceAdaptor",
     ),
     "._memory.copy": (
         "CopyOptions",

@@ -24,6 +24,8 @@ _V = TypeVar("_V", bound=ViewHandle)
 _E = TypeVar("_E", bound=EventHandle)
 _S = TypeVar("_S", bound=StreamHandle)
 _B = TypeVar("_B", bound=BufferHandle)
+_OnStream = Stream | IsStreamType | None
+_Trackers = tuple[Handle, ...] | None
 _Code = int | Callable[[Any, int], bytes | int] | tuple[tuple[str, ...], tuple[str, ...] | None] | object
 
 SIGNED: int
@@ -155,6 +157,9 @@ class BufferHandle(Handle):
     @classmethod
     def _adopt_memory(cls: type[_B], address: int, memory_resource: MemoryResource | None, owner: object, /) -> _B:
         """Return a new buffer that takes over one reference to the cch_deviceptr at the address."""
+    def _set_memory_resource(self, memory_resource: MemoryResource, /) -> None:
+        """Set the memory resource that the buffer names. It does not change who frees the memory."""
+
     @property
     def handle(self) -> int:
         """int: Address of the memory; 0 if the buffer is closed."""
@@ -334,19 +339,12 @@ def current_device() -> int:
     """Return the ordinal of the current device (cuCtxGetDevice), -1 if there is none."""
 
 def allocate(
-    cls: type[_B], pool: Handle, size: int, stream: Stream | IsStreamType, memory_resource: MemoryResource, /
+    cls: type[_B], pool: Handle, size: int, stream: _OnStream, mr: MemoryResource, trackers: _Trackers = None, /
 ) -> _B:
-    """Return a new buffer of a class, allocated from a pool (cuMemAllocFromPoolAsync)."""
+    """Return a new buffer of a class, allocated from a pool (cuMemAllocFromPoolAsync), with its trackers."""
 
 def import_memory(
-    cls: type[_B],
-    pool: Handle,
-    offset: int,
-    size: int,
-    stream: Stream | IsStreamType,
-    memory_resource: MemoryResource,
-    handle: bytes,
-    /,
+    cls: type[_B], pool: Handle, offset: int, size: int, stream: _OnStream, mr: MemoryResource, handle: bytes, /
 ) -> _B:
     """Return a new buffer of a class, imported from another process (cuMemPoolImportPointer).
 

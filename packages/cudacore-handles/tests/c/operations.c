@@ -334,6 +334,36 @@ GIVES(pool_access, int, cch_pool_access(&out, w->pool, 1))
 DOES(pool_set_access, cch_pool_set_access(w->pool, &(int){1}, &(int){3}, 1))
 MAKES(pool_wrap, cch_pool, cch_pool_wrap(&out, w->foreign_pool, 0, NULL, NULL))
 MAKES(deviceptr_alloc_async, cch_deviceptr, cch_deviceptr_alloc_async(&out, w->pool, 64, w->stream))
+static int deviceptr_alloc_tracked(world *w, void **made) {
+  (void)made;
+  cch_tracker *tracker, *limited;
+  int status = cch_tracker_create(
+      &tracker,
+      &(cch_tracker_config){.size = sizeof(cch_tracker_config), .flags = CCH_TRACKER_LIST, .log = "/dev/null"});
+  if (status != 0)
+    return status;
+  status = cch_tracker_create(&limited, &(cch_tracker_config){.size = sizeof(cch_tracker_config), .limit = 64});
+  if (status != 0) {
+    cch_tracker_unref(tracker);
+    return status;
+  }
+  cch_deviceptr *out;
+  status = cch_deviceptr_alloc_tracked(&out, w->pool, 64, w->stream, (cch_tracker *[]){tracker, limited}, 2);
+  cch_tracker_counts counts = {.size = sizeof counts};
+  OK(cch_tracker_read(&counts, tracker));
+  CHECK_EQ(counts.current_count, status == 0);
+  OK(cch_tracker_read(&counts, limited));
+  CHECK_EQ(counts.current_bytes, status == 0 ? 64 : 0);
+  if (status != 0) {
+    OK(cch_tracker_begin(limited, 64)); /* the limit is as it was */
+    cch_tracker_cancel(limited, 64, NULL);
+  } else {
+    cch_deviceptr_unref(out);
+  }
+  cch_tracker_unref(tracker);
+  cch_tracker_unref(limited);
+  return status;
+}
 MAKES(deviceptr_alloc, cch_deviceptr, cch_deviceptr_alloc(&out, w->context, 64))
 MAKES(deviceptr_alloc_host, cch_deviceptr, cch_deviceptr_alloc_host(&out, w->context, 64, 0))
 MAKES(deviceptr_alloc_managed, cch_deviceptr, cch_deviceptr_alloc_managed(&out, w->context, 64, CU_MEM_ATTACH_GLOBAL))
@@ -971,6 +1001,7 @@ const operation operations[] = {
     DONE(pool_access, 0),
     DONE(pool_set_access, 0),
     MADE(deviceptr_alloc_async, 0),
+    DONE(deviceptr_alloc_tracked, 0),
     MADE(deviceptr_alloc, 0),
     MADE(deviceptr_alloc_host, 0),
     MADE(deviceptr_alloc_managed, 0),

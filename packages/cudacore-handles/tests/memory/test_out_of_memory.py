@@ -62,10 +62,6 @@ def test_memory_info(device: ch.Device) -> None:
     info = device.memory_info
     assert 0 < info.free <= info.total
     assert (info.free, info.total) == tuple(info)
-    pool = ch.VirtualMemoryResource(device)
-    buffer = pool.allocate(256 * MIB)
-    assert device.memory_info.free <= info.free - 200 * MIB
-    buffer.close()
 
 
 def test_memory_info_of_a_device_that_is_not_current(in_new_thread: Callable[[Callable[[], Any]], Any]) -> None:
@@ -111,7 +107,6 @@ def test_error(device: ch.Device, stream: ch.Stream) -> None:
     assert len(listed.splitlines()) == 7
     assert f"<DeviceMemoryResource of device {device.device_id}>, pool {resource._pool._raw:#x}" in text
     assert "Pools of this process:" in text
-    assert "trim()" in text
     for buffer in kept:
         buffer.close(stream)
 

@@ -257,7 +257,7 @@ def _class_of(code: int) -> type[CUDAError]:
     """Return the class of the error for a code of the driver or of the library."""
     if code == lib.CCH_EGONE:
         return GoneError
-    return OutOfMemoryError if code in (lib.CCH_ENOMEM, _OUT_OF_MEMORY) else CUDAError
+    return OutOfMemoryError if code in (lib.CCH_ENOMEM, lib.CCH_ELIMIT, _OUT_OF_MEMORY) else CUDAError
 
 
 _OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY

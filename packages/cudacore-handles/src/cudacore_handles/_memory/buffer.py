@@ -128,7 +128,7 @@ class Buffer(_native.BufferHandle):
         if self.is_closed:
             raise closed(self)
         mr = self._mr
-        reduce = getattr(mr, "_reduce_buffer", None)
+        reduce = getattr(mr._origin, "_reduce_buffer", None) if mr is not None else None
         if reduce is None:
             raise not_enabled(mr, "pickled")
         return reduce(self)

@@ -421,7 +421,7 @@ def _check_known(known: Any, cls: type[Resource], device: Device | None) -> None
 
 def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
     """Export a buffer of this process, or return the descriptor of an imported one."""
-    resource = buffer._mr
+    resource = buffer._mr._origin if buffer._mr is not None else None
     data = resource._ipc_data if isinstance(resource, SharedPool) else None
     if data is None:
         raise not_enabled(resource, "shared")

@@ -23,8 +23,8 @@ _Error = TypeVar("_Error", bound=CUDAError)
 _SHOWN = 5
 _CODES = (lib.CCH_ENOMEM, 2)  # 2: CUDA_ERROR_OUT_OF_MEMORY
 _ADVICE = (
-    "Close what is not needed any more, trim() memory resources that keep more than is in use, or ask for less. "
-    "TrackingResourceAdaptor shows where memory was allocated"
+    "Close buffers that are not needed any more, or ask for less. Memory whose free still waits for its stream can "
+    "only be used by its own pool: sync() the stream first. A TrackingResourceAdaptor shows where memory was allocated"
 )
 
 

@@ -102,6 +102,35 @@ class PooledMemoryResource(MemoryResource):
         except CUDAError as error:
             raise self._explained(error, size)  # noqa: B904
 
+    def _allocate_for(
+        self,
+        mr: MemoryResource,
+        trackers: tuple[_native.Handle, ...],
+        size: int,
+        stream: Stream | IsStreamType | None,
+    ) -> Buffer:
+        """Do what :meth:`allocate` does, for an adaptor with its trackers."""
+        if type(size) is not int or not 0 < size < _MOST_BYTES:
+            size = check_size(size)
+            if size == 0:
+                if self.is_closed:
+                    raise closed(self)
+                Stream_accept(stream, allow_stream_protocol=True)
+                return empty_buffer(self._buffer_class, mr)
+        try:
+            return _native.allocate(self._buffer_class, self._pool, size, stream, mr, trackers)
+        except ClosedError:
+            if self.is_closed:
+                raise closed(self) from None
+            raise
+        except CUDAError as error:
+            if not isinstance(error, OutOfMemoryError) or not collect_garbage(self, stream):
+                raise self._explained(error, size)  # noqa: B904 - it is the same error, or has it as its cause
+        try:
+            return _native.allocate(self._buffer_class, self._pool, size, stream, mr, trackers)
+        except CUDAError as error:
+            raise self._explained(error, size)  # noqa: B904
+
     def _explained(self, error: CUDAError, size: int) -> Exception:
         """Return the error of an allocation, with what to do about it."""
         if self.is_mapped:

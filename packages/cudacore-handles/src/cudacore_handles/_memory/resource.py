@@ -71,6 +71,11 @@ class MemoryResource:
         raise TypeError(f"{type(self).__name__} does not implement deallocate()")
 
     @property
+    def _origin(self) -> MemoryResource:
+        """The resource that adaptors, if this is one, wrap in the end."""
+        return self
+
+    @property
     def is_device_accessible(self) -> bool:
         """bool: Whether kernels can use the memory."""
         raise TypeError(f"{type(self).__name__} does not implement is_device_accessible")

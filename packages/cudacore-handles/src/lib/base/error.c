@@ -146,6 +146,7 @@ static const struct {
     {CCH_EGONE, "CCH_EGONE", "the resource was destroyed by its owner"},
     {CCH_ENOCOMPILER, "CCH_ENOCOMPILER", "the compiler library cannot be loaded"},
     {CCH_ECOMPILER, "CCH_ECOMPILER", "the compiler library refused"},
+    {CCH_ELIMIT, "CCH_ELIMIT", "the allocation would exceed a limit"},
 };
 
 const char *cch_error_name(int code) {

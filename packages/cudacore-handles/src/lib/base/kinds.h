@@ -10,6 +10,7 @@
 
 #include <cudacore/cudacore.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct cch_context {
@@ -72,6 +73,10 @@ typedef enum cch__origin {
   CCH__PART    /* a part of another allocation, or an import of a mapping: part.c */
 } cch__origin;
 
+/* An allocation in a tracker, and a tracker's log: tracker.c. */
+typedef struct cch__track cch__track;
+typedef struct cch__tracker_log cch__tracker_log;
+
 /* The stream on which a part was closed: part.c. */
 typedef struct cch__use cch__use;
 
@@ -93,8 +98,9 @@ struct cch_deviceptr {
   CUdeviceptr ptr;
   size_t size;
   cch_context *context;
-  cch__box *backing; /* what the memory belongs to: a pool, a graphics resource, or another allocation */
-  cch__use *uses;    /* the streams on which parts of it were closed; guarded by a lock of part.c */
+  cch__box *backing;  /* what the memory belongs to: a pool, a graphics resource, or another allocation */
+  cch__track *tracks; /* one for each of its trackers: tracker.c */
+  cch__use *uses;     /* the streams on which parts of it were closed; guarded by a lock of part.c */
   size_t use_count;
   _Atomic(cch_ipc_handle *) exported; /* its name in other processes, once it was exported */
   _Atomic(cch_stream *) stream;
@@ -113,6 +119,21 @@ struct cch_deviceptr {
 static inline const cch_deviceptr *cch__whole(const cch_deviceptr *ptr) {
   return ptr->origin == CCH__PART ? (const cch_deviceptr *)ptr->backing : ptr;
 }
+
+struct cch_tracker {
+  cch__box box;
+  cch_tracker *measured;     /* whose allocations it counts, if it is a measurement; NULL for any other tracker */
+  uint64_t limit;            /* 0: none */
+  bool lists;                /* its live allocations */
+  cch__tracker_log *log;     /* NULL: none */
+  pthread_mutex_t lock;      /* for all that follows; a measurement uses that of the tracker that it measures */
+  cch_tracker *measurements; /* those that have not ended: weak */
+  cch_tracker *next;         /* of the measurements of one tracker */
+  cch_tracker_counts counts;
+  uint64_t announced; /* bytes of allocations that are being made */
+  uint64_t last_id;
+  cch__track *newest;
+};
 
 struct cch_graphics {
   cch__box box;
@@ -249,6 +270,7 @@ void cch__array_drop(cch_array *array);
 void cch__mipmapped_array_drop(cch_mipmapped_array *array);
 void cch__texture_drop(cch_texture *texture);
 void cch__surface_drop(cch_surface *surface);
+void cch__tracker_drop(cch_tracker *tracker);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
 /*

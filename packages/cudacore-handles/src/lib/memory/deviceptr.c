@@ -5,6 +5,7 @@
 #include "memory/graphics.h"
 #include "memory/part.h"
 #include "memory/peers.h"
+#include "memory/tracker.h"
 #include "base/reclaim.h"
 #include "base/registry.h"
 
@@ -508,6 +509,8 @@ static bool end_of_whole(cch_deviceptr *ptr, cch_stream *stream) {
 }
 
 bool cch__deviceptr_end(cch_deviceptr *ptr) {
+  if (ptr->tracks != NULL)
+    cch__tracks_freeing(ptr);
   if (ptr->origin == CCH__PART) {
     cch__part_end(ptr);
     return true;
@@ -526,6 +529,8 @@ bool cch__deviceptr_end(cch_deviceptr *ptr) {
 }
 
 void cch__deviceptr_drop(cch_deviceptr *ptr) {
+  if (ptr->tracks != NULL)
+    cch__tracks_drop(ptr);
   cch__uses_drop(ptr);
   free(atomic_load_explicit(&ptr->exported, memory_order_acquire));
   free(ptr->ranges);

@@ -2,6 +2,8 @@
 /* Implements Buffer's frequent operations: allocating from a pool, closing, copying and filling. */
 #include "memory/buffer.h"
 
+enum { MAX_TRACKERS = 16 };
+
 static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, PyObject *mr, PyObject *owner) {
   buffer *self = (buffer *)handle_make(st, type, box);
   if (self == NULL)
@@ -18,29 +20,72 @@ static PyObject *make(const state *st, PyTypeObject *type, cch_deviceptr *box, P
   return (PyObject *)self;
 }
 
+/* The trackers of an allocation, all in use. */
+typedef struct trackers {
+  PyObject *faces; /* a tuple, or None */
+  Py_ssize_t count;
+  cch_tracker *boxes[MAX_TRACKERS];
+} trackers;
+
+static void trackers_done(trackers *of) {
+  while (of->count > 0)
+    handle_done(PyTuple_GetItem(of->faces, --of->count));
+}
+
+/* Begins the use of a tuple of trackers, or of None; -1 with an exception. */
+static int trackers_use(trackers *of, PyObject *faces) {
+  of->faces = faces;
+  of->count = 0;
+  if (faces == Py_None)
+    return 0;
+  Py_ssize_t count = PyTuple_Size(faces);
+  if (count > MAX_TRACKERS)
+    PyErr_SetString(PyExc_ValueError, "an allocation can have at most 16 trackers");
+  if (count < 0 || count > MAX_TRACKERS)
+    return -1;
+  for (; of->count < count; of->count++) {
+    of->boxes[of->count] = handle_use(PyTuple_GetItem(faces, of->count));
+    if (of->boxes[of->count] == NULL) {
+      trackers_done(of);
+      return -1;
+    }
+  }
+  return 0;
+}
+
 /*
  * Makes a buffer of a pool's memory: newly allocated, or another process's, which is given by the handle that it
  * exported.
  */
 static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
-                              PyObject *given, PyObject *mr, const cch_ipc_handle *handle) {
+                              PyObject *given, PyObject *mr, PyObject *tracker_faces, const cch_ipc_handle *handle) {
   PyObject *ordered_on = stream_accept(st, given);
   if (ordered_on == NULL)
     return NULL;
   cch_deviceptr *box = NULL;
   int status = -1;
+  trackers by;
+  if (trackers_use(&by, tracker_faces) < 0) {
+    Py_DECREF(ordered_on);
+    return NULL;
+  }
   cch_stream *stream = handle_use(ordered_on);
   cch_pool *pool = stream != NULL ? handle_use(face) : NULL;
   if (pool != NULL) {
     Py_BEGIN_ALLOW_THREADS;
-    status = handle != NULL ? cch_deviceptr_import_part(&box, pool, handle, offset, size, stream)
-                            : cch_deviceptr_alloc_async(&box, pool, size, stream);
+    if (handle != NULL)
+      status = cch_deviceptr_import_part(&box, pool, handle, offset, size, stream);
+    else if (by.count == 0)
+      status = cch_deviceptr_alloc_async(&box, pool, size, stream);
+    else
+      status = cch_deviceptr_alloc_tracked(&box, pool, size, stream, by.boxes, (size_t)by.count);
     Py_END_ALLOW_THREADS;
     handle_done(face);
   }
   if (stream != NULL)
     handle_done(ordered_on);
   Py_DECREF(ordered_on);
+  trackers_done(&by);
   if (pool == NULL)
     return NULL;
   if (status != 0)
@@ -50,12 +95,13 @@ static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, si
 }
 
 static PyObject *allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-  if (check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
+  if (count != 6 && check_argument_count("allocate(cls, pool, size, stream, memory_resource)", count, 5) < 0)
     return NULL;
   size_t size = PyLong_AsSize_t(arguments[2]);
   if (size == (size_t)-1 && PyErr_Occurred())
     return NULL;
-  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], 0, size, arguments[3], arguments[4], NULL);
+  return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], 0, size, arguments[3], arguments[4],
+                      count == 6 ? arguments[5] : Py_None, NULL);
 }
 
 static PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -71,7 +117,7 @@ static PyObject *import_memory(PyObject *module, PyObject *const *arguments, Py_
     return PyErr_Format(PyExc_ValueError, "handle has %zd bytes; it must have %zu", length, sizeof handle);
   memcpy(&handle, bytes, sizeof handle);
   return make_of_pool(PyModule_GetState(module), arguments[0], arguments[1], offset, size, arguments[4], arguments[5],
-                      &handle);
+                      Py_None, &handle);
 }
 
 /* The buffers and the stream of one call, all in use. */
@@ -310,6 +356,15 @@ static PyObject *adopt(PyObject *cls, PyObject *const *arguments, Py_ssize_t cou
   return face;
 }
 
+static PyObject *set_memory_resource(PyObject *object, PyObject *mr) {
+  buffer *self = (buffer *)object;
+  PyObject *previous = self->mr;
+  Py_INCREF(mr);
+  self->mr = mr;
+  Py_XDECREF(previous);
+  Py_RETURN_NONE;
+}
+
 static PyObject *compare(PyObject *a, PyObject *b, int operation) {
   const buffer *self = (const buffer *)a, *other = (const buffer *)b;
   if ((operation != Py_EQ && operation != Py_NE) || self->base.st == NULL ||
@@ -364,6 +419,7 @@ static void dealloc(PyObject *object) {
 static PyMethodDef methods[] = {
     {"close", FASTCALL(close_method), METH_FASTCALL | METH_KEYWORDS, DOC_BufferHandle_close},
     {"set_deallocation_stream", set_deallocation_stream, METH_O, DOC_BufferHandle_set_deallocation_stream},
+    {"_set_memory_resource", set_memory_resource, METH_O, DOC_BufferHandle__set_memory_resource},
     {"_adopt_memory", FASTCALL(adopt), METH_FASTCALL | METH_CLASS, DOC_BufferHandle__adopt_memory},
     {NULL, NULL, 0, NULL},
 };

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -175,15 +176,59 @@ class MemPoolProps(ctypes.Structure):
         ("alloc_type", ctypes.c_int),
         ("handle_types", ctypes.c_int),
         ("location", Place),
-        ("others", ctypes.c_char * 72),
+        ("security", ctypes.c_void_p),
+        ("max_size", ctypes.c_size_t),
+        ("others", ctypes.c_char * 56),
     )
+
+
+def test_memory_whose_free_waits_is_the_pools(cuda: Any) -> None:
+    """Other allocations would succeed that fail on an H200, before a stream came to the free."""
+    free, total = Size(), Size()
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    size = free.value * 6 // 10 >> 25 << 25
+    stream, other, pool, second = cuda.stream(), cuda.stream(), new_pool(cuda), new_pool(cuda)
+    memory = ctypes.c_uint64()
+    cuda.cuMemAllocFromPoolAsync(ctypes.byref(memory), Size(size), pool, stream)
+    waiting = HOST_FUNCTION(lambda _: time.sleep(0.2))
+    cuda.cuLaunchHostFunc(stream, waiting, None)
+    cuda.cuMemFreeAsync(memory, stream)
+    assert cuda.code("cuMemAllocFromPoolAsync", ctypes.byref(memory), Size(size), second, other) == OUT_OF_MEMORY
+    assert cuda.code("cuMemAllocFromPoolAsync", ctypes.byref(memory), Size(size), pool, other) == 0
+    cuda.cuMemFreeAsync(memory, other)
+    cuda.cuStreamSynchronize(stream)
+    cuda.cuStreamSynchronize(other)
+    cuda.cuMemAllocFromPoolAsync(ctypes.byref(memory), Size(size), second, other)
+    cuda.cuMemFreeAsync(memory, other)
+    cuda.cuStreamSynchronize(other)
+    for each in (pool, second):
+        cuda.cuMemPoolDestroy(each)
+
+
+@pytest.mark.parametrize(("max_size", "room"), [(1, 32), (32 << 20, 32), (33 << 20, 64), (100 << 20, 128)])
+def test_max_size_is_rounded_up(cuda: Any, max_size: int, room: int) -> None:
+    """A pool would have less room than on an H200, which reserves 32 MiB at a time."""
+    props = MemPoolProps(1, 0, Place(1, 0), None, max_size, b"")
+    pool, stream = ctypes.c_void_p(cuda.out("cuMemPoolCreate", ctypes.byref(props))), cuda.stream()
+    made = []
+    memory = ctypes.c_uint64()
+    while cuda.code("cuMemAllocFromPoolAsync", ctypes.byref(memory), Size(1 << 20), pool, stream) == 0:
+        made.append(memory.value)
+    assert len(made) == room
+    for address in made:
+        cuda.cuMemFreeAsync(ctypes.c_uint64(address), stream)
+    cuda.cuStreamSynchronize(stream)
+    cuda.cuMemPoolDestroy(pool)
+
+
+HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 def new_pool(cuda: Any) -> ctypes.c_void_p:
     return ctypes.c_void_p(cuda.out("cuMemPoolCreate", ctypes.byref(PROPS)))
 
 
-PROPS = MemPoolProps(1, 0, Place(1, 0), b"")
+PROPS = MemPoolProps(1, 0, Place(1, 0), None, 0, b"")
 
 
 def keep(cuda: Any, pool: ctypes.c_void_p) -> None:

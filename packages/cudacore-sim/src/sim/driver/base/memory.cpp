@@ -248,7 +248,7 @@ std::string Memory::explain(uint64_t address) const {
 bool Allocation::is_managed() const { return kind == Kind::managed || (pool != nullptr && pool->is_managed()); }
 
 bool Device::charge(uint64_t bytes, const Pool *asking) {
-  if (bytes > memory - used && bytes <= memory)
+  if (bytes > memory - used)
     for (const std::shared_ptr<Pool> &pool : state().pools.all())
       if (pool->device == this && pool.get() != asking && bytes > memory - used)
         pool->trim(0);

@@ -82,8 +82,9 @@ struct Pool {
   std::array<int, 3> reuse{1, 1, 1};
   uint64_t threshold = 0;
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  std::map<int, bool> access;                                 /* device: may write; the pool's own device always may */
-  bool reserve(uint64_t more);                                /* in addition to the used memory */
+  uint64_t being_freed = 0;    /* its free waits for its stream: only this pool can use it again */
+  std::map<int, bool> access;  /* device: may write; the pool's own device always may */
+  bool reserve(uint64_t more); /* in addition to the used memory */
   bool take(uint64_t size, uint64_t &base, std::byte *&host); /* an address, and memory */
   void give_back(const Allocation &allocation);
   void trim(uint64_t keep);

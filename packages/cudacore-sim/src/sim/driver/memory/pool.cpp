@@ -61,7 +61,10 @@ bool Pool::is_managed() const { return properties.allocType == CU_MEM_ALLOCATION
 bool Pool::is_shared_with_host() const { return device == nullptr || is_managed(); }
 
 bool Pool::reserve(uint64_t more) {
+  uint64_t limit = (properties.maxSize + chunk - 1) / chunk * chunk;
   uint64_t needed = (used + more + chunk - 1) / chunk * chunk;
+  if (limit != 0 && needed > limit)
+    return false;
   if (needed > reserved) {
     if (device != nullptr && !device->charge(needed - reserved, this))
       return false;
@@ -105,7 +108,7 @@ void Pool::give_back(const Allocation &allocation) {
 }
 
 void Pool::trim(uint64_t keep) {
-  uint64_t least = (used + chunk - 1) / chunk * chunk, wanted = std::max(least, keep);
+  uint64_t least = (used + being_freed + chunk - 1) / chunk * chunk, wanted = std::max(least, keep);
   if (wanted >= reserved)
     return;
   if (device != nullptr)

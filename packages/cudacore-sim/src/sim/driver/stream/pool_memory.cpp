@@ -41,8 +41,6 @@ CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &po
   if (is_captured) /* graphs cannot allocate memory that processes share */
     return pool->properties.handleTypes != CU_MEM_HANDLE_TYPE_NONE ? CUDA_ERROR_NOT_SUPPORTED
                                                                    : capture_allocation(out, size, *pool, stream);
-  if (pool->properties.maxSize != 0 && size > pool->properties.maxSize - pool->used)
-    return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t before = pool->reserved;
   if (!pool->reserve(size))
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -88,11 +86,15 @@ void free_graph_memory_in_order(const AllocationPtr &allocation, const StreamPtr
 /* Freed memory is reused late: its addresses are not used again for a long time. */
 void free_in_order(const AllocationPtr &allocation, const StreamPtr &stream) {
   allocation->freed = true;
-  if (allocation->pool != nullptr)
+  if (allocation->pool != nullptr) {
     allocation->pool->used -= allocation->size;
+    allocation->pool->being_freed += allocation->size;
+  }
   UnitPtr unit = new_unit("free", stream->context.lock());
   unit->finish = [allocation, ordered = unit->ordered] {
     record_access(ordered, allocation->base, allocation->size, Manner::free);
+    if (allocation->pool != nullptr)
+      allocation->pool->being_freed -= allocation->size;
     if (state().memory.find(allocation->base) == allocation)
       release_memory(allocation, "cuMemFreeAsync");
   };

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_TRACKER_H
+#define CUDACORE_TRACKER_H
+
+/**
+ * @file tracker.h
+ * Trackers: they count, limit, list and log allocations. A tracker is given an allocation when that is made, and notes
+ * its end wherever that happens: on any thread, also when it was put off because a stream was captured. The parts of an
+ * allocation belong to it. A tracker lives as long as its allocations.
+ *
+ * None of these functions needs a driver.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/** Keep a list of the live allocations, for cch_tracker_list(). */
+#define CCH_TRACKER_LIST 1
+
+/** What a tracker does beside counting. Zero-initialise; `size` says which fields exist. */
+typedef struct cch_tracker_config {
+  size_t size;       /**< sizeof(cch_tracker_config) */
+  uint64_t limit;    /**< the most bytes that may live at a time; 0 for no limit */
+  uint32_t flags;    /**< CCH_TRACKER_* */
+  uint32_t reserved; /**< zero */
+  const char *log;   /**< a file to append lines to, as RMM writes them (CSV); NULL for none */
+} cch_tracker_config;
+
+/** What a tracker has counted. Set `size`, which says which fields exist. */
+typedef struct cch_tracker_counts {
+  size_t size;           /**< sizeof(cch_tracker_counts) */
+  int64_t current_bytes; /**< of live allocations; of a measurement the difference since it began */
+  int64_t current_count; /**< likewise, their number */
+  int64_t peak_bytes;    /**< the maximum of current_bytes */
+  int64_t peak_count;    /**< the maximum of current_count */
+  int64_t total_bytes;   /**< of all allocations, also of those that were freed */
+  int64_t total_count;   /**< likewise, their number */
+} cch_tracker_counts;
+
+/** A live allocation. */
+typedef struct cch_tracked {
+  uint64_t id; /**< larger than those of older allocations of the tracker */
+  CUdeviceptr ptr;
+  size_t size;
+} cch_tracked;
+
+/** Makes a tracker. CCH_EINVAL if the log cannot be opened. A config of any size from that of version 0.1 on is taken.
+ * @since 0.1 */
+CCH_EXPORT int cch_tracker_create(cch_tracker **out, const cch_tracker_config *config);
+
+/** Makes a tracker that counts what another one is given, from now until cch_tracker_stop() or its own end. @since 0.1
+ */
+CCH_EXPORT int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker);
+
+/** Ends a measurement: its counts do not change any more. Does nothing for other trackers. @since 0.1 */
+CCH_EXPORT int cch_tracker_stop(cch_tracker *tracker);
+
+/**
+ * Announces an allocation of `size` bytes, which cch_tracker_add() or cch_tracker_cancel() follows. CCH_ELIMIT if it
+ * would exceed the limit. @since 0.1
+ */
+CCH_EXPORT int cch_tracker_begin(cch_tracker *tracker, size_t size);
+
+/** Ends the announcement of an allocation that failed. `stream` is the one that it was ordered on, or NULL. @since 0.1
+ */
+CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *CCH_NULLABLE stream);
+
+/**
+ * Gives a new allocation to a tracker. `announced` is the size that cch_tracker_begin() was given. *id is the number of
+ * the allocation. If it fails, the announcement is ended. @since 0.1
+ */
+CCH_EXPORT int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
+
+/**
+ * cch_deviceptr_alloc_async() with `count` trackers, each of which can refuse it. On failure none has counted it.
+ * @since 0.1
+ */
+CCH_EXPORT int cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
+                                           cch_tracker *const *trackers, size_t count);
+
+/** What was counted until now. All numbers are of the same moment. @since 0.1 */
+CCH_EXPORT int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
+
+/**
+ * The live allocations of a tracker with CCH_TRACKER_LIST, the newest first: up to `capacity` of them in `out`, and
+ * their number in *count. @since 0.1
+ */
+CCH_EXPORT int cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);
+
+/** Writes what the log has not written yet. Lines are written when there are many, and at the end of the tracker.
+ * CCH_EINVAL if the file cannot be written. @since 0.1 */
+CCH_EXPORT int cch_tracker_flush(cch_tracker *tracker);
+
+CCH_EXPORT cch_tracker *cch_tracker_ref(cch_tracker *tracker);
+CCH_EXPORT void cch_tracker_unref(cch_tracker *tracker);
+
+CCH_END_DECLS
+
+#endif

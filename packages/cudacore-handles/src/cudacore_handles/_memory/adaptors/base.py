@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The common part of adaptors: memory resources that wrap another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import CUDAError, OutOfMemoryError, check, last_error, no_buffer
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.pickles import public
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._memory.arguments import check_size
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._memory.out_of_memory import collect_garbage, explained
+from cudacore_handles._memory.pool import PooledMemoryResource
+from cudacore_handles._memory.resource import MemoryResource
+from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+
+_MAX_TRACKERS = 16  # of one allocation
+
+
+class Tracker(_native.Handle):
+    """Holds a ``cch_tracker``, which notes the end of allocations wherever that happens."""
+
+    __slots__ = ("__weakref__",)
+
+
+@public
+class AllocationCounts(NamedTuple):
+    """The allocations that an adaptor has counted."""
+
+    current_bytes: int
+    """int: Bytes of the live allocations."""
+    current_count: int
+    """int: Number of live allocations."""
+    peak_bytes: int
+    """int: Maximum of `current_bytes`."""
+    peak_count: int
+    """int: Maximum of `current_count`."""
+    total_bytes: int
+    """int: Bytes of all allocations, also of those that were freed."""
+    total_count: int
+    """int: Number of all allocations, also of those that were freed."""
+
+
+@public
+class ResourceAdaptor(MemoryResource):
+    """The base class of adaptors: memory resources that wrap another memory resource.
+
+    An adaptor allocates from its upstream resource, and can be used wherever that can. Adaptors can wrap each other.
+    The ``memory_resource`` of a buffer is the adaptor that allocated it. All adaptors can be used by many threads.
+
+    An adaptor sees what is allocated through it, and the end of these allocations, wherever they are freed: by
+    :meth:`Buffer.close`, by the garbage collector, on any thread. It does not see what the upstream resource allocates
+    for others. A buffer of 0 bytes has no memory and is not counted. If parts of a buffer were made, the memory is
+    freed with the last of them.
+    """
+
+    # Whether allocations need no Python code of this adaptor, so that those around it can go directly to its upstream.
+    _is_passive = True
+
+    def __init__(self, upstream_mr: MemoryResource, tracker: Tracker | None = None) -> None:
+        if not isinstance(upstream_mr, MemoryResource):
+            raise TypeError(f"upstream_mr must be a MemoryResource, not {type(upstream_mr).__name__}")
+        self._upstream = target = upstream_mr
+        self._trackers: tuple[Tracker, ...] = () if tracker is None else (tracker,)
+        if (
+            isinstance(upstream_mr, ResourceAdaptor)
+            and upstream_mr._is_passive
+            and len(upstream_mr._trackers) < _MAX_TRACKERS
+        ):
+            target = upstream_mr._target
+            self._trackers += upstream_mr._trackers
+        self._target: MemoryResource = target
+        # A bound method of this object would be a reference cycle.
+        if isinstance(target, PooledMemoryResource) and type(target).allocate is PooledMemoryResource.allocate:
+            self._allocate: Any = target._allocate_for
+        else:
+            self._allocate = partial(_allocate_from, target)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._upstream!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"a {type(self).__name__} cannot be pickled; pickle its upstream_mr")
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate from the upstream resource.
+
+        Parameters
+        ----------
+        size : int
+            Bytes.
+        stream : Stream
+            As for the upstream resource, which may not need one.
+        """
+        made: Buffer = self._allocate(self, self._trackers, size, stream)
+        return made
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
+        """Have the upstream resource free memory that was not allocated as a buffer. It is not counted."""
+        self._upstream.deallocate(ptr, size, stream=stream)
+
+    @property
+    def collects_garbage(self) -> bool:
+        """bool: The option of the upstream resource; see :attr:`MemoryResource.collects_garbage`."""
+        return self._upstream.collects_garbage
+
+    @collects_garbage.setter
+    def collects_garbage(self, value: bool) -> None:
+        self._upstream.collects_garbage = value
+
+    @property
+    def upstream_mr(self) -> MemoryResource:
+        """MemoryResource: The resource that this one wraps."""
+        return self._upstream
+
+    @property
+    def _origin(self) -> MemoryResource:
+        return self._upstream._origin
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: As the upstream resource says."""
+        return self._upstream.is_device_accessible
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: As the upstream resource says."""
+        return self._upstream.is_host_accessible
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: As the upstream resource says."""
+        return self._upstream.is_managed
+
+    @property
+    def device_id(self) -> int:
+        """int: As the upstream resource says."""
+        return self._upstream.device_id
+
+
+def new_tracker(*, limit: int = 0, lists: bool = False, log: bytes | None = None) -> Tracker:
+    """Make a tracker."""
+    out, config = ffi.new("cch_tracker **"), ffi.new("cch_tracker_config *")
+    config.size = ffi.sizeof("cch_tracker_config")
+    config.limit = limit
+    config.flags = lib.CCH_TRACKER_LIST if lists else 0
+    path = ffi.NULL if log is None else ffi.new("char[]", log)
+    config.log = path
+    check(lib.cch_tracker_create(out, config))
+    return adopt(Tracker, out[0])
+
+
+def counts_of(tracker: Tracker) -> AllocationCounts:
+    """Return what a tracker has counted."""
+    out = ffi.new("cch_tracker_counts *")
+    out.size = ffi.sizeof("cch_tracker_counts")
+    check(lib.cch_tracker_read(out, hold(tracker)))
+    return AllocationCounts(
+        out.current_bytes, out.current_count, out.peak_bytes, out.peak_count, out.total_bytes, out.total_count
+    )
+
+
+def add_to(tracker: Tracker, buffer: Buffer, announced: int) -> int:
+    """Give a new buffer to a tracker; return the number of the allocation there."""
+    out = ffi.new("uint64_t *")
+    check(lib.cch_tracker_add(out, hold(tracker), hold(buffer), announced))
+    return int(out[0])
+
+
+def allocate_upstream(target: MemoryResource, size: int, stream: Stream | IsStreamType | None) -> Buffer:
+    """Allocate from any memory resource; `stream` is given if there is one."""
+    if stream is None:
+        made: Any = target.allocate(size)  # type: ignore[call-arg]
+    else:
+        made = target.allocate(size, stream=stream)
+    if not isinstance(made, Buffer):
+        raise no_buffer(target, made)
+    return made
+
+
+def _allocate_from(
+    target: MemoryResource,
+    mr: MemoryResource,
+    trackers: Sequence[Tracker],
+    size: int,
+    stream: Stream | IsStreamType | None,
+) -> Buffer:
+    """Allocate from a memory resource that is not a pool, for an adaptor."""
+    nbytes = check_size(size)
+    if nbytes:
+        _begin(target, mr, trackers, nbytes, stream)
+    try:
+        buffer = allocate_upstream(target, nbytes, stream)
+    except BaseException:
+        if nbytes:
+            _cancel(trackers, nbytes, stream)
+        raise
+    for place, tracker in enumerate(trackers if buffer.size else ()):
+        try:
+            add_to(tracker, buffer, nbytes)
+        except BaseException:
+            _cancel(trackers[place + 1 :], nbytes, stream)
+            raise
+    buffer._set_memory_resource(mr)
+    return buffer
+
+
+def _begin(
+    target: MemoryResource,
+    mr: MemoryResource,
+    trackers: Sequence[Tracker],
+    nbytes: int,
+    stream: Stream | IsStreamType | None,
+) -> None:
+    """Announce an allocation to all trackers, any of which can refuse it."""
+    status = _try_to_begin(trackers, nbytes, stream)
+    if status == lib.CCH_ELIMIT and collect_garbage(target, stream):
+        status = _try_to_begin(trackers, nbytes, stream)
+    if status:
+        raise explained(last_error(status), mr, nbytes, repr(mr))
+
+
+def _try_to_begin(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None) -> int:
+    for place, tracker in enumerate(trackers):
+        status: int = lib.cch_tracker_begin(hold(tracker), nbytes)
+        if status:
+            _cancel(trackers[:place], nbytes, stream)
+            return status
+    return 0
+
+
+def _cancel(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None) -> None:
+    box = ffi.NULL
+    if stream is not None:
+        try:
+            box = hold(Stream_accept(stream, allow_stream_protocol=True))
+        except (CUDAError, OutOfMemoryError, TypeError, ValueError, RuntimeError):
+            box = ffi.NULL  # the error of the allocation is that of the stream
+    for tracker in trackers:
+        lib.cch_tracker_cancel(hold(tracker), nbytes, box)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An adaptor that asks what to do when memory runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cudacore_handles._base.pickles import public
+from cudacore_handles._memory.adaptors.base import ResourceAdaptor, allocate_upstream
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._memory.resource import MemoryResource
+from cudacore_handles._stream.stream import IsStreamType, Stream
+
+
+@public
+class FailureCallbackResourceAdaptor(ResourceAdaptor):
+    """A memory resource that calls a function when another one has no memory, and tries again if the function says so.
+
+    Parameters
+    ----------
+    upstream_mr : MemoryResource
+        The resource to allocate from.
+    callback : callable
+        Called with the number of bytes when the upstream resource raised ``MemoryError``, which
+        :class:`OutOfMemoryError` is. If it returns true, the allocation is tried again, as often as it does. Otherwise
+        the error is raised. Other errors are raised without a call.
+    """
+
+    _is_passive = False
+
+    def __init__(self, upstream_mr: MemoryResource, callback: Callable[[int], bool]) -> None:
+        if not callable(callback):
+            raise TypeError(f"callback must be callable, with the number of bytes, not {type(callback).__name__}")
+        super().__init__(upstream_mr)
+        self._callback = callback
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate from the upstream resource; see :meth:`ResourceAdaptor.allocate`."""
+        while True:
+            try:
+                buffer = allocate_upstream(self._upstream, size, stream)
+            except MemoryError:
+                if not self._callback(size):
+                    raise
+                continue
+            buffer._set_memory_resource(self)
+            return buffer

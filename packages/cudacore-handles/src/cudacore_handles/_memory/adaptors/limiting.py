@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An adaptor with a limit."""
+
+from __future__ import annotations
+
+from cudacore_handles._base.pickles import public
+from cudacore_handles._memory.adaptors.base import ResourceAdaptor, counts_of, new_tracker
+from cudacore_handles._memory.arguments import check_size
+from cudacore_handles._memory.resource import MemoryResource
+
+
+@public
+class LimitingResourceAdaptor(ResourceAdaptor):
+    """A memory resource that refuses an allocation if the live allocations of another one would exceed a limit.
+
+    The refused allocation raises :class:`OutOfMemoryError` (``CCH_ELIMIT``), after garbage was collected; see
+    :attr:`MemoryResource.collects_garbage`. The upstream resource is not called. Virtual memory is counted with the
+    sizes that it is rounded up to.
+
+    Parameters
+    ----------
+    upstream_mr : MemoryResource
+        The resource to allocate from.
+    allocation_limit : int
+        Maximum of the bytes that live at a time.
+    """
+
+    def __init__(self, upstream_mr: MemoryResource, allocation_limit: int) -> None:
+        self._limit = check_size(allocation_limit, "allocation_limit")
+        if self._limit == 0:
+            raise ValueError("allocation_limit is 0, with which nothing could be allocated")
+        self._tracker = new_tracker(limit=self._limit)
+        super().__init__(upstream_mr, self._tracker)
+
+    @property
+    def allocation_limit(self) -> int:
+        """int: Maximum of the bytes that live at a time."""
+        return self._limit
+
+    @property
+    def allocated_bytes(self) -> int:
+        """int: Bytes of the live allocations."""
+        return counts_of(self._tracker).current_bytes

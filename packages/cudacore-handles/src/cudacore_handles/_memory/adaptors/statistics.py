@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An adaptor that counts."""
+
+from __future__ import annotations
+
+from cudacore_handles._base.errors import check
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.pickles import public
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._memory.adaptors.base import AllocationCounts, ResourceAdaptor, Tracker, counts_of, new_tracker
+from cudacore_handles._memory.resource import MemoryResource
+
+
+@public
+class Measurement:
+    """The allocations of a block of code, as :meth:`StatisticsResourceAdaptor.measure` counts them.
+
+    It is a context manager. It counts what all threads allocate through the adaptor, and what they free of it.
+    """
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._of = tracker
+        self._tracker: Tracker | None = None
+
+    def __enter__(self) -> Measurement:
+        if self._tracker is not None:
+            raise RuntimeError("a measurement is of one block; call measure() again for another one")
+        out = ffi.new("cch_tracker **")
+        check(lib.cch_tracker_measure(out, hold(self._of)))
+        self._tracker = adopt(Tracker, out[0])
+        return self
+
+    def __exit__(self, exc_type: object, exc_value: object, traceback: object) -> None:
+        if self._tracker is not None:
+            check(lib.cch_tracker_stop(hold(self._tracker)))
+
+    @property
+    def counts(self) -> AllocationCounts:
+        """AllocationCounts: What the block has allocated, until now or until its end.
+
+        ``current_bytes`` and ``current_count`` are differences to the beginning of the block. They are negative if the
+        block freed more than it allocated.
+        """
+        if self._tracker is None:
+            raise RuntimeError("the block has not begun: with statistics.measure() as measurement: ...")
+        return counts_of(self._tracker)
+
+
+@public
+class StatisticsResourceAdaptor(ResourceAdaptor):
+    """A memory resource that counts the allocations of another one: current, peak and total bytes and numbers.
+
+    Parameters
+    ----------
+    upstream_mr : MemoryResource
+        The resource to allocate from.
+    """
+
+    def __init__(self, upstream_mr: MemoryResource) -> None:
+        self._tracker = new_tracker()
+        super().__init__(upstream_mr, self._tracker)
+
+    @property
+    def allocation_counts(self) -> AllocationCounts:
+        """AllocationCounts: What was allocated until now."""
+        return counts_of(self._tracker)
+
+    def measure(self) -> Measurement:
+        """Return a context manager that counts the allocations of a block of code.
+
+        Measurements can be nested, and overlap.
+        """
+        return Measurement(self._tracker)

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts, limits, lists and logs allocations. Each allocation has a list of tracks, one for each of its trackers. A
+ * tracker has one lock, for its counts, those of its measurements, its list and its log.
+ */
+#define _GNU_SOURCE /* gettid, O_CLOEXEC */
+#include "memory/tracker.h"
+
+#include "base/reclaim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CONFIG_0_1 = sizeof(cch_tracker_config), COUNTS_0_1 = sizeof(cch_tracker_counts) };
+
+/* An allocation in one tracker. */
+struct cch__track {
+  cch__track *next; /* of the allocation's other trackers */
+  cch_tracker *tracker;
+  cch__track *older, *newer; /* in the tracker's list */
+  const cch_deviceptr *ptr;
+  uint64_t id;
+  size_t size;
+  bool logged; /* its free */
+};
+
+/* A log's lines are collected, because each write takes longer than an allocation. */
+struct cch__tracker_log {
+  int file;
+  int error; /* errno of the last write that failed */
+  size_t used;
+  time_t second; /* of `clock` */
+  struct tm clock;
+  char lines[1 << 14];
+};
+
+enum { LONGEST_LINE = 160 };
+
+/* In a forked child the lock may be one that a thread of the parent has. Nothing is allocated or freed there. */
+static bool lock(cch_tracker *tracker) {
+  if (cch__forked())
+    return false;
+  pthread_mutex_lock(&tracker->lock);
+  return true;
+}
+
+static void unlock(cch_tracker *tracker, bool locked) {
+  if (locked)
+    pthread_mutex_unlock(&tracker->lock);
+}
+
+/* The tracker whose lock guards a measurement. */
+static cch_tracker *root_of(cch_tracker *tracker) { return tracker->measured != NULL ? tracker->measured : tracker; }
+
+/* ---- the log ---- */
+
+static void write_lines(cch__tracker_log *log) {
+  size_t written = 0;
+  while (written < log->used) {
+    ssize_t count = write(log->file, log->lines + written, log->used - written);
+    if (count < 0 && errno == EINTR)
+      continue;
+    if (count < 0) {
+      log->error = errno;
+      break;
+    }
+    written += (size_t)count;
+  }
+  log->used = 0;
+}
+
+static void log_line(cch__tracker_log *log, const char *action, CUdeviceptr ptr, size_t size,
+                     const cch_stream *stream) {
+  static _Thread_local long thread;
+  struct timespec now;
+  if (log->used > sizeof log->lines - LONGEST_LINE)
+    write_lines(log);
+  if (thread == 0)
+    thread = syscall(SYS_gettid);
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (now.tv_sec != log->second) {
+    log->second = now.tv_sec;
+    localtime_r(&log->second, &log->clock);
+  }
+  int length = snprintf(log->lines + log->used, LONGEST_LINE, "%ld,%02d:%02d:%02d.%06ld,%s,0x%llx,%zu,0x%" PRIxPTR "\n",
+                        thread, log->clock.tm_hour, log->clock.tm_min, log->clock.tm_sec, now.tv_nsec / 1000, action,
+                        ptr, size, stream != NULL ? (uintptr_t)stream->raw : 0);
+  if (length > 0 && length < LONGEST_LINE)
+    log->used += (size_t)length;
+}
+
+static int open_log(cch__tracker_log **out, const char *path, const char *operation) {
+  static const char header[] = "Thread,Time,Action,Pointer,Size,Stream\n";
+  struct stat known;
+  cch__tracker_log *log = calloc(1, sizeof *log);
+  if (log == NULL)
+    return cch__fail_nomem(operation);
+  log->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (log->file < 0) {
+    int why = errno;
+    free(log);
+    return cch__fail(CCH_EINVAL, operation, "the log %s cannot be opened: %s", path, strerror(why));
+  }
+  if (fstat(log->file, &known) != 0 || known.st_size == 0) {
+    memcpy(log->lines, header, sizeof header - 1);
+    log->used = sizeof header - 1;
+  }
+  *out = log;
+  return 0;
+}
+
+int cch_tracker_flush(cch_tracker *tracker) {
+  CCH__REQUIRE(tracker);
+  int why = 0;
+  if (tracker->log == NULL || cch__forked())
+    return 0;
+  bool locked = lock(tracker);
+  write_lines(tracker->log);
+  why = tracker->log->error;
+  tracker->log->error = 0;
+  unlock(tracker, locked);
+  return why == 0 ? 0 : cch__fail(CCH_EINVAL, __func__, "the log cannot be written: %s", strerror(why));
+}
+
+/* ---- trackers ---- */
+
+static cch_tracker *new_tracker(const char *operation) {
+  cch_tracker *tracker = cch__box_new(CCH_KIND_TRACKER, sizeof *tracker, operation);
+  if (tracker != NULL)
+    pthread_mutex_init(&tracker->lock, NULL);
+  return tracker;
+}
+
+int cch_tracker_create(cch_tracker **out, const cch_tracker_config *config) {
+  CCH__REQUIRE(out, config);
+  cch_tracker_config known;
+  int status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_tracker_config", __func__);
+  if (status != 0)
+    return status;
+  if (known.reserved != 0 || (known.flags & ~(uint32_t)CCH_TRACKER_LIST) != 0)
+    return cch__fail(CCH_EINVAL, __func__, "the cch_tracker_config has flags that are not known, or is not zeroed");
+  cch__tracker_log *log = NULL;
+  if (known.log != NULL)
+    status = open_log(&log, known.log, __func__);
+  if (status != 0)
+    return status;
+  cch_tracker *tracker = new_tracker(__func__);
+  if (tracker == NULL) {
+    if (log != NULL)
+      close(log->file);
+    free(log);
+    return CCH_ENOMEM;
+  }
+  tracker->limit = known.limit;
+  tracker->lists = (known.flags & CCH_TRACKER_LIST) != 0;
+  tracker->log = log;
+  *out = tracker;
+  return 0;
+}
+
+int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker) {
+  CCH__REQUIRE(out, tracker);
+  cch_tracker *measurement = new_tracker(__func__);
+  if (measurement == NULL)
+    return CCH_ENOMEM;
+  cch_tracker *root = root_of(tracker);
+  measurement->measured = cch__box_ref(root);
+  bool locked = lock(root);
+  measurement->next = root->measurements;
+  root->measurements = measurement;
+  unlock(root, locked);
+  *out = measurement;
+  return 0;
+}
+
+int cch_tracker_stop(cch_tracker *tracker) {
+  CCH__REQUIRE(tracker);
+  cch_tracker *root = tracker->measured;
+  if (root == NULL)
+    return 0;
+  bool locked = lock(root);
+  for (cch_tracker **link = &root->measurements; *link != NULL; link = &(*link)->next)
+    if (*link == tracker) {
+      *link = tracker->next;
+      break;
+    }
+  unlock(root, locked);
+  return 0;
+}
+
+cch_tracker *cch_tracker_ref(cch_tracker *tracker) { return cch__box_ref(tracker); }
+
+void cch_tracker_unref(cch_tracker *tracker) { cch__box_unref(tracker); }
+
+void cch__tracker_drop(cch_tracker *tracker) {
+  cch_tracker_stop(tracker);
+  if (tracker->log != NULL) {
+    write_lines(tracker->log);
+    close(tracker->log->file);
+    free(tracker->log);
+  }
+  pthread_mutex_destroy(&tracker->lock);
+  cch__box_unref(tracker->measured);
+}
+
+/* ---- counts ---- */
+
+static inline void count_one(cch_tracker_counts *counts, int64_t size) {
+  counts->current_bytes += size;
+  counts->current_count++;
+  counts->total_bytes += size;
+  counts->total_count++;
+  if (counts->current_bytes > counts->peak_bytes)
+    counts->peak_bytes = counts->current_bytes;
+  if (counts->current_count > counts->peak_count)
+    counts->peak_count = counts->current_count;
+}
+
+static inline void discount_one(cch_tracker_counts *counts, int64_t size) {
+  counts->current_bytes -= size;
+  counts->current_count--;
+}
+
+int cch_tracker_begin(cch_tracker *tracker, size_t size) {
+  CCH__REQUIRE(tracker);
+  if (tracker->limit == 0)
+    return 0;
+  bool locked = lock(tracker);
+  uint64_t used = (uint64_t)tracker->counts.current_bytes + tracker->announced;
+  bool fits = used <= tracker->limit && size <= tracker->limit - used;
+  if (fits)
+    tracker->announced += size;
+  unlock(tracker, locked);
+  return fits ? 0
+              : cch__fail(CCH_ELIMIT, __func__,
+                          "%zu bytes would exceed the limit of %" PRIu64 " bytes, of which %" PRIu64 " are in use",
+                          size, tracker->limit, used);
+}
+
+void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *stream) {
+  if (cch__check(tracker, CCH_KIND_TRACKER, "the argument tracker", __func__) != 0 ||
+      (stream != NULL && cch__check(stream, CCH_KIND_STREAM, "the argument stream", __func__) != 0) ||
+      (tracker->limit == 0 && tracker->log == NULL))
+    return;
+  bool locked = lock(tracker);
+  if (tracker->limit != 0)
+    tracker->announced -= size;
+  if (tracker->log != NULL)
+    log_line(tracker->log, "allocate failure", 0, size, stream);
+  unlock(tracker, locked);
+}
+
+int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced) {
+  CCH__REQUIRE(id, tracker, ptr);
+  cch__track *track = malloc(sizeof *track);
+  if (track == NULL) {
+    cch_tracker_cancel(tracker, announced, cch_deviceptr_stream(ptr));
+    return cch__fail_nomem(__func__);
+  }
+  *track = (cch__track){.next = ptr->tracks, .tracker = cch__box_ref(tracker), .ptr = ptr, .size = ptr->size};
+  bool locked = lock(tracker);
+  *id = track->id = ++tracker->last_id;
+  if (tracker->limit != 0)
+    tracker->announced -= announced;
+  count_one(&tracker->counts, (int64_t)ptr->size);
+  for (cch_tracker *each = tracker->measurements; each != NULL; each = each->next)
+    count_one(&each->counts, (int64_t)ptr->size);
+  if (tracker->lists) {
+    track->older = tracker->newest;
+    if (tracker->newest != NULL)
+      tracker->newest->newer = track;
+    tracker->newest = track;
+  }
+  if (tracker->log != NULL)
+    log_line(tracker->log, "allocate", ptr->ptr, ptr->size, cch_deviceptr_stream(ptr));
+  unlock(tracker, locked);
+  ptr->tracks = track;
+  return 0;
+}
+
+static void log_free(cch__track *track, const cch_deviceptr *ptr) {
+  cch_tracker *tracker = track->tracker;
+  if (tracker->log == NULL || track->logged)
+    return;
+  track->logged = true;
+  bool locked = lock(tracker);
+  log_line(tracker->log, "free", ptr->ptr, ptr->size, cch_deviceptr_stream(ptr));
+  unlock(tracker, locked);
+}
+
+void cch__tracks_freeing(const cch_deviceptr *ptr) {
+  for (cch__track *track = ptr->tracks; track != NULL; track = track->next)
+    log_free(track, ptr);
+}
+
+void cch__tracks_drop(cch_deviceptr *ptr) {
+  cch__track *next;
+  for (cch__track *track = ptr->tracks; track != NULL; track = next) {
+    cch_tracker *tracker = track->tracker;
+    next = track->next;
+    log_free(track, ptr);
+    bool locked = lock(tracker);
+    discount_one(&tracker->counts, (int64_t)track->size);
+    for (cch_tracker *each = tracker->measurements; each != NULL; each = each->next)
+      discount_one(&each->counts, (int64_t)track->size);
+    if (tracker->lists) {
+      *(track->newer != NULL ? &track->newer->older : &tracker->newest) = track->older;
+      if (track->older != NULL)
+        track->older->newer = track->newer;
+    }
+    unlock(tracker, locked);
+    free(track);
+    cch__box_unref(tracker);
+  }
+  ptr->tracks = NULL;
+}
+
+int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker) {
+  CCH__REQUIRE(out, tracker);
+  if (out->size < COUNTS_0_1)
+    return cch__fail(CCH_EINVAL, __func__, "the cch_tracker_counts has a size of %zu; it must be at least %d",
+                     out->size, COUNTS_0_1);
+  size_t size = out->size;
+  cch_tracker *root = root_of(tracker);
+  bool locked = lock(root);
+  *out = tracker->counts;
+  unlock(root, locked);
+  out->size = size;
+  return 0;
+}
+
+int cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker) {
+  CCH__REQUIRE(count, tracker);
+  CCH__REQUIRE_ARRAY(out, capacity);
+  if (!tracker->lists)
+    return cch__fail(CCH_EINVAL, __func__, "the tracker was made without CCH_TRACKER_LIST");
+  size_t found = 0;
+  bool locked = lock(tracker);
+  for (const cch__track *track = tracker->newest; track != NULL; track = track->older, found++)
+    if (found < capacity)
+      out[found] = (cch_tracked){track->id, track->ptr->ptr, track->size};
+  unlock(tracker, locked);
+  *count = found;
+  return 0;
+}
+
+int cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
+                                cch_tracker *const *trackers, size_t count) {
+  CCH__REQUIRE_USABLE(out, pool, stream);
+  CCH__REQUIRE_ARRAY(trackers, count);
+  size_t begun = 0;
+  int status = 0;
+  uint64_t id;
+  cch_deviceptr *ptr = NULL;
+  for (size_t i = 0; i < count && status == 0; i++)
+    status = cch__fail_at_place(CCH__USABLE(trackers[i], "the argument trackers[i]", __func__), i);
+  for (; begun < count && status == 0; begun++)
+    if ((status = cch_tracker_begin(trackers[begun], size)) != 0)
+      break;
+  if (status == 0)
+    status = cch_deviceptr_alloc_async(&ptr, pool, size, stream);
+  size_t added = 0;
+  while (status == 0 && added < count)
+    status = cch_tracker_add(&id, trackers[added++], ptr, size);
+  if (status == 0) {
+    *out = ptr;
+    return 0;
+  }
+  while (begun > added)
+    cch_tracker_cancel(trackers[--begun], size, stream);
+  cch_error_record failure = {.size = sizeof failure};
+  cch_error_get(&failure);
+  cch_deviceptr_unref(ptr);
+  cch_error_put(&failure);
+  return status;
+}

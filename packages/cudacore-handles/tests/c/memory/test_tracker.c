@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Trackers: what they count, refuse, list and log. */
+#include "check.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static cch_context *context;
+static cch_stream *stream;
+static cch_pool *pool;
+
+static void open_pool(void) {
+  OK(cch_context_primary(&context, 0));
+  OK(cch_stream_create(&stream, context, CCH_STREAM_NON_BLOCKING, 0));
+  OK(cch_pool_current(&pool, 0));
+}
+
+static void close_pool(void) {
+  cch_pool_unref(pool);
+  cch_stream_unref(stream);
+  cch_context_unref(context);
+}
+
+static cch_tracker *tracker(uint64_t limit, uint32_t flags, const char *log) {
+  cch_tracker *made;
+  cch_tracker_config config = {.size = sizeof config, .limit = limit, .flags = flags, .log = log};
+  OK(cch_tracker_create(&made, &config));
+  return made;
+}
+
+static cch_deviceptr *allocate(cch_tracker *by, size_t size) {
+  cch_deviceptr *ptr;
+  OK(cch_deviceptr_alloc_tracked(&ptr, pool, size, stream, &by, 1));
+  return ptr;
+}
+
+static cch_tracker_counts counts(cch_tracker *of) {
+  cch_tracker_counts found = {.size = sizeof found};
+  OK(cch_tracker_read(&found, of));
+  return found;
+}
+
+/* Allocations would be counted wrong, or a free not at all. */
+static void allocations_are_counted(void) {
+  open_pool();
+  cch_tracker *t = tracker(0, 0, NULL);
+  cch_deviceptr *a = allocate(t, 100), *b = allocate(t, 50);
+  CHECK_EQ(counts(t).current_bytes, 150);
+  cch_deviceptr_unref(a);
+  CHECK_EQ(counts(t).current_bytes, 50);
+  CHECK_EQ(counts(t).current_count, 1);
+  CHECK_EQ(counts(t).peak_bytes, 150);
+  CHECK_EQ(counts(t).peak_count, 2);
+  CHECK_EQ(counts(t).total_bytes, 150);
+  CHECK_EQ(counts(t).total_count, 2);
+  cch_deviceptr_unref(b);
+  CHECK_EQ(counts(t).current_bytes, 0);
+  cch_tracker_unref(t);
+  close_pool();
+}
+
+/* A tracker would end before its allocations, whose end then writes to freed memory. */
+static void allocations_keep_their_tracker(void) {
+  open_pool();
+  size_t before = cch_live_count(CCH_KIND_TRACKER);
+  cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
+  cch_deviceptr *a = allocate(t, 100);
+  cch_tracker_unref(t);
+  CHECK_EQ(cch_live_count(CCH_KIND_TRACKER), before + 1);
+  cch_deviceptr_unref(a);
+  CHECK_EQ(cch_live_count(CCH_KIND_TRACKER), before);
+  close_pool();
+}
+
+/* Memory whose parts live would count as freed. */
+static void parts_belong_to_the_allocation(void) {
+  open_pool();
+  cch_tracker *t = tracker(0, 0, NULL);
+  cch_deviceptr *a = allocate(t, 100), *part;
+  OK(cch_deviceptr_part(&part, a, 10, 20));
+  cch_deviceptr_unref(a);
+  CHECK_EQ(counts(t).current_bytes, 100);
+  cch_deviceptr_unref(part);
+  CHECK_EQ(counts(t).current_bytes, 0);
+  cch_tracker_unref(t);
+  close_pool();
+}
+
+/* A free that is put off because a stream is captured would count too early, or never. */
+static void frees_are_counted_when_they_happen(void) {
+  open_pool();
+  cch_tracker *t = tracker(0, 0, NULL);
+  cch_stream *legacy = cch_stream_legacy();
+  cch_deviceptr *a;
+  CUgraph graph;
+  cch_stream *blocking;
+  OK(cch_context_set_current(context));
+  OK(cch_deviceptr_alloc_tracked(&a, pool, 100, legacy, &t, 1));
+  OK(cch_stream_create(&blocking, context, 0, 0));
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(blocking), CU_STREAM_CAPTURE_MODE_RELAXED), 0);
+  cch_deviceptr_unref(a);
+  CHECK_EQ(counts(t).current_bytes, 100);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(blocking), &graph), 0);
+  cch_reclaim_drain();
+  CHECK_EQ(counts(t).current_bytes, 0);
+  CHECK_EQ(driver.cuGraphDestroy(graph), 0);
+  cch_stream_unref(blocking);
+  cch_stream_unref(legacy);
+  OK(cch_context_set_current(NULL));
+  cch_tracker_unref(t);
+  close_pool();
+}
+
+/* A limit would be exceeded, or be lowered by what failed. */
+static void limits_hold(void) {
+  open_pool();
+  cch_tracker *t = tracker(100, 0, NULL), *outer = tracker(0, 0, NULL);
+  cch_tracker *both[] = {outer, t};
+  cch_deviceptr *a = allocate(t, 60), *b;
+  FAILS(CCH_ELIMIT, cch_deviceptr_alloc_tracked(&b, pool, 41, stream, both, 2));
+  CHECK_EQ(counts(outer).total_count, 0);
+  sim.fail("cuMemAllocFromPoolAsync", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc_tracked(&b, pool, 40, stream, both, 2));
+  OK(cch_deviceptr_alloc_tracked(&b, pool, 40, stream, both, 2));
+  CHECK_EQ(counts(t).current_bytes, 100);
+  FAILS(CCH_ELIMIT, cch_tracker_begin(t, 1));
+  cch_deviceptr_unref(a);
+  OK(cch_tracker_begin(t, 60));
+  FAILS(CCH_ELIMIT, cch_tracker_begin(t, 1));
+  cch_tracker_cancel(t, 60, NULL);
+  OK(cch_tracker_begin(t, 1));
+  cch_tracker_cancel(t, 1, stream);
+  cch_deviceptr_unref(b);
+  cch_tracker_unref(t);
+  cch_tracker_unref(outer);
+  close_pool();
+}
+
+/* A measurement would count what came before or after, or what is behind a measurement that it is in. */
+static void measurements_count_a_time(void) {
+  open_pool();
+  cch_tracker *t = tracker(0, 0, NULL), *first, *second;
+  cch_deviceptr *a = allocate(t, 100), *b, *c;
+  OK(cch_tracker_measure(&first, t));
+  b = allocate(t, 30);
+  OK(cch_tracker_measure(&second, first));
+  c = allocate(t, 5);
+  cch_deviceptr_unref(a);
+  CHECK_EQ(counts(first).current_bytes, -65);
+  CHECK_EQ(counts(first).peak_bytes, 35);
+  CHECK_EQ(counts(second).total_bytes, 5);
+  OK(cch_tracker_stop(second));
+  OK(cch_tracker_stop(second));
+  OK(cch_tracker_stop(t));
+  cch_deviceptr_unref(c);
+  CHECK_EQ(counts(second).current_bytes, -95);
+  CHECK_EQ(counts(first).current_bytes, -70);
+  cch_tracker_unref(first); /* without cch_tracker_stop() */
+  cch_deviceptr_unref(b);
+  CHECK_EQ(counts(t).current_bytes, 0);
+  cch_tracker_unref(t);
+  CHECK_EQ(counts(second).current_bytes, -95); /* it keeps what it measures */
+  cch_tracker_unref(second);
+  close_pool();
+}
+
+/* The list would have what was freed, or lose what was not. */
+static void lists_are_of_live_allocations(void) {
+  open_pool();
+  enum { COUNT = 5 };
+  cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL), *plain = tracker(0, 0, NULL);
+  cch_deviceptr *all[COUNT];
+  cch_tracked found[COUNT];
+  size_t count = 77;
+  for (int i = 0; i < COUNT; i++)
+    all[i] = allocate(t, 10 + (size_t)i);
+  cch_deviceptr_unref(all[2]);
+  cch_deviceptr_unref(all[4]);
+  OK(cch_tracker_list(found, COUNT, &count, t));
+  CHECK_EQ(count, 3);
+  CHECK_EQ(found[0].size, 13);
+  CHECK_EQ(found[0].ptr, cch_deviceptr_raw(all[3]));
+  CHECK_EQ(found[2].size, 10);
+  CHECK(found[0].id > found[1].id && found[1].id > found[2].id);
+  found[1].id = 0;
+  OK(cch_tracker_list(found, 1, &count, t));
+  CHECK_EQ(count, 3);
+  CHECK_EQ(found[1].id, 0);
+  FAILS(CCH_EINVAL, cch_tracker_list(found, 1, &count, plain));
+  cch_deviceptr_unref(all[0]);
+  cch_deviceptr_unref(all[1]);
+  cch_deviceptr_unref(all[3]);
+  OK(cch_tracker_list(NULL, 0, &count, t));
+  CHECK_EQ(count, 0);
+  cch_tracker_unref(t);
+  cch_tracker_unref(plain);
+  close_pool();
+}
+
+static size_t lines_of(const char *path, const char *with) {
+  char line[256];
+  size_t found = 0;
+  FILE *file = fopen(path, "r");
+  CHECK(file != NULL);
+  while (file != NULL && fgets(line, sizeof line, file) != NULL)
+    found += strstr(line, with) != NULL;
+  if (file != NULL)
+    fclose(file);
+  return found;
+}
+
+/* The log would lack lines, or have a header for each run. */
+static void logs_have_all_lines(void) {
+  open_pool();
+  enum { MANY = 1000 };
+  char path[] = "/tmp/cch_tracker_XXXXXX";
+  int file = mkstemp(path);
+  CHECK(file >= 0);
+  close(file);
+  cch_tracker *t = tracker(0, 0, path);
+  cch_deviceptr *failed;
+  for (int i = 0; i < MANY; i++)
+    cch_deviceptr_unref(allocate(t, 64));
+  sim.fail("cuMemAllocFromPoolAsync", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc_tracked(&failed, pool, 77, stream, &t, 1));
+  OK(cch_tracker_flush(t));
+  CHECK_EQ(lines_of(path, ",allocate,0x"), MANY);
+  CHECK_EQ(lines_of(path, ",free,0x"), MANY);
+  CHECK_EQ(lines_of(path, ",allocate failure,0x0,77,0x"), 1);
+  cch_deviceptr *last = allocate(t, 64);
+  cch_tracker_unref(t);
+  cch_deviceptr_unref(last);
+  CHECK_EQ(lines_of(path, ",free,0x"), MANY + 1);
+  cch_tracker_unref(tracker(0, 0, path));
+  CHECK_EQ(lines_of(path, "Thread,Time,Action,Pointer,Size,Stream\n"), 1);
+  unlink(path);
+  FAILS(CCH_EINVAL,
+        cch_tracker_create(&t, &(cch_tracker_config){.size = sizeof(cch_tracker_config), .log = "/no/log"}));
+  CHECK(strstr(check_error()->message, "No such file") != NULL);
+  t = tracker(0, 0, "/dev/full");
+  cch_deviceptr_unref(allocate(t, 64));
+  FAILS(CCH_EINVAL, cch_tracker_flush(t));
+  cch_tracker_unref(t);
+  close_pool();
+}
+
+/* A config of an unknown version would be taken for another one. */
+static void configs_are_checked(void) {
+  cch_tracker *t;
+  cch_tracker_config config = {.size = sizeof config, .flags = 2};
+  FAILS(CCH_EINVAL, cch_tracker_create(&t, &config));
+  config = (cch_tracker_config){.size = sizeof config, .reserved = 1};
+  FAILS(CCH_EINVAL, cch_tracker_create(&t, &config));
+  config = (cch_tracker_config){.size = 8};
+  FAILS(CCH_EINVAL, cch_tracker_create(&t, &config));
+  t = tracker(0, 0, NULL);
+  FAILS(CCH_EINVAL, cch_tracker_read(&(cch_tracker_counts){.size = 8}, t));
+  cch_tracker_unref(t);
+}
+
+enum { THREADS = 4, ROUNDS = 500 };
+
+static void *churn(void *argument) {
+  cch_tracker *const *both = argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    cch_deviceptr *ptr;
+    OK(cch_deviceptr_alloc_tracked(&ptr, pool, 64, stream, both, 2));
+    if (i % 50 == 0) {
+      cch_tracker *measurement;
+      OK(cch_tracker_measure(&measurement, both[0]));
+      cch_tracker_unref(measurement);
+    }
+    cch_deviceptr_unref(ptr);
+  }
+  return NULL;
+}
+
+/* Threads would lose each other's counts, or break the list. */
+static void threads_share_a_tracker(void) {
+  open_pool();
+  pthread_t threads[THREADS];
+  cch_tracker *both[] = {tracker(0, CCH_TRACKER_LIST, NULL), tracker(64 * THREADS, 0, NULL)};
+  size_t count;
+  for (int i = 0; i < THREADS; i++)
+    pthread_create(&threads[i], NULL, churn, both);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+  OK(cch_tracker_list(NULL, 0, &count, both[0]));
+  CHECK_EQ(count, 0);
+  for (int i = 0; i < 2; i++) {
+    CHECK_EQ(counts(both[i]).current_bytes, 0);
+    CHECK_EQ(counts(both[i]).total_count, THREADS * ROUNDS);
+    CHECK(counts(both[i]).peak_count <= THREADS);
+    cch_tracker_unref(both[i]);
+  }
+  close_pool();
+}
+
+int main(void) {
+  check_open();
+  RUN(allocations_are_counted);
+  RUN(allocations_keep_their_tracker);
+  RUN(parts_belong_to_the_allocation);
+  RUN(frees_are_counted_when_they_happen);
+  RUN(limits_hold);
+  RUN(measurements_count_a_time);
+  RUN(lists_are_of_live_allocations);
+  RUN(logs_have_all_lines);
+  RUN(configs_are_checked);
+  RUN(threads_share_a_tracker);
+  return 0;
+}
