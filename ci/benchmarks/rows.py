@@ -252,6 +252,7 @@ ROWS = (
         500,
         ratio=0.6,
     ),
+    Row("surface, create and close", "device.create_surface_object(resource=stores).close()", 500, ratio=1.0),
     copying("dense", "dense"),
     copying("every second column", "strided", over_row=("copy of a view, 4 MiB, dense", 2.0)),
     adding("kernel node, pointer", "add_kernels()"),

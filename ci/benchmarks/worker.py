@@ -95,6 +95,8 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
     texture = importlib.import_module(f"{core.__name__}.texture")
     names["array_options"] = texture.OpaqueArrayOptions((64, 64), "float32", num_channels=1)
     names["texels"] = texture.ResourceDescriptor.from_opaque_array(device.create_opaque_array(names["array_options"]))
+    stored = texture.OpaqueArrayOptions((64, 64), "float32", num_channels=1, is_surface_load_store=True)
+    names["stores"] = texture.ResourceDescriptor.from_opaque_array(device.create_opaque_array(stored))
     names["texture_options"] = texture.TextureObjectOptions(filter_mode="linear", read_mode="element_type")
     stream.sync()
     return names

@@ -117,6 +117,15 @@ extern "C" __global__ void tex_memory(cudaTextureObject_t floats, cudaTextureObj
   ROW(tex2D<float>(rows_of_floats, x[index], y[index]));
 }
 
+//! texture:f32x1:16x16@levels4,normalized texture:f32x1:8x8x2@levels3,layered,normalized f32(-0.2,1.2) f32(-0.2,1.2) i32(0,2) f32(-1,5) -> rows:f32
+extern "C" __global__ void tex_levels(cudaTextureObject_t image, cudaTextureObject_t layers, const float *x,
+                                      const float *y, const int *layer, const float *level, float *out) {
+  BEGIN(out);
+  ROW(tex2DLod<float>(image, x[index], y[index], floorf(level[index])));
+  ROW(tex2DLod<float>(image, x[index], y[index], floorf(level[index]) + 0.25f));
+  ROW(tex2DLayeredLod<float>(layers, x[index], y[index], layer[index], floorf(level[index])));
+}
+
 //! texture:f32x4:16x12@gather texture:u8x4:16x12@gather texture:f32x1:16x12@gather,normalized,wrap f32(-2,18) f32(-2,14) -> rows:f32
 extern "C" __global__ void tld4(cudaTextureObject_t image, cudaTextureObject_t bytes, cudaTextureObject_t wrapped,
                                 const float *x, const float *y, float *out) {
