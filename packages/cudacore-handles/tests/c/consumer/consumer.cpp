@@ -34,7 +34,8 @@ static void measure() {
   Stream stream = made<Stream>(cch_stream_create, context.get(), CCH_STREAM_NON_BLOCKING, 0);
   Event start = made<Event>(cch_event_create, context.get(), 0u);
   Event end = made<Event>(cch_event_create, context.get(), 0u);
-  context.reset(); // the other references keep it check(cch_event_record(start.get(), stream.get()));
+  context.reset(); // the other references keep it
+  check(cch_event_record(start.get(), stream.get()));
   check(cch_event_record(end.get(), stream.get()));
   check(cch_event_synchronize(end.get()));
   float milliseconds = -1.0f;
