@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import textwrap
@@ -311,7 +312,10 @@ def test_a_fault_of_the_device(kind: str) -> None:
     loop = {kind}.new_event_loop()
     loop.run_until_complete(main())
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60)
+    # Lazy loading would wait for the host function that is under way.
+    environment = os.environ | {"CUDA_MODULE_LOADING": "EAGER"}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout == 2 * "CUDAError CUDA_ERROR_LAUNCH_FAILED\n", done.stderr
 
 

@@ -29,8 +29,8 @@ _HINTS = {
         "Buffer of that registration, or a part of it, or end that registration first"
     ),
     results.INVALID_VALUE: (
-        "The memory must be ordinary host memory that the process can write, or only read with read_only=True; memory "
-        "that CUDA allocated is page-locked already"
+        "The memory must be ordinary host memory that the process can write. Memory that it can only read, and a file "
+        "that is mapped for writing, need read_only=True. Memory that CUDA allocated is page-locked already"
     ),
     results.NOT_SUPPORTED: "The system cannot page-lock this memory: a mapped file can be such memory; copy the array",
     results.OUT_OF_MEMORY: "The system limits how much memory is page-locked: see ulimit -l, and the free memory",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # In seconds. The interval is a part of the time that was waited so far.
 _SPIN = 1e-3  # as long, the driver is asked each time that the event loop comes around
+_AT_ONCE = 50e-6  # shorter intervals do not end in the event loop's sleep, which takes a millisecond
 _GROWTH = 1 / 16
 _LONGEST = 5e-3
 _EACH = 20e-6  # for each that waits: many of them do not keep the event loop busy
@@ -75,7 +76,7 @@ class _Poller:
                 return
             self._timer.cancel()
         self._next = when
-        self._timer = loop.call_soon(self._poll) if when - now < _SPIN else loop.call_at(when, self._poll)
+        self._timer = loop.call_soon(self._poll) if when - now < _AT_ONCE else loop.call_at(when, self._poll)
 
     def _poll(self) -> None:
         loop = asyncio.get_running_loop()

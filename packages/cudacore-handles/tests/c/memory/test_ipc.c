@@ -67,7 +67,7 @@ static void pool_is_one_box(void) {
   CHECK_EQ(sim.live(CUDASIM_POOL), 2);
   cch_deviceptr *none = NULL;
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_alloc_async(&none, s.imported, SIZE, s.streams[0]));
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_import(&again, -1, CCH_LOCATION_DEVICE, 0));
+  FAILS(CUDA_ERROR_UNKNOWN, cch_pool_import(&again, -1, CCH_LOCATION_DEVICE, 0));
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_pool_export(&id, s.imported));
   FAILS(CCH_EINVAL, cch_pool_export(&id, NULL));
   close_shared(&s);

@@ -43,9 +43,10 @@ CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle
   if (pool_out == nullptr || handleType != by_descriptor || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<SharedFile> file = import_descriptor(handle, Shared::pool, header);
-  if (file == nullptr && import_descriptor(handle, Shared::physical, header) != nullptr)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (file == nullptr || device_of(header.record, device) != CUDA_SUCCESS)
+  if (file == nullptr)
+    return import_descriptor(handle, Shared::physical, header) != nullptr ? CUDA_ERROR_NOT_SUPPORTED
+                                                                          : CUDA_ERROR_UNKNOWN;
+  if (device_of(header.record, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   for (const std::shared_ptr<Pool> &known : state().pools.all())
     if (known->imported != nullptr && known->imported_name == header.record.name) {
