@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from cuda.bindings import driver
@@ -86,10 +87,76 @@ def test_usage(resource: DeviceMemoryResource, device: Device) -> None:
     assert attributes.used_mem_current == 0
 
 
-def test_attributes_are_read_only(resource: DeviceMemoryResource) -> None:
-    """An assignment would be accepted silently, and change nothing."""
-    with pytest.raises(AttributeError, match="release_threshold is read-only"):
-        resource.attributes.release_threshold = 0
+def test_usage_is_read_only(resource: DeviceMemoryResource) -> None:
+    """An assignment would be accepted in silence and change nothing."""
+    for name in ("used_mem_current", "reserved_mem_current"):
+        with pytest.raises(AttributeError, match=f"{name} is read-only"):
+            setattr(resource.attributes, name, 0)
+
+
+def test_settings(resource: DeviceMemoryResource) -> None:
+    """A setting of a pool could not be changed, or another one would be."""
+    attributes = resource.attributes
+    settings = ("reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reuse_allow_internal_dependencies")
+    for name in settings:
+        setattr(attributes, name, False)
+        assert [each for each in settings if not getattr(attributes, each)] == [name]
+        setattr(attributes, name, 1)
+        assert getattr(attributes, name) is True
+    for threshold in (0, 2**40 + 1, 2**64 - 1):
+        attributes.release_threshold = threshold
+        assert attributes.release_threshold == threshold
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "match"),
+    [
+        (
+            "release_threshold",
+            -1,
+            ValueError,
+            "release_threshold is -1; it can be set to values from 0",
+        ),
+        ("release_threshold", 2**64, ValueError, "release_threshold"),
+        ("release_threshold", 1.5, TypeError, "release_threshold must be int, not float"),
+        ("reuse_allow_opportunistic", 2, TypeError, "must be True or False"),
+        ("reuse_allow_opportunistic", None, TypeError, "must be bool, not NoneType"),
+        ("used_mem_high", 1, ValueError, "used_mem_high is 1; it can be set to 0, which resets it"),
+    ],
+)
+def test_wrong_settings(resource: DeviceMemoryResource, name: str, value: object, error: Any, match: str) -> None:
+    """A value that cannot be would be the driver's bare error, or be cut down."""
+    before = getattr(resource.attributes, name)
+    with pytest.raises(error, match=match):
+        setattr(resource.attributes, name, value)
+    assert getattr(resource.attributes, name) == before
+
+
+def test_maxima_can_be_reset(resource: DeviceMemoryResource, device: Device) -> None:
+    """The most memory of a part of a program could not be told from that of what came before."""
+    attributes, stream = resource.attributes, device.create_stream()
+    resource.allocate(3 * MIB, stream=stream).close()
+    stream.sync()
+    attributes.used_mem_high = 0
+    resource.allocate(MIB, stream=stream).close()
+    stream.sync()
+    assert attributes.used_mem_high == MIB
+    resource.trim()
+    attributes.reserved_mem_high = 0
+    assert attributes.reserved_mem_high == attributes.reserved_mem_current
+
+
+def test_default_threshold(resource: DeviceMemoryResource, device: Device) -> None:
+    """A pool would give its memory back at each wait, or a threshold that somebody set would be changed."""
+    assert resource.attributes.release_threshold == 2**64 - 1
+    stream = device.create_stream()
+    resource.allocate(MIB, stream=stream).close()
+    stream.sync()
+    assert resource.attributes.reserved_mem_current > 0
+    resource.attributes.release_threshold = 0
+    resource.allocate(MIB, stream=stream).close()
+    stream.sync()
+    assert resource.attributes.reserved_mem_current == 0
 
 
 def test_attributes_keep_the_pool(device: Device) -> None:

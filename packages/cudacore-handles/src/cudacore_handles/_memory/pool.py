@@ -182,7 +182,7 @@ class PooledMemoryResource(MemoryResource):
         self._is_handle_owned = owned
         attributes = self.attributes
         if attributes.release_threshold == 0:
-            attributes._set_release_threshold(2**64 - 1)
+            attributes.release_threshold = 2**64 - 1
 
     def _create(self, location: tuple[int, int], kind: int, max_size: int = 0, *, shared: bool = False) -> None:
         """Make a pool."""
