@@ -27,6 +27,7 @@ _AT_ONCE = 50e-6  # shorter intervals do not end in the event loop's sleep, whic
 _GROWTH = 1 / 16
 _LONGEST = 5e-3
 _EACH = 20e-6  # for each that waits: many of them do not keep the event loop busy
+_REST = 3  # times as long as the questions took, none is asked, so that they take at most a quarter of the time
 _PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest, growth and longest, where a host function wakes the event loop
 
 
@@ -50,6 +51,7 @@ class _Poller:
         self._count = 0
         self._timer: asyncio.Handle | None = None
         self._next = 0.0
+        self._rests_until = 0.0
 
     def add(self, event: Any, future: asyncio.Future[Any], result: object, *, prompted: bool) -> None:
         loop = future.get_loop()
@@ -70,7 +72,7 @@ class _Poller:
     def _schedule(self, loop: asyncio.AbstractEventLoop, now: float) -> None:
         if not self._heap:
             return
-        when = self._heap[0].when
+        when = max(self._heap[0].when, self._rests_until)
         if self._timer is not None:
             if self._next <= when:
                 return
@@ -81,7 +83,8 @@ class _Poller:
     def _poll(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = None
-        now = loop.time() + _SPIN / 10
+        began = loop.time()
+        now = began + _SPIN / 10
         due = []
         while self._heap and self._heap[0].when <= now:
             due.append(heapq.heappop(self._heap))
@@ -95,7 +98,9 @@ class _Poller:
                 waiting.future.set_exception(last_error(status))
             else:
                 waiting.future.set_result(waiting.result)
-        self._schedule(loop, now)
+        ended = loop.time()
+        self._rests_until = ended + _REST * (ended - began)
+        self._schedule(loop, ended)
 
 
 _pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Poller]] = weakref.WeakKeyDictionary()
