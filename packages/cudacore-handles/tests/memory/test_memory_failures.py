@@ -85,6 +85,12 @@ class Operation(NamedTuple):
 OPERATIONS: dict[str, Operation] = {}
 
 
+def adaptors(mr: ch.MemoryResource) -> ch.MemoryResource:
+    """Wrap a memory resource in adaptors of each sort."""
+    counting = ch.StatisticsResourceAdaptor(ch.LimitingResourceAdaptor(mr, 1 << 30))
+    return ch.FailureCallbackResourceAdaptor(ch.TrackingResourceAdaptor(counting), lambda size: False)
+
+
 def operation(
     name: str, do: Callable[[World], Any], undo: Callable[[World, Any], object] = lambda w, made: None
 ) -> None:
@@ -94,6 +100,9 @@ def operation(
 operation("allocate", lambda w: w.device.allocate(SIZE, stream=w.stream))
 operation("allocate on a default stream", lambda w: w.device.allocate(SIZE, stream=w.device.default_stream))
 operation("allocate from a pool", lambda w: w.pool.allocate(SIZE, stream=w.stream))
+operation("allocate through adaptors", lambda w: adaptors(w.pool).allocate(SIZE, stream=w.stream))
+operation("allocate virtual memory through adaptors", lambda w: adaptors(w.virtual).allocate(SIZE, stream=w.stream))
+operation("memory info", lambda w: w.device.memory_info)
 operation("allocate managed", lambda w: w.managed_pool.allocate(SIZE, stream=w.stream))
 operation("allocate legacy managed", lambda w: w.legacy_managed.allocate(SIZE, stream=w.stream))
 operation("allocate pinned", lambda w: w.pinned_pool.allocate(SIZE, stream=w.stream))
