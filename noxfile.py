@@ -372,7 +372,7 @@ def c_files() -> list[str]:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types with mypy, package by package, and with pyright that all that is public has types."""
+    """Check types with mypy, package by package. Then check with pyright that all public names have types."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "types"))
     for name in PACKAGES:
         session.run("mypy", "-p", name.replace("-", "_"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures ways to wait for work of a device: blocking, in asyncio, and by a thread. docs/asyncio.rst has the figures.
+"""Measure three ways to wait for a device: blocking, in asyncio, and with a thread. docs/asyncio.rst has the figures.
 
-It needs a GPU: the kernel waits by the device's clock.
+The script needs a GPU, because its kernel waits with the device's clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ L: mov.u64 %b, %globaltimer;
  ret;
 }
 """
-LENGTHS = {10_000: 300, 100_000: 300, 1_000_000: 300, 10_000_000: 40}  # ns of the kernel, and rounds
+LENGTHS = {
+    10_000: 300,
+    100_000: 300,
+    1_000_000: 300,
+    10_000_000: 40,
+}  # rounds by ns of the kernel
 
 device = ch.Device()
 device.set_current()
@@ -62,7 +67,7 @@ WAYS = (sync_event, sync_blocking_event, await_event, await_stream, wait_in_thre
 
 
 async def measure(way: Callable[[], Awaitable[None]], length: int, rounds: int) -> tuple[float, float]:
-    """Return the best time beyond the kernel's, and the mean processor time, in microseconds."""
+    """Return the shortest time in excess of the kernel's, and the mean processor time, in microseconds."""
     best, processor = float("inf"), 0.0
     for _ in range(rounds):
         stream.sync()

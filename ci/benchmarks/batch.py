@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much faster several compilations are at once, in threads and in processes, and what a cached one costs.
+"""Measure how much faster concurrent compilations are, in threads and in processes, and what a cache hit costs.
 
-And what a compilation costs beyond NVRTC itself. On a machine that does other things, too, times say little; the time
-that threads compute, or wait for locks, still does.
+The script also measures the overhead of a compilation over NVRTC itself. On a busy machine, elapsed times mean little,
+but the time for which threads compute or wait for locks is still meaningful.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ COUNT = 16
 
 
 def jobs(target: str, salt: int) -> list[CompileJob]:
-    """Return different compilations, none of which was done before, because the driver has a cache, too."""
+    """Return different compilations. They must be new, because the driver has a cache, too."""
     options = ProgramOptions(arch="sm_90", no_cache=True)
     return [CompileJob(f"{SOURCE}// {salt}", options, target, [f"mix<float, {60 + i}>"]) for i in range(COUNT)]
 
@@ -49,7 +49,7 @@ def seconds(target: str, salt: int, **options: object) -> float:
 
 
 def waiting(target: str, threads: int) -> tuple[float, float, float]:
-    """Return for how long threads compute, wait for a core, and sleep, all together: schedstat of the kernel."""
+    """Return for how long all threads together computed, waited for a core, and slept (the kernel's schedstat)."""
     totals: list[tuple[float, float, float]] = []
 
     def work(part: list[CompileJob]) -> None:
@@ -75,7 +75,7 @@ def waiting(target: str, threads: int) -> tuple[float, float, float]:
 
 
 def bare(nvrtc: ctypes.CDLL, source: bytes, target: str) -> None:
-    """Compile by NVRTC's functions alone, as a C program does, and take what Program takes."""
+    """Compile by NVRTC's functions alone, as a C program does, and fetch the same results as Program."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"default_program", 0, None, None)
     arch = b"-arch=compute_90" if target == "ptx" else b"-arch=sm_90"
@@ -88,7 +88,7 @@ def bare(nvrtc: ctypes.CDLL, source: bytes, target: str) -> None:
 
 
 def overhead(target: str, rounds: int) -> float:
-    """Return how much more this thread computes for a small program than NVRTC by itself, as a ratio."""
+    """Return the ratio of the processor time of this thread for a small program to that of NVRTC alone."""
     nvrtc = ctypes.CDLL(versions()[CompilerBackendType.NVRTC].path)
     options = ProgramOptions(arch="sm_90", no_cache=True)
     salt = itertools.count()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program cache costs: hits with and without all headers of CUB, batches, and stores.
+"""Measure a program cache: hits with and without all headers of CUB, batches, and stores.
 
-``python cache.py``. The times are the best of several. ``--include`` names the folder with CUDA's headers and ``cccl``.
+Run it with ``python cache.py``. Each time is the best of several. ``--include`` names the folder with CUDA's headers
+and ``cccl``.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from cudacore_compile._cache import inputs
 from cudacore_compile._cache.closure import Files
 
 KERNEL = '\nextern "C" __global__ void k(int *out) {{ *out = {}; }}'
-# NVRTC refuses <cub/cub.cuh>. A cache looks at all headers of a branch that is not taken, too.
+# NVRTC cannot compile <cub/cub.cuh>, so it is in a branch that is not taken. The cache still reads its headers.
 CUB = "#include <cub/block/block_reduce.cuh>\n#if 0\n#include <cub/cub.cuh>\n#endif\n"
 GOALS = {"first hit": 20.0, "hit": 5.0}
 
 
 def best(function: Callable[[], object], prepare: Callable[[], object] = lambda: None, repeat: int = 15) -> float:
-    """Return the least time that a call takes, in milliseconds."""
+    """Return the shortest time of a call, in milliseconds."""
     times = []
     for _ in range(repeat):
         prepare()
@@ -41,7 +42,7 @@ def best(function: Callable[[], object], prepare: Callable[[], object] = lambda:
 
 
 def forget() -> None:
-    """Have this process know of no file, as a new one."""
+    """Forget what this process has read about files, so that it starts like a new process."""
     inputs._closures.clear()
     inputs._files = Files()
 

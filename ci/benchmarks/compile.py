@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiling costs beside NVRTC itself: the same calls by ctypes, in the same process, in turns.
+"""Measure the overhead of a compilation over NVRTC itself.
 
-``python compile.py``. The times are the best of several. On a busy machine, ``--cpu-time`` measures the time that the
-process has a processor instead of the time that passes.
+The same calls are made by ctypes, in the same process, alternating with ours. Run it with ``python compile.py``. Each
+time is the best of several. On a busy machine, ``--cpu-time`` measures processor time instead of elapsed time.
 
-NVRTC allocates and frees much memory, and how malloc gives that back to the system decides more than anything here.
-By its defaults, the main thread of a small process gives it back after each compilation, and takes it again page by
-page, which is up to a fifth of a small compilation. On another thread, where cudacore has NVRTC run, it is kept. A
-program that has freed a large array keeps it on all threads. So this script has malloc keep it, unless
-``--malloc-defaults`` is given.
+NVRTC allocates and frees much memory. Whether malloc returns that memory to the system affects the times more than
+anything else here. By default, in a small process, malloc returns the main thread's memory after each compilation.
+The next one gets it again page by page, which takes up to a fifth of a small compilation. Memory of other threads is
+kept, and cudacore runs NVRTC on another thread. Once a program has freed a large array, malloc keeps memory on all
+threads. So this script makes malloc keep the memory, unless ``--malloc-defaults`` is given.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LARGER += "\n".join(f'\nextern "C" __global__ void k{i}(float *x) {{{{ *x = f{i}
 LARGER = LARGER.replace("{ return", "{{ return").replace("N; }", "N; }}") + "\n// {}"
 GOAL = 1.02
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_TOP_PAD = -1, -3, -2
-# Bytes: what malloc keeps, and what it takes from the heap instead of mapping it; the latter can be 32 MiB at most.
+# Bytes that malloc keeps, and the size from which it maps memory instead of using the heap (32 MiB at most).
 KEEP_MEMORY = {M_TRIM_THRESHOLD: 1 << 28, M_TOP_PAD: 1 << 26, M_MMAP_THRESHOLD: 1 << 25}
 
 
@@ -40,7 +40,7 @@ def check(result: int) -> None:
 
 
 def compile_bare(library: ctypes.CDLL, source: bytes, options: list[bytes], target: str) -> bytes:
-    """Compile as the least program would that calls NVRTC."""
+    """Compile with as few calls of NVRTC as possible."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     check(library.nvrtcCreateProgram(ctypes.byref(program), source, b"default_program", 0, None, None))
     check(library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)))
@@ -52,7 +52,7 @@ def compile_bare(library: ctypes.CDLL, source: bytes, options: list[bytes], targ
 
 
 def best(functions: dict[str, Callable[[], object]], repeat: int, clock: Callable[[], float]) -> dict[str, float]:
-    """Return the least time that each function takes, in milliseconds."""
+    """Return the shortest time of each function, in milliseconds."""
     times: dict[str, list[float]] = {name: [] for name in functions}
     gc.disable()
     for _ in range(repeat):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Load code from a file, launch its kernel and print what it has computed: what a short program does, no more.
+"""Load code from a file, launch its kernel, and print the result, like a short program.
 
 usage: first_result.py MODULE CODE [CACHE]
 
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# As in rows.py, which would take time to import.
+# The same as in rows.py, which is not imported here because that takes time.
 TARGET = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
 
 

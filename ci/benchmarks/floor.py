@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build and run the floor: floor.c and floor_graphs.c."""
+"""Build and run the floor, which is the same operations in plain C: floor.c and floor_graphs.c."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = [Path(__file__).resolve().parent / name for name in ("floor.c", "floor
 KERNELS_FILE = f"kernels.{TARGET}"
 FIRST_FILE, SOURCE_FILE = f"first.{TARGET}", "first.cu"
 
-# Runs in a process of its own, lest the one that reports holds a context on the device.
+# Runs in a separate process, so that the reporting process has no context on the device.
 COMPILE = f"""
 import sys
 import {OURS} as core
@@ -31,7 +31,7 @@ FIND = f"import {OURS} as core; print(core.Device(0).name)"
 
 
 def find_device() -> str | None:
-    """Return the name of device 0, or None without one."""
+    """Return the name of device 0, or None if there is no device."""
     process = subprocess.run([sys.executable, "-c", FIND], capture_output=True, text=True, check=False)
     return process.stdout.strip() if process.returncode == 0 else None
 
@@ -44,9 +44,9 @@ def compile_kernels(folder: Path) -> None:
 
 
 def build(folder: Path) -> Path | None:
-    """Compile the floor into a folder, which has the kernels, too; return the program.
+    """Compile the floor into the folder that has the kernels; return the path of the program.
 
-    Without a C compiler or cuda.h there is no floor: says so on stderr and returns None.
+    Without a C compiler or cuda.h, print a message to stderr and return None.
     """
     compiler, include = shutil.which(os.environ.get("CC", "cc")), find_nvidia_header_directory("cudart")
     if not compiler or not include:

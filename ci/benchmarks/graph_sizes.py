@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Show that what graphs cost grows with their nodes and no faster: time and memory a node, at three sizes.
+"""Show that the cost of graphs grows linearly: time and memory per node, for graphs of three sizes.
 
 usage: graph_sizes.py [MODULE]          MODULE: default cudacore
 """
@@ -27,7 +27,7 @@ def resident() -> int:
 
 
 def measure(core: Any, graph: Any, kernel: Any, size: int) -> dict[str, float]:
-    """Return nanoseconds and bytes a node of each step."""
+    """Return nanoseconds and bytes per node, for each step."""
     config, steps = core.LaunchConfig(grid=1, block=1), {}
 
     def step(name: str, start: int) -> None:
@@ -66,7 +66,7 @@ def main() -> None:
     device.set_current()
     options = core.ProgramOptions(arch=f"sm_{device.arch}")
     kernel = core.Program(KERNEL, "c++", options).compile(TARGET).get_kernel("k")
-    measure(core, graph, kernel, 100)  # what is done once
+    measure(core, graph, kernel, 100)  # warm-up: some work is done only once per process
     print(f"{module} {core.__version__}, {device.name}; a node")
     for size in SIZES:
         steps = measure(core, graph, kernel, size)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rows about graphs call: the same functions for every module."""
+"""The functions that the rows about graphs call, the same for every module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rows import LARGE, NODES, PREDECESSORS
 
 
 def functions(core: types.ModuleType, graph: types.ModuleType, names: dict[str, Any]) -> dict[str, Any]:
-    """Return functions that build graphs, and graphs for the rows that use one."""
+    """Return the namespace of the rows about graphs: functions that build graphs, and ready graphs."""
     device, stream, config, kernel = names["device"], names["stream"], names["config"], names["k1"]
     pointer, buffer, other, event = names["pointer"], names["buffer"], names["other"], names["event"]
     launch, definition = core.launch, graph.GraphDefinition

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounds of measurements: each candidate in fresh processes on one core, until the minima are stable.
 
-A process can be in a fast or a slow mode for all of its life, depending on where its memory and the driver's lie; the
-two differ by up to a factor of 2. So one process says little, and the median of a few processes decides nothing.
-Here each round runs every candidate in a process of its own, on the same core. A row is done when the two best rounds
-of each candidate agree. The minimum counts.
+A process can be fast or slow for all of its life, by up to a factor of 2, depending on the addresses of its memory and
+of the driver's. So neither one process nor the median of a few processes is a reliable measurement. Here each round
+runs every candidate in a new process, on the same core. A row is done when the two best rounds of each candidate
+agree. The minimum counts.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from rows import FIRST_VALUE, ROWS, THREADS, Row
 HERE = Path(__file__).resolve().parent
 WORKER_HANGS = 600.0  # seconds
 FEWEST_ROUNDS, MOST_ROUNDS = 5, 15
-STABLE = 1.03  # the second-best round of a candidate takes at most so many times the best one
+STABLE = 1.03  # limit for the ratio of a candidate's second-best round to its best one
 
-# Nanoseconds of each measurement by row, or why there are none.
+# The measurements of each row in nanoseconds, or the reason why there are none.
 Measurements = dict[str, "list[float] | str"]
 
 
 def cores() -> tuple[set[int], set[int]]:
-    """Return the core that all processes run on, and those of the rows with several threads."""
+    """Return the core that all processes run on, and the cores for rows with several threads."""
     usable = sorted(os.sched_getaffinity(0))
     return {usable[-1]}, set(usable[:THREADS])
 
 
 def run_on(where: set[int], command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command on these cores alone."""
+    """Run a command on these cores only."""
     pin = functools.partial(os.sched_setaffinity, 0, where)
     return subprocess.run(command, preexec_fn=pin, capture_output=True, text=True, check=False, **options)
 
 
 @dataclass
 class Candidate:
-    """What is measured: a module, or another version of it, or the floor."""
+    """The base class of what is measured: a module, another version of it, or the floor."""
 
     name: str
     command: list[str]
@@ -76,7 +76,7 @@ class Candidate:
 
 
 class Floor(Candidate):
-    """Plain C. Several rows can have the same counterpart there."""
+    """The floor in plain C. Several rows can be compared with the same row of it."""
 
     def row_name(self, row: Row) -> str:
         return row.floor_name
@@ -89,7 +89,7 @@ class Floor(Candidate):
 
 @dataclass
 class Series:
-    """All measurements of one row: for each candidate, those of each round."""
+    """All measurements of one row, by candidate and round."""
 
     name: str
     rounds: dict[str, list[list[float]]] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Series:
             self.rounds.setdefault(candidate, []).append(values)
 
     def is_done(self) -> bool:
-        """Return whether the two best rounds of each candidate agree, and there were enough of them."""
+        """Return whether there were enough rounds, and the two best rounds of each candidate agree."""
         for rounds in self.rounds.values():
             if len(rounds) < FEWEST_ROUNDS:
                 return False
@@ -115,19 +115,19 @@ class Series:
 
 @dataclass
 class Clock:
-    """Limits of rounds and of seconds."""
+    """The limits of a run: the number of rounds, and the time in seconds."""
 
     most_rounds: int
     seconds: float
     start: float = field(default_factory=time.monotonic)
 
     def allows(self, number: int) -> bool:
-        """Return whether another round can begin, if it takes as long as those before it did on average."""
+        """Return whether there is time for another round of average length."""
         elapsed = time.monotonic() - self.start
         return number < self.most_rounds and (number == 0 or elapsed * (number + 1) / number <= self.seconds)
 
 
-# Measures the row in a process of its own; returns nanoseconds, or why there are none.
+# Measures a row in a new process; returns nanoseconds, or the reason why there are none.
 Process = Callable[[], "float | str"]
 
 
@@ -136,7 +136,7 @@ def measure(
 ) -> dict[str, Series]:
     """Measure rows, and whole processes, in rounds; return a series for each.
 
-    `processes` has, for each name, how each candidate's process is measured.
+    `processes` maps each name to the functions that measure a whole process, by candidate.
     """
     one, several = cores()
     series = {row.name: Series(row.name) for row in rows} | {name: Series(name) for name in processes}
@@ -147,7 +147,7 @@ def measure(
         if not pending and not waiting:
             break
         print(f"round {number + 1}: {len(pending) + len(waiting)} rows", file=sys.stderr)
-        # What comes first is another candidate in each round.
+        # Each round begins with a different candidate.
         for candidate in candidates[number % len(candidates) :] + candidates[: number % len(candidates)]:
             for where, group in (
                 (one, [r for r in pending if not r.threads]),
@@ -174,7 +174,7 @@ def time_import(module: str, env: dict[str, str]) -> float | str:
 
 
 def time_first_result(command: list[str], env: dict[str, str], cold: bool = False) -> float | str:
-    """Return how long a process takes from its start to what a kernel has computed, in nanoseconds.
+    """Return the time from the start of a process to the first result of a kernel, in nanoseconds.
 
     `cold` adds a new and empty folder to the command, for a program cache.
     """
@@ -188,7 +188,10 @@ def time_first_result(command: list[str], env: dict[str, str], cold: bool = Fals
 
 
 def select(texts: list[str]) -> list[Row]:
-    """Return the rows whose names contain one of the texts, and those that they are judged by; without texts, all."""
+    """Return the rows whose names contain one of the texts, and the rows that these are compared with.
+
+    Without texts, return all rows.
+    """
     chosen = {row.name for row in ROWS if not texts or any(text in row.name for text in texts)}
     chosen |= {row.over_row[0] for row in ROWS if row.name in chosen and row.over_row}
     return [row for row in ROWS if row.name in chosen]

@@ -21,10 +21,10 @@ class Result:
     unit: str
     minima: dict[str, float]
     quartiles: dict[str, list[float]] = field(default_factory=dict)
-    rounds: dict[str, list[float]] = field(default_factory=dict)  # the minimum of each
+    rounds: dict[str, list[float]] = field(default_factory=dict)  # the minimum of each candidate candidate
     notes: dict[str, str] = field(default_factory=dict)
     target: str = ""
-    of_target: float | None = None  # the ratio that was judged
+    of_target: float | None = None  # the ratio that is compared with the target
     passed: bool | None = None
 
     @classmethod
@@ -47,7 +47,7 @@ class Result:
     def judge(self, reference: float, target: str, factor: float = 1.0, extra: float = 0.0) -> None:
         """Set the target: at most `reference` times a factor, plus `extra`, in the unit of the minima.
 
-        What could not be measured misses it.
+        A row that could not be measured misses its target.
         """
         self.target = target
         self.passed = OURS in self.minima and self.minima[OURS] <= reference * factor + extra
@@ -65,7 +65,7 @@ def judge_row(row: Row, results: dict[str, Result]) -> None:
     result = results[row.name]
     if row.over_row:
         other = results[row.over_row[0]]
-        # Not where the library that it needs is missing.
+        # A row is not judged if the library that it needs is missing.
         if OURS in other.minima and not result.notes.get(OURS, "").startswith("needs "):
             result.judge(other.minima[OURS], f"{other.name} x {row.over_row[1]:.2f}", row.over_row[1])
     elif row.over_floor:
@@ -76,7 +76,7 @@ def judge_row(row: Row, results: dict[str, Result]) -> None:
 
 
 def geometric_mean(results: list[Result]) -> Result | None:
-    """Return the geometric mean of the operations' ratios as a result of its own."""
+    """Return the geometric mean of the operations' ratios, as another result."""
     ratios = [ratio for result in results if (ratio := result.ratio(BASELINE))]
     if not ratios:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: one row an operation. To measure more, add rows here, and their C counterparts to floor.c.
+"""The rows of the benchmark, one for each operation. A new row is added here, and its C counterpart to floor.c.
 
-A row's statement is executed by ``timeit`` in the namespace that worker.py builds. It is the same text for every
-module, so it uses only what ``cuda.core`` documents, except in rows that are ours alone.
+``timeit`` executes the statement of a row in the namespace that worker.py builds. The text is the same for every
+module, so it uses only what ``cuda.core`` documents, except in rows that only cudacore has.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from dataclasses import dataclass
 BASELINE = "cuda.core"
 OURS = "cudacore"
 
-# Targets of rows that have none of their own: the ratio to the baseline, laxer where the baseline is very short.
+# Default targets: the ratio to the baseline. It is laxer if the baseline takes very little time.
 USUAL_RATIO = 1.3
 SHORT_RATIO = 1.6
 SHORT_NS = 300.0
 # All rows together.
 GEOMETRIC_MEAN = 1.0
 
-# What kernels are compiled to. Where a driver is named it is the simulated one, as a rule, which runs no cubins.
+# The type of code that kernels are compiled to. $CUDACORE_DRIVER usually names the simulated driver, which cannot run
+# cubins.
 TARGET = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
 
 
 def chain(count: int) -> str:
-    """Return the parameters of a kernel that takes so many pointers."""
+    """Return the text of the parameters of a kernel with `count` pointers."""
     return ", ".join(f"int *p{i}" for i in range(count))
 
 
-# None of the kernels does anything: it is the call that is measured. The branches keep the parameters from vanishing.
+# The kernels do nothing, because only the call is measured. Without the branches, the compiler would drop parameters.
 KERNELS = f"""
 extern "C" __global__ void k0() {{}}
 extern "C" __global__ void k1(float *p) {{ if (p == nullptr) *p = 1.0f; }}
@@ -52,37 +53,37 @@ class Row:
     Attributes
     ----------
     name : str
-        Of the row here, and of its counterpart in floor.c.
+        The name of the row, also in floor.c.
     statement : str
-        What is timed.
+        The Python code that is timed.
     number, repeat : int
         Executions in one measurement, and measurements in one process; the minimum counts.
     setup : str
-        Executed before each measurement; its local names are the statement's too.
+        Code that is executed before each measurement. The statement can use its variables.
     drain : bool
-        Wait for the stream after each measurement, outside the time.
+        Whether to wait for the stream after each measurement. The wait is not timed.
     gpu : bool
-        Needs a GPU.
+        Whether the row needs a GPU.
     ours : bool
-        Only cudacore has it.
+        Whether only cudacore has the operation.
     ratio : float, optional
-        At most so many times the baseline. Without: USUAL_RATIO or SHORT_RATIO.
+        The target: the maximum ratio to the baseline. Default: USUAL_RATIO or SHORT_RATIO.
     floor : str, optional
-        The floor's row, where it has another name.
+        The name of the row in floor.c, if it differs.
     over_floor : tuple of float, optional
-        At most the floor times the first, plus the second in nanoseconds; takes the place of `ratio`.
+        The target instead of `ratio`: at most the floor times the first number, plus the second one in nanoseconds.
     over_row : tuple of str and float, optional
-        At most the row of that name, of the same process, times the second; takes the place of `ratio`.
+        The target instead of `ratio`: at most the named row of the same process times the number.
     needs : str, optional
-        The library whose arrays it uses; without it the row is left out.
+        The library whose arrays the row uses. If it is not installed, the row is left out.
     graphs : bool
-        Uses what graphs.py makes.
+        Whether the row uses the functions and graphs of graphs.py.
     shared : bool
-        Uses what sharing.py makes.
+        Whether the row uses the other process of sharing.py.
     pools : bool
-        Uses pools of host and managed memory.
+        Whether the row uses pools of host and managed memory.
     threads : bool
-        Runs several threads, so it has a process and cores of its own.
+        Whether the row runs several threads, and so gets a separate process and more cores.
     per : int
         Operations in one execution of the statement.
     """
@@ -131,26 +132,26 @@ def prepared(name: str, kernel: str, args: str, statement: str, *, floor: str) -
 
 
 def with_arrays(name: str, kernel: str, arrays: str, *, needs: str, over_row: tuple[str, float]) -> Row:
-    """Launch with another library's arrays; what it is compared with is measured just before."""
+    """A row that launches with another library's arrays. It is measured just after the row that it is compared with."""
     statement = f"launch(stream, config, {kernel}, *{arrays})"
     return Row(f"launch, {name}", statement, 500, 15, drain=True, ours=True, needs=needs, over_row=over_row)
 
 
 def viewing(name: str, arguments: str, *, needs: str, ratio: float) -> Row:
-    """View another library's array."""
+    """A row that makes a view of another library's array."""
     statement = f"from_any_interface({arguments})"
     return Row(f"view of a {name}", statement, 2_000, 7, drain=True, needs=needs, ratio=ratio)
 
 
 def allocating_through(name: str, resource: str, *, over_row: tuple[str, float] | None = None) -> Row:
-    """Allocate through an adaptor of the device's pool, which it is compared with."""
+    """A row that allocates through an adaptor of the device's pool. It is compared with the pool itself."""
     setup = f"import cudacore; pool = device.memory_resource; mr = {resource}"
     statement = "mr.allocate(1024, stream=stream).close(stream)"
     return Row(name, statement, 2_000, 7, setup=setup, drain=True, ours=True, over_row=over_row)
 
 
 def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
-    """Copy to a dense view, the device's time included."""
+    """A row that copies to a dense view. The device's time is included."""
     setup = (
         "whole, made = (device.allocate(1 << 23, stream=stream).view('float32', (1024, 2048)) for _ in range(2)); "
         "target = made.view(made._layout[:512].reshaped((1024, 1024))); "
@@ -161,20 +162,23 @@ def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None
 
 
 def adding(name: str, statement: str, *, floor: str | None = None) -> Row:
-    """Build a graph of many nodes, and drop it."""
+    """A row that builds a graph of many nodes, and drops it."""
     return Row(f"add {name}", statement, 3, 5, ratio=0.45, floor=floor, graphs=True, per=NODES)
 
 
 def large(name: str, statement: str, factor: float | None, *, floor: str | None = None) -> Row:
-    """Do something with a graph of very many nodes, which only cudacore can make from columns."""
+    """A row that uses a graph of very many nodes. Only cudacore can make such a graph from columns."""
     over_floor = (factor, 0.0) if factor else None
     return Row(name, statement, 1, 5, ours=True, floor=floor, over_floor=over_floor, graphs=True, per=LARGE)
 
 
 MIXED = ", buffer, f32, i32, 3.0, u64"
 INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
-NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # of graphs; floor_graphs.c has them, too
-THREADS, LAUNCHES = 8, 500  # threads that launch at once, and launches of each; floor.c has them, too
+NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor_graphs.c has the same numbers
+THREADS, LAUNCHES = (
+    8,
+    500,
+)  # concurrent threads, and launches of each; floor.c has the same numbers
 
 ROWS = (
     launch("0 arguments", "k0", "", ratio=0.95),
@@ -333,7 +337,7 @@ ROWS = (
         ratio=1.0,
         shared=True,
     ),
-    # Last, because other libraries come into the process.
+    # These rows are last, because they import other libraries into the process.
     Row(INTS2, "launch(stream, config, k2, *pointers2)", 500, 15, drain=True, ours=True),
     with_arrays("2 PyTorch tensors", "k2", "torch2", needs="torch", over_row=(INTS2, 1.06)),
     with_arrays("2 CuPy arrays", "k2", "cupy2", needs="cupy", over_row=(INTS2, 1.06)),
@@ -348,8 +352,8 @@ ROWS = (
     with_arrays("8 CuPy arrays again", "k8", "cupy8", needs="cupy", over_row=(RAW_KERNEL, 0.9)),
 )
 
-# From the start of a process to what its kernel has computed. Each has the program cache that it uses, if any, and its
-# target: at most so many times the candidate that is named. Plain C loads compiled code from a file in all of them.
+# From the start of a process to the first result of its kernel. Each row has its program cache, if it uses one, and its
+# target: the maximum ratio to the named candidate. In all of these rows, plain C loads compiled code from a file.
 FIRST_RESULTS = {
     "first result, compiled code on disk": (None, "C", 1.25),
     "first result, cold program cache": ("cold", BASELINE, 1.0),
@@ -357,7 +361,7 @@ FIRST_RESULTS = {
 }
 FIRST_VALUE = 42
 
-# Modules whose import is timed in fresh processes, each with its target: the ratio to importing the baseline.
+# Modules whose import is timed in new processes, with their targets: the maximum ratio to the import of the baseline.
 IMPORTS = {"cudacore": 0.15, "cudacore_compile": 0.15, "cudacore_graph": None, "cudacore_handles": None}
 
 # Sizes of wheels, in kB.

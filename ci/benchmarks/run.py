@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure cudacore against ``cuda.core`` and against plain C; print a table, judge it by its targets.
+"""Measure cudacore, ``cuda.core`` and plain C; print a table, and compare the results with their targets.
 
-Where cudacore is not installed, ``--wheels`` installs it, and what else is in the folder, for this run. Each round runs
-the candidates one after another, each in a fresh process on the same core; rows with several threads have cores of
-their own. A row is measured until the two best rounds of each candidate agree to 3 %, and in five rounds at least;
-``--rounds`` and ``--seconds`` limit that. The minimum counts, and the quartiles say how much the others differ from it.
+If cudacore is not installed, ``--wheels FOLDER`` installs all wheels of a folder for this run. Each round runs the
+candidates one after another, each in a new process on the same core. Rows with several threads get more cores. A row is
+measured in at least five rounds, until the two best rounds of each candidate agree to 3 %. ``--rounds`` and
+``--seconds`` limit that. The minimum counts; the quartiles show how much the other measurements differ from it.
 ``--compare before=FOLDER`` adds another version of cudacore, which is installed in the folder.
 
-Without a GPU only what needs none is measured: compiling, importing, wheel sizes. On the simulated driver
-(``python -m cudacore_sim python run.py``) all is measured, to see that it can be; the numbers mean nothing. The exit
-status is 1 where a target was missed.
+Without a GPU, only compiling, importing and the sizes of the wheels are measured. On the simulated driver
+(``python -m cudacore_sim python run.py``), all rows are tried out, but the figures mean nothing. The exit status is 1
+if a target was missed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 def is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # of a package that it is in
+    except ModuleNotFoundError:  # a comma would end the name of the package
         return False
 
 
@@ -52,7 +52,7 @@ def install(wheels: Path, site: str) -> None:
 
 
 def modules_of(options: argparse.Namespace) -> list[Candidate]:
-    """Return the baseline, ours, and what ours is compared with."""
+    """Return the candidates: the baseline, our module, and the other versions to compare with."""
     worker = [sys.executable, str(HERE / "worker.py")]
     candidates = [Candidate(module, [*worker, module]) for module in (BASELINE, OURS) if is_installed(module)]
     for name, folder in options.compare:
@@ -66,7 +66,7 @@ def module_of(candidate: Candidate) -> str:
 
 
 def first_results(modules: list[Candidate], program: Path | None, folder: Path) -> dict[str, dict[str, Process]]:
-    """Return how to measure whole processes, from their start to what a kernel has computed."""
+    """Return the functions that measure whole processes, from their start to the first result of a kernel."""
     processes: dict[str, dict[str, Process]] = {}
     for name, (cache, _, _) in FIRST_RESULTS.items():
         rows = processes[name] = {}
@@ -86,7 +86,7 @@ def first_results(modules: list[Candidate], program: Path | None, folder: Path) 
 
 
 def imports(modules: list[Candidate]) -> dict[str, dict[str, Process]]:
-    """Return how to measure imports."""
+    """Return the functions that measure imports."""
     processes: dict[str, dict[str, Process]] = {}
     for module in IMPORTS:
         rows = processes[f"import {module}"] = {}
@@ -98,7 +98,7 @@ def imports(modules: list[Candidate]) -> dict[str, dict[str, Process]]:
 
 
 def measure_all(options: argparse.Namespace) -> tuple[list[Result], dict[str, Any], list[str]]:
-    """Measure rows and processes; return results, what they were measured on, and the names of the candidates."""
+    """Measure rows and processes; return the results, a text about the machine, and the names of the candidates."""
     modules = modules_of(options)
     rows = select(options.only)
     with tempfile.TemporaryDirectory() as name:
@@ -133,7 +133,7 @@ def measure_all(options: argparse.Namespace) -> tuple[list[Result], dict[str, An
 def measure_wheels(folder: Path) -> list[Result]:
     sizes = {path.name.partition("-")[0].replace("_", "-"): path.stat().st_size / 1000 for path in folder.glob("*.whl")}
     ours = {name: size for name, size in sizes.items() if name.startswith("cudacore")}
-    # What a program that runs on a GPU needs: the simulator is another's.
+    # The wheels that a program on a GPU needs. It does not need the simulator.
     ours["all"] = sum(size for name, size in ours.items() if name != "cudacore-sim")
     results = []
     for name, limit in WHEELS.items():
@@ -166,7 +166,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to it")
     parser.add_argument("--build-floor", type=Path, metavar="FOLDER", help="only build the floor, into that folder")
     options = parser.parse_args()
-    # Imports are measured as users have them: with what CPython has compiled before.
+    # Imports are measured with cached bytecode, as in normal use.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if options.rounds < 1:
         parser.error(f"--rounds is {options.rounds}; it must be at least 1")

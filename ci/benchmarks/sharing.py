@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another process, which exports memory for the rows that import it."""
+"""A second process, which exports memory for the rows that import memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def export(module: str, channel: Connection) -> None:
-    """Share a buffer until the other side goes."""
+    """Share a buffer until the other process closes its end of the pipe."""
     core = importlib.import_module(module)
     device = core.Device(0)
     device.set_current()
@@ -26,7 +26,7 @@ def export(module: str, channel: Connection) -> None:
 
 
 def names_of(module: str, core: Any) -> dict[str, Any]:
-    """Start the process, and return what the rows import its memory by."""
+    """Start the process, and return the namespace with which rows import its memory."""
     spawn = multiprocessing.get_context("spawn")
     ours, theirs = spawn.Pipe()
     process = spawn.Process(target=export, args=(module, theirs), daemon=True)
@@ -37,5 +37,5 @@ def names_of(module: str, core: Any) -> dict[str, Any]:
         "from_ipc_descriptor": core.Buffer.from_ipc_descriptor,
         "shared_pool": core.DeviceMemoryResource.from_allocation_handle(0, handle),
         "ipc_descriptor": descriptor,
-        "channel": ours,  # the other process ends with it
+        "channel": ours,  # the other process ends when this is closed
     }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Create and drop objects of each kind a million times from eight threads: nothing may be left, memory must stay flat.
+"""Create and drop objects of each kind a million times from eight threads, and check that nothing leaks.
 
-Needs a GPU; on the simulated driver a small ``--count`` will do. The exit status is 1 where something was left: a live
-box, or more than a few megabytes of memory.
+The script needs a GPU. On the simulated driver, a small ``--count`` is enough. The exit status is 1 if a live box or
+more than a few megabytes of memory were leaked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import cudacore_handles
 from rows import KERNELS, TARGET, TINY
 
 MEGABYTE = 1_000_000
-# What eight threads' allocator arenas and caches may take on top, once warmed up.
+# Bytes by which the allocator's arenas and caches of eight threads may grow after the warm-up.
 ALLOWED_GROWTH = 16 * MEGABYTE
 
 
@@ -58,7 +58,7 @@ class Allocator(core.MemoryResource):
 
 
 def cycles(device: core.Device) -> dict[str, Callable[[], object]]:
-    """Return, for each kind, what makes an object of it; dropping what it returns is the other half of a cycle."""
+    """Return, for each kind, a function that makes an object. The caller drops the object."""
     options = core.ProgramOptions(arch=f"sm_{device.arch}")
     load = core.ObjectCode.from_ptx if TARGET == "ptx" else core.ObjectCode.from_cubin
     code = core.Program(KERNELS, "c++", options).compile(TARGET).code
@@ -99,7 +99,7 @@ def cycles(device: core.Device) -> dict[str, Callable[[], object]]:
 
 
 def run(cycle: Callable[[], object], count: int, threads: int, device: core.Device) -> float:
-    """Run a cycle `count` times in all, spread over threads; return the seconds it took."""
+    """Make and drop `count` objects in total, spread over threads; return how many seconds that took."""
     start = threading.Barrier(threads + 1)
     failures: list[BaseException] = []
 
@@ -109,7 +109,7 @@ def run(cycle: Callable[[], object], count: int, threads: int, device: core.Devi
         try:
             for _ in range(count // threads):
                 cycle()
-        except BaseException as error:  # reported by the main thread
+        except BaseException as error:  # the main thread reports the exception
             failures.append(error)
 
     workers = [threading.Thread(target=work) for _ in range(threads)]

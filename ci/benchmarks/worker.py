@@ -25,7 +25,7 @@ import graphs
 import sharing
 from rows import KERNELS, LARGE, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
 
-HANGS = 60.0  # seconds after which threads that launch are taken for deadlocked
+HANGS = 60.0  # seconds after which launching threads count as deadlocked
 
 
 def prepare(core: types.ModuleType) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
     try:
         device = core.Device(0)
         device.set_current()
-    except Exception as error:  # each module has errors of its own
+    except Exception as error:  # each module has different exception classes
         names["no_gpu"] = f"{type(error).__name__}: {error}".splitlines()[0]
         return names
 
@@ -105,11 +105,11 @@ def prepare(core: types.ModuleType) -> dict[str, Any]:
 def launcher_from_threads(
     core: types.ModuleType, streams: list[Any], config: Any, kernel: Any, pointer: int
 ) -> Callable[[], None]:
-    """Return a function that launches from threads at once, one a stream."""
+    """Return a function that launches from several threads at the same time, each on its own stream."""
     launch = core.launch
 
     def work(stream: Any) -> None:
-        core.Device(0).set_current()  # an object of the thread's own: the baseline's cannot be shared
+        core.Device(0).set_current()  # one object per thread, because those of the baseline cannot be shared
         for _ in range(LAUNCHES):
             launch(stream, config, kernel, pointer)
 
@@ -126,11 +126,11 @@ def launcher_from_threads(
 
 
 class DeadlockError(RuntimeError):
-    """Nothing more can be done in this process."""
+    """An error after which this process cannot continue."""
 
 
 def arrays_of(library: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Return another library's arrays, and what launches with them, for the rows that need it."""
+    """Return the namespace of the rows that need another library: its arrays, and functions that launch with them."""
     module = importlib.import_module(library)
     if library == "torch":
         arrays = tuple(module.zeros(16, dtype=module.int32, device="cuda:0") for _ in range(8))
@@ -145,7 +145,7 @@ def arrays_of(library: str, names: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(row: Row, names: dict[str, Any]) -> list[float]:
-    """Return times of a row's statement in nanoseconds; garbage collection is off meanwhile."""
+    """Return the times of a row's statement in nanoseconds. Garbage collection is disabled meanwhile."""
     timer = timeit.Timer(row.statement, row.setup, globals=names)
     times: list[float] = []
     for number in (row.number // 10 + 1, *[row.number] * row.repeat):
@@ -182,7 +182,7 @@ def main() -> None:
             if row.needs and row.needs not in sys.modules:
                 names |= arrays_of(row.needs, names)
             results[row.name] = measure(row, names)
-        except Exception as error:  # a row that a module cannot do is a finding, and the others still count
+        except Exception as error:  # the failure is reported for this row only; the other rows are still measured
             results[row.name] = f"{type(error).__name__}: {error}".splitlines()[0]
             if isinstance(error, DeadlockError):
                 break
@@ -190,7 +190,7 @@ def main() -> None:
     json.dump({"version": core.__version__, "device": device.name if device else None, "rows": results}, sys.stdout)
     sys.stdout.flush()
     if any("DeadlockError" in str(result) for result in results.values()):
-        os._exit(0)  # the threads that hang would keep the process
+        os._exit(0)  # threads that hang would prevent a normal exit
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # More memory than the host has is not needed by any test, and some fill half of it.
+    # Some tests fill half of the device's memory, so it must fit into the host's. No test needs more than this.
     os.environ.setdefault("CUDACORE_SIM_MEMORY", "4G")
     if sys.argv[1:2] == ["--module"]:
         sys.exit(run_module(sys.argv[2]))

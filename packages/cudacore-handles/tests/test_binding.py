@@ -70,7 +70,7 @@ def test_versions() -> None:
 
 
 def test_public_names() -> None:
-    """A name would be public that is not there, or be there and not be public."""
+    """``__all__`` would list a name that does not exist, or lack a public name."""
     assert sorted(set(ch.__all__)) == sorted(ch.__all__, key=str)
     for name in ch.__all__:
         getattr(ch, name)  # some are imported now
@@ -82,7 +82,7 @@ def test_public_names() -> None:
 
 
 def test_live_counts_has_every_kind() -> None:
-    """A leak of some kind would not be seen."""
+    """``live_counts`` would lack a kind, so that its leaks would not be noticed."""
     assert len(ch.live_counts()) == lib.CCH_KIND_COUNT
     assert {"context", "deviceptr", "nvvm_program"} <= set(ch.live_counts())
 

@@ -77,7 +77,7 @@ def read(folder: Path) -> Interface:
 
 
 def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
-    """Read a header behind those that it includes; yield the functions that it exports."""
+    """Read the headers that a header includes, then the header itself; yield the functions that they export."""
     if name in found.sources:
         return
     text = re.sub(r"/\*.*?\*/", " ", (folder / name).read_text(encoding="utf-8"), flags=re.DOTALL)

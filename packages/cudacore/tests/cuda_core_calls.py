@@ -144,7 +144,7 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             return super().__getattribute__(name)
 
     def asked(name: str) -> list[str]:
-        """Return the properties that a buffer's memory resource is asked for when the buffer is asked for one."""
+        """Return the names of the properties of the memory resource that reading this attribute of a buffer reads."""
         resource = Resource()
         resource.seen = []
         value = getattr(core.Buffer.from_handle(4096, 16, mr=resource), name)

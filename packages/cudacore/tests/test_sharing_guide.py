@@ -23,7 +23,7 @@ TIMEOUT = 240
 
 @pytest.fixture
 def environment(on_sim: bool) -> dict[str, str]:
-    """Have examples run on the driver that this process runs on."""
+    """Return the environment in which an example uses the same driver as this process."""
     return os.environ | ({"CUDACORE_DRIVER": "sim"} if on_sim else {})
 
 

@@ -234,7 +234,7 @@ def test_signal_handler_that_compiles() -> None:
 
 
 def test_errors_keep_nothing() -> None:
-    """An exception of a compilation would keep the program, or be kept by the thread that it was raised on."""
+    """An exception would keep the program alive, or the compiling thread would keep the exception alive."""
 
     class Used:
         pass

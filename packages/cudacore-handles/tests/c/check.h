@@ -63,7 +63,7 @@ void check_run(void (*test)(void), const char *name);
 /* Waits until the driver has nothing to do, without a call of it. */
 void check_settle(void);
 
-/* Nothing alive on either side, no misuse. RUN does it after each test. */
+/* Fails if the library or the driver has a live object, or the driver was misused. RUN checks this after each test. */
 #define CHECK_CLEAN() check_clean(__FILE__, __LINE__)
 void check_clean(const char *file, int line);
 

@@ -276,7 +276,7 @@ def test_exchange_api_that_fails() -> None:
 
 
 def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> None:
-    """A table of another layout would be called into, a class that exports itself be exported by its base."""
+    """An exchange API of another version would be called, or an object would be exported by its base class."""
     newer = ExchangeAPI(major=2, dltensor_from_py_object_no_sync=_export)
     chained = ExchangeAPI(major=2, previous=ctypes.pointer(EXPORTS))
     without = ExchangeAPI(major=1)

@@ -65,13 +65,13 @@ def test_memory_info(device: ch.Device) -> None:
 
 
 def test_memory_info_of_a_device_that_is_not_current(in_new_thread: Callable[[Callable[[], Any]], Any]) -> None:
-    """It would be asked of the current device, or need one."""
+    """The memory of the current device would be reported, or a current device would be required."""
     for device in ch.Device.get_all_devices():
         assert in_new_thread(lambda device=device: device.memory_info.total) == device.memory_info.total  # type: ignore[misc]
 
 
 def test_memory_info_of_two_devices(run_on_sim: Callable[..., str]) -> None:
-    """It would be that of the current device."""
+    """The memory of the current device would be reported."""
     run_on_sim(
         """
         import cudacore_handles as ch

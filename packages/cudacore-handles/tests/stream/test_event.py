@@ -279,7 +279,7 @@ class Measured(ch.Event):
 
 
 def test_a_subclass_can_call_the_subtraction(device: ch.Device, stream: ch.Stream) -> None:
-    """A subclass that adds to the subtraction could not use it."""
+    """``super().__sub__`` would fail in a subclass that overrides the subtraction."""
     options = ch.EventOptions(timing_enabled=True)
     start, end = (stream.record(Measured._create(device.context, options)) for _ in range(2))
     stream.sync()

@@ -54,7 +54,7 @@ def make_surface(device: ch.Device) -> SurfaceObject:
 
 
 def test_descriptors(device: ch.Device, stream: ch.Stream) -> None:
-    """A descriptor would not say what it describes."""
+    """The attributes of a descriptor would be wrong."""
     array, buffer = make_array(device), device.allocate(4096, stream=stream)
     levels = device.create_mipmapped_array(MipmappedArrayOptions((8, 8), "uint8", 4, 2))
     of = ResourceDescriptor

@@ -483,7 +483,7 @@ def _in_another_context(s: Stage, then: Callable[[Any, Any], None]) -> None:
 
 @planted("copy (cuMemcpyDtoHAsync_v2", "cuMemFreeHost frees")
 def pinned_memory_freed_under_another_context(s: Stage) -> None:
-    _in_another_context(s, lambda host, _: s.cuda.cuMemFreeHost(host))  # which waits for its own
+    _in_another_context(s, lambda host, _: s.cuda.cuMemFreeHost(host))  # it waits only for its own context
 
 
 @planted()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What arrays and mipmapped arrays have in common."""
+"""The common base class of arrays and mipmapped arrays."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class AnyArray(_native.Handle):
     """The base of :class:`OpaqueArray` and :class:`MipmappedArray`: the properties of their texels."""
 
     __slots__ = ("__weakref__",)
-    #: The functions of the library that say what an array is, and which context it is of.
+    #: The functions of the library that return the description of an array, and its context.
     _describe: ClassVar[Any]
     _context: ClassVar[Any]
-    #: What makes objects of the class, and what copies their texels, for errors.
+    #: For error messages: how to make objects of the class, and how to copy their texels.
     _made_by: ClassVar[str]
     _copied_by: ClassVar[str]
 
@@ -62,7 +62,7 @@ class AnyArray(_native.Handle):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """tuple of int: Extents in texels, of level 0: width, height and depth, as many as there are dimensions."""
+        """tuple of int: Extents in texels (of level 0): width, then height and depth if the array has them."""
         desc = self._described()
         extents = (desc.width, desc.height, desc.depth)
         return tuple(int(extent) for extent in extents[: 1 if not desc.height else 2 if not desc.depth else 3])
@@ -74,7 +74,7 @@ class AnyArray(_native.Handle):
 
     @property
     def num_channels(self) -> int:
-        """int: Channels of a texel."""
+        """int: Number of channels of a texel."""
         return int(self._described().channels)
 
     @property
@@ -84,5 +84,5 @@ class AnyArray(_native.Handle):
 
     @property
     def device(self) -> Device:
-        """cudacore_handles.Device: The device that the array is of."""
+        """cudacore_handles.Device: The device that has the array."""
         return context_of(self._context(hold(self))).device

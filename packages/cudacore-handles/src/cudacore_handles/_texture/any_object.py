@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What texture objects and surface objects have in common."""
+"""The common base class of texture objects and surface objects."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ T = TypeVar("T", bound="AnyObject")
 
 
 class AnyObject(_native.TextureHandle):
-    """The base of :class:`TextureObject` and :class:`SurfaceObject`: what they read, and what kernels take them as."""
+    """The base of :class:`TextureObject` and :class:`SurfaceObject`: their handle, resource and device."""
 
     __slots__ = ("__weakref__",)
     _resource: ResourceDescriptor | None
-    #: The function of the library that says which context an object is of.
+    #: The function of the library that returns the context of an object.
     _context: ClassVar[Any]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -48,10 +48,10 @@ class AnyObject(_native.TextureHandle):
 
     @property
     def resource(self) -> ResourceDescriptor | None:
-        """ResourceDescriptor or None: What kernels read through it; None if the object is closed."""
+        """ResourceDescriptor or None: The array or memory that kernels use through it; None if the object is closed."""
         return self._resource
 
     @property
     def device(self) -> Device:
-        """cudacore_handles.Device: The device that it is of."""
+        """cudacore_handles.Device: The device that the object was created on."""
         return context_of(self._context(hold(self))).device

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA arrays: memory in the device's own layout."""
+"""CUDA arrays: memory whose layout is chosen by the device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass
 class OpaqueArrayOptions(AnyArrayOptions):
-    """Say what a CUDA array is.
+    """Options of a CUDA array.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class OpaqueArrayOptions(AnyArrayOptions):
     format : ArrayFormatType, str or numpy.dtype
         The type of a channel, such as ``"float32"``.
     num_channels : int
-        Channels of a texel: 1, 2 or 4.
+        Number of channels of a texel: 1, 2 or 4.
     is_surface_load_store : bool, optional
         Whether kernels can store to the array, through a :class:`SurfaceObject`. Default False.
     """
@@ -46,12 +46,12 @@ class OpaqueArrayOptions(AnyArrayOptions):
 
 
 class OpaqueArray(AnyArray):
-    """A CUDA array: memory whose layout is the device's, for textures and surfaces.
+    """A CUDA array: memory for textures and surfaces, whose layout is chosen by the device.
 
     Arrays are made by :meth:`~cudacore_handles.Device.create_opaque_array` and :meth:`MipmappedArray.get_level`.
     Kernels use the texels through a :class:`TextureObject` or a :class:`SurfaceObject`, which keep the array alive.
-    There is no address: :meth:`copy_from` and :meth:`copy_to` move the texels. Two arrays are equal if they are the
-    same CUDA array.
+    An array has no address: :meth:`copy_from` and :meth:`copy_to` copy the texels. Two objects are equal if they
+    refer to the same CUDA array.
     """
 
     __slots__ = ()
@@ -63,9 +63,10 @@ class OpaqueArray(AnyArray):
     def copy_from(self, src: Any, *, stream: Stream | IsStreamType) -> None:
         """Copy all texels from memory to the array (cuMemcpy3DAsync).
 
-        From a buffer, or an array of another library in device memory, the copy is ordered on the stream, and the host
-        goes on. An array in host memory may be used again when this returns: the host waits for the stream. A stream
-        that is being captured takes buffers, which the graph keeps.
+        A copy from a buffer, or from another library's array in device memory, is ordered on the stream, and the call
+        does not wait for it. A copy from an array in host memory waits for the stream, so the array may be changed when
+        the call returns. While the stream is being captured, such a copy is an error. The graph of a capture keeps
+        buffers alive.
 
         Parameters
         ----------
@@ -79,8 +80,8 @@ class OpaqueArray(AnyArray):
     def copy_to(self, dst: T, *, stream: Stream | IsStreamType) -> T:
         """Copy all texels of the array to memory (cuMemcpy3DAsync).
 
-        To a buffer, or an array of another library in device memory, the copy is ordered on the stream, and the host
-        goes on. A copy to an array in host memory is done when this returns: the host waits for the stream.
+        A copy to a buffer, or to another library's array in device memory, is ordered on the stream, and the call does
+        not wait for it. A copy to an array in host memory waits for the stream, so it is done when the call returns.
 
         Parameters
         ----------
@@ -125,18 +126,18 @@ class OpaqueArray(AnyArray):
 
     @property
     def element_bytes(self) -> int:
-        """int: Bytes of a texel."""
+        """int: Size of a texel in bytes."""
         return self.num_channels * NUMBERS[self.format][1]
 
     @property
     def size_bytes(self) -> int:
-        """int: Bytes of all texels."""
+        """int: Size of all texels in bytes."""
         return int(lib.cch_array_size(hold(self)))
 
 
 def check_array(options: Any, device_id: int) -> tuple[OpaqueArrayOptions, bytes]:
-    """Return a copy of options, which were checked for a device, and the ``cch_array_desc`` that they make."""
+    """Check options for a device; return a copy of them, and the corresponding ``cch_array_desc``."""
     o = copy_options(as_options(OpaqueArrayOptions, options))
-    o.__post_init__()  # again, because fields can be assigned
+    o.__post_init__()  # check again, because fields can be assigned
     o._check_extents(Device(device_id))
     return o, o._as_desc()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What arrays and textures are described by: formats, channels, extents."""
+"""The properties that arrays and textures have in common: formats, channels and extents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cudacore_handles.typing import ArrayFormatType
 if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
 
-#: The number in the driver, and the bytes of a channel.
+#: For each format, its number in the driver, and the size of a channel in bytes.
 NUMBERS = {
     ArrayFormatType.UINT8: (lib.CCH_FORMAT_UINT8, 1),
     ArrayFormatType.UINT16: (lib.CCH_FORMAT_UINT16, 2),
@@ -33,12 +33,12 @@ _BY_NUMBER = {number: member for member, (number, _) in NUMBERS.items()}
 
 
 def format_of(number: int) -> ArrayFormatType:
-    """Return the format with a number of the driver."""
+    """Return the format that has this number in the driver."""
     return _BY_NUMBER[number]
 
 
 def as_format(value: object) -> ArrayFormatType:
-    """Return the format that a value is or names, or that a dtype of NumPy has."""
+    """Convert a format, the name of a format, or a NumPy dtype to a format."""
     if type(value) is ArrayFormatType:
         return value
     if type(value) is str and value in _BY_NAME:
@@ -61,7 +61,7 @@ def as_format(value: object) -> ArrayFormatType:
 
 
 def as_channels(value: object) -> int:
-    """Return a number of channels."""
+    """Check a number of channels, and return it as an int."""
     if type(value) is int and value in (1, 2, 4):
         return value
     number = as_integer(value)
@@ -71,7 +71,7 @@ def as_channels(value: object) -> int:
 
 
 def as_count(value: object, name: str) -> int:
-    """Return an integer of at least 1."""
+    """Check an integer that must be at least 1, and return it as an int."""
     number = as_integer(value)
     if number is None:
         raise TypeError(f"{name} must be an int, not {shorten(repr(value))}, of type {type(value).__name__}")
@@ -81,7 +81,7 @@ def as_count(value: object, name: str) -> int:
 
 
 def as_shape(value: object) -> tuple[int, ...]:
-    """Return the extents of an array: (width,), (width, height) or (width, height, depth)."""
+    """Check the extents of an array, and return them: (width,), (width, height) or (width, height, depth)."""
     if type(value) is tuple and 1 <= len(value) <= 3 and all(type(extent) is int and extent > 0 for extent in value):
         return value
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
@@ -107,7 +107,7 @@ def _excess(device: Device, shape: tuple[int, ...], limits: list[str]) -> str:
 
 
 class AnyArrayOptions:
-    """The base of the options of arrays and mipmapped arrays, which are dataclasses: those of their texels."""
+    """The base class of the options of arrays and mipmapped arrays. It has the options that both have."""
 
     shape: tuple[int, ...]
     format: object
@@ -121,21 +121,23 @@ class AnyArrayOptions:
         self.num_channels = as_channels(self.num_channels)
 
     def _check_extents(self, device: Device, *, mipmapped: bool = False) -> None:
-        """Raise for an extent that is beyond a limit of the device, and name the limit."""
+        """Raise an error that names the limit if an extent exceeds a limit of the device."""
         axes, rank = ("width", "height", "depth"), len(self.shape)
         kinds = [f"texture{rank}d_mipmapped" if mipmapped and rank < 3 else f"texture{rank}d"]
         if self.is_surface_load_store:
             kinds.append(f"surface{rank}d")
         for kind in kinds:
             excess = _excess(device, self.shape, [f"maximum_{kind}_{axis}" for axis in axes[:rank]])
-            if excess and kind == "texture3d":  # there is a second set of limits, for deep textures
+            if (
+                excess and kind == "texture3d"
+            ):  # 3D textures have a second set of limits; they must satisfy one of the sets
                 alternate = [f"maximum_{kind}_{axis}_alternate" for axis in axes]
                 excess = _excess(device, self.shape, alternate) and excess
             if excess:
                 raise ValueError(excess)
 
     def _as_desc(self, levels: int = 0) -> bytes:
-        """Return the bytes of a ``cch_array_desc``."""
+        """Return the options as the bytes of a ``cch_array_desc``."""
         number, _ = NUMBERS[ArrayFormatType(self.format)]
         flags = lib.CCH_ARRAY_SURFACE if self.is_surface_load_store else 0
         extents = (*self.shape, 0, 0)[:3]

@@ -20,7 +20,7 @@ from cudacore_handles._texture.formats import AnyArrayOptions, as_count
 
 @dataclass
 class MipmappedArrayOptions(AnyArrayOptions):
-    """Say what a mipmapped array is.
+    """Options of a mipmapped array.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class MipmappedArrayOptions(AnyArrayOptions):
     format : ArrayFormatType, str or numpy.dtype
         The type of a channel, such as ``"float32"``.
     num_channels : int
-        Channels of a texel: 1, 2 or 4.
+        Number of channels of a texel: 1, 2 or 4.
     num_levels : int
-        Levels, each half as large in each dimension as the one before. The last level that there can be has one texel.
+        Number of levels. Each level has half the extents of the one before. The smallest possible level has one texel.
     is_surface_load_store : bool, optional
         Whether kernels can store to the levels, through a :class:`SurfaceObject`. Default False.
     """
@@ -51,7 +51,7 @@ class MipmappedArray(AnyArray):
     """A mipmapped CUDA array: an image, and smaller versions of it for textures.
 
     Mipmapped arrays are made by :meth:`~cudacore_handles.Device.create_mipmapped_array`. Each level is an
-    :class:`OpaqueArray`, which keeps the whole alive.
+    :class:`OpaqueArray`, which keeps the memory of all levels alive.
     """
 
     __slots__ = ()
@@ -66,12 +66,12 @@ class MipmappedArray(AnyArray):
     def get_level(self, level: int) -> OpaqueArray:
         """Return a level (cuMipmappedArrayGetLevel).
 
-        The level keeps the memory of all levels alive, also when this object is closed.
+        The level keeps the memory of all levels alive, even after this object is closed.
 
         Parameters
         ----------
         level : int
-            Its number; 0 is the largest level.
+            The number of the level; 0 is the largest one.
         """
         number, box = as_integer(level), hold(self)
         if number is None:
@@ -85,14 +85,14 @@ class MipmappedArray(AnyArray):
 
     @property
     def num_levels(self) -> int:
-        """int: How many levels there are."""
+        """int: Number of levels."""
         return int(self._described().levels)
 
 
 def check_mipmapped_array(options: Any, device_id: int) -> tuple[MipmappedArrayOptions, bytes]:
-    """Return a copy of options, which were checked for a device, and the ``cch_array_desc`` that they make."""
+    """Check options for a device; return a copy of them, and the corresponding ``cch_array_desc``."""
     o = copy_options(as_options(MipmappedArrayOptions, options))
-    o.__post_init__()  # again, because fields can be assigned
+    o.__post_init__()  # check again, because fields can be assigned
     most = max(o.shape).bit_length()
     if o.num_levels > most:
         raise ValueError(

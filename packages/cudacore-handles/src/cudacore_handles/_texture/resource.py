@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a texture or a surface reads."""
+"""The resources that textures and surfaces are made of."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ARRAY, _MIPMAPPED_ARRAY, _LINEAR, _PITCH2D = range(4)
 
 
 class ResourceDescriptor(_native.ResourceHandle):
-    """What a texture or a surface reads: an array, a mipmapped array, or memory.
+    """The resource of a texture or a surface: an array, a mipmapped array, or memory.
 
-    Made by :meth:`from_opaque_array`, :meth:`from_mipmapped_array`, :meth:`from_linear` and :meth:`from_pitch2d`. It
-    keeps a reference to its source, as does each texture that is made of it.
+    Descriptors are made by :meth:`from_opaque_array`, :meth:`from_mipmapped_array`, :meth:`from_linear` and
+    :meth:`from_pitch2d`. A descriptor keeps its source alive. Each texture that is made of it does so, too.
     """
 
     __slots__ = ()
@@ -41,14 +41,14 @@ class ResourceDescriptor(_native.ResourceHandle):
 
     @classmethod
     def from_opaque_array(cls, array: OpaqueArray) -> ResourceDescriptor:
-        """Describe an array, for textures and surfaces."""
+        """Return a descriptor of an array, for textures and surfaces."""
         if not isinstance(array, OpaqueArray):
             raise TypeError(f"array must be an OpaqueArray, not {type(array).__name__}")
         return _native.resource_make(cls, _ARRAY, array, 0, 0, 0, 0, 0)
 
     @classmethod
     def from_mipmapped_array(cls, mipmapped_array: MipmappedArray) -> ResourceDescriptor:
-        """Describe a mipmapped array, for textures. A surface is made of one of its levels."""
+        """Return a descriptor of a mipmapped array, for textures. Surfaces need the descriptor of one of its levels."""
         if not isinstance(mipmapped_array, MipmappedArray):
             raise TypeError(f"mipmapped_array must be a MipmappedArray, not {type(mipmapped_array).__name__}")
         return _native.resource_make(cls, _MIPMAPPED_ARRAY, mipmapped_array, 0, 0, 0, 0, 0)
@@ -62,9 +62,9 @@ class ResourceDescriptor(_native.ResourceHandle):
         num_channels: int,
         size_bytes: int | None = None,
     ) -> ResourceDescriptor:
-        """Describe memory as a line of texels, which kernels read by their index.
+        """Return a descriptor of memory as a line of texels, which kernels read by their index.
 
-        Such a texture has no filter, no normalized coordinates and no address modes: a texel outside of it is 0.
+        The texture has no filter, no normalized coordinates and no address modes. Texels outside of it are read as 0.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class ResourceDescriptor(_native.ResourceHandle):
         num_channels : int
             Channels of a texel: 1, 2 or 4.
         size_bytes : int, optional
-            Bytes of the texels, from the beginning of the buffer on. Default: all of the buffer.
+            Size of the texels in bytes, from the beginning of the buffer. Default: the whole buffer.
         """
         size = _check_buffer(buffer)
         number, channels, texel = _texel(format, num_channels)
@@ -100,7 +100,7 @@ class ResourceDescriptor(_native.ResourceHandle):
         height: int,
         pitch_bytes: int,
     ) -> ResourceDescriptor:
-        """Describe memory as an image whose rows begin `pitch_bytes` apart.
+        """Return a descriptor of memory as an image whose rows begin `pitch_bytes` apart.
 
         Parameters
         ----------
@@ -112,9 +112,10 @@ class ResourceDescriptor(_native.ResourceHandle):
         num_channels : int
             Channels of a texel: 1, 2 or 4.
         width, height : int
-            Texels of a row, and rows.
+            Number of texels in a row, and number of rows.
         pitch_bytes : int
-            Bytes from row to row: a multiple of :attr:`~cudacore_handles.DeviceProperties.texture_pitch_alignment`.
+            Bytes from the beginning of a row to that of the next one. It must be a multiple of
+            :attr:`~cudacore_handles.DeviceProperties.texture_pitch_alignment`.
         """
         size = _check_buffer(buffer)
         number, channels, texel = _texel(format, num_channels)
@@ -135,7 +136,7 @@ class ResourceDescriptor(_native.ResourceHandle):
 
     @property
     def source(self) -> OpaqueArray | MipmappedArray | Buffer:
-        """OpaqueArray, MipmappedArray or Buffer: What it describes."""
+        """OpaqueArray, MipmappedArray or Buffer: The array or memory that the descriptor describes."""
         return self._source
 
     @property
@@ -145,45 +146,45 @@ class ResourceDescriptor(_native.ResourceHandle):
 
     @property
     def num_channels(self) -> int | None:
-        """int or None: Channels of a texel; None for arrays, which have their own."""
+        """int or None: Number of channels of a texel; None for arrays, which have their own."""
         return self._channels if self._kind in (_LINEAR, _PITCH2D) else None
 
     @property
     def size_bytes(self) -> int | None:
-        """int or None: Bytes of linear memory; None for all else."""
+        """int or None: Size of linear memory in bytes; None for other kinds."""
         return self._width if self._kind == _LINEAR else None
 
     @property
     def width(self) -> int | None:
-        """int or None: Texels of a row of pitched memory; None for all else."""
+        """int or None: Texels in a row of pitched memory; None for other kinds."""
         return self._width if self._kind == _PITCH2D else None
 
     @property
     def height(self) -> int | None:
-        """int or None: Rows of pitched memory; None for all else."""
+        """int or None: Rows of pitched memory; None for other kinds."""
         return self._height if self._kind == _PITCH2D else None
 
     @property
     def pitch_bytes(self) -> int | None:
-        """int or None: Bytes from row to row of pitched memory; None for all else."""
+        """int or None: Bytes from row to row of pitched memory; None for other kinds."""
         return self._pitch if self._kind == _PITCH2D else None
 
 
 def _check_buffer(buffer: object) -> int:
-    """Return the size of a buffer, or say that it is none."""
+    """Return the size of a buffer; raise TypeError if the argument is not a buffer."""
     if not isinstance(buffer, Buffer):
         raise TypeError(f"buffer must be a Buffer, not {type(buffer).__name__}")
     return size_of(buffer)
 
 
 def _texel(type_: object, num_channels: object) -> tuple[int, int, int]:
-    """Return the number of a format in the driver, the channels, and the bytes of a texel."""
+    """Return the number of a format in the driver, the number of channels, and the size of a texel in bytes."""
     (number, size), channels = NUMBERS[as_format(type_)], as_channels(num_channels)
     return number, channels, size * channels
 
 
 def check_memory(resource: ResourceDescriptor, device_id: int) -> None:
-    """Raise for memory that a device cannot sample, and name the limit."""
+    """Raise an error that names the limit if the device cannot sample the memory."""
     device = Device(device_id)
     address = resource._source._raw
     alignment = attribute_of(device, "texture_alignment")
@@ -192,7 +193,7 @@ def check_memory(resource: ResourceDescriptor, device_id: int) -> None:
             f"the address of the buffer, {address:#x}, is not a multiple of {alignment} (texture_alignment)"
         )
     if resource._kind == _LINEAR:
-        return  # the library asks the driver how many texels of the format there can be
+        return  # the library queries the maximum number of texels, which depends on the format
     pitch, alignment = resource._pitch, attribute_of(device, "texture_pitch_alignment")
     if pitch % alignment:
         raise ValueError(f"pitch_bytes is {pitch}, not a multiple of {alignment} (texture_pitch_alignment)")

@@ -12,11 +12,12 @@ from cudacore_handles._texture.resource import ResourceDescriptor
 
 
 class SurfaceObject(AnyObject):
-    """A surface: how kernels load and store the texels of an array.
+    """A surface, through which kernels load and store the texels of an array.
 
-    Surfaces are made by :meth:`~cudacore_handles.Device.create_surface_object`, and are arguments of kernels: a
-    ``cudaSurfaceObject_t``. A surface keeps its array alive. A launch keeps the surface until it was submitted, a graph
-    as long as it can run: close it when the kernels that use it have ended.
+    Surfaces are made by :meth:`~cudacore_handles.Device.create_surface_object`. Kernels take them as parameters of type
+    ``cudaSurfaceObject_t``. A surface keeps its array alive. A launch keeps the surface alive only until it is
+    submitted, so close the surface after the kernels that use it have ended. A graph keeps it alive as long as the
+    graph can run.
     """
 
     __slots__ = ()
@@ -24,7 +25,7 @@ class SurfaceObject(AnyObject):
 
 
 def refuse_surface(resource: ResourceDescriptor) -> NoReturn:
-    """Raise for a resource that no surface can be made of."""
+    """Raise an error that explains why no surface can be made of the resource."""
     if resource.kind != "array":
         raise ValueError(
             f"resource is of the kind {resource.kind!r}: a surface is made of an OpaqueArray, or of a level of a "

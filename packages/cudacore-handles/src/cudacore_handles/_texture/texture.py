@@ -38,38 +38,39 @@ _SMALL = (*_BYTES, ArrayFormatType.UINT16, ArrayFormatType.INT16)
 
 @dataclass
 class TextureObjectOptions:
-    """Say how a texture is sampled.
+    """Options of a texture: how it is sampled.
 
     Attributes
     ----------
     address_mode : AddressModeType, str, or a tuple of them, optional
-        What is read outside of the texture, in all dimensions or each: ``"clamp"``, the nearest texel; ``"border"``,
-        the border color; ``"wrap"``, the texture again; ``"mirror"``, the texture reversed. The last two need
-        normalized coordinates; CUDA clamps where they are not. Default ``"clamp"``.
+        What kernels read outside of the texture, as one mode for all dimensions or a mode for each: ``"clamp"``, the
+        nearest texel; ``"border"``, the border color; ``"wrap"``, the texture repeated; ``"mirror"``, the texture
+        repeated in reverse. The last two need normalized coordinates; without them, CUDA clamps. Default ``"clamp"``.
     filter_mode : FilterModeType or str, optional
-        ``"point"``, the nearest texel; or ``"linear"``, which interpolates, of floating-point numbers. Default
-        ``"point"``.
+        ``"point"`` reads the nearest texel. ``"linear"`` interpolates between texels, which must be read as
+        floating-point numbers. Default ``"point"``.
     read_mode : ReadModeType or str, optional
-        ``"element_type"``, numbers as they are; or ``"normalized_float"``: integers of 8 and 16 bits are numbers from 0
-        to 1, or from -1 to 1. Default ``"element_type"``.
+        ``"element_type"`` reads numbers unchanged. ``"normalized_float"`` reads integers of 8 and 16 bits as numbers
+        from 0 to 1, or from -1 to 1 if they are signed. Default ``"element_type"``.
     normalized_coords : bool, optional
         Whether coordinates are from 0 to 1, rather than in texels. Default False.
     srgb : bool, optional
-        Whether colors are converted from sRGB; of ``"uint8"`` and with ``"normalized_float"``. Default False.
+        Whether colors are converted from sRGB. This needs the format ``"uint8"`` and the read mode
+        ``"normalized_float"``. Default False.
     disable_trilinear_optimization : bool, optional
         Whether filtering between levels is exact. Default False.
     seamless_cubemap : bool, optional
         Whether cube maps are filtered across the edges of their faces. Default False.
     max_anisotropy : int, optional
-        The most samples of an anisotropic filter, up to 16. Default 0, without one.
+        Maximum number of samples of an anisotropic filter, at most 16. Default 0: no such filter.
     mipmap_filter_mode : FilterModeType or str, optional
         How levels are combined: ``"point"`` or ``"linear"``. Default ``"point"``.
     mipmap_level_bias : float, optional
-        Is added to the level. Default 0.
+        A number that is added to the level. Default 0.
     min_mipmap_level_clamp, max_mipmap_level_clamp : float, optional
-        The levels that are read at least and at most. Default 0: level 0 alone.
+        The lowest and the highest level that are read. Default 0: only level 0.
     border_color : tuple of four float, optional
-        What ``"border"`` reads. Default zeros.
+        The color that the address mode ``"border"`` reads. Default zeros.
     """
 
     address_mode: AddressModeType | str | tuple[AddressModeType | str, ...] = AddressModeType.CLAMP
@@ -105,15 +106,16 @@ class TextureObjectOptions:
 
 
 class TextureObject(AnyObject):
-    """A texture: how kernels sample an array or memory.
+    """A texture, through which kernels sample an array or memory.
 
-    Textures are made by :meth:`~cudacore_handles.Device.create_texture_object`, and are arguments of kernels: a
-    ``cudaTextureObject_t``. A texture keeps its array or buffer alive. A launch keeps the texture until it was
-    submitted, a graph as long as it can run: close it when the kernels that use it have ended.
+    Textures are made by :meth:`~cudacore_handles.Device.create_texture_object`. Kernels take them as parameters of type
+    ``cudaTextureObject_t``. A texture keeps its array or buffer alive. A launch keeps the texture alive only until it
+    is submitted, so close the texture after the kernels that use it have ended. A graph keeps it alive as long as the
+    graph can run.
     """
 
     __slots__ = ("_shown",)
-    _shown: TextureObjectOptions  # a copy of the options that other textures have, too
+    _shown: TextureObjectOptions  # a copy of `_options`, which textures with equal options share
     _context = staticmethod(lib.cch_texture_context)
 
     @property
@@ -127,7 +129,7 @@ class TextureObject(AnyObject):
 
 
 def _as_member(cls: type[_M], name: str, value: Any) -> _M:
-    """Return the member of an enumeration that a value is or names."""
+    """Convert a value, which is a member of an enumeration or its name, to the member."""
     if type(value) is cls:
         return value
     if type(value) is str and value in _MEMBERS[cls]:
@@ -136,7 +138,7 @@ def _as_member(cls: type[_M], name: str, value: Any) -> _M:
 
 
 def _modes(given: Any) -> tuple[int, int, int]:
-    """Return the address modes of three dimensions; the last that is given counts for the others."""
+    """Return the address modes of three dimensions. The last given mode also applies to the missing ones."""
     if isinstance(given, str):
         mode = _ADDRESS[_as_member(AddressModeType, "address_mode", given)]
         return mode, mode, mode
@@ -181,12 +183,12 @@ def _border(color: Any) -> tuple[float, float, float, float]:
 
 
 def check_texture(options: Any, device_id: int) -> tuple[TextureObjectOptions, bytes]:
-    """Return a copy of options, and what they say as the structure ``sampling`` of the extension module.
+    """Check options; return a copy of them, and the bytes of the structure ``sampling`` of the extension module.
 
-    No device limits them.
+    The limits of these options are the same for all devices.
     """
     o = copy_options(as_options(TextureObjectOptions, options))
-    o.__post_init__()  # again, because fields can be assigned
+    o.__post_init__()  # check again, because fields can be assigned
     normalizes = o.read_mode is ReadModeType.NORMALIZED_FLOAT
     flags = 0 if normalizes else lib.CCH_TEXTURE_AS_INTEGER
     if o.normalized_coords:
@@ -224,7 +226,10 @@ def _mask(formats: Iterable[ArrayFormatType]) -> int:
 
 
 def refuse_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> NoReturn:
-    """Raise for texels that cannot be sampled as the options say, see ``formats`` above."""
+    """Raise an error that explains why texels of this format cannot be sampled with the options.
+
+    ``formats`` in :func:`check_texture` has the formats that can.
+    """
     texel = format_of(resource._format)
     given = f"and the format {str(texel)!r}"
     if options.srgb and texel not in _BYTES:

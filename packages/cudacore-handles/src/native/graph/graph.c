@@ -307,7 +307,7 @@ static PyType_Spec condition_spec = {
     .slots = condition_slots,
 };
 
-/* ---- the hot half of Graph ---- */
+/* ---- methods of Graph that programs call often ---- */
 
 int exec_use(PyObject *face, cch_graph_exec **out) {
   exec *self = (exec *)face;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options of arrays and textures, as the C library takes them. Python checks and converts them, with all messages. What
- * it made of options is kept for a few of them. Programs create many textures with the same options, and comparing
- * values takes a hundredth of the time of checking them.
+ * Options of arrays and textures, in the structures of the C library. Python code checks and converts them, and has all
+ * error messages. The results for the last few options are cached, because programs create many textures with the same
+ * options, and comparing values takes a hundredth of the time of checking them.
  *
- * Options are objects that anybody can change. So they are recognized by their values: the same ints, floats, strings
- * and members of enumerations, which cannot change. Options with other values are checked each time.
+ * Programs can change option objects. So the cache compares their values. Only ints, floats, strings, members of
+ * enumerations and tuples of these are compared, because they cannot change. Options that have any other value are
+ * checked each time.
  */
 #include "texture/texture.h"
 
 enum { KEPT = 8, DEPTH = 3, MAX_FIELDS = 16 };
 
-/* The names and values are those of the copy's fields, which keep them. Comparing with them here is faster. */
+/* Names and values are borrowed from the fields of the copy. Comparing these arrays is faster than a lookup there. */
 typedef struct entry {
   checked_options options;
   Py_ssize_t count;
@@ -23,7 +24,7 @@ struct kept_options {
   unsigned next; /* the entry that is replaced next */
 };
 
-/* Whether a value cannot change, so that it always means the same. */
+/* Returns whether a value is immutable. */
 static bool is_plain(PyObject *value, int depth) {
   if (value == Py_None || PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
       PyUnicode_Check(value))
@@ -36,7 +37,7 @@ static bool is_plain(PyObject *value, int depth) {
   return true;
 }
 
-/* Whether a value is of the same type, and equal to a plain one. Runs no Python code. */
+/* Returns whether a value has the same type as a plain one, and is equal to it. Runs no Python code. */
 static bool is_same(PyObject *value, PyObject *plain) {
   if (value == plain)
     return true;
@@ -56,7 +57,7 @@ static bool is_same(PyObject *value, PyObject *plain) {
   return true;
 }
 
-/* Fills in the fields of an entry; false if they cannot be recognized. */
+/* Fills in the names and values of an entry. Returns false if one of the values can change, or there are too many. */
 static bool read_fields(entry *out, PyObject *fields) {
   Py_ssize_t place = 0;
   PyObject *name, *value;
@@ -70,7 +71,10 @@ static bool read_fields(entry *out, PyObject *fields) {
   return true;
 }
 
-/* Whether a dictionary has the same names and values, in the same order. Names of attributes are interned. */
+/*
+ * Returns whether a dictionary has the same names and values as an entry, in the same order. Names of attributes are
+ * interned, so their pointers are compared.
+ */
 static bool are_same(PyObject *given, const entry *kept) {
   Py_ssize_t place = 0, i = 0;
   PyObject *name, *value;
@@ -82,7 +86,7 @@ static bool are_same(PyObject *given, const entry *kept) {
   return i == kept->count;
 }
 
-/* Finds options of a kind with the same values. `fields` is NULL where none were given. */
+/* Finds cached options of a kind with the same values. `fields` is NULL if the options are None. */
 static bool find(const state *st, options_kind kind, PyObject *fields, int device, checked_options *out) {
   for (int i = 0; i < KEPT; i++) {
     const entry *kept = &st->options->entries[i];
@@ -115,10 +119,10 @@ static void keep(state *st, const checked_options *made) {
   *place = kept;
   Py_INCREF(made->copy);
   Py_XINCREF(made->fields);
-  options_done(&old); /* last, because this can run code that reads options */
+  options_done(&old); /* last, because this can run Python code that uses the cache */
 }
 
-/* Calls Python; -1 with an exception. */
+/* Calls the Python function that checks options. Returns -1 with an exception set if it fails. */
 static int check(PyObject *function, PyObject *options, size_t size, checked_options *out) {
   PyObject *result = PyObject_CallFunction(function, "Oi", options, out->device), *copy;
   char *bytes;

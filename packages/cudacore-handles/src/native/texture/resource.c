@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The base of ResourceDescriptor: what a texture or a surface reads, as the C library takes it. */
+/* The base class of ResourceDescriptor, with the structure that the C library uses for it. */
 #include "texture/texture.h"
 
 resource *resource_of(const state *st, PyObject *argument) {
@@ -11,7 +11,7 @@ resource *resource_of(const state *st, PyObject *argument) {
   return NULL;
 }
 
-/* Takes the format of an array from its box. */
+/* Copies the format of an array from its box. */
 static int read_array(const state *st, resource *self, const void *box) {
   cch_array_desc desc = {.size = sizeof desc};
   int status = self->kind == RESOURCE_ARRAY ? cch_array_describe(&desc, box) : cch_mipmapped_array_describe(&desc, box);
@@ -73,7 +73,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-/* The source stays until the object ends: it is the source's own to clear what it refers to. */
+/* There is no tp_clear, because a source that is part of a reference cycle clears its own references. */
 static void dealloc(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);

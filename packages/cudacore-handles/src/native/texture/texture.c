@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates textures and surfaces. What is refused is explained by Python. */
+/* Creates textures and surfaces. Python code raises the errors for unsuitable resources and options. */
 #include "texture/texture.h"
 
 typedef struct texture {
   handle base;
-  PyObject *resource; /* NULL once closed: the descriptor keeps what it is of */
-  PyObject *options;  /* as in checked_options; NULL of a surface */
+  PyObject *resource; /* NULL after close(), because the descriptor keeps its source alive */
+  PyObject *options;  /* the `copy` of checked_options; NULL in a surface */
 } texture;
 
 static PyObject *make(const state *st, PyObject *cls, void *box, PyObject *resource, PyObject *options) {
@@ -19,7 +19,10 @@ static PyObject *make(const state *st, PyObject *cls, void *box, PyObject *resou
   return (PyObject *)self;
 }
 
-/* Raises where memory is not for textures of the device; -1. The answer is kept, as neither can change. */
+/*
+ * Returns -1 with an exception if the device cannot use the memory for textures. The result is kept in the resource,
+ * because neither the memory nor the limits of the device can change.
+ */
 static int check_memory(const state *st, resource *reads, int device) {
   if (reads->kind < RESOURCE_LINEAR || reads->device == device)
     return 0;
@@ -31,7 +34,7 @@ static int check_memory(const state *st, resource *reads, int device) {
   return 0;
 }
 
-/* Raises where texels of the format cannot be sampled as the options say; -1. */
+/* Returns -1 with an exception if texels of the format cannot be sampled with the options. */
 static int check_format(const state *st, const resource *reads, const checked_options *options) {
   const sampling *samples = &options->as.texture;
   uint64_t formats = reads->kind == RESOURCE_LINEAR ? samples->formats_linear : samples->formats;
@@ -42,7 +45,7 @@ static int check_format(const state *st, const resource *reads, const checked_op
   return -1;
 }
 
-/* Asks the driver without the GIL; NULL with an exception. */
+/* Creates a texture, with the GIL released in the call of the library. Returns NULL with an exception if it fails. */
 static PyObject *create(state *st, cch_context *context, resource *reads, void *source, PyObject *given) {
   int device = cch_context_device(context);
   checked_options options;
@@ -129,7 +132,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-/* What it refers to stays until the object ends, as in a resource. */
+/* There is no tp_clear, for the same reason as in resource.c. */
 static void dealloc(PyObject *object) {
   texture *self = (texture *)object;
   PyObject_GC_UnTrack(object);

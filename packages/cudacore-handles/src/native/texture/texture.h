@@ -2,17 +2,20 @@
 #ifndef CUDACORE_NATIVE_TEXTURE_H
 #define CUDACORE_NATIVE_TEXTURE_H
 
-/* Arrays, textures and surfaces: creating them, and what they are created from. */
+/* Arrays, textures and surfaces, and the options and resources that they are created from. */
 
 #include "base/native.h"
 
-/* ---- options.c: options as the C library takes them ---- */
+/* ---- options.c: options in the structures of the C library ---- */
 
-/* What the options of a texture say. A bit for each CCH_FORMAT_* whose texels can be sampled in this way. */
+/*
+ * The options of a texture. `formats` and `formats_linear` have a bit for each CCH_FORMAT_* whose texels can be sampled
+ * with these options.
+ */
 typedef struct sampling {
   cch_texture_desc desc;
-  uint64_t formats;        /* of arrays, and of pitched memory */
-  uint64_t formats_linear; /* of linear memory, which is not filtered */
+  uint64_t formats;        /* for arrays and pitched memory */
+  uint64_t formats_linear; /* for linear memory, which is never filtered */
 } sampling;
 
 typedef enum options_kind { OPTIONS_ARRAY, OPTIONS_MIPMAPPED_ARRAY, OPTIONS_TEXTURE } options_kind;
@@ -21,7 +24,7 @@ typedef enum options_kind { OPTIONS_ARRAY, OPTIONS_MIPMAPPED_ARRAY, OPTIONS_TEXT
 typedef struct checked_options {
   options_kind kind;
   int device;
-  PyObject *copy;   /* options with the same values, which nobody changes; NULL in an unused entry */
+  PyObject *copy;   /* a private copy of the options, which never changes; NULL in an unused entry */
   PyObject *fields; /* the dictionary of the copy; NULL if there were no options */
   union {
     cch_array_desc array;
@@ -30,9 +33,9 @@ typedef struct checked_options {
 } checked_options;
 
 /*
- * Reads options by a function of Python, (options, device) -> (copy, bytes), which raises for what is wrong with them.
- * It is not called again for options with the same values. 0, or -1 with an exception. The caller gives them back by
- * options_done().
+ * Checks and converts options by a Python function, (options, device) -> (copy, bytes), which raises the errors. The
+ * function is not called again for options with the same values. Returns 0, or -1 with an exception. The caller
+ * releases the result by options_done().
  */
 int options_read(state *st, options_kind kind, PyObject *options, int device, checked_options *out);
 void options_done(checked_options *options);
@@ -42,22 +45,22 @@ int options_visit(state *st, visitproc visit, void *arg);
 void options_clear(state *st);
 void options_end(state *st);
 
-/* ---- resource.c: what textures and surfaces read ---- */
+/* ---- resource.c: the resources of textures and surfaces ---- */
 
 enum { RESOURCE_ARRAY, RESOURCE_MIPMAPPED, RESOURCE_LINEAR, RESOURCE_PITCHED };
 
 typedef struct resource {
-  PyObject_HEAD PyObject *source; /* the face; NULL in an object that nothing here has made */
+  PyObject_HEAD PyObject *source; /* the face of the source; NULL if resource_make() did not make the object */
   int kind;
-  int device;                 /* for which the memory was checked; -1: for none */
-  cch_texture_resource reads; /* without the box; arrays have a format, too */
-  unsigned flags;             /* of an array: CCH_ARRAY_* */
+  int device;                 /* the device for which the memory was checked; -1 if it was not checked */
+  cch_texture_resource reads; /* without the box of the source; the format is also set for arrays */
+  unsigned flags;             /* the flags of an array, CCH_ARRAY_* */
 } resource;
 
-/* The resource that an argument is; NULL with an exception. */
+/* Returns an argument as a resource, or NULL with an exception if it is not a ResourceDescriptor. */
 resource *resource_of(const state *st, PyObject *argument);
 
-/* Loads the Python half of this room, where nothing of it was used yet; -1 with an exception. */
+/* Imports the Python modules of this room at first use. Returns -1 with an exception if that fails. */
 int need_texture_faces(const state *st);
 
 int add_resource_type(PyObject *module, state *st);

@@ -18,7 +18,7 @@ struct Spot {
   const char *space;
   uint64_t address;
   const std::byte *host;
-  std::byte *written; /* a byte for each, not 0 after it was written; null: this is not recorded */
+  std::byte *written; /* one flag for each byte: whether it was written; null if writes are not recorded */
 };
 
 /*

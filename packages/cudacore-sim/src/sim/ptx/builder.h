@@ -169,7 +169,7 @@ private:
   OperandIndex sink_ = exec::no_operand, predicate_sink_ = exec::no_operand;
   std::vector<OperandIndex> scratch_;
   bool has_vectors_ = false;
-  std::deque<std::string> names_; /* names that are not in the text: registers of vectors */
+  std::deque<std::string> names_; /* names of registers for vectors, which are not in the PTX text */
   size_t scratch_used_ = 0;
   uint64_t frame_bytes_ = 0;
   Symbol found_;

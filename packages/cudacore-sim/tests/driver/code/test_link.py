@@ -176,7 +176,7 @@ def test_inputs_that_cannot_be_linked(cuda: Any, tmp_path: Path) -> None:
     for kind in (PTX_INPUT, CUBIN_INPUT):
         text = HEADER if kind == CUBIN_INPUT else "nothing"
         assert link.add(text, "x", kind) == INVALID_IMAGE
-    assert link.complete() == 0  # of the rest, which is empty
+    assert link.complete() == 0  # all inputs were refused, so there is nothing to link
 
 
 def test_files_and_what_was_linked_before(cuda: Any, tmp_path: Path) -> None:

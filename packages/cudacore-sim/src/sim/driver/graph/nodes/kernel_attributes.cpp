@@ -27,7 +27,7 @@ CUresult set_attributes(GraphNode &node, KernelAttributes attributes) {
 
 } // namespace
 
-/* Attributes of nodes; the others are of launches, or of streams. */
+/* Returns whether kernel nodes have the attribute. Some attributes exist only for launches or for streams. */
 bool is_node_attribute(CUlaunchAttributeID attribute) {
   switch (static_cast<int>(attribute)) {
   case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
