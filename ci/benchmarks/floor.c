@@ -122,7 +122,7 @@ static void launches(CUlibrary library, CUdeviceptr pointer) {
   }
 }
 
-enum { THREADS = 8, LAUNCHES = 500 }; /* as in rows.py */
+enum { THREADS = 8, LAUNCHES = 500 }; /* the same numbers as in rows.py */
 
 typedef struct worker {
   CUcontext context;

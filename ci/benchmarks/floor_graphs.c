@@ -2,7 +2,7 @@
 /* The floor of the rows about graphs: see graphs.py. */
 #include "floor.h"
 
-enum { NODES = 1000, BIG = 100, LARGE = 100000 }; /* as in rows.py */
+enum { NODES = 1000, BIG = 100, LARGE = 100000 }; /* the same numbers as in rows.py */
 
 static CUgraphNode nodes[NODES + 1], ends[NODES];
 

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 from numba import cuda
 
-warnings.simplefilter("ignore")  # of the performance of what is small
+warnings.simplefilter("ignore")  # warnings about the performance of small kernels
 
 
 @cuda.jit

@@ -10,7 +10,7 @@ import cases
 import numpy as np
 from numba_cuda_mlir import cuda
 
-warnings.simplefilter("ignore")  # of the performance of what is small
+warnings.simplefilter("ignore")  # warnings about the performance of small kernels
 numbers = np.arange(256, dtype=np.float32)
 
 

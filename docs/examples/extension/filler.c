@@ -22,7 +22,7 @@ static void *take(PyObject *object, const char *name) {
   PyObject *capsule = PyObject_CallMethod(object, "__cudacore_handle__", NULL);
   if (capsule == NULL)
     return NULL;
-  void *handle = PyCapsule_GetPointer(capsule, name); /* which the capsule keeps alive, and only the capsule */
+  void *handle = PyCapsule_GetPointer(capsule, name); /* only the capsule keeps it alive */
   if (handle != NULL)
     api->ref(handle);
   Py_DECREF(capsule);

@@ -24,7 +24,7 @@ from mesonpy import (
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # which meson-python requires there
+    import tomli as tomllib  # a requirement of meson-python on these versions
 
 __all__ = [
     "build_editable",

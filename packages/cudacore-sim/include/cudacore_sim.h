@@ -53,19 +53,19 @@ typedef enum cudasim_kind {
 
 /** A call that has returned. */
 typedef struct cudasim_call {
-  uint64_t number;      /**< of the call, from 1; missing numbers were dropped, because the log is bounded */
+  uint64_t number;      /**< from 1; numbers are missing if the log, which is bounded, was full */
   const char *name;     /**< the exported symbol, such as "cuMemAlloc_v2" */
   uint64_t thread;      /**< the kernel's id of the calling thread */
   void *context;        /**< the context that was current when the call began */
   int32_t result;       /**< CUresult */
   int32_t injected;     /**< 1: cudasim_fail made it fail */
   void *stream;         /**< CUstream as it was given; NULL: none, or the default stream */
-  const char *function; /**< what cuGetProcAddress calls it, such as "cuMemAlloc" */
+  const char *function; /**< the name for cuGetProcAddress, such as "cuMemAlloc" */
 } cudasim_call;
 
 /** The parameters of a launch. */
 typedef struct cudasim_launch {
-  uint64_t number;       /**< of the launch, from 1 */
+  uint64_t number;       /**< the number of the launch, from 1 */
   void *stream;          /**< CUstream as it was given */
   void *context;         /**< that it ran in */
   uint32_t grid[3];      /**< in blocks */
@@ -74,8 +74,8 @@ typedef struct cudasim_launch {
   uint32_t shared_bytes; /**< dynamic shared memory of a block */
   uint32_t cooperative;  /**< 1: a cooperative launch */
   uint32_t programmatic; /**< 1: programmatic stream serialization */
-  size_t name_size;      /**< of the kernel's name, without the NUL */
-  size_t argument_size;  /**< of the argument block, bytes */
+  size_t name_size;      /**< the length of the kernel's name, without the NUL */
+  size_t argument_size;  /**< bytes of the argument block */
 } cudasim_launch;
 
 /** CUDASIM_VERSION of the library. */

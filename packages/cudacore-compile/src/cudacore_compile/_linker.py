@@ -68,7 +68,7 @@ class Linker:
         self._options = copy_options(as_options(LinkerOptions, options))
         self._options._flags()
         self._codes = object_codes
-        self._lock = threading.Lock()  # for the attributes below; never held while the linker runs
+        self._lock = threading.Lock()  # guards the attributes below; never held while the linker runs
         self._box = None
         self._logs = ("", "")
         self._closed = False
@@ -380,7 +380,7 @@ def _runs_on(target: str, arch: str) -> bool:
     """Return whether nvJitLink can link a cubin for one architecture to code for another."""
     wanted_text = arch.partition("_")[2]
     number, wanted = (int(text.rstrip("af")) for text in (target[3:], wanted_text))
-    is_alone = target.endswith("a")  # for only that architecture
+    is_alone = target.endswith("a")  # the code runs on that architecture only
     version = _nvjitlink_version() or (13, 0)
     if number == wanted:
         return not is_alone or wanted_text.endswith("a") or version < (13, 0)

@@ -93,7 +93,7 @@ class Program:
         if self._headers and self._code_type is not SourceCodeType.CXX:
             raise ValueError(f"headers are for C++ programs, which include them, and not for {self._code_type}")
         self._options = copy_options(options)
-        self._lock = threading.Lock()  # for the attributes below; never held while the compiler runs
+        self._lock = threading.Lock()  # guards the attributes below; never held while the compiler runs
         self._box = None
         self._is_new = False
         self._cubin_names = None

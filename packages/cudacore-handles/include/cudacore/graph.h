@@ -238,8 +238,8 @@ typedef struct cch_kernel_columns {
   size_t edge_count;            /**< pairs */
   cch_graph_node *const *after; /**< nodes of the graph on which all nodes depend to which none of `edges` leads */
   size_t after_count;
-  cch_bundle *bundle;   /**< what the arguments point into; NULL: nothing. A reference is taken */
-  cch_context *context; /**< of the nodes; NULL: the current one */
+  cch_bundle *bundle;   /**< owners of what the arguments point into, or NULL; the nodes take a reference */
+  cch_context *context; /**< the context of the nodes; NULL for the current one */
 } cch_kernel_columns;
 
 /**

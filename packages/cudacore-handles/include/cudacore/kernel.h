@@ -25,7 +25,7 @@ typedef struct cch_launch_config {
   uint32_t block[3];     /**< threads a block */
   uint32_t cluster[3];   /**< blocks per cluster; {0, 0, 0} for no clusters */
   uint32_t shared_bytes; /**< dynamic shared memory per block */
-  int32_t priority;      /**< with CCH_LAUNCH_PRIORITY: lower runs first */
+  int32_t priority;      /**< used with CCH_LAUNCH_PRIORITY; lower numbers run first */
 } cch_launch_config;
 
 #define CCH_LAUNCH_COOPERATIVE 1u                       /**< all blocks resident at once (grid synchronisation) */

@@ -55,8 +55,8 @@ typedef enum cch_nvjitlink_output {
   CCH_NVJITLINK_ERROR_LOG = 0,
   CCH_NVJITLINK_INFO_LOG = 1,
   CCH_NVJITLINK_LINKED_CUBIN = 2,
-  CCH_NVJITLINK_LINKED_PTX = 3,  /**< with the options `-lto -ptx` */
-  CCH_NVJITLINK_LINKED_LTOIR = 4 /**< with the options `-lto -r`; nvJitLink 13.2 */
+  CCH_NVJITLINK_LINKED_PTX = 3,  /**< PTX, with the options `-lto -ptx` */
+  CCH_NVJITLINK_LINKED_LTOIR = 4 /**< LTO-IR, with the options `-lto -r`; needs nvJitLink 13.2 */
 } cch_nvjitlink_output;
 
 /** Copies an output to `out`, as cch_nvrtc_program_get() does. @since 0.1 */

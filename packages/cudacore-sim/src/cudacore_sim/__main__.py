@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may not have it
         before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         name = str(preloaded)
-        if " " in name or ":" in name:  # which separate the names of several; $LD_LIBRARY_PATH has its folder
+        if " " in name or ":" in name:  # they separate several names; $LD_LIBRARY_PATH has the folder
             name = preloaded.name
         if name not in before:
             environment["LD_PRELOAD"] = " ".join([*before, name])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cudacore_sim import _library
 from cudacore_sim._library import SimulatorError
 
-_NO_ENTRY_POINT = 2**64 - 1  # what cudasim_calls returns for an unknown name
+_NO_ENTRY_POINT = 2**64 - 1  # the result of cudasim_calls for an unknown name
 _CHUNK = 4096  # calls that are read from the log at a time
 
 

@@ -14,7 +14,7 @@ _loaded: ctypes.CDLL | None = None
 class SimulatorError(RuntimeError):
     """An error: the simulator cannot be loaded, or is not the driver of this process."""
 
-    __module__ = "cudacore_sim"  # as tracebacks are to show it
+    __module__ = "cudacore_sim"  # the module name that tracebacks show
 
 
 def get_library() -> str:

@@ -134,11 +134,11 @@ struct Texels {
   struct Level {
     uint64_t address;
     uint32_t width, height, depth; /* at least 1 each; of layers and faces the extents of one */
-    uint64_t pitch, slice;         /* from row to row, and from plane, layer or face to the next */
+    uint64_t pitch, slice;         /* bytes from row to row, and from each plane, layer or face to the next */
   };
   Shape shape = Shape::line;
   bool layered = false;
-  uint32_t layers = 1; /* of a cube six faces each */
+  uint32_t layers = 1; /* each layer of a cube has six faces */
   Type type = Type::real;
   uint8_t channels = 1, channel_bytes = 4;
   std::vector<Level> levels;
@@ -196,7 +196,7 @@ struct Launch {
   uint32_t multiprocessors = 132;             /* for %smid, %nsmid */
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
-  uint64_t heap_bytes = 8 << 20;   /* of a heap without allocations; others keep their size */
+  uint64_t heap_bytes = 8 << 20;   /* the heap's size while it has no allocations; after that, it keeps its size */
   uint64_t printf_limit = 1 << 20; /* bytes of output kept before more is dropped */
   /* The output of printf and, `is_error`, of failed assertions, in the order of a valid schedule. */
   std::function<void(const std::string &text, bool is_error)> print;
@@ -207,7 +207,7 @@ struct Launch {
   std::function<void(std::vector<Touch>)> touched; /* called once, at the end */
   std::byte fill{0};                               /* the initial value of the bytes of shared memory */
   const std::atomic<bool> *abandoned = nullptr;    /* once it is true, the launch ends soon, without a fault */
-  uint64_t instruction_limit = 0;                  /* of a thread; 0: none. A guard against endless loops in tests */
+  uint64_t instruction_limit = 0; /* instructions of a thread; 0 for no limit. Stops endless loops in tests */
 };
 
 enum class FaultKind {
@@ -232,7 +232,7 @@ struct Fault {
   std::string kernel;
   Dim3 block{}, thread{};
   uint32_t ptx_line = 0;
-  std::string source_file; /* from .loc, empty without */
+  std::string source_file; /* the file of .loc; empty if there is none */
   uint32_t source_line = 0;
   uint64_t address = 0;
   uint32_t access_bytes = 0;

@@ -4,6 +4,6 @@
 from cudacore_handles._sdk import check_handles
 
 __version__ = "0.1.0"
-CUDA_CORE_VERSION = "1.2.2"  # whose names and behaviour the umbrella has
+CUDA_CORE_VERSION = "1.2.2"  # the version whose names and behaviour the umbrella has
 
 check_handles(__package__, __version__)

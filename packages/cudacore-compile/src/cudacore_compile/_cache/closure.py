@@ -189,7 +189,7 @@ def close_over(
     walk.add(options, "a macro of the options", None, None)
     walk.add(scan_names(names), "a name expression", None, None)
     walk.add(scan(source), "the program", directory, None)
-    for header, content in headers.items():  # which all count, because their contents are in the key
+    for header, content in headers.items():  # all of them count, because their contents are in the key
         text = os.fsdecode(header)
         walk.add(scan(content), f"the header {text!r}", os.path.dirname(text), partial(bytes, content))
     for name in pre_include:

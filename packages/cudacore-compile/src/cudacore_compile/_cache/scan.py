@@ -35,7 +35,7 @@ class Computed(NamedTuple):
 class Definition(NamedTuple):
     """A ``#define`` that can be part of a name."""
 
-    parameter: bytes | None  # for a macro with one parameter
+    parameter: bytes | None  # the parameter of a macro that has one parameter
     name: bytes  # part of a name, or the name of a macro
     is_quoted: bool
 

@@ -15,7 +15,7 @@ from cudacore_compile.typing import SourceCodeType
 # See ProgramOptions. Code that is compiled later without such an option differs from what another process would
 # compile. It can be tested whether NVRTC has kept one of these options, but not for raw options.
 _STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
-_FAST_MATH_STAYS = 100  # for this architecture and later ones
+_FAST_MATH_STAYS = 100  # the option stays set for this architecture and later ones
 
 _left: set[str] = set()
 

@@ -30,7 +30,7 @@ def _row(attribute: Attribute[Any], instance: Any) -> str:
     kind, _, meaning = str(attribute.__doc__).partition(": ")
     try:
         value = getattr(instance, attribute.name)
-    except CUDAError as error:  # of one attribute, for example if the driver is too old for it
+    except CUDAError as error:  # one attribute failed, for example because the driver is too old for it
         shown = html.escape(error.code_name)
     else:
         shown = str(value) if kind == "bool" else f"{value:,}"

@@ -46,7 +46,7 @@ class KernelAttributes:
     __slots__ = ("_device_id", "_kernel", "_known")
     _kernel: Kernel
     _device_id: int | None  # None: the current device
-    _known: dict[tuple[int, int], int]  # by device and attribute
+    _known: dict[tuple[int, int], int]  # known values, by device and attribute
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError("KernelAttributes cannot be instantiated directly; use Kernel.attributes")

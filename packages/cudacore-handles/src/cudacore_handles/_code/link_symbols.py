@@ -17,19 +17,19 @@ class Symbol(NamedTuple):
 
     kind: str  # "kernel", "function" or "variable"
     binding: str  # "strong", "weak", "common" or "undefined"
-    prototype: str = ""  # of a function, in the form of cubins: "#if" is int(float); empty if unknown
-    space: str = ""  # of a variable: "global", "constant" or "shared"
+    prototype: str = ""  # the prototype of a function as in cubins: "#if" is int(float); empty if unknown
+    space: str = ""  # the state space of a variable: "global", "constant" or "shared"
     is_managed: bool = False
-    size: int = 0  # of a variable; 0 if unknown
+    size: int = 0  # the size of a variable; 0 if unknown
 
 
 class Part(NamedTuple):
     """Code that is linked as a whole."""
 
-    name: str  # of a library's member, or empty
+    name: str  # the name of a library's member, or empty
     symbols: dict[str, Symbol]
     is_relocatable: bool = True  # False for a cubin that linkers ignore
-    target: str = ""  # of a cubin, such as "sm_90a"
+    target: str = ""  # the architecture of a cubin, such as "sm_90a"
 
 
 def parts_of(code: bytes, code_type: str, arch: str) -> list[Part] | None:

@@ -360,7 +360,7 @@ class _Name:
         type_ = self._remember(_Type(ParamKind.UNKNOWN, number=number))
         if self._peek() != "I":
             return type_
-        self._template_arguments()  # of a template template parameter
+        self._template_arguments()  # the parameters of a template template parameter
         return self._remember(_Type(ParamKind.UNKNOWN))
 
     # -- letters

@@ -54,7 +54,7 @@ class ObjectCode:
     _name: str
     # The layouts of kernels' parameters by lowered names, for older drivers; None: not determined yet.
     _places: dict[str, tuple[tuple[int, int], ...]] | None
-    _signatures: dict[str, str] | None  # of kernels, by lowered names; None: not determined yet
+    _signatures: dict[str, str] | None  # signatures of kernels, by lowered names; None if not determined yet
     _symbol_mapping: dict[str, str]
 
     def __init__(self, *args: object, **kwargs: object) -> None:

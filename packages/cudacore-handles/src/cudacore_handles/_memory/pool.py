@@ -46,7 +46,7 @@ class PooledMemoryResource(MemoryResource):
 
     _pool = Pool()  # a closed pool, until a pool is set, and for subclasses that have none
     _is_handle_owned = False
-    _max_size = 0  # of a pool that was made with one
+    _max_size = 0  # the limit of a pool that was made with one
     _buffer_class: type[Buffer] = Buffer
 
     def __init__(self) -> None:

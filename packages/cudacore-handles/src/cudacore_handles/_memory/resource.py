@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _B = TypeVar("_B", bound=Buffer)
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for all contexts
-_MEM_ATTACH_GLOBAL = 1  # for all streams of all devices
+_MEM_ATTACH_GLOBAL = 1  # the memory can be used on all streams of all devices
 _PTR = "ptr must be an int, the memory's address"
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.stream import Stream
 
 # In seconds. The interval is a part of the time that was waited so far.
-_SPIN = 1e-3  # as long, the driver is asked each time that the event loop comes around
+_SPIN = 1e-3  # for as long, the driver is queried in each iteration of the event loop
 _AT_ONCE = 50e-6  # shorter intervals do not end in the event loop's sleep, which takes a millisecond
 _GROWTH = 1 / 16
 _LONGEST = 5e-3
-_EACH = 20e-6  # for each that waits: many of them do not keep the event loop busy
+_EACH = 20e-6  # added for each waiter, so that many of them do not keep the event loop busy
 _REST = 3  # times as long as the questions took, none is asked, so that they take at most a quarter of the time
 _PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest, growth and longest, where a host function wakes the event loop
 

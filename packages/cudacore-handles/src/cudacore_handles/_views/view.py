@@ -237,7 +237,7 @@ class StridedMemoryView(_native.ViewHandle):
         device = _device_of(address)
         view = _view_of_interface(cls, obj, interface, address, device)
         consumer = _consumer(stream_ptr)
-        if version == 2:  # which names no stream
+        if version == 2:  # version 2 names no stream
             producer = _native.work_stream(obj, *device) if consumer != -1 else None
             producer = LEGACY if producer == 0 else producer
         else:

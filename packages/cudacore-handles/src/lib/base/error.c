@@ -108,7 +108,7 @@ int cch__fail_nomem(const char *operation) { return cch__fail(CCH_ENOMEM, operat
 int cch__fail_driver(int result, const char *operation) {
   if (result == CUDA_ERROR_NOT_READY)
     return result;
-  if (result == CCH_ENOSYMBOL) /* of an older function that replaces the driver's: older_driver.c */
+  if (result == CCH_ENOSYMBOL) /* a function in older_driver.c needs an older one that is missing */
     return cch__fail_missing(operation);
   operation = cch__really_called(operation);
   cch_error_record *error = fill(CCH_DOMAIN_DRIVER, result, operation);

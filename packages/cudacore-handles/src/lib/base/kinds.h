@@ -122,13 +122,13 @@ static inline const cch_deviceptr *cch__whole(const cch_deviceptr *ptr) {
 
 struct cch_tracker {
   cch__box box;
-  cch_tracker *measured;     /* whose allocations it counts, if it is a measurement; NULL for any other tracker */
+  cch_tracker *measured;     /* the tracker whose allocations a measurement counts; NULL in other trackers */
   uint64_t limit;            /* 0: none */
   bool lists;                /* its live allocations */
   cch__tracker_log *log;     /* NULL: none */
-  pthread_mutex_t lock;      /* for all that follows; a measurement uses that of the tracker that it measures */
+  pthread_mutex_t lock;      /* guards the following fields; a measurement uses the lock of its tracker */
   cch_tracker *measurements; /* those that have not ended: weak */
-  cch_tracker *next;         /* of the measurements of one tracker */
+  cch_tracker *next;         /* the next measurement of the same tracker */
   cch_tracker_counts counts;
   uint64_t announced; /* bytes of allocations that are being made */
   uint64_t last_id;
@@ -183,7 +183,7 @@ struct cch_bundle {
   bool foreign;      /* at least one owner is a foreign object */
   bool wraps;        /* the library made it around a bundle of the caller */
   bool is_condition; /* the payload is a cch__condition */
-  bool of_many;      /* of several kernel nodes: the payload does not have their arguments */
+  bool of_many;      /* one of several kernel nodes; the payload does not have their arguments */
   cch_bundle *given; /* the bundle of the caller, which is one of the owners; NULL: none */
   void *payload;     /* bytes that the library stores behind the owners */
   size_t payload_size;

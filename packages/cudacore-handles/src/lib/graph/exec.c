@@ -36,7 +36,7 @@ struct cch_graph_exec {
   cch_context *made_in; /* the executable graph is lost with this context */
   cch_event *behind;    /* an event after that launch, if the stream may be destroyed before the next query */
   uint64_t launches;    /* the number of such launches */
-  given whole;          /* from the graph that it was made from, or last updated from */
+  given whole;          /* the bundle of the graph that it was made from, or last updated from */
   given **given;        /* set for single nodes: a hash table */
   size_t count, buckets;
   replaced *first, **last; /* in the order of launches */

@@ -16,12 +16,12 @@ typedef struct cch__level cch__level;
  */
 typedef struct cch__record {
   CUgraphNode raw;
-  cch_bundle *bundle;   /* what the current parameters use */
+  cch_bundle *bundle;   /* the owners of what the current parameters use */
   CUuserObject object;  /* the user object by which the driver keeps it too, if the graph is shared */
   cch_graph_node *box;  /* weak */
   cch__level *children; /* the child graph or the bodies of the node */
-  CUcontext context;    /* of a kernel, copy or fill node: the driver does not report it for all of them */
-  uint64_t number;      /* of a node that was added without a box: never another node's of the hierarchy; otherwise 0 */
+  CUcontext context;    /* the context of a kernel, copy or fill node: the driver does not report it for all of them */
+  uint64_t number;      /* the number of a node that was added without a box, unique in the hierarchy; otherwise 0 */
 } cch__record;
 
 /*
@@ -35,7 +35,7 @@ struct cch__level {
   cch__record *records;   /* a hash table */
   size_t count, capacity; /* a power of two, or 0 */
   bool shared;            /* its handle was given to others, so the driver keeps what the graph used then */
-  cch__level *next;       /* of the same node */
+  cch__level *next;       /* the next level of the same node */
 };
 
 /*
@@ -63,7 +63,7 @@ typedef struct cch__capture {
   cch_stream *stream;
   cch_context
       *context;     /* the stream's context; for a default stream, the one that was current when the capture began */
-  cch_bundle *kept; /* what captured work uses; the graph keeps it. Guarded by a lock of capture.c */
+  cch_bundle *kept; /* the owners of what captured work uses; the graph keeps them. Guarded by a lock of capture.c */
   uint64_t id;
   uint64_t thread;  /* the thread of the stream, if that is the per-thread default stream */
   bool makes_graph; /* the graph was created by the capture, and fails with it */
@@ -198,7 +198,7 @@ typedef struct cch__node_params {
   CUgraphNodeParams native;
   const cch__node_type *type;
   cch_bundle *kept;  /* a reference; NULL for nothing */
-  CUcontext context; /* of a kernel, copy or fill node */
+  CUcontext context; /* the context of a kernel, copy or fill node */
   unsigned attribute_count;
   CUlaunchAttribute attributes[4];
   bool programmatic; /* it may begin before the kernels that it depends on have ended */

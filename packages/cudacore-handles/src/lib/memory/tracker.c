@@ -24,7 +24,7 @@ enum { CONFIG_0_1 = sizeof(cch_tracker_config), COUNTS_0_1 = sizeof(cch_tracker_
 
 /* An allocation in one tracker. */
 struct cch__track {
-  cch__track *next; /* of the allocation's other trackers */
+  cch__track *next; /* the next track of the same allocation */
   cch_tracker *tracker;
   cch__track *older, *newer; /* in the tracker's list */
   const cch_deviceptr *ptr;

@@ -128,7 +128,7 @@ typedef struct state {
   PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
   PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
   PyTypeObject *view_type, *tensor_map_type, *resource_type, *texture_type;
-  kept_options *options;                                        /* of textures and arrays */
+  kept_options *options;                                        /* cached options of textures and arrays */
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
   view_names names;                                             /* likewise, of view_from.c */
   PyObject *dlpack_types;                                       /* results of faces.dlpack_type_of, by dtype */

@@ -9,10 +9,10 @@
 typedef struct operand {
   const char *name;
   CUdeviceptr address;
-  Py_ssize_t size; /* of a buffer, -1: not known */
+  Py_ssize_t size; /* the size of a buffer; -1 if unknown */
   bool read_only;
   CUarray array;                    /* in the place of the address; NULL: it is memory */
-  size_t row, height, depth, texel; /* of the array: bytes of a row, rows, planes, bytes of a texel */
+  size_t row, height, depth, texel; /* sizes of an array: bytes of a row, rows, planes, bytes of a texel */
 } operand;
 
 /* Reads an address given as a number. */

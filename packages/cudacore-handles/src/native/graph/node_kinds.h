@@ -19,7 +19,7 @@ enum { MAX_ARGUMENTS = 12 };
 typedef struct node_arguments {
   PyObject *const *named; /* in the order of the kind's names; NULL if not given */
   values rest;            /* the remaining arguments of a variadic method */
-  void *scratch;          /* of SCRATCH_SIZE, or NULL */
+  void *scratch;          /* SCRATCH_SIZE bytes, or NULL */
 } node_arguments;
 
 struct node_kind {

@@ -86,7 +86,7 @@ static int read_address(const state *st, PyObject *number, PyObject *value, uint
     *out = 0;
     return 0;
   }
-  PyObject *integer = NULL; /* for integers of other libraries, such as NumPy's */
+  PyObject *integer = NULL; /* the value as an int, for integers of other libraries, such as NumPy's */
   if (!PyLong_CheckExact(number)) {
     integer = integer_of(st, number);
     if (!integer)

@@ -281,7 +281,7 @@ int pack_bool_like(const destination *to, PyObject *value, const type_entry *how
   if (truth < 0)
     return -1;
   destination raw = *to;
-  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like() */
+  if (to->kind == PARAM_BYTES && how->itemsize) /* the same as in pack_integer_like() */
     raw.kind = PARAM_UNKNOWN;
   return pack_int(&raw, truth ? Py_True : Py_False);
 }
@@ -324,7 +324,7 @@ int pack_float_like(const destination *to, PyObject *value, const type_entry *ho
   double number = PyFloat_AsDouble(value);
   if (number == -1.0 && PyErr_Occurred())
     return -1;
-  if (to->kind == PARAM_BYTES && how->itemsize) /* as in pack_integer_like() */
+  if (to->kind == PARAM_BYTES && how->itemsize) /* the same as in pack_integer_like() */
     return store_float(to->out, to->size, PARAM_FLOAT, number);
   return pack_double(to, number);
 }

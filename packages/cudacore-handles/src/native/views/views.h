@@ -85,7 +85,7 @@ void *view_lend(const state *st, PyObject *object, bool versioned);
 typedef struct tensor_map {
   PyObject_HEAD const state *st; /* NULL in an object that nothing here has made */
   cch_tensor_map map;
-  cch_tensor_map_config config; /* what it was made of; the address is that of now */
+  cch_tensor_map_config config; /* the parameters that it was made with; the address is the current one */
   PyObject *tensor;             /* the view whose memory it describes */
 } tensor_map;
 

@@ -63,7 +63,7 @@ struct ThreadHistory {
   ViewPtr crossed;                   /* its view at its last fence.proxy.async */
   Clock crossed_at = 0;              /* likewise, its own clock */
   std::array<Meeting, scopes>
-      observed; /* what relaxed reads have seen, for the next fence of that scope or a wider one */
+      observed; /* values that relaxed reads saw, for the next fence of that scope or a wider one */
   bool has_observed = false;
   /* The last plain reads, what and where. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
@@ -74,7 +74,7 @@ struct ThreadHistory {
 struct Seen {
   uint32_t block = 0;
   uint16_t thread = 0;
-  uint8_t bytes = 0;  /* of the four, a bit each; 0: there was none */
+  uint8_t bytes = 0;  /* which of the four bytes, a bit each; 0 if there was no access */
   uint8_t manner = 0; /* manner_strong, manner_update, and the scope */
   Clock clock = 0;
   uint32_t pc = 0;
@@ -83,7 +83,7 @@ struct Seen {
 /* The last accesses to four bytes. */
 struct Cell {
   Seen write;
-  std::array<Seen, 2> reads; /* of different threads, where neither happened before the other */
+  std::array<Seen, 2> reads; /* reads by two threads, neither of which happened before the other */
 };
 
 /* An access to shared memory by a thread of another block of the cluster. */
@@ -114,13 +114,13 @@ struct Copying {
 };
 
 struct BlockHistory {
-  uint32_t index = 0; /* of the block in the grid */
+  uint32_t index = 0; /* index of the block in the grid */
   std::vector<ThreadHistory> threads;
   std::vector<Cell> cells; /* of shared memory */
   std::array<Gathering, barrier_count> barriers;
   Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
   std::array<Meeting, max_warps / group_warps> group_reads; /* the warps that read for wgmma */
-  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* of shared memory: the last visit, by block and thread */
+  std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* the last visit in shared memory, by block and thread */
   std::unordered_map<const std::byte *, Copying> copying;   /* the last copy that is on its way to each place */
 };
 
@@ -199,7 +199,7 @@ private:
   std::multimap<uint32_t, Deferred> deferred_;
   std::set<uint32_t> speculative_;    /* the reads of such loops */
   std::set<uint64_t> mbarriers_;      /* mbarriers in shared memory, by their address */
-  const std::byte *copied_ = nullptr; /* what an asynchronous copy is about to write */
+  const std::byte *copied_ = nullptr; /* the bytes that an asynchronous copy is about to write */
 };
 
 } // namespace sim::exec

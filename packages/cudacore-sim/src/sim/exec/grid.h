@@ -26,7 +26,7 @@ struct Grid {
   const Function &function;
   uint32_t threads;        /* of a block */
   uint32_t warps;          /* likewise */
-  uint32_t shared_bytes;   /* of a block, in whole units, without the reserved KiB */
+  uint32_t shared_bytes;   /* bytes of a block, in whole units, without the reserved KiB */
   uint32_t cluster_size;   /* blocks */
   Dim3 clusters;           /* the grid, in clusters */
   uint64_t units;          /* how many clusters */
@@ -72,9 +72,9 @@ struct Block {
   Dim3 index{};
   uint32_t rank = 0; /* in the cluster */
   std::vector<std::byte> shared;
-  uint64_t unchecked_bytes = 0;          /* of it, accessible without a check: all, or none */
+  uint64_t unchecked_bytes = 0;          /* how much of it is accessible without a check: all or nothing */
   std::vector<std::byte> written;        /* a byte for each of it: not 0 once it was written; empty: that is not kept */
-  std::shared_ptr<BlockHistory> history; /* of accesses, for races; null: it is not kept */
+  std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not kept */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* reserved; zero when the block begins */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;

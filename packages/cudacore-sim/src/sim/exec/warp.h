@@ -31,7 +31,7 @@ struct PendingCopy {
 struct CallRecord {
   uint32_t return_pc;
   uint32_t call_pc;
-  uint32_t base;       /* of the caller's frame */
+  uint32_t base;       /* the base of the caller's frame */
   uint32_t local_base; /* likewise */
   uint32_t local_top;
   uint32_t function; /* the callee */
@@ -130,8 +130,8 @@ public:
   Block *block = nullptr;
   Grid *grid = nullptr;
   uint32_t index = 0;                   /* in the block */
-  uint32_t pc = 0;                      /* of the running group */
-  uint32_t next = 0;                    /* where the running group continues */
+  uint32_t pc = 0;                      /* the program counter of the running group */
+  uint32_t next = 0;                    /* the instruction at which the running group continues */
   uint32_t active = 0;                  /* lanes of the running group */
   uint32_t alive = 0;                   /* lanes that have not ended */
   uint32_t carries = 0;                 /* CC.CF, a bit a lane */
@@ -162,7 +162,7 @@ private:
   uint32_t group_ = 0; /* the running group as it was when it was chosen */
   uint32_t blocked_ = 0;
   std::array<uint32_t, 6> waiting_{};
-  std::array<uint64_t, warp_size> wake_at_{}; /* of lanes that sleep */
+  std::array<uint64_t, warp_size> wake_at_{}; /* when sleeping lanes continue */
   std::array<uint32_t, warp_size> members_{}; /* the lanes that a lane waits for */
   uint32_t limit_ = 0;                        /* the program counter at which a group is chosen again */
   uint32_t polls_ = 0;
@@ -173,7 +173,7 @@ private:
   bool rotate_ = false;
   uint64_t clock_ = 0; /* counts choices of a group, to find the lane that has waited longest */
   std::array<uint32_t, warp_size> lane_pc_{};
-  std::array<uint32_t, warp_size> base_{}; /* of the lane's frame, in slots */
+  std::array<uint32_t, warp_size> base_{}; /* the base of each lane's frame, in slots */
   std::array<uint64_t, warp_size> last_run_{};
   std::array<uint64_t, warp_size> executed_{};
   std::array<std::vector<CallRecord>, warp_size> stack_;

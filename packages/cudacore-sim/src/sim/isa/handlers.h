@@ -199,7 +199,7 @@ Handler convert_pack_handler(); /* d, a, b, c or absent; mode: bits of an elemen
 Handler to_generic_handler(StateSpace space);
 Handler from_generic_handler(StateSpace space);
 Handler space_test_handler(StateSpace space);
-Handler mapa_handler(bool wide); /* of 64-bit addresses, generic ones */
+Handler mapa_handler(bool wide); /* `wide`: for 64-bit addresses, which are generic */
 Handler getctarank_handler();
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */

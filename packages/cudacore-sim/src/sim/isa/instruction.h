@@ -56,7 +56,7 @@ struct Instruction {
   uint8_t manner = 0;    /* of Manner */
   int64_t immediate = 0; /* an address offset, a value */
   uint32_t target = 0;   /* a label's instruction, a function, a variable, a call site */
-  uint32_t line = 0;     /* of the PTX text */
+  uint32_t line = 0;     /* the line in the PTX text */
   uint32_t source_file = 0, source_line = 0;
 
   Instruction() : flag(false), scope_(static_cast<uint8_t>(Scope::all)) { op.fill(no_operand); }

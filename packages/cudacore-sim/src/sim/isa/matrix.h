@@ -31,14 +31,14 @@ enum class Spread : uint8_t {
   mma,
   quad_pairs, /* mma.m8n8k4 of f16: four products, each of eight lanes */
   wmma,
-  wgmma /* as mma: each of the four warps has 16 rows of A and C, in tiles of eight columns of C */
+  wgmma /* like mma: each of the four warps has 16 rows of A and C, in tiles of eight columns of C */
 };
 
 /* A matrix, spread over the registers of a warp. */
 struct Fragment {
   MatrixRole role = MatrixRole::a;
   Element element = Element::none;
-  MatrixShape shape; /* of the product; k counts elements */
+  MatrixShape shape; /* the shape of the product; k counts elements */
   Spread spread = Spread::mma;
   bool by_row = true;  /* as it was in memory, or as mma.m8n8k4 has it */
   bool sparse = false; /* A has half of its columns */
@@ -113,7 +113,7 @@ struct MatrixAccess {
   std::vector<OperandIndex> registers;
 };
 
-constexpr uint32_t max_elements = 2048; /* of a matrix: sparse s4 with m16 and k128 */
+constexpr uint32_t max_elements = 2048; /* limit of a matrix: sparse s4 with m16 and k128 */
 
 /* The elements of one matrix, as bits; A and C by rows, B by columns. */
 using MatrixBits = std::array<uint64_t, max_elements>;

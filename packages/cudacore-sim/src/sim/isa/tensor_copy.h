@@ -19,7 +19,7 @@ struct TensorCopy {
   OperandIndex map = no_operand, shared = no_operand, mbarrier = no_operand;
   OperandIndex blocks = no_operand; /* the mask of a multicast; absent: there is none */
   std::array<OperandIndex, max_tensor_rank> at{};
-  std::array<OperandIndex, max_tensor_rank - 2> offsets{}; /* of an im2col load */
+  std::array<OperandIndex, max_tensor_rank - 2> offsets{}; /* the offsets of an im2col load */
 };
 
 } // namespace sim::exec

@@ -32,7 +32,7 @@ struct TensorMap {
   std::array<uint32_t, max_tensor_rank> element_strides{};
   std::array<uint32_t, max_tensor_rank> box{}; /* of a tiled map */
   std::array<int32_t, 3> lower{}, upper{};     /* corners of the bounding box of an im2col map: W, H, D */
-  uint32_t channels = 0, pixels = 0;           /* of an im2col map */
+  uint32_t channels = 0, pixels = 0;           /* used in an im2col map */
 
   void write(std::byte *out) const; /* all 128 bytes */
   /* False: no encoder has written this. */

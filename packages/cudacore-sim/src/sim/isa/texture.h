@@ -36,11 +36,11 @@ struct TextureAccess {
   Query query = Query::width;
   bool integer_coordinates = false;
   bool formatted = false;          /* sust.p, sured.p: the texel's format converts the value */
-  ptx::Type type = ptx::Type::f32; /* of results and values */
+  ptx::Type type = ptx::Type::f32; /* the type of results and values */
   uint8_t channel = 0;             /* of tld4 */
   OperandIndex object = no_operand;
   std::vector<OperandIndex> registers;   /* results, or values to store */
-  std::vector<OperandIndex> coordinates; /* with the layer first, where there are layers */
+  std::vector<OperandIndex> coordinates; /* the layer comes first, if there are layers */
   std::vector<OperandIndex> more;        /* a level, or gradients in x and in y */
 };
 

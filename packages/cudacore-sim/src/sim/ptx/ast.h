@@ -26,7 +26,7 @@ struct Operand {
   Kind kind = Kind::name;
   bool negated = false;
   bool wide = false;
-  bool is_unsigned = false; /* of an integer, for constant expressions */
+  bool is_unsigned = false; /* whether an integer is unsigned, for constant expressions */
   bool minus = false;       /* -%r1 */
   bool indexed = false;     /* symbol[2]: `value` counts elements of the variable */
   std::string_view name;
@@ -67,7 +67,7 @@ struct Declaration {
   Type type = Type::none;
   uint32_t vector = 1;    /* 2 with .v2 */
   uint64_t alignment = 0; /* 0: not given */
-  uint64_t elements = 1;  /* of an array, all dimensions together */
+  uint64_t elements = 1;  /* elements of an array, in all dimensions together */
   bool is_array = false;
   bool unsized = false;        /* name[] without an initialiser to take the size from */
   uint32_t register_count = 0; /* %r<8> */

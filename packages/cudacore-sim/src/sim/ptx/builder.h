@@ -152,7 +152,7 @@ private:
   std::vector<size_t> open_scopes_;                   /* those around the current statement */
   std::vector<uint32_t> labels_;                      /* instruction of each */
   std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
-  std::vector<uint32_t> tables_;                      /* of the program, to patch */
+  std::vector<uint32_t> tables_;                      /* tables of the program that have to be patched */
   std::unordered_map<OperandIndex, Live> live_;
   /* In functions with wgmma: registers that an instruction uses. */
   struct Use {
@@ -161,8 +161,8 @@ private:
     std::vector<OperandIndex> registers;
   };
   std::vector<Use> uses_;
-  std::vector<OperandIndex> touched_; /* by the instruction that is being decoded */
-  const bool keeps_uses_;             /* as the code may have wgmma */
+  std::vector<OperandIndex> touched_; /* operands that the instruction that is being decoded uses */
+  const bool keeps_uses_;             /* true if the code may have wgmma */
   uint32_t slots_ = 0;
   uint32_t predicates_in_slot_ = 64;
   uint32_t predicate_slot_ = 0;

@@ -6,7 +6,7 @@
 namespace sim::ptx {
 
 namespace {
-constexpr int max_depth = 64; /* of nested expressions: the text must not exhaust the stack */
+constexpr int max_depth = 64; /* limit for nested expressions, so that no text exhausts the stack */
 
 struct Level {
   std::string_view operators[4];

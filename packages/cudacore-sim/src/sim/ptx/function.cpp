@@ -25,7 +25,7 @@ uint32_t FunctionBuilder::build() {
   uint32_t begin = static_cast<uint32_t>(program.code.size());
   function().entry = begin;
   collect_labels();
-  open_scopes_.push_back(0); /* of the formal parameters */
+  open_scopes_.push_back(0); /* the scope of the formal parameters */
   try {
     declare_formals();
   } catch (const StatementError &error) {

@@ -423,7 +423,7 @@ namespace sim {
 
 namespace {
 
-constexpr size_t max_quoted = 200; /* of a line of PTX */
+constexpr size_t max_quoted = 200; /* characters of a line of PTX in an error */
 
 /* A text that is compiled, and the numbers of its lines among those of all texts. */
 struct Lines {

@@ -7,8 +7,8 @@ namespace sim::ptx {
 
 namespace {
 
-constexpr uint64_t max_elements = uint64_t{1} << 34; /* of one variable: more would not fit, and must be a mistake */
-constexpr int max_nesting = 200;                     /* of blocks and initialisers */
+constexpr uint64_t max_elements = uint64_t{1} << 34; /* limit of one variable; more must be a mistake */
+constexpr int max_nesting = 200;                     /* limit for nested blocks and initializers */
 
 class Parser {
 public:

@@ -222,7 +222,7 @@ def _invoke(nvml: Any, function: str, arguments: Sequence[Any]) -> Any:
         if hasattr(nvml, function):
             raise
         failures = [_make(function, 13, "the installed cuda-bindings do not have it", "Install newer cuda-bindings")]
-    except RuntimeError as error:  # from cuda.pathfinder: there is no library
+    except RuntimeError as error:  # cuda.pathfinder found no library
         if "nvml" not in str(error).lower():
             raise
         failures = [_make(function, LibraryNotFoundError.status, "NVML (libnvidia-ml.so.1) is not found")]

@@ -255,4 +255,4 @@ class UnknownError(NvmlError):
 
 
 for _name in __all__:
-    globals()[_name].__module__ = "cudacore.system"  # as tracebacks are to show it
+    globals()[_name].__module__ = "cudacore.system"  # the module name that tracebacks show

@@ -38,9 +38,9 @@ struct Bytes {
 
 /* Never destroyed: threads outlive exit(). */
 struct Accesses {
-  std::map<uint64_t, Bytes> bytes; /* by their first byte; they do not overlap */
+  std::map<uint64_t, Bytes> bytes; /* ranges by their first byte; they do not overlap */
   std::set<std::string> found;
-  size_t max_ranges = 4096; /* with more ranges than this, those that are no longer needed are removed */
+  size_t max_ranges = 4096; /* if there are more ranges than this, those that are no longer needed are removed */
 };
 Accesses &all_accesses() {
   static Accesses *const instance = new Accesses;

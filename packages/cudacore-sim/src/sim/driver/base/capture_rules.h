@@ -18,7 +18,7 @@ CUresult check_question(const StreamPtr &stream);
 
 /* Whether a stream may be given work. `is_captured`: the work becomes a node. */
 CUresult check_work(const StreamPtr &stream, bool &is_captured);
-CUresult check_uncaptured_work(const StreamPtr &stream); /* of work that cannot be part of a graph */
+CUresult check_uncaptured_work(const StreamPtr &stream); /* checks work that cannot be part of a graph */
 
 /* Whether all work of a context may be waited for. */
 CUresult check_wait(Context &context);
@@ -29,8 +29,8 @@ CUresult check_legacy(const StreamPtr &stream, bool invalidates);
 /* Whether an event may be queried or waited for: CUDA_ERROR_CAPTURED_EVENT. */
 CUresult check_event(const Event &event, bool invalidates);
 
-void invalidate_capture(const Stream &stream); /* of a stream that is captured */
-void invalidate_capture(const Event &event);   /* of an event that was recorded in a capture */
+void invalidate_capture(const Stream &stream); /* invalidates the capture that a stream is in */
+void invalidate_capture(const Event &event);   /* invalidates the capture that an event was recorded in */
 
 /* A stream that is captured is destroyed. */
 void abandon_capture(const StreamPtr &stream);

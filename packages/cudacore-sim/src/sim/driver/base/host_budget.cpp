@@ -19,7 +19,7 @@ namespace sim {
 namespace {
 
 constexpr uint64_t check_threshold = uint64_t{1} << 30;
-constexpr uint64_t min_left = 256 << 20; /* for the process itself and other processes */
+constexpr uint64_t min_left = 256 << 20; /* left for the process itself and for other processes */
 constexpr auto check_interval = std::chrono::milliseconds(20);
 constexpr uint64_t page = 4096, piece = 64 << 20;
 

@@ -76,7 +76,7 @@ struct Physical {
   CUmemAllocationProp properties{};
   uint64_t handle = 0;
   std::byte *host() const; /* its real place */
-  uint64_t references = 1; /* of handles; mappings hold the object itself */
+  uint64_t references = 1; /* references by handles; mappings hold the object itself */
   ~Physical();
 };
 
@@ -86,7 +86,7 @@ struct Allocation {
   uint64_t base = 0, size = 0;
   std::byte *host = nullptr; /* its real place; equal to base if the host can use it */
   Device *device = nullptr;
-  std::weak_ptr<Context> context; /* in which it was allocated; pooled and mapped memory has none */
+  std::weak_ptr<Context> context; /* the context that allocated it; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
   std::shared_ptr<Physical> physical; /* mapped */
   std::weak_ptr<GraphMemory> node;    /* graph: expires with the last graph that allocates it */
@@ -101,13 +101,13 @@ struct Allocation {
   bool read_only = false;   /* registered: CU_MEMHOSTREGISTER_READ_ONLY */
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;    /* a variable of a module, which cannot be freed by address */
-  bool is_array = false;    /* of an array, and internal: programs cannot have its address */
+  bool is_array = false;    /* memory of an array; it is internal, programs cannot get its address */
   bool visible = true;      /* to work that runs now; pooled memory: from its allocation to its free */
-  bool freed = false;       /* by cuMemFreeAsync; or no graph that allocates it was launched */
+  bool freed = false;       /* freed by cuMemFreeAsync, or not yet allocated by a launch of its graph */
   std::vector<std::pair<int, bool>>
       access;                 /* the devices that have it mapped, and whether they may write; empty: none */
   std::byte *written() const; /* like Arena::written(); null if the host or another process writes, too */
-  bool is_managed() const;    /* by itself, or in a pool of such memory */
+  bool is_managed() const;    /* managed memory, or memory of a pool of managed memory */
   bool host_accessible() const { return on_host || reinterpret_cast<uint64_t>(host) == base; }
   uint64_t end() const { return base + size; }
   std::shared_ptr<const void> backing() const; /* keeps the memory mapped; null: it always is */

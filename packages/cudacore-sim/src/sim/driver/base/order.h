@@ -46,7 +46,7 @@ using TimelinePtr = std::shared_ptr<Timeline>;
 struct Ordered {
   std::string what, call;            /* a description, and the function that submitted it; empty: none did */
   uint64_t stream = 0;               /* the handle of the stream */
-  const char *stream_name = nullptr; /* of a stream without a handle; null and no handle: it is in no stream */
+  const char *stream_name = nullptr; /* the name of a stream without a handle; with neither, the unit is in no stream */
   uint64_t number = 0;               /* its number among the units of the stream */
 
   std::vector<OrderedPtr> before; /* its dependencies, until it is ready */

@@ -65,7 +65,7 @@ struct Event {
   unsigned flags = 0;
   UnitPtr recorded;                       /* null: never */
   std::shared_ptr<EventCapture> captured; /* it was recorded in a capture, and represents nodes */
-  std::shared_ptr<SharedEvent> shared;    /* with CU_EVENT_INTERPROCESS */
+  std::shared_ptr<SharedEvent> shared;    /* set in events with CU_EVENT_INTERPROCESS */
 };
 
 struct Pool {
@@ -113,7 +113,7 @@ struct Context : std::enable_shared_from_this<Context> {
   std::shared_ptr<Heap> heap = make_heap();
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
   CUresult error = CUDA_SUCCESS;            /* sticky */
-  std::shared_ptr<Context> home;            /* of a green context: its primary context */
+  std::shared_ptr<Context> home;            /* the primary context of a green context */
   std::shared_ptr<const DeviceShare> share; /* of a green context */
   uint64_t green_handle = 0;
   std::set<std::shared_ptr<Context>> greens; /* its green contexts */
@@ -123,10 +123,10 @@ struct Context : std::enable_shared_from_this<Context> {
   UnitPtr gate;                                       /* all later work waits for it */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
   UnitPtr end, blocking_end;                          /* all such work, for the check of order */
-  unsigned attached = 0;                              /* by cuCtxAttach, beside the one that made it */
+  unsigned attached = 0;                              /* references by cuCtxAttach */
   std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
-  std::shared_ptr<const MemoryMap> map;                           /* of memory at map_version */
+  std::shared_ptr<const MemoryMap> map;                           /* the map of memory at map_version */
   uint64_t map_version = 0;
   void fail(CUresult code);
 };
@@ -148,7 +148,7 @@ struct Device {
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
   GraphMemoryUse graph_memory;
-  CUresult error = CUDA_SUCCESS; /* of a kernel that failed; new contexts have it, too */
+  CUresult error = CUDA_SUCCESS; /* the error of a kernel that failed; new contexts have it, too */
   /* Takes what pools keep without using it, where nothing else is left; not of the pool that asks. */
   bool charge(uint64_t bytes, const Pool *asking = nullptr);
   void discharge(uint64_t bytes) { used -= bytes; }
@@ -185,7 +185,7 @@ struct OldLaunch {
 struct KernelSettings {
   std::shared_ptr<OldLaunch> old_launch;
   std::map<int, int> values;                       /* by CUfunction_attribute */
-  std::shared_ptr<const KernelSettings> of_kernel; /* of a function: of its kernel */
+  std::shared_ptr<const KernelSettings> of_kernel; /* in a function, the settings of its kernel */
   int get(CUfunction_attribute attribute, int otherwise) const;
 };
 
@@ -199,14 +199,14 @@ struct Kernel {
   std::shared_ptr<KernelSettings> settings_on(const Device &device);
   std::shared_ptr<Function> function_in(const Context &context) const; /* null: it was not created yet */
   std::map<int, std::shared_ptr<KernelSettings>> settings;             /* by device */
-  std::map<uint64_t, std::weak_ptr<Function>> functions;               /* by the context's identifier */
+  std::map<uint64_t, std::weak_ptr<Function>> functions; /* functions by the identifier of their context */
 };
 
 struct Function {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
   std::weak_ptr<LoadedModule> module; /* of cuModuleGetFunction */
-  std::weak_ptr<Kernel> kernel;       /* of cuKernelGetFunction; module or kernel is set */
+  std::weak_ptr<Kernel> kernel;       /* set by cuKernelGetFunction; either module or kernel is set */
   std::shared_ptr<Image> image;
   size_t index = 0;
   KernelSettings settings;
@@ -255,15 +255,15 @@ struct State {
   Handles<UserObject> user_objects{Kind::user_object};
   Handles<Link> links{Kind::link};
   Handles<GraphicsResource> graphics{Kind::graphics};
-  std::map<unsigned, std::shared_ptr<std::vector<std::byte>>> gl_buffers; /* of cudasim_gl_buffer, by their names */
+  std::map<unsigned, std::shared_ptr<std::vector<std::byte>>> gl_buffers; /* buffers of cudasim_gl_buffer */
   unsigned last_gl_buffer = 0;
   Handles<Array> arrays{Kind::array};
   Handles<MipmappedArray> mipmapped_arrays{Kind::mipmapped_array};
   Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
-  std::shared_ptr<const SamplerMap> samplers; /* for kernels: all textures and surfaces; null: must be made again */
+  std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if it must be made again */
   Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
-  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by kind of memory, kind of location and its number */
-  std::map<uint64_t, Reservation> reservations;         /* of addresses, by their base */
+  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* pools by kind of memory, kind of location and its number */
+  std::map<uint64_t, Reservation> reservations;         /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
   std::vector<std::shared_ptr<Capture>> captures; /* under way */
@@ -276,8 +276,8 @@ State &state();
 /* ---- the thread's contexts */
 
 ContextPtr current_context();                  /* null: none */
-std::vector<ContextPtr> &context_stack();      /* of this thread; the last one is current */
-ContextPtr home_of(const ContextPtr &context); /* of a green context the primary one; any other is its own */
+std::vector<ContextPtr> &context_stack();      /* the stack of this thread; the last context is current */
+ContextPtr home_of(const ContextPtr &context); /* the primary context of a green one; otherwise itself */
 CUresult need_current(ContextPtr &out);        /* the current one, usable; else the code to return */
 CUresult need_context(ContextPtr &out);        /* its home */
 CUresult usable(const ContextPtr &context);
@@ -298,7 +298,7 @@ void lose_graph_execs(const ContextPtr &context); /* executable graphs of a prim
 
 /* ---- work */
 
-constexpr int least_priority = 0, greatest_priority = -5; /* of streams and launches */
+constexpr int least_priority = 0, greatest_priority = -5; /* priorities of streams and launches */
 
 CUresult find_stream(CUstream handle, StreamPtr &out);
 CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, int priority);
@@ -315,7 +315,7 @@ UnitPtr record(Event &event, const ContextPtr &context); /* a unit that records 
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
                  std::function<void()> finish = nullptr);
 
-bool set_condition(uint64_t handle, uint32_t value); /* of a conditional node. Takes the lock; false: there is none */
+bool set_condition(uint64_t handle, uint32_t value); /* takes the lock; false if there is no such condition */
 
 /* ---- memory */
 

@@ -29,7 +29,7 @@ struct Trace {
   bool opened = false;
   uint64_t origin = 0, flows = 0;
   int tracks = 0;
-  std::map<std::tuple<int, uint64_t, size_t>, int> track_of; /* by device, stream and lane */
+  std::map<std::tuple<int, uint64_t, size_t>, int> track_of; /* tracks by device, stream and lane */
   std::map<StreamKey, std::vector<bool>> busy;               /* lanes */
   std::map<int, bool> devices;
   std::map<uint64_t, bool> threads;

@@ -32,7 +32,7 @@ struct Callable {
   std::shared_ptr<Image> image;
   size_t index = 0;
   ContextPtr context;
-  KernelSettings *settings = nullptr; /* of the function, if the kernel has one in the context */
+  KernelSettings *settings = nullptr; /* the settings of the function, if the kernel has one in the context */
   std::shared_ptr<void> owner;        /* of the settings */
   const KernelInfo &info() const { return image->kernels()[index]; }
 };

@@ -271,7 +271,7 @@ void cudasim_reset_device(void) {
   for (const ContextPtr &context : s.contexts.all())
     context->home != nullptr ? destroy_green(context, lock) : destroy_context(context, lock);
   for (const StreamPtr &stream : s.streams.all())
-    s.streams.remove(stream->handle); /* of destroyed green contexts */
+    s.streams.remove(stream->handle); /* streams of destroyed green contexts */
   for (const AllocationPtr &allocation : s.memory.all()) {
     if (allocation->pool != nullptr && !allocation->freed)
       allocation->pool->used -= allocation->size;

@@ -151,7 +151,7 @@ struct InfoRequest {
   const CUgraphNode **nodes;
   const CUgraphEdgeData **data;
   size_t *count;
-  bool is_lossy; /* of a version without annotations */
+  bool is_lossy; /* for a version of the function without annotations */
 };
 
 CUresult tell(CUstream handle, const InfoRequest &wanted) {

@@ -50,9 +50,9 @@ struct Graph : std::enable_shared_from_this<Graph> {
   GraphNode *owner = nullptr;        /* the child or conditional node that it is in; null: it is a root */
   bool moved = false;                /* a child graph that the application has moved into its node */
   bool lost = false;                 /* a failed capture destroyed it, although it is in a node */
-  std::map<unsigned, NodePtr> nodes; /* by id, the order of their creation */
+  std::map<unsigned, NodePtr> nodes; /* nodes by id, which is the order of their creation */
   unsigned next_id = 0;
-  std::map<uint64_t, uint64_t> origin; /* of a clone: handles of the original's nodes, and of its own */
+  std::map<uint64_t, uint64_t> origin; /* in a clone: from the handles of the original's nodes to its own */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* that were made for it */
   unsigned captures = 0;                              /* the number of captures that go into it now */
@@ -95,7 +95,8 @@ bool may_leave(const CUgraphEdgeData &data,
 
 /* ---- memory of graphs */
 
-CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted); /* for a launch, or an upload */
+/* Reserves memory for a launch or an upload. */
+CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted);
 void mark_allocated(Allocation &memory); /* in the order of calls, when a graph is launched */
 void show_memory(Allocation &memory);    /* in the order of work */
 

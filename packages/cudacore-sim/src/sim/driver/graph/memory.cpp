@@ -8,7 +8,7 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t piece = 32 << 20; /* in which memory is reserved for graphs */
+constexpr uint64_t piece = 32 << 20; /* memory for graphs is reserved in multiples of this */
 
 CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *&out) {
   Device *device = nullptr;

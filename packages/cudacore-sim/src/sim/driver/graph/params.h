@@ -62,7 +62,7 @@ template <class T> const T &as(const ParamsPtr &params) { return as<T>(*params);
 /* The properties of a type of node. */
 struct NodeType {
   CUgraphNodeType type;
-  size_t bytes; /* of CUgraphNodeParams that the type uses; the others have to be zero */
+  size_t bytes; /* the bytes of CUgraphNodeParams that the type uses; the others must be zero */
 
   /*
    * Checks parameters and makes a copy of them. `into`: the graph of the node; null where the node is one of an

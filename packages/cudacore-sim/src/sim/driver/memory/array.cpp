@@ -278,7 +278,7 @@ CUresult cuArrayDestroy(CUarray hArray) {
     return result;
   if (array->whole.lock() != nullptr) {
     report("cuArrayDestroy was given a level of a mipmapped array, which is destroyed with that");
-    return CUDA_SUCCESS; /* as the driver does, and does nothing */
+    return CUDA_SUCCESS; /* does nothing, like the driver */
   }
   if (CUresult result = free_after_work(array->context, array->memory))
     return result;
@@ -298,7 +298,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
   if (CUresult result = check(*context->device, descriptor, true))
     return result;
   unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* the driver's result for other formats */
-  constexpr uint64_t alignment = 512;                                        /* of a level's first texel */
+  constexpr uint64_t alignment = 512;                                        /* alignment of a level's first texel */
   std::vector<uint64_t> offsets;
   uint64_t bytes = 0;
   for (unsigned level = 0; level < levels; level++) {

@@ -14,7 +14,7 @@ struct Array {
   std::weak_ptr<Context> context;
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
   AllocationPtr memory;                /* null once it is freed */
-  uint64_t address = 0;                /* of the first texel */
+  uint64_t address = 0;                /* the address of the first texel */
   std::weak_ptr<MipmappedArray> whole; /* of a level */
   uint64_t texel_bytes() const;
   uint64_t pitch() const { return descriptor.Width * texel_bytes(); }

@@ -14,7 +14,7 @@ struct Side {
   Place place;
   uint64_t address;
   uint64_t pitch = 0, slice = 0;
-  ContextPtr context = nullptr;   /* of a copy between contexts: the one whose access rights apply */
+  ContextPtr context = nullptr;   /* for a copy between contexts: the context whose access rights apply */
   CUarray array = nullptr;        /* the address is that of texel (0, 0, 0) of the copy in its memory */
   std::array<size_t, 3> origin{}; /* in the array: bytes, rows, planes */
 };

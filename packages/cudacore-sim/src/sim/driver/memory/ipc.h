@@ -17,7 +17,7 @@ struct Record {
   Shared kind;
   int32_t device;
   uint64_t offset, size;         /* the offset of the memory in the file */
-  uint64_t submitted, completed; /* of an event: how often it was recorded, and the last record that is done */
+  uint64_t submitted, completed; /* for an event: how often it was recorded, and the last record that is done */
   int32_t recorder;              /* the process that recorded it last */
 };
 
@@ -34,7 +34,7 @@ struct Reference {
   uint64_t seal;         /* checksum of the bytes that follow */
   uint64_t name, offset; /* of the record */
   Shared kind;
-  int32_t process, descriptor; /* where to open the file; not used for pools */
+  int32_t process, descriptor; /* the process and its descriptor of the file; not used for pools */
   uint32_t count;              /* makes handles of pooled memory differ, as on an H200 */
   uint32_t reserved[6];
 };
@@ -57,7 +57,7 @@ private:
   Export(Arena &arena, uint64_t address, Shared kind, const Device *device);
 
   Arena &arena;
-  const uint64_t address; /* of the record in the arena */
+  const uint64_t address; /* the address of the record in the arena */
   Record *const entry;
 };
 

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t per_thread_stream_id = 13; /* of the first thread */
+constexpr uint64_t per_thread_stream_id = 13; /* the identifier on the first thread */
 
 StreamPtr per_thread_stream(const ContextPtr &context) {
   StreamPtr &stream = context->per_thread[this_thread()];

@@ -15,7 +15,7 @@ struct Operation {
   CUdeviceptr address = 0;
   uint64_t value = 0;
   unsigned bytes = 4;
-  unsigned how = 0; /* of a wait: CUstreamWaitValue_flags; of a reduction: CUstreamAtomicReductionOpType */
+  unsigned how = 0; /* CUstreamWaitValue_flags of a wait, or CUstreamAtomicReductionOpType of a reduction */
 };
 
 /* Checks that memory is known to CUDA, and not managed. */

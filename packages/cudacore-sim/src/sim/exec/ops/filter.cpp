@@ -205,7 +205,7 @@ uint32_t border_bits(const Sampler &sampler, size_t channel) {
   if (texels.type == Number::real)
     return texels.channel_bytes == 4 ? bits_of(color)
                                      : static_cast<uint32_t>(round_to(format_f16, color, Rounding::nearest));
-  if (!gives_numbers(sampler)) { /* as many of its bits as the channel has */
+  if (!gives_numbers(sampler)) { /* an integer takes as many bits of the color as the channel has */
     uint32_t bits = bits_of(color);
     return channel_bits(texels, reinterpret_cast<const std::byte *>(&bits), 0);
   }

@@ -34,11 +34,11 @@ const Format &format_of(Element element) {
 enum class Kind : uint8_t { absent, finite, infinite, nan };
 struct Number {
   int32_t significand;
-  int32_t exponent; /* of the leading bit of the significand, as if the number were normal */
+  int32_t exponent; /* exponent of the leading bit of the significand, as if the number were normal */
   Kind kind;
 };
 
-constexpr int no_exponent = -100000; /* of zero, which does not count when exponents are compared */
+constexpr int no_exponent = -100000; /* the exponent of zero, which is ignored when exponents are compared */
 constexpr int least_exponent = -133; /* the least exponent of a sum: bits too far below it are cut off */
 
 Number number_of(const Format &format, uint64_t bits) {

@@ -20,7 +20,7 @@ uint32_t place_in(Element element, uint32_t chunk_bits, uint32_t which) {
 } // namespace
 
 uint32_t selectors_of(const Fragment &a) {
-  uint32_t chunks = a.shape.k / chunk_of(a.element); /* of a row: four bits each */
+  uint32_t chunks = a.shape.k / chunk_of(a.element); /* chunks of a row, with four bits each */
   return chunks == 4 ? 4 : chunks == 8 ? 2 : 1;
 }
 

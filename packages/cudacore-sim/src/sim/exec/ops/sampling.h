@@ -10,7 +10,7 @@ namespace sim::exec {
 /* The texels that a coordinate of one axis means. */
 struct Taps {
   int64_t index[2]; /* -1: the border */
-  int64_t weight;   /* of the second; 0 where clamping makes both the same */
+  int64_t weight;   /* weight of the second texel; 0 if clamping makes both the same */
 };
 
 /* `linear`: two neighbours; else the nearest texel. A coordinate that is an integer counts texels. */

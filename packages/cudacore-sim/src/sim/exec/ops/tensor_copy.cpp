@@ -28,7 +28,7 @@ struct Transfer {
   std::array<int64_t, max_tensor_rank - 2> offsets{}; /* of im2col: W, H, D */
   uint32_t shared = 0;                                /* the address in shared memory, of the next piece */
   uint32_t moved = 0;                                 /* bytes */
-  uint32_t blocks = 0;                                /* of the cluster that a load goes to, as a mask */
+  uint32_t blocks = 0;                                /* mask of the blocks of the cluster that a load writes to */
   ElementReduction reduction = nullptr;
 
   [[noreturn]] void fault(FaultKind kind, uint64_t address, uint32_t bytes, const char *space,

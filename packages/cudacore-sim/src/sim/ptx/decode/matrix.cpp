@@ -444,7 +444,7 @@ void wgmma(Coder &c) {
     c.fail("the target has to be sm_90a, for which code is compiled as compute_90a,");
   if (c.take("mma_async"))
     return group_product(c);
-  static constexpr std::string_view names[] = {"fence", "commit_group", "wait_group"}; /* as GroupOrder has them */
+  static constexpr std::string_view names[] = {"fence", "commit_group", "wait_group"}; /* in the order of GroupOrder */
   size_t order = c.take_one_of(names, std::size(names));
   if (order == std::size(names))
     c.unsupported();

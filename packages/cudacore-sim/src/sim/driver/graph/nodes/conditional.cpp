@@ -12,7 +12,7 @@ struct ConditionalParams : Params {
   std::shared_ptr<Condition> condition;
   ContextPtr context;
   std::vector<GraphPtr> bodies;
-  std::vector<CUgraph> handles; /* of the bodies, for the application */
+  std::vector<CUgraph> handles; /* handles of the bodies, for the application */
 
   std::vector<GraphPtr> graphs() const override { return bodies; }
   void release() const override { condition->used = false; }
