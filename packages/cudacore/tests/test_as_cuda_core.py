@@ -86,7 +86,8 @@ def test_names_that_libraries_import() -> None:
         from cuda.bindings import driver, nvrtc, runtime
         from cuda.core._memoryview import StridedMemoryView
         from cuda.core._tensor_map import TensorMapSwizzle
-        from cuda.core._utils.cuda_utils import CUDAError, NVRTCError, handle_return
+        from cuda.core._utils.cuda_utils import CUDAError, ComputeCapability, NVRTCError, handle_return
+        assert ComputeCapability(9, 0) == (9, 0)
         assert handle_return((driver.CUresult.CUDA_SUCCESS,)) is None
         assert handle_return((driver.CUresult.CUDA_SUCCESS, 1)) == 1
         assert handle_return((runtime.cudaError_t.cudaSuccess, 1, 2)) == (1, 2)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import types
 from collections.abc import Callable
@@ -243,6 +244,19 @@ def test_scalars_of_numpy_have_no_memory() -> None:
             View.from_any_interface(value, -1)
         with pytest.raises(TypeError, match=r"is freed already; give np\.asarray\(obj\)"):
             View.from_array_interface(value)
+
+
+def test_records_of_numpy() -> None:
+    """A record, which has memory of its own, would be refused as other scalars are, or not be kept."""
+    array = np.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f4")])
+    alone = np.array((5, 6.0), dtype=array.dtype)[()]
+    for record, first in ((array[1], 3), (array.view(np.recarray)[1], 3), (alone, 5)):
+        view = View.from_array_interface(record)
+        assert view.shape == ()
+        assert view.dtype.itemsize == array.dtype.itemsize
+        assert view.exporting_obj is record
+        assert ctypes.c_int.from_address(view.ptr).value == first
+    assert View.from_array_interface(array[1]).ptr == array.ctypes.data + array.itemsize
 
 
 def test_integers_of_numpy_in_an_interface(buffer: Buffer) -> None:

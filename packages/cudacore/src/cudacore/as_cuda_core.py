@@ -27,7 +27,7 @@ from typing import Any
 
 import cudacore
 from cudacore import CUDA_CORE_VERSION
-from cudacore_handles._sdk import driver_error, lib
+from cudacore_handles._sdk import ComputeCapability, driver_error, lib
 
 __all__ = ["install", "main"]
 
@@ -184,6 +184,7 @@ def _private_modules() -> dict[str, dict[str, Callable[[], object]]]:
         },
         "_utils": {},
         "_utils.cuda_utils": {
+            "ComputeCapability": lambda: ComputeCapability,  # in pickles of numba-cuda's caches
             "CUDAError": lambda: cudacore.CUDAError,
             "NVRTCError": lambda: cudacore.NVRTCError,
             "handle_return": lambda: handle_return,

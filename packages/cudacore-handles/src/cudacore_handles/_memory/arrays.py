@@ -55,6 +55,11 @@ def is_numpy_scalar(obj: Any) -> bool:
     return generic is not None and isinstance(obj, generic)
 
 
+def has_own_memory(scalar: Any) -> bool:
+    """Return whether a NumPy scalar is a record or raw bytes, whose ``__array_interface__`` refers to the scalar."""
+    return isinstance(scalar, sys.modules["numpy"].void)
+
+
 def check_values(array: Any, name: str) -> None:
     """Raise an error for an array whose memory does not hold its values.
 

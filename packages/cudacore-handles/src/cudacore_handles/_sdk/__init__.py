@@ -15,10 +15,12 @@ from cudacore_handles._base.options import as_flag, as_options, check_flags, cop
 from cudacore_handles._base.pickles import public, publish
 from cudacore_handles._base.siblings import check_handles
 from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._driver.device import ComputeCapability
 from cudacore_handles._views.layout import _StridedLayout
 from cudacore_handles.typing import _Name
 
 __all__ = [
+    "ComputeCapability",
     "Face",
     "_Name",
     "_StridedLayout",

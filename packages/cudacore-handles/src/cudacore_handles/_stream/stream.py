@@ -48,7 +48,8 @@ class Stream(_native.StreamHandle):
     more, such as a buffer that will be freed on it.
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_is_of_zero")
+    _is_of_zero: bool  # set by from_handle(0)
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -97,13 +98,15 @@ class Stream(_native.StreamHandle):
         Parameters
         ----------
         handle : int
-            Address of a ``CUstream``. 0 and 1 mean the legacy default stream, whose :attr:`handle` is 1; 2 means the
-            per-thread default stream.
+            Address of a ``CUstream``. 0 and 1 mean the legacy default stream, 2 the per-thread default stream.
         """
         out = ffi.new("cch_stream **")
         raw = ffi.cast("CUstream", as_address(handle, "handle must be an int, the stream's address"))
         check(lib.cch_stream_wrap(out, raw, ffi.NULL, ffi.NULL))
-        return adopt(Stream, out[0])
+        stream = adopt(Stream, out[0])
+        if not raw:
+            stream._is_of_zero = True
+        return stream
 
     @staticmethod
     def _from_protocol(obj: IsStreamType) -> Stream:
@@ -199,12 +202,12 @@ class Stream(_native.StreamHandle):
 
     @property
     def handle(self) -> driver.CUstream:
-        """cuda.bindings.driver.CUstream: The stream for ``cuda.bindings``."""
+        """cuda.bindings.driver.CUstream: The stream for ``cuda.bindings``; 0 if it was borrowed by 0."""
         if self.is_closed:
             raise closed(self)
         from cuda.bindings import driver
 
-        return driver.CUstream(self._raw)
+        return driver.CUstream(0 if getattr(self, "_is_of_zero", False) else self._raw)
 
 
 LEGACY_DEFAULT_STREAM = adopt(Stream, lib.cch_stream_legacy())

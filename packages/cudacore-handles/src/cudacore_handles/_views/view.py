@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._memory.arguments import check_dlpack_arguments
-from cudacore_handles._memory.arrays import check_values, has_protocol, is_numpy_scalar, why_no_array
+from cudacore_handles._memory.arrays import check_values, has_own_memory, has_protocol, is_numpy_scalar, why_no_array
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.order import LEGACY, order_behind, stream_for_interface, stream_of_exporter
 from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
@@ -473,7 +473,7 @@ def _interface(obj: Any, name: str) -> dict[str, Any]:
             f"obj is of type {type(obj).__name__}, which has no {name}{text}", name=name, obj=obj
         ) from cause
     check_values(obj, "obj")
-    if is_numpy_scalar(obj):
+    if is_numpy_scalar(obj) and not has_own_memory(obj):
         raise TypeError(
             f"obj is a scalar of NumPy, {type(obj).__name__}, whose {name} names memory that is freed already; give "
             "np.asarray(obj)"
