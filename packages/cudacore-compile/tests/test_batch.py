@@ -76,7 +76,7 @@ def test_order_of_the_results() -> None:
 
 
 def test_ways_to_say_a_job() -> None:
-    """A tuple or a mapping would become another job than it describes."""
+    """A tuple or a mapping would become a wrong job."""
     options = ProgramOptions(arch="sm_90")
     results = compile_many([(SOURCE, options, "ptx"), {"code": SOURCE, "options": options, "target_type": "ptx"}])
     assert results[0] is results[1]
@@ -89,7 +89,7 @@ def test_ways_to_say_a_job() -> None:
 
 
 def test_the_same_is_compiled_once() -> None:
-    """A thousand equal jobs would be a thousand compilations, or different ones one."""
+    """A thousand equal jobs would be compiled a thousand times, or different jobs only once."""
     executor = Immediate()
     same = CompileJob(SOURCE, {"arch": 90}, "ptx", ["scale<int, 1>", "scale<int, 2>"])
     again = CompileJob(SOURCE.encode(), ProgramOptions(arch="sm_90"), "PTX", [b"scale<int, 2>", "scale<int, 1>"])
@@ -108,7 +108,7 @@ def test_the_same_is_compiled_once() -> None:
 
 
 def test_jobs_that_change() -> None:
-    """Names that can be read once, or options that a loop changes, would be others in the worker than in the key."""
+    """Names from an iterator, or options that a loop changes, would differ between the worker and the key."""
     cache = InMemoryProgramCache()
     source = "template <class T> __global__ void f(T *p) { *p = N; }"
     options = ProgramOptions(arch="sm_90")
@@ -232,7 +232,7 @@ def test_wrong_arguments() -> None:
 
 
 def test_uncacheable_jobs() -> None:
-    """A job that has no key would fail, or be kept by a wrong one."""
+    """A job without a key would fail, or be stored under a wrong key."""
     cache = InMemoryProgramCache()
     source = "__device__ const char *now = __TIME__; __global__ void f() {}"
     for _ in range(2):
@@ -242,7 +242,7 @@ def test_uncacheable_jobs() -> None:
 
 
 def test_threads_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch would be compiled one after the other."""
+    """The jobs of a batch would be compiled one after another."""
     together = threading.Barrier(2, timeout=60)
     compile_job = _batch._compile_job
 

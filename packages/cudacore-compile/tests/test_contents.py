@@ -40,7 +40,7 @@ def build(target: str, arch: str = "sm_90", source: str = SOURCE, **options: Any
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("target", ["cubin", "ptx"])
 def test_kernels(target: str, arch: str) -> None:
-    """A kernel would be missing, or its parameters be others than the compiler's."""
+    """A kernel would be missing, or its parameters would differ from the compiler's."""
     code = build(target, arch)
     kernels = {kernel.name: kernel for kernel in code.kernels}
     f = "void n::f<float>(float*, float, S, bool, short)"
@@ -67,7 +67,7 @@ def test_globals(target: str) -> None:
 
 
 def test_stack_and_registers() -> None:
-    """The memory that a thread needs would be that of another kernel, or none."""
+    """The memory that a thread needs would be missing, or that of another kernel."""
     source = """
     extern "C" __global__ void deep(int *p, int n) { volatile int a[256]; for (int i = 0; i < n; ++i) a[i] = p[i];
                                                      p[0] = a[n - 1]; }

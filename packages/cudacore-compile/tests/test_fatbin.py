@@ -58,7 +58,7 @@ def labels(fatbin: ObjectCode) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_code_for_one_architecture_alone(compress: bool) -> None:
-    """sm_90a and sm_90 would be taken for the same, or code for one device be labelled as code for a generation."""
+    """sm_90a and sm_90 would be confused, or code for one device would be labelled as code for a generation."""
     arches = ["sm_90", "sm_90a"]
     arches += [arch for arch in ("sm_100", "sm_100a", "sm_120a") if int(arch[3:].rstrip("a")) in load().architectures()]
     fatbin = make_fatbin(

@@ -126,7 +126,7 @@ def test_options_as_a_dict() -> None:
     ],
 )
 def test_bad_options(options: Any, match: str) -> None:
-    """Something else would be taken for options."""
+    """Values that are not options would be accepted."""
     with pytest.raises(TypeError, match=match):
         Program(KERNEL, "c++", options)
 
@@ -439,7 +439,7 @@ def test_arch_without_device(python: Run) -> None:
 
 
 def test_arch_of_device(device: Device) -> None:
-    """A program without architecture would be compiled for another GPU than the current one."""
+    """A program without an architecture would be compiled for another GPU than the current one."""
     assert f".target sm_{device.arch}\n".encode() in Program(KERNEL, "c++").compile("ptx").code
 
 
@@ -460,7 +460,7 @@ def test_compiled_kernels_run(device: Device, target: str) -> None:
 
 
 def test_handle() -> None:
-    """The handle would be of another program than the one that is compiled, and useless to cuda.bindings."""
+    """The handle would belong to another program than the compiled one, and be useless to cuda.bindings."""
     from cuda.bindings import nvrtc
 
     program = Program(TEMPLATES, "c++", SM_90)
@@ -489,7 +489,7 @@ def test_program_lives_as_long_as_it_is_used() -> None:
 
 
 def test_close() -> None:
-    """A closed program would hold on to memory, or be usable by halves."""
+    """A closed program would keep memory, or some of its methods would still work."""
     before = live()
     program = Program(KERNEL, "c++", SM_90)
     assert not program.is_closed
@@ -543,7 +543,7 @@ def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_weak_reference() -> None:
-    """Programs could not be kept in weak containers, or be kept alive by themselves."""
+    """Programs could not be in weak containers, or would keep themselves alive."""
     program = Program(KERNEL, "c++", SM_90)
     program.compile("ptx")
     reference = weakref.ref(program)
@@ -646,7 +646,7 @@ def test_threads_are_in_the_compiler_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_compiler_runs_without_the_gil() -> None:
-    """All other Python threads would block while one compiles."""
+    """All other Python threads would wait while one compiles."""
     source = "".join(
         f'extern "C" __global__ void k{i}(double *p) {{ *p = sin(*p) * cos({i} * *p) + pow(*p, 1.5); }}'
         for i in range(20)

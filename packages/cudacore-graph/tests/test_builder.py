@@ -472,7 +472,7 @@ class TestConditionals:
         assert view[0] == 2
 
     def test_condition_of_another_graph(self, stream: ch.Stream) -> None:
-        """A condition would be used in a graph that it is not of."""
+        """A condition could be used in another graph than its own."""
         other = cg.GraphDefinition().create_condition()
         with stream.create_graph_builder() as builder:
             with pytest.raises(ValueError, match="is of another graph"):
@@ -689,7 +689,7 @@ class TestStates:
         assert numbers[0] == 0
 
     def test_modes(self, stream: ch.Stream) -> None:
-        """A misspelt mode would be taken for some other."""
+        """A misspelt mode would be accepted as another mode."""
         builder = stream.create_graph_builder()
         with pytest.raises(ValueError, match="mode is 'thread'; it must be 'global', 'thread_local' or 'relaxed'"):
             builder.begin_building("thread")

@@ -511,7 +511,7 @@ def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Strea
 
 
 def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream: ch.Stream) -> None:
-    """The driver would be asked about the capture where it must not be called."""
+    """The driver would be queried about the capture in a function in which CUDA must not be called."""
     builder = stream.create_graph_builder().begin_building()
     _, fork = builder.split(2)
     held = [device.allocate(64, stream=fork), fork, builder]

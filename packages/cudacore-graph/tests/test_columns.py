@@ -90,7 +90,7 @@ def test_edges(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers)
 
 
 def test_sequence(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """The nodes would not be a sequence: other objects each time, or none by slices."""
+    """The nodes would not be a sequence: they would be new objects each time, or could not be sliced."""
     nodes = definition.launch_many(ONE, add, numbers.buffer, np.arange(10, dtype=np.uint32))
     other = definition.launch_many(ONE, add, numbers.buffer, 1, count=3)
     assert isinstance(nodes[3], cg.KernelNode)
@@ -114,7 +114,7 @@ def test_sequence(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbe
 
 
 def test_none(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
-    """Nothing to add would be an error, or a node."""
+    """An empty batch would raise an error, or add a node."""
     assert len(definition.launch_many(ONE, add, np.zeros(0, np.uint64), np.zeros(0, np.uint32))) == 0
     assert not definition.nodes()
 

@@ -407,7 +407,7 @@ def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run)
 
 
 def test_equality(definition: cg.GraphDefinition) -> None:
-    """Definitions of one graph would not be equal, or those of two would."""
+    """Definitions of the same graph would not be equal, or definitions of different graphs would be equal."""
     node = definition.empty()
     assert node.graph == definition
     assert node.graph is not definition
@@ -435,7 +435,7 @@ def test_what_cannot_be(definition: cg.GraphDefinition) -> None:
 
 
 def test_never_made(definition: cg.GraphDefinition, stream: ch.Stream) -> None:
-    """Objects that no method made would be read as if they were of the driver."""
+    """An object that was not made by a method would be used as if it had a handle."""
 
     class Node(cg.GraphNode):
         def __init__(self) -> None: ...

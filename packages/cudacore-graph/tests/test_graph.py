@@ -303,7 +303,7 @@ class TestViews:
         assert numbers[0] == 10
 
     def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream, numbers: Numbers) -> None:
-        """A node of another graph would be taken for one of this."""
+        """A node of another graph would be accepted."""
         node = definition.empty()
         graph = definition.instantiate()
         stranger = cg.GraphDefinition().empty()

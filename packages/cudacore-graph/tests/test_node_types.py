@@ -257,7 +257,7 @@ class TestMemory:
         definition.instantiate()
 
     def test_double_free(self, definition: cg.GraphDefinition) -> None:
-        """Memory would be freed twice by one graph."""
+        """A graph could free the same memory twice."""
         memory = definition.allocate(64)
         free = memory.deallocate(memory.dptr)
         with pytest.raises(ValueError, match="be freed once in a graph"):
@@ -474,7 +474,7 @@ class TestMemcpy:
 
 class TestCallback:
     def test_python_function(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """A Python function would not be called, or at another time."""
+        """A Python function would not be called, or be called at the wrong time."""
         called: list[str] = []
         first = definition.callback(functools.partial(called.append, "a"))
         node = first.callback(lambda: called.append("b"))
@@ -556,7 +556,7 @@ class TestCallback:
         assert seen == [KeyError]
 
     def test_ctypes_function(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """A function of ctypes would get another argument, or be gone when it is called."""
+        """A ctypes function would get a wrong argument, or be released before it is called."""
         seen: list[bytes] = []
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -576,7 +576,7 @@ class TestCallback:
         assert seen == [b"abcd", b"1234"]
 
     def test_address_of_numpy(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """An address of NumPy's would be taken for so many bytes."""
+        """A NumPy integer that is an address would be read as a number of bytes."""
         seen: list[Any] = []
         definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(seen.append), user_data=np.int64(4096))
         run(definition)
@@ -590,7 +590,7 @@ class TestCallback:
         assert seen == [None]
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """A function that cannot be called so would be called."""
+        """A function with an unsuitable signature would be called."""
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         wrong: Any = 3
         for call, error, match in (
@@ -905,7 +905,7 @@ class TestConditionals:
         run(definition)
 
     def test_nested(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-        """A condition of a graph could not be that of a node in one of its bodies."""
+        """A node in a body could not use a condition of the graph around it."""
         outer, inner = definition.create_condition(1), definition.create_condition(1)
         body = definition.if_then(outer).then
         body.if_then(inner).then.launch(ONE, add, numbers.buffer, 1)
@@ -913,7 +913,7 @@ class TestConditionals:
         assert numbers[0] == 1
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """A condition would be used twice, or in another graph."""
+        """A condition could be used twice, or in another graph."""
         wrong: Any = 1
         condition = definition.create_condition(0)
         other = cg.GraphDefinition().create_condition()
@@ -937,7 +937,7 @@ class TestConditionals:
 
 class TestEdges:
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """An edge that cannot be would come to the driver, or half of a change would be made."""
+        """An invalid edge would reach the driver, or a change would be made only in part."""
         a = definition.empty()
         b = a.join()
         c = b.join()

@@ -324,7 +324,7 @@ def test_size_of_nested_graphs_is_bounded(definition: cg.GraphDefinition) -> Non
 
 
 def test_bad_limits(definition: cg.GraphDefinition) -> None:
-    """A limit that cannot be would give an empty picture."""
+    """An invalid limit would give an empty picture."""
     wrong: Any
     for wrong, error in ((0, ValueError), (-1, ValueError), (True, TypeError), ("1", TypeError), (1.5, TypeError)):
         for draw in (definition.to_svg, definition.to_mermaid):
@@ -343,7 +343,7 @@ def test_drawn_by_graphviz(picture: cg.GraphDefinition) -> None:
 
 
 def test_notebook(picture: cg.GraphDefinition) -> None:
-    """A notebook would show nothing, or more than it asked for."""
+    """A notebook would show nothing, or another format than it requested."""
     bundle = picture._repr_mimebundle_()
     assert bundle == {"text/plain": str(picture), "image/svg+xml": picture.to_svg()}
     assert set(picture._repr_mimebundle_(include=["text/plain"])) == {"text/plain"}

@@ -150,7 +150,7 @@ def evaluate(steps: list[Step], disabled: Iterable[Node], cells: dict[int, int |
 
 
 def is_for_the_host(steps: list[Step]) -> bool:
-    """Tell whether there is what bodies of conditional nodes cannot have."""
+    """Return whether the steps contain work that bodies of conditional nodes cannot have."""
     return any(step.op.kind in ("call", "record") or any(map(is_for_the_host, step.parts)) for step in steps)
 
 

@@ -175,7 +175,7 @@ def kept_of(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
 def test_another_texture(
     device: ch.Device, stream: ch.Stream, out: ch.Buffer, kernel_of: Callable[[str], ch.Kernel], kind: str
 ) -> None:
-    """An updated node would sample what it sampled before, or what nobody keeps; or keep the old for good."""
+    """An updated node would read its old or a freed resource, or keep the old resource alive forever."""
     before = ch.live_counts()
     name = {"array": "texture", "linear": "texture", "surface": "surface"}[kind]
     kernel, definition = kernel_of(kind), cg.GraphDefinition()
@@ -218,7 +218,7 @@ def test_a_closed_texture(
 
 
 def test_copies_of_arrays(device: ch.Device, stream: ch.Stream, out: ch.Buffer) -> None:
-    """A node would copy other texels, or those of an array that is gone."""
+    """A node would copy the wrong texels, or texels of a freed array."""
     before = ch.live_counts()
     source, target = make_array(device, stream, range(8)), make_array(device, stream, [0] * 8)
     memory = device.allocate(4 * WIDTH, stream=stream)
@@ -270,7 +270,7 @@ def test_rows_and_planes(device: ch.Device, stream: ch.Stream, shape: tuple[int,
 
 
 def test_updates_of_copies(device: ch.Device, stream: ch.Stream, out: ch.Buffer) -> None:
-    """An updated copy would go on with what it copied before."""
+    """An updated copy would still copy the old array."""
     arrays = [make_array(device, stream, range(first, first + 8)) for first in (0, 10, 20)]
     stream.sync()
     definition = cg.GraphDefinition()
@@ -297,7 +297,7 @@ def test_updates_of_copies(device: ch.Device, stream: ch.Stream, out: ch.Buffer)
 
 
 def test_bad_copies(device: ch.Device, stream: ch.Stream, out: ch.Buffer) -> None:
-    """The driver would refuse a copy without saying what is wrong with it, or copy something else."""
+    """The driver would refuse a copy without an explanation, or copy something else."""
     array, other = (
         make_array(device, stream, range(8)),
         device.create_opaque_array(OpaqueArrayOptions((4,), "uint8", 2)),

@@ -63,7 +63,7 @@ def test_every_field_is_bound(headers: str, struct: str) -> None:
 
 
 def test_versions() -> None:
-    """A library of another version would be taken for the one that the module was built for."""
+    """A library of another version would be accepted instead of the one that the module was built for."""
     major, minor, patch = (int(part) for part in ch.__version__.split("."))
     assert lib.cch_version() == lib.CCH_VERSION == major << 16 | minor << 8 | patch
     assert f".so.{lib.CCH_ABI_VERSION}" in ch.get_library()

@@ -50,7 +50,7 @@ FACES = ["context", "stream", "event", "deviceptr", "pool", "kernel"]
 
 @pytest.mark.parametrize("kind", [*FACES, "library"])
 def test_capsules_are_named_for_their_kind(device: ch.Device, kind: str) -> None:
-    """An extension module would take a handle for one of another kind."""
+    """An extension module would accept a handle of another kind."""
     capsule = make(kind, device).__cudacore_handle__()
     name = f"cudacore_handles.{kind}".encode()
     assert capsule_name(capsule) == name
@@ -60,7 +60,7 @@ def test_capsules_are_named_for_their_kind(device: ch.Device, kind: str) -> None
 
 @pytest.mark.parametrize("kind", FACES)
 def test_there_and_back(device: ch.Device, kind: str) -> None:
-    """The returned object would be of another class, or of another resource."""
+    """The returned object would have another class, or refer to another resource."""
     there = make(kind, device)
     back = ch.from_capsule(there.__cudacore_handle__())
     assert type(back) is type(there)
@@ -118,7 +118,7 @@ def test_what_is_closed_has_no_handle(device: ch.Device, kind: str) -> None:
 
 @pytest.mark.parametrize("value", [None, 0, "stream", object()])
 def test_what_is_no_capsule(value: object) -> None:
-    """Any value would be taken for a handle."""
+    """Any value would be accepted as a handle."""
     with pytest.raises(TypeError, match="capsule must be a capsule of a handle"):
         ch.from_capsule(value)
 
@@ -136,7 +136,7 @@ def test_capsules_of_other_kinds(device: ch.Device) -> None:
 
 
 def test_the_table_is_the_librarys() -> None:
-    """An extension module would call into another copy of the library, or into nothing."""
+    """An extension module would call another copy of the library, or call through a NULL pointer."""
     table = capsule_pointer(ch.api, b"cudacore_handles.api")
     assert ctypes.c_size_t.from_address(table).value > 100 * ctypes.sizeof(ctypes.c_void_p)
     version = ctypes.c_void_p.from_address(table + ctypes.sizeof(ctypes.c_size_t)).value

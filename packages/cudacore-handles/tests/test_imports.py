@@ -51,5 +51,5 @@ def test_the_main_path_needs_no_bindings(run_on_driver: Callable[..., str]) -> N
 
 
 def test_handles_are_those_of_the_bindings(run_on_driver: Callable[..., str]) -> None:
-    """The check above would pass although nothing can be imported."""
+    """The check above would pass although no module could be imported."""
     run_on_driver(MAIN_PATH + 'assert stream.handle is not None\nassert "cuda.bindings" in sys.modules\n')

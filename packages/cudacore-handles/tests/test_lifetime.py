@@ -62,7 +62,7 @@ del stream
 
 
 def test_memory_resources_do_not_free_in_host_functions(run: Callable[[str], str]) -> None:
-    """A memory resource would be asked to free where no CUDA call is permitted, and the memory be lost."""
+    """A memory resource would be called where no CUDA call is permitted, and the memory would be lost."""
     run("""
 import ctypes, time
 from cuda.bindings import driver
@@ -105,7 +105,7 @@ del stream
 
 
 def test_every_order(run: Callable[[str], str]) -> None:
-    """In some order of going, an object would go before what needs it."""
+    """In some order of destruction, an object would be destroyed before the objects that need it."""
     run("""
 def make():
     stream = device.create_stream()
@@ -143,7 +143,7 @@ for i in range(60):
 
 
 def test_closing_and_collecting(run: Callable[[str], str]) -> None:
-    """A closed object would be freed again when it is closed again, or collected."""
+    """A closed object would be freed a second time when it is closed again, or collected."""
     run("""
 stream = device.create_stream()
 things = [
@@ -283,7 +283,7 @@ assert seen == ["lost"], seen
 
 @pytest.mark.parametrize("current", ["another device's", "none"])
 def test_what_is_current_when_things_go(run_on_sim: Callable[..., str], current: str) -> None:
-    """Destruction would need the object's context to be current, or leave another one current."""
+    """Destruction would need the object's context to be current, or leave another context current."""
     run_on_sim(f"""{BEGIN}
 _ = ch.Device(1).context  # is made at first use and stays
 begin, alive = counts(), sim.live()

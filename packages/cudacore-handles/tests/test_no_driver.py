@@ -123,7 +123,7 @@ def test_a_driver_that_is_none(run_python: Run, tmp_path: Path, what: str, meani
 
 @pytest.mark.parametrize("name", ["", "gpu", "GPU"])
 def test_the_driver_of_gpus_by_name(run_python: Run, name: str) -> None:
-    """An empty CUDACORE_DRIVER, or the value of pytest's ``--cuda-driver=gpu``, would be taken for a path."""
+    """An empty CUDACORE_DRIVER, or the value of pytest's ``--cuda-driver=gpu``, would be used as a path."""
     ok(
         run_python(
             """

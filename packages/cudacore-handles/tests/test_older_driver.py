@@ -227,7 +227,7 @@ assert arrived() == (1.5, 7, 3, 2.25)
 
 
 def test_places_in_ptx() -> None:
-    """Parameters would be put at other offsets than the driver's."""
+    """Parameters would get other offsets than the driver's."""
     assert places_in(PTX.encode(), "ptx", 90) == PLACES
 
 
@@ -241,7 +241,7 @@ def test_images_of_a_fat_binary() -> None:
 
 
 def test_unpacked_lz4() -> None:
-    """Matches, those that overlap themselves included, would be unpacked to something else."""
+    """Matches in compressed code, also overlapping ones, would be unpacked incorrectly."""
     assert _unpack_lz4(b"\x13a\x01\x00\x10b", 9) == b"aaaaaaaab"
     assert _unpack_lz4(b"\x31abc\x03\x00\x10d", 9) == b"abcabcabd"
     for damaged in (b"", b"\xf0", b"\x13a\x05\x00\x10b", b"\x13a\x00\x00\x10b", b"\x13a\x01"):

@@ -24,7 +24,7 @@ def run(*command: str, code: str = "", **env: str) -> subprocess.CompletedProces
 
 
 def test_everything_is_cudacores() -> None:
-    """A library would get a class of ``cuda.core``, which is another one than its caller's from cudacore."""
+    """A library would get a class of ``cuda.core`` that differs from the class of cudacore that its caller has."""
     result = run(
         code=INSTALL
         + """if True:
@@ -149,7 +149,7 @@ def test_child_processes(tmp_path: Path) -> None:
 
 
 def test_too_late() -> None:
-    """Half of a program would use one ``cuda.core``, and half of it the other."""
+    """Some modules of a program would use one ``cuda.core``, and some the other."""
     pytest.importorskip("cuda.core")
     result = run(code="import cuda.core\n" + INSTALL)
     assert "RuntimeError: cuda.core has been imported already, from " in result.stderr

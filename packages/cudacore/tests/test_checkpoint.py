@@ -210,7 +210,7 @@ def test_processes_without_cuda() -> None:
 
 @pytest.mark.parametrize("pid", ["1", 1.0, True, None])
 def test_pids_are_ints(pid: Any) -> None:
-    """A value that is no number of a process would name another one."""
+    """A value that is not a process number would be used as the number of another process."""
     with pytest.raises(TypeError, match=f"pid must be an int, the id of a process, not {type(pid).__name__}"):
         Process(pid)
 
@@ -232,7 +232,7 @@ def test_pids_are_positive(pid: int) -> None:
     ],
 )
 def test_timeouts(timeout: Any, error: type[Exception], text: str) -> None:
-    """The driver would wait for another time than the one that was given."""
+    """The driver would get another time limit than the given one."""
     with pytest.raises(error, match=text):
         Process(os.getpid()).lock(timeout)
 
@@ -264,7 +264,7 @@ class DriverUUID:
 
 
 def test_uuids_of_every_kind(device: cudacore.Device) -> None:
-    """A device would be mapped to another one, because its UUID was read in another way."""
+    """A device would be mapped to the wrong device, because its UUID was converted wrongly."""
     from cudacore_handles import checkpoint
 
     data = uuid.UUID(device.uuid).bytes
@@ -274,7 +274,7 @@ def test_uuids_of_every_kind(device: cudacore.Device) -> None:
 
 
 def test_unknown_devices(process: Process) -> None:
-    """A process would be restored to a device that is not there."""
+    """A process would be restored to a device that does not exist."""
     process.lock()
     process.checkpoint()
     with pytest.raises(cudacore.CUDAError, match=r"^cuCheckpointProcessRestore"):
@@ -307,7 +307,7 @@ def test_processes_are_compared_by_their_ids() -> None:
     ],
 )
 def test_each_call_can_fail(process: Process, name: str, operation: Callable[[Process], object]) -> None:
-    """A failure of the driver would be taken for success, or change the state."""
+    """A failure of the driver would be reported as success, or change the state."""
     import cudacore_sim as sim
 
     with sim.failing(f"cuCheckpointProcess{name}", error=999), pytest.raises(cudacore.CUDAError) as caught:

@@ -52,7 +52,7 @@ def test_it_runs_and_says_what_the_gallery_shows(example: Path, tmp_path: Path, 
 
 
 def test_all_are_in_the_gallery() -> None:
-    """An example would be there that nobody finds, or a test of none."""
+    """The gallery would not show an example, or an example would have no test."""
     gallery = (ROOT / "docs" / "gallery.rst").read_text()
     assert EXAMPLES
     for example in EXAMPLES:

@@ -102,7 +102,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("call", ALIKE)
 def test_alike(call: str) -> None:
-    """A program of cuda.core would get another result, or an exception that it does not catch."""
+    """A program for cuda.core would get another result, or an exception that it does not catch."""
     wanted, given = theirs(call), outcomes("cudacore")[call]
     assert short(wanted) != "NameError"  # which is about the call itself
     assert wanted[0] == given[0], f"{short(wanted)} -> {short(given)}"
@@ -114,7 +114,7 @@ def test_alike(call: str) -> None:
 
 @pytest.mark.parametrize("call", DIFFERENT)
 def test_different_on_purpose(call: str) -> None:
-    """The table, and the migration guide, would promise a difference that is not there, or is another one."""
+    """The table and the migration guide would describe a difference that does not exist, or a wrong one."""
     wanted, given = DIFFERENT[call]
     assert short(theirs(call)) in wanted.split(" or ")
     assert short(outcomes("cudacore")[call]) == given

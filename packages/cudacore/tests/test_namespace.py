@@ -84,7 +84,7 @@ def public_names(module: types.ModuleType) -> set[str]:
     ],
 )
 def test_dir(name: str) -> None:
-    """Completion at a prompt would show what the module needs for itself, or not show what it has."""
+    """Completion at a prompt would show names that the module only uses itself, or hide public names."""
     module = importlib.import_module(name)
     shown = {name for name in dir(module) if not name.startswith("__")}
     assert shown == set(module.__all__)
@@ -134,7 +134,7 @@ def test_all_is_what_is_there(module: types.ModuleType) -> None:
 
 
 def test_names_are_the_siblings_own() -> None:
-    """A class of the umbrella would be another class than its package's, and isinstance checks would fail."""
+    """A class of the umbrella would differ from the class of the package, so that isinstance checks fail."""
     import cudacore_compile
     import cudacore_graph
     import cudacore_handles

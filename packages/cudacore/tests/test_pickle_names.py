@@ -59,7 +59,7 @@ MAKERS: list[Callable[[], Any]] = [
 @pytest.mark.parametrize("make", MAKERS, ids=range(len(MAKERS)))
 @pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
 def test_pickles_name_nothing_private(make: Callable[[], Any], protocol: int) -> None:
-    """A pickle would not be readable any more as soon as a private module has another name."""
+    """A pickle could no longer be read after a private module is renamed."""
     cc.Device(0).set_current()
     value = make()
     data = pickle.dumps(value, protocol=protocol)
@@ -71,7 +71,7 @@ def test_pickles_name_nothing_private(make: Callable[[], Any], protocol: int) ->
 
 @pytest.mark.needs_driver("12.0", "memory pools of several processes")
 def test_what_processes_share(device: cc.Device) -> None:
-    """A process with another version could not open the memory, or the event, that it is sent."""
+    """A process with another version could not open memory or an event that is sent to it."""
     stream = device.create_stream()
     event = device.create_event(cc.EventOptions(ipc_enabled=True))
     assert private_names(pickle.dumps(event)) == []

@@ -74,7 +74,7 @@ def test_compile(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_graph(device: core.Device, capsys: pytest.CaptureFixture[str]) -> None:
-    """The example of graphs would call what is not there."""
+    """The README's example of graphs would call functions that do not exist."""
     names = run(PACKAGES / "cudacore-graph" / "README.md", {})
     values = bytearray(names["result"].size)
     names["result"].copy_to(values, stream=names["stream"])

@@ -22,7 +22,7 @@ def write(root: Path, name: str, text: str) -> None:
 
 @pytest.mark.skipif(not (ROOT / "packages/cudacore-handles/src").is_dir(), reason="needs the sources")
 def test_sources_keep_the_rules() -> None:
-    """A package would use what another one can change at any time, or a lower room an upper one."""
+    """A package would use private names of another one, or a lower room would use an upper one."""
     assert check_rooms.problems(ROOT) == []
 
 
@@ -40,7 +40,7 @@ def test_private_imports_are_found(tmp_path: Path) -> None:
 
 
 def test_uses_of_upper_rooms_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule about rooms would hold because nothing is looked at: includes, imports, and those inside functions."""
+    """The check of the rooms would pass because it overlooks includes, imports, or imports inside functions."""
     monkeypatch.setattr(check_rooms, "LAYERS", {"p/src/lib": ("low", "high"), "p/src/q": ("_low", "_high")})
     monkeypatch.setattr(
         check_rooms, "UPWARD", {("src/lib/low/known.c", "high"): "", ("src/lib/low/gone.c", "high"): ""}
@@ -60,14 +60,14 @@ def test_uses_of_upper_rooms_are_found(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_compiled_half_of_graphs_is_all_there() -> None:
-    """A name of the graph part would be typed, and not be in the extension module, or the other way round."""
+    """A name of the graph part would be in the stub but not in the extension module, or the reverse."""
     native = importlib.import_module("cudacore_handles._native")
     for name in graph_native.__all__:
         assert getattr(graph_native, name) is getattr(native, name)
 
 
 def test_copies_that_differ_are_found(tmp_path: Path) -> None:
-    """One of the two build backends would be mended, and not the other."""
+    """A correction of one of the two build backends would be forgotten in the other."""
     for name in check_rooms.COPIES:
         for package in ("one", "two"):
             write(tmp_path, f"{package}/{name}", "")
@@ -78,7 +78,7 @@ def test_copies_that_differ_are_found(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_not_true_are_found(tmp_path: Path) -> None:
-    """The table of what to touch would go on naming files that are no longer touched, and not name new ones."""
+    """The table of what to touch would name files that need no change, or lack files that do."""
     rows = [f"| a thing | `thing{i}` | `p/src/a.py`, `p/src/b.py` |\n" for i in range(5)]
     (tmp_path / "CONTRIBUTING.md").write_text("".join(rows))
     write(tmp_path, "p/src/a.py", "thing0 thing1 thing2 thing3 thing4")

@@ -54,7 +54,7 @@ def test_tests(page: str, tmp_path: Path) -> None:
 
 
 def test_an_illegal_read(tmp_path: Path) -> None:
-    """The program of the guide would not be stopped, or the report would be another."""
+    """The program of the guide would not be stopped, or the report would differ from the guide."""
     (saxpy,) = blocks("checks")
     (tmp_path / "saxpy.py").write_text(saxpy)
     ran = run("saxpy.py", folder=tmp_path)
@@ -64,7 +64,7 @@ def test_an_illegal_read(tmp_path: Path) -> None:
 
 
 def test_a_race(tmp_path: Path) -> None:
-    """The race of the guide would not be found, or the report would be another."""
+    """The race of the guide would not be found, or the report would differ from the guide."""
     (kernel,) = blocks("checks", "cuda")
     program = f"""
 import cudacore as core
@@ -83,7 +83,7 @@ stream.sync()
 
 
 def test_a_missing_order(tmp_path: Path) -> None:
-    """The program of the guide would have no finding, or seeds would show other values than it says."""
+    """The program of the guide would have no finding, or seeds would show other values than in the guide."""
     ran = run(ORDER, folder=tmp_path, CHECK="order")
     assert (ran.returncode, ran.stdout) == (0, "7\n"), ran.stderr
     assert without_places(ran.stderr) in reports_of("checks")

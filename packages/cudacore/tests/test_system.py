@@ -82,7 +82,7 @@ def test_members_of_classes() -> None:
 
 
 def test_members_of_enumerations() -> None:
-    """A name that a program passes, or compares with, would be missing or have another value."""
+    """An enumeration would lack a name, or a name would have a wrong value."""
     theirs = peer("system.typing")
     for name in typing.__all__:
         mine, other = getattr(typing, name), getattr(theirs, name)
@@ -131,7 +131,7 @@ def test_clock_event_reasons() -> None:
 
 
 def test_codes_of_errors() -> None:
-    """A class of errors would be raised for the code of another one."""
+    """A code would raise the exception class of another code."""
     codes = {int(code): name for name, code in nvml.Return.__members__.items()}
     for name in exceptions.__all__:
         cls = getattr(exceptions, name)
@@ -148,7 +148,7 @@ def test_codes_of_errors() -> None:
 
 
 def test_lookup(device: system.Device) -> None:
-    """A device would not be found by its own properties, or be another one."""
+    """A device could not be found by its own properties, or another device would be found."""
     assert system.Device.get_device_count() == system.get_num_devices() == len([*system.Device.get_all_devices()])
     assert device in set(system.Device.get_all_devices())
     for found in (
@@ -193,7 +193,7 @@ def test_no_such_device(arguments: dict[str, Any], error: type[Exception], messa
 
 
 def test_hidden_device(answer: Callable[..., None]) -> None:
-    """A device that CUDA does not have would be taken for one that it has."""
+    """A device that CUDA cannot use would be confused with one that it can use."""
     answer(device_get_uuid="GPU-00000000-0000-0000-0000-000000000000")
     device = system.Device(index=0)
     with pytest.raises(RuntimeError, match=r"CUDA has no device GPU-0000.*CUDA_VISIBLE_DEVICES"):
@@ -240,7 +240,7 @@ def test_machine() -> None:
 
 
 def test_pci(device: system.Device) -> None:
-    """Vendor and product would be exchanged, or of another form."""
+    """Vendor and product would be exchanged, or would have another format."""
     pci = device.pci_info
     assert pci.vendor_id == 0x10DE
     assert re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]", pci.bus_id)
@@ -257,7 +257,7 @@ def test_mig(device: system.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_not_supported(device: system.Device) -> None:
-    """A feature that the device lacks would be a number, or an error that does not say what to do."""
+    """A missing feature would be reported as a number, or by an error that does not say what to do."""
     with pytest.raises(
         system.NotSupportedError, match=r"nvml\.device_get_temperature_v: NVML_ERROR_NOT_SUPPORTED \(3\)"
     ):
@@ -352,7 +352,7 @@ def test_values(
     ask: Callable[[Any], Any],
     expected: Any,
 ) -> None:
-    """A value would be of another thing, or in another form."""
+    """A value would come from the wrong field, or have another format."""
     answer(**changes)
     assert ask(device) == expected
 
@@ -375,7 +375,7 @@ def test_wrong_names(device: system.Device, ask: Callable[[Any], Any], message: 
 
 
 def test_fields(device: system.Device, answer: Callable[..., None]) -> None:
-    """A field that cannot be read would hide the others or be read as zero; a link's value be of another link."""
+    """A field that cannot be read would hide the others or be read as zero, or links would be mixed up."""
 
     def fill(_: int, fields: Any) -> None:
         assert [int(fields[i].scope_id) for i in range(len(fields))] == [0, 4]
@@ -395,7 +395,7 @@ def test_fields(device: system.Device, answer: Callable[..., None]) -> None:
 
 
 def test_events(device: system.Device, answer: Callable[..., None]) -> None:
-    """A set of events would be used after it is freed, or never be; no timeout would not mean forever."""
+    """A set of events would be used after it is freed, or never be freed; or a wait without a timeout would end."""
     freed: list[int] = []
     waited: list[int] = []
 

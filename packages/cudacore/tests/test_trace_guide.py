@@ -16,7 +16,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "simulator"
 
 @pytest.mark.cuda_sim
 def test_guide(tmp_path: Path) -> None:
-    """The example would not run, leave no trace, or one that nothing can be drawn of."""
+    """The example would not run, or its trace would be missing or not be drawable."""
     trace = tmp_path / "trace.json"
     environment = os.environ | {"CUDACORE_DRIVER": "sim", "CUDACORE_SIM_TRACE": str(trace)}
     environment.pop("CUDACORE_SIM_DRIVER_VERSION", None)  # the program compiles to PTX, which can be newer

@@ -124,7 +124,7 @@ def test_wrong_keys_and_values(make: Make) -> None:
 
 
 def test_object_code_as_value(make: Make, tmp_path: Path) -> None:
-    """The code of an ObjectCode would not be kept, or only the path to it."""
+    """The cache would store the path of an ObjectCode instead of its code."""
     file = tmp_path / "code.ptx"
     file.write_bytes(b"// code in a file")
     cache = make()
@@ -152,7 +152,7 @@ def test_least_recently_used_goes(make: Make) -> None:
 
 
 def test_threads(make: Make) -> None:
-    """Threads that share a cache would break its books, or read what another wrote by another key."""
+    """Threads that share a cache would corrupt its index, or read an entry of another key."""
     cache = make(max_size_bytes=40_000)
     wrong: list[Any] = []
 
@@ -468,7 +468,7 @@ def test_directory_that_goes(tmp_path: Path) -> None:
 
 
 def test_locked_by_a_stopped_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A process that was stopped while it wrote would stop all others, for five seconds a store, without a word."""
+    """A process that is stopped while it writes would silently block all others for five seconds per store."""
     import fcntl
 
     from cudacore_compile._cache import files as _cache_files

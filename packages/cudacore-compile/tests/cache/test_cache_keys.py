@@ -371,7 +371,7 @@ def test_everything_counts() -> None:
 
 
 def test_every_option_counts() -> None:
-    """An option that is added to ProgramOptions one day would be forgotten."""
+    """A new option of ProgramOptions could be forgotten in the key."""
     values = {
         "name": "n", "arch": "sm_80", "ptxas_options": "-v", "max_register_count": 3, "define_macro": "A",
         "undefine_macro": "A", "include_path": "i", "pre_include": "p.h", "std": "c++20", "optimization_info": "inline",
@@ -434,7 +434,7 @@ def test_options_with_side_effects(option: str) -> None:
 
 
 def test_compiler_build(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code of one build of the compiler would be used for another."""
+    """Code of one build of the compiler would be used for another build."""
     identity = _cache_digest.nvrtc_identity()
     assert len(identity) > 20
     before = key()
@@ -443,7 +443,7 @@ def test_compiler_build(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_build_of_a_library(tmp_path: Path) -> None:
-    """Two builds of a library would be taken for one, or one installed twice for two."""
+    """Two builds of a library would be treated as one, or two installations of one build as two builds."""
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
     path = Path(load_nvidia_dynamic_lib("nvrtc").abs_path or "").resolve()

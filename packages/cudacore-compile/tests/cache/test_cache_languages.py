@@ -28,7 +28,7 @@ def key(code: Any, code_type: str, target: str, **options: Any) -> bytes:
 
 @pytest.mark.parametrize(("code_type", "target"), [("nvvm", "ptx"), ("nvvm", "ltoir"), ("ptx", "cubin")])
 def test_hit(code_type: str, target: str) -> None:
-    """A program would be compiled again, or the cache would return another one."""
+    """A program would be compiled again, or the cache would return another program."""
     source = FUNCTION_IR if code_type == "nvvm" else Program(FUNCTION, "c++", {"arch": "sm_90"}).compile("ptx").code
     cache = InMemoryProgramCache()
     program = Program(source, code_type, ProgramOptions(arch="sm_90"))  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def test_hit(code_type: str, target: str) -> None:
 
 
 def test_keys() -> None:
-    """Different programs would have the same key, and one would get the code of the other."""
+    """Different programs would have the same key, so that one gets the code of the other."""
     ptx = bytes(Program(FUNCTION, "c++", {"arch": "sm_90"}).compile("ptx").code)
     keys = [
         key(KERNEL_IR, "nvvm", "ptx"),

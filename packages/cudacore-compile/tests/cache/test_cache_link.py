@@ -108,7 +108,7 @@ OTHER_OPTIONS: list[dict[str, Any]] = [
 
 
 def test_whatever_decides_is_in_the_key(parts: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that was linked of other code, with other options or by another linker would be taken."""
+    """Code that was linked from other code, with other options or by another linker would be returned."""
     kernel, f = parts
     keys: dict[bytes, object] = {}
     real = link_module.link_key
@@ -216,7 +216,7 @@ def test_linker_that_others_can_change(parts: tuple[ObjectCode, ObjectCode]) -> 
 
 
 def test_driver_that_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code of one driver would be taken where another links."""
+    """Code that one driver linked would be returned although another driver is used."""
     cache = InMemoryProgramCache()
     chosen = Choice(CompilerBackendType.DRIVER, "of the test")
     monkeypatch.setattr(Linker, "_choose", lambda *args: chosen)
@@ -226,7 +226,7 @@ def test_driver_that_links(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failures_are_not_kept(cache: Any, parts: tuple[ObjectCode, ObjectCode]) -> None:
-    """An error would be kept, or what does not link be taken for something that does."""
+    """An error would be cached, or input that cannot be linked would get the key of input that can."""
     for _ in range(2):
         with pytest.raises(NVJitLinkError, match=r"'f' is defined by f\.cu"):
             Linker(*(build(F, "ptx", name=name) for name in ("f.cu", "g.cu")), options={"arch": "sm_90"}).link(

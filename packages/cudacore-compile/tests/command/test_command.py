@@ -89,7 +89,7 @@ def test_options(run: Run) -> None:
 
 
 def test_cuda_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA's own headers would not be found although that was asked for, or a failure be a traceback."""
+    """CUDA's own headers would not be found when requested, or a failure would be a traceback."""
     Path("headers").mkdir()
     Path("headers/mine.h").write_text("#define MINE 4321")
     Path("with.cu").write_text('#include <mine.h>\nextern "C" __global__ void k(int *p) { *p = MINE; }')
@@ -145,7 +145,7 @@ def test_no_output_is_written_over_a_source(run: Run) -> None:
 
 
 def test_outputs_of_one_name(run: Run) -> None:
-    """Of two sources of one name in two directories, one would silently be lost."""
+    """If two sources in different directories have the same name, one would silently be lost."""
     Path("other").mkdir()
     Path("other/kernel.cu").write_text("__global__ void other() {}")
     status, _, err = run("kernel.cu", "other/kernel.cu", "--arch", "sm_90")
@@ -390,7 +390,7 @@ def test_cache(run: Run, tmp_path: Path) -> None:
 
 
 def test_no_home_for_a_cache(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing can be kept, nothing could be compiled either."""
+    """Nothing could be compiled if the cache cannot be written."""
     Path("file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("file").absolute()))
     assert run("kernel.cu", "--arch", "sm_90") == (0, "", "")

@@ -48,7 +48,7 @@ def test_damaged_statistics(run: Run, text: str) -> None:
 
 
 def test_clear_makes_nothing(run: Run) -> None:
-    """Clearing a cache that is not there would make it, with a wrong name perhaps."""
+    """Clearing a cache that does not exist would create it, perhaps with a wrong name."""
     status, out, _ = run("cache", "clear", "--cache-dir", "typo")
     assert (status, out.startswith("0 entries, 0.0 MB, removed from"), Path("typo").exists()) == (0, True, False)
 

@@ -75,7 +75,7 @@ def test_dependencies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dependencies_that_are_not_known() -> None:
-    """A list that is not complete would be taken for one that is."""
+    """An incomplete list would be treated as complete."""
     hidden = "#define NAME(x) <x##.h>\n#include NAME(h)\n"
     with pytest.raises(UncacheableError):
         Program(hidden, "c++", {"arch": "sm_90"}).dependencies()

@@ -41,7 +41,7 @@ def kernels(file: str) -> list[str]:
 @pytest.mark.usefixtures("_nvjitlink")
 @pytest.mark.parametrize("more", [[], ["-dlto"]], ids=["cubins", "lto"])
 def test_translation_units(run: Run, more: list[str]) -> None:
-    """A kernel could not call what another file defines."""
+    """A kernel could not call a function of another file."""
     assert run("kernel.cu", "function.cu", "--link", "-arch=sm_90", "-o", "all.cubin", *more) == (0, "", "")
     assert kernels("all.cubin") == ["map"]
     status, _, err = run("kernel.cu", "--link", "-arch=sm_90", "-o", "one.cubin", *more)
@@ -63,7 +63,7 @@ def test_names_of_several_files(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_links_what_was_compiled(run: Run) -> None:
-    """Output of one command could not be linked by another: LTO-IR was taken for C++."""
+    """A command could not link the output of another one, because it would treat LTO-IR as C++."""
     assert run("kernel.cu", "-arch=sm_90", "-dlto")[0] == 0
     assert Path("kernel.ltoir").read_bytes()[:4] == b"\xedCN\x7f"
     assert run("function.cu", "-arch=sm_90", "-dc", "-o", "function.cubin")[0] == 0
@@ -99,7 +99,7 @@ def test_ptx_is_assembled(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvvm", "_nvjitlink")
 def test_nvvm_ir(run: Run) -> None:
-    """NVVM IR would be taken for C++, so that it could not be compiled or linked."""
+    """NVVM IR would be treated as C++, so that it could not be compiled or linked."""
     assert run("function.ll", "-arch=sm_90", "-ptx") == (0, "", "")
     assert ".target sm_90" in Path("function.ptx").read_text()
     assert run("function.ll", "-arch=sm_90", "-o", "function.cubin", "--maxrregcount", "40") == (0, "", "")
@@ -127,7 +127,7 @@ def test_content_counts(run: Run) -> None:
 
 
 def test_fat_binaries_are_not_mixed(run: Run) -> None:
-    """Compiled code beside sources would be left out without a word."""
+    """Compiled code beside sources would be ignored silently."""
     assert run("kernel.cu", "-arch=sm_90", "-rdc=true", "-o", "kernel.cubin")[0] == 0
     status, _, err = run("function.cu", "kernel.cubin", "-arch=sm_90")
     assert (status, "kernel.cubin is compiled: --link it with the sources" in err) == (2, True)

@@ -96,7 +96,7 @@ def test_spellings(words: list[str], fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("word", ["-g", "-c", "-lto", "-li", "-O3", "-m64", "-Gw", "-MG", "-keep", "-Wno-this"])
 def test_options_with_one_dash(word: str, run: Run) -> None:
-    """An option that there is not would be taken for the beginning of another one: ``-lto`` for ``-ltoir``."""
+    """An unknown option would be treated as an abbreviation of another one: ``-lto`` as ``-ltoir``."""
     status, _, err = run("quick.cu", "-arch=sm_90", word)
     assert (status, f"error: unrecognized arguments: {word}" in err) == (2, True)
     assert not list(Path().glob("quick.[!c]*"))
@@ -280,7 +280,7 @@ def test_compilers(run: Run) -> None:
 
 
 def test_completion(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell could not complete the command's options, or what that needs would not be named."""
+    """A shell could not complete the command's options, or the error would not name the missing package."""
     monkeypatch.setitem(sys.modules, "shtab", None)
     status, _, err = run("--print-completion", "bash")
     assert (status, 'pip install "cudacore-compile[completion]"' in err) == (2, True)

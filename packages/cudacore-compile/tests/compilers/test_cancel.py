@@ -91,7 +91,7 @@ def test_signal_that_raises_nothing() -> None:
 
 
 def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no thread can be started, as at the interpreter's end, nothing could be compiled."""
+    """Nothing could be compiled if no thread can be started, for example at the end of the interpreter."""
 
     def refuse(*_: Any) -> None:
         raise RuntimeError("can't start new thread")
@@ -132,7 +132,7 @@ def test_signal_ends_a_batch() -> None:
 
 
 def test_cancelled_job() -> None:
-    """A job that is cancelled would be compiled, or take others with it."""
+    """A cancelled job would be compiled, or would cancel other jobs."""
     running, waiting, other = (
         CompileJob(*SLOW_JOB),
         CompileJob("waiting", {"arch": 80}),

@@ -412,7 +412,7 @@ _SAYS = re.compile(r"error\s+: (?:Multiple definition of|\w[\w ]* doesn't match 
 
 
 def test_random_tables(python: Run) -> None:
-    """Compatible symbols would be refused, or incompatible ones accepted."""
+    """Compatible symbols would be refused, or incompatible ones would be accepted."""
     needs((12, 9))
     result = python(
         """
@@ -443,7 +443,7 @@ def test_random_tables(python: Run) -> None:
 
 
 def test_threads() -> None:
-    """Threads that link at once, some of them what does not fit, would disturb each other."""
+    """Threads that link at the same time, some of them with incompatible code, would disturb each other."""
     good = [build(CALL_F), build(F)]
     ltoir = [build(CALL_F, "ltoir"), build(F, "ltoir")]
     expected = bytes(Linker(*good, options=SM_90).link("cubin").code)  # type: ignore[arg-type]

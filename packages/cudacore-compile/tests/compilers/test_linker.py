@@ -101,7 +101,7 @@ def test_ltoir_inlines(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_ltoir_of_two_languages(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """LTO-IR of C++ would not link with that of NVVM IR, or not give the same."""
+    """LTO-IR of C++ would not link with that of NVVM IR, or the results would differ."""
     other = build(FUNCTION_IR, "ltoir", "nvvm")
     code = Linker(ltoir[0], other, options=SM_90).link("ptx").code
     assert b"call" not in code
@@ -120,7 +120,7 @@ def test_ltoir_linked_twice(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_fatbin_object_and_library(tmp_path: Path, ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """Code of these types would be taken for something else."""
+    """Code of these types would be treated as other types."""
     for make, kind in (
         (ObjectCode.from_fatbin, "FATBIN"),
         (ObjectCode.from_object, "OBJECT"),
@@ -142,7 +142,7 @@ def test_library_of_cuda(ptx: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_code_in_files(tmp_path: Path) -> None:
-    """Code in a file would be read when the linker is made, or its path be linked."""
+    """A file would be read when the linker is created, or its path would be linked instead of its contents."""
     path = tmp_path / "code.ptx"
     linker = Linker(ObjectCode.from_ptx(path), build(FUNCTION, "ptx"), options=SM_90)
     with pytest.raises(FileNotFoundError):
@@ -369,13 +369,13 @@ def test_bad_codes(codes: Any, error: type[Exception], match: str) -> None:
 
 @pytest.mark.parametrize("target", ["fatbin", "optixir", "nonsense"])
 def test_bad_target(target: str, ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """Something would be linked to that there is not."""
+    """An unsupported target would be accepted."""
     with pytest.raises(UnsupportedCodeError, match=rf'Unsupported target_type="{target}" for a Linker: this release'):
         Linker(*ptx, options=SM_90).link(target)
 
 
 def test_undefined(ptx: tuple[ObjectCode, ObjectCode], ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """The error for an undefined function would not name it, or what to do."""
+    """The error for an undefined function would not name the function, or not say what to do."""
     for code in (ptx[0], ltoir[0]):
         linker = Linker(code, options=SM_90)
         with pytest.raises(NVJitLinkError, match=r"Nothing that is linked defines 'f': link what does") as caught:
@@ -576,7 +576,7 @@ def test_missing_nvjitlink(
 def test_driver_links_instead(
     no_nvjitlink: None, ptx: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver's linker would not be asked, or asked with other options than were given."""
+    """The driver's linker would not be used, or be used with other options than the given ones."""
     asked: list[Any] = []
 
     def link(*arguments: Any, **options: Any) -> tuple[bytes, bytes, bytes]:

@@ -140,7 +140,7 @@ def test_defaults_give_no_flags() -> None:
     ],
 )
 def test_arch_flag(arch: str | int, target: str | None, flag: bytes) -> None:
-    """An architecture would be passed on as another one, or PTX cost the time of the assembler."""
+    """An architecture would be changed, or PTX would be assembled needlessly."""
     assert ProgramOptions(arch=arch).as_bytes("NVRTC", target)[0] == flag
 
 
@@ -306,7 +306,7 @@ def test_options_of_other_compilers_unused() -> None:
 
 
 def test_backends() -> None:
-    """A backend that there is not, or that has no flags, would be taken for NVRTC."""
+    """An unknown backend, or one without flags, would be treated as NVRTC."""
     options = ProgramOptions(arch="sm_90")
     with pytest.raises(ValueError, match="the driver's linker takes numbers"):
         options.as_bytes("driver")
@@ -437,7 +437,7 @@ def test_name(build: Build) -> None:
 
 @pytest.mark.parametrize("arch", ["sm_75", "compute_80", "sm_90a"])
 def test_arch(arch: str, build: Build) -> None:
-    """Code would be made for another architecture."""
+    """Code would be generated for another architecture."""
     assert f".target sm_{arch.partition('_')[2]}\n" in build(KERNEL, arch=arch).text
 
 
@@ -527,7 +527,7 @@ def test_macros(build: Build) -> None:
 
 
 def test_include_path(build: Build, tmp_path: Path) -> None:
-    """Included files would not be found, or their directories be searched in another order."""
+    """Included files would not be found, or their directories would be searched in another order."""
     for number, folder in enumerate(("a b", "ü")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "both.h").write_text(f"#define BOTH 100{number}")
@@ -646,7 +646,7 @@ def test_no_source_include(build: Build, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("std", "value"), [("c++14", 201402), ("c++17", 201703), ("c++20", 202002)])
 def test_std(std: str, value: int, build: Build) -> None:
-    """The program would be taken for another language."""
+    """The program would be compiled as another language."""
     assert build(f'static_assert(__cplusplus == {value}, "");', std=std).code
 
 
@@ -834,7 +834,7 @@ def test_frandom_seed(build: Build) -> None:
 
 
 def test_ofast_compile(build: Build) -> None:
-    """The level would not reach the compiler, or an unknown one not be refused."""
+    """The level would not reach the compiler, or an unknown level would be accepted."""
     source = 'extern "C" __global__ void k(double *p) { *p = sin(*p) * pow(*p, 3.1); }'
     assert build(source, ofast_compile="max").code != build(source, ofast_compile="0").code
     with pytest.raises(NVRTCError, match=r"See ProgramOptions\.ofast_compile"):

@@ -16,7 +16,7 @@ from cudacore_handles import CUDAError
 
 
 def test_what_is_there() -> None:
-    """A compiler would be missing, or be another than the one that compiles."""
+    """A compiler would be missing, or be another one than the one in use."""
     found = versions()
     assert list(found) == ["NVRTC", "NVVM", "nvJitLink", "driver"]
     assert found["NVRTC"].version == _nvrtc.load().version_text
@@ -32,7 +32,7 @@ def test_what_is_there() -> None:
 
 
 def test_architectures() -> None:
-    """An architecture would be promised that is not compiled for, or one be hidden."""
+    """An architecture would be listed that the compiler does not support, or a supported one would be missing."""
     found = versions()
     assert {75, 90, 100, 120} <= set(found["NVVM"].architectures or ())
     assert {75, 90, 100, 120} <= set(found["NVRTC"].architectures or ())
@@ -41,7 +41,7 @@ def test_architectures() -> None:
 
 
 def test_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A compiler that is not installed would be an error, or be listed."""
+    """A missing compiler would raise an error, or be listed."""
     import cuda.pathfinder
 
     def no_library(name: str) -> None:

@@ -151,7 +151,7 @@ def test_the_hint_of_a_kernel_that_failed(answer: Callable[..., None]) -> None:
 
 
 def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) -> None:
-    """A code of a newer driver would crash the report, or be taken for another."""
+    """A code of a newer driver would crash the report, or be mistaken for another code."""
     answer(987654)
     with pytest.raises(ch.CUDAError) as caught:
         call_driver("cuCall")

@@ -76,7 +76,7 @@ def test_an_attribute_that_cannot_be_had() -> None:
     ],
 )
 def test_larger_units(nbytes: int, shown: str) -> None:
-    """A size would be given in a unit that it is not in."""
+    """A size would be shown in the wrong unit."""
     assert _in_larger_units(nbytes) == shown
 
 

@@ -13,7 +13,7 @@ from cudacore_handles._cffi import ffi
 
 
 def test_results_are_those_of_cuda() -> None:
-    """A refusal of the driver would be taken for another one."""
+    """A refusal of the driver would be mistaken for another one."""
     ours = {name: value for name, value in vars(results).items() if name.isupper()}
     assert len(ours) > 5
     assert ours == {name: int(getattr(driver.CUresult, f"CUDA_ERROR_{name}")) for name in ours}
@@ -21,7 +21,7 @@ def test_results_are_those_of_cuda() -> None:
 
 @pytest.mark.parametrize("name", ["cch_copy_shape", "cch_copy_attributes"])
 def test_structures_are_packed_as_c_has_them(name: str) -> None:
-    """A field that is added to a structure, or moved, would be written into another one."""
+    """A value would be written into the wrong field after a field of a structure is added or moved."""
     made = struct_of(name)
     fields = ffi.typeof(name).fields
     filled = ffi.from_buffer(f"{name} *", made.pack(*range(1, len(fields) + 1)))

@@ -37,7 +37,7 @@ def test_objects_and_mappings(given: Any) -> None:
 
 @pytest.mark.parametrize("given", [None, {}])
 def test_defaults(given: Any) -> None:
-    """No options would be other options than the defaults."""
+    """Omitted options would differ from the defaults."""
     assert as_options(StreamOptions, given) == StreamOptions()
 
 

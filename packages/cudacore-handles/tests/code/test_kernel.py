@@ -72,7 +72,7 @@ def test_kinds(code: ch.ObjectCode, name: str, in_ptx: str, in_cubin: str) -> No
 
 
 def test_param_info() -> None:
-    """A kind would be part of what programs unpack and compare, or not be shown."""
+    """The kind of a parameter would change how programs unpack and compare it, or not be shown."""
     info = ch.ParamInfo(8, 4, ch.ParamKind.FLOAT)
     assert info == (8, 4) == ch.ParamInfo(8, 4)
     assert repr(info) == "ParamInfo(offset=8, size=4, kind='float')"
@@ -96,7 +96,7 @@ def test_signature_needs_a_context(kernel: ch.Kernel, in_new_thread: Any) -> Non
 
 
 def test_identity(device: ch.Device) -> None:
-    """Faces of one kernel would differ, or those of two be the same."""
+    """Objects of the same kernel would differ, or objects of different kernels would be equal."""
     code = ch.ObjectCode.from_ptx(PTX)
     kernel, same, other = code.get_kernel("add"), code.get_kernel(b"add"), code.get_kernel("nothing")
     elsewhere = ch.ObjectCode.from_ptx(PTX).get_kernel("add")
@@ -165,7 +165,7 @@ def test_from_handle(device: ch.Device, stream: ch.Stream, keep: str) -> None:
 
 @ASKED_FOR_ITS_CODE
 def test_from_handle_with_other_code(device: ch.Device) -> None:
-    """A kernel would keep other code loaded than its own, and dangle when its own goes."""
+    """A kernel would keep other code loaded, or dangle when its own code is unloaded."""
     code, other = ch.ObjectCode.from_ptx(PTX), ch.ObjectCode.from_ptx(PTX, name="other")
     handle = int(code.get_kernel("nothing").handle)
     theirs, ours = int(code._library()), int(other._library())
@@ -214,7 +214,7 @@ def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("handle", ["1", b"1", 1.0, None, object()])
 def test_bad_handle(kernel: ch.Kernel, handle: Any) -> None:
-    """A value that is not an address would be taken for a kernel's."""
+    """A value that is not an address would be accepted as the address of a kernel."""
     with pytest.raises(TypeError, match="handle must be an int, the kernel's address, not"):
         ch.Kernel.from_handle(handle)
 

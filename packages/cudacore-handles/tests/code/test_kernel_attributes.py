@@ -134,7 +134,7 @@ def test_instantiation() -> None:
 
 
 def test_attributes_are_read_only() -> None:
-    """An assignment would be accepted silently, and change nothing."""
+    """An assignment would be accepted silently without changing anything."""
     with pytest.raises(AttributeError, match="max_dynamic_shared_size_bytes is read-only"):
         KernelAttributes._init(NoDriver()).max_dynamic_shared_size_bytes = 0
 
@@ -167,7 +167,7 @@ def test_bad_input(call: Callable[[KernelOccupancy], object], error: type[Except
 
 
 def test_launch_config() -> None:
-    """The driver would be asked about another launch."""
+    """The query would describe another launch."""
     config = LaunchConfig(grid=(6, 5, 4), block=(32, 3, 2), shmem_size=1000)
     native = _launch_config(config)
     assert list(native.grid) == [6, 5, 4]
@@ -224,7 +224,7 @@ def test_attributes(limited: Kernel, device: Device) -> None:
 
 
 def test_attributes_on_a_device(limited: Kernel, device: Device) -> None:
-    """An index would be ignored, or mean another device."""
+    """An index would be ignored, or select another device."""
     for index in (device, device.device_id):
         attributes = limited.attributes[index]
         assert attributes.shared_size_bytes == 1024
@@ -243,7 +243,7 @@ def test_attributes_on_a_device(limited: Kernel, device: Device) -> None:
     ],
 )
 def test_attributes_on_no_device(limited: Kernel, index: Any, error: type[Exception], message: str) -> None:
-    """The driver would be asked about a device that is not there."""
+    """The driver would be queried about a device that does not exist."""
     with pytest.raises(error, match=message):
         limited.attributes[index]
 
@@ -299,7 +299,7 @@ def test_the_kernel_is_kept(device: Device, name: str) -> None:
 
 
 def test_max_active_blocks(empty: Kernel, device: Device) -> None:
-    """Too many blocks would be launched where all must be resident, or too few."""
+    """If all blocks must be resident, too many or too few would be launched."""
     properties = device.properties
     ask = empty.occupancy.max_active_blocks_per_multiprocessor
     for threads in (32, 256, properties.max_threads_per_block):
@@ -368,7 +368,7 @@ def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Devic
 def test_threads_do_not_take_away_what_another_allowed(
     limited: Kernel, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that needs less would undo what another has just allowed, between its look and its launch."""
+    """A thread that needs less shared memory would reduce the limit that another one has just raised."""
     most = limited.attributes[device]._most_dynamic_shared()
     looked = threading.Event()
 
@@ -399,7 +399,7 @@ def test_a_function_with_a_bad_result(empty: Kernel, value: Any, message: str) -
 
 
 def test_a_function_that_raises(empty: Kernel) -> None:
-    """The exception would be printed and forgotten, and a result made of nothing returned."""
+    """The exception would only be printed, and a meaningless result be returned."""
     with pytest.raises(ZeroDivisionError):
         empty.occupancy.max_potential_block_size(lambda n: n // 0, 0)
 

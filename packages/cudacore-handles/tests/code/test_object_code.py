@@ -26,7 +26,7 @@ def make(kind: str, module: Any, **options: Any) -> ch.ObjectCode:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_properties(kind: str, tmp_path: Path) -> None:
-    """Code would be taken for another kind, or change on the way."""
+    """Code would be loaded as another kind of code, or be changed."""
     code = make(kind, b"code", name="n", symbol_mapping={"f<int>": "_Z1fIiEvv"})
     assert (code.code, code.code_type, code.name) == (b"code", kind, "n")
     assert code.symbol_mapping == {"f<int>": "_Z1fIiEvv"}
@@ -91,7 +91,7 @@ def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
     ],
 )
 def test_bad_names(use: Any, message: str) -> None:
-    """A name would end at its NUL in the driver, and be another name."""
+    """The driver would end a name at its NUL, and so find another name."""
     with pytest.raises(ValueError, match=message):
         use()
 
@@ -132,7 +132,7 @@ def test_pickle(kind: str, module: Any) -> None:
 
 
 def test_identity() -> None:
-    """Code would get lost as a dictionary's key when it is loaded, or be taken for other code."""
+    """Loading would change the hash of code that is a dictionary's key, or different code would be equal."""
     code, other = make("ptx", PTX), make("ptx", PTX)
     same = code
     assert code == same
@@ -143,7 +143,7 @@ def test_identity() -> None:
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(LOADABLE)))
 def test_code_that_must_be_linked(kind: str) -> None:
-    """Code that the driver cannot load would be given to it."""
+    """The driver would get code that it cannot load."""
     code = make(kind, b"code")
     for use in (lambda: code.get_kernel("k"), lambda: code.handle):
         with pytest.raises(ch.UnsupportedCodeError, match=f'Unsupported code type "{kind}": it cannot be loaded; link'):

@@ -76,7 +76,7 @@ def test_ptx_of_compilers() -> None:
 
 
 def test_contradicting_declarations() -> None:
-    """Of two kernels with one name, the kinds of one would be taken for both."""
+    """If two kernels have the same name, the kinds of one would be used for both."""
     ptx = ".entry f(.param .u32 x);\n.entry f(.param .u32 x) {}\n.entry g(.param .u32 x);\n.entry g(.param .f32 x) {}"
     assert ptx_signatures(ptx) == {"f": "n4"}
 
@@ -130,7 +130,7 @@ def test_any_text_as_ptx(text: str) -> None:
     ],
 )
 def test_names(symbol: str, expected: str | None) -> None:
-    """A pointer would pass for a number, or the kinds of one parameter for those of another."""
+    """A pointer would be treated as a number, or the kinds of two parameters would be exchanged."""
     assert by_name(symbol) == expected
 
 

@@ -17,7 +17,7 @@ def test_cannot_be_made_directly() -> None:
 
 
 def test_identity(device: ch.Device, other_device: ch.Device) -> None:
-    """Faces of one context would differ, or those of two be the same."""
+    """Objects of the same context would differ, or objects of different contexts would be equal."""
     context = device.context
     assert context == device.context
     assert hash(context) == hash(device.context)

@@ -68,7 +68,7 @@ def test_bad_ordinal(device: ch.Device, ordinal: Any, error: type[Exception], me
 
 
 def test_equality_hash_int(device: ch.Device, other_device: ch.Device) -> None:
-    """Devices would get lost as keys, or be taken for each other."""
+    """Devices could not be found as keys, or different devices would be equal."""
     assert device == ch.Device(0)
     assert device != other_device
     assert device != 0
@@ -79,7 +79,7 @@ def test_equality_hash_int(device: ch.Device, other_device: ch.Device) -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))])
 def test_pickle_and_copy(device: ch.Device, other_device: ch.Device, duplicate: Callable[[Any], Any]) -> None:
-    """A device would not reach a worker process, or be another one there."""
+    """A device could not be sent to a worker process, or would be another device there."""
     assert duplicate(device) is device
     assert duplicate(other_device) is other_device
 
@@ -273,7 +273,7 @@ def test_default_stream(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_create_stream_with_a_foreign_stream(device: ch.Device, other_device: ch.Device) -> None:
-    """A stream of another device would be taken for one of this, or options be ignored."""
+    """A stream of another device would be accepted, or options would be ignored."""
     theirs = other_device.create_stream()
     assert other_device.create_stream(theirs) == theirs
     with pytest.raises(ValueError, match="obj is a stream of device 1, not of device 0"):

@@ -25,7 +25,7 @@ def unit(sm: ch.SMResource) -> int:
 
 
 def test_all_of_a_device(device: ch.Device, other_device: ch.Device) -> None:
-    """A device, a context and a stream would have other multiprocessors than there are, or another device's."""
+    """A device, a context or a stream would report wrong multiprocessors, or those of another device."""
     for owner in (device, other_device):
         count = owner.properties.multiprocessor_count
         stream = owner.create_stream()
@@ -42,7 +42,7 @@ def test_all_of_a_device(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_the_handle_is_the_drivers_resource(sm: ch.SMResource) -> None:
-    """Code that calls CUDA with it would read another structure."""
+    """Code that calls CUDA with the resource would read another structure."""
     import ctypes
 
     kind = ctypes.c_int.from_address(sm.handle)
@@ -59,7 +59,7 @@ def test_not_made_directly() -> None:
 
 
 def test_split(sm: ch.SMResource) -> None:
-    """Groups would have another size than was asked for, or the rest be lost."""
+    """Groups would have another size than requested, or the rest would be lost."""
     size = unit(sm)
     (group,), rest = sm.split(SMResourceOptions(count=size))
     assert group.sm_count == size
@@ -255,7 +255,7 @@ def test_groups_that_differ(run_on_sim: RunOnSim) -> None:
 
 
 def test_work_queues(run_on_sim: RunOnSim) -> None:
-    """Settings of work queues would be lost, or change other objects."""
+    """Settings of work queues would be lost, or would change other objects."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -44,7 +44,7 @@ def green(device: ch.Device) -> ch.Context:
 
 
 def test_what_it_is(device: ch.Device, green: ch.Context) -> None:
-    """A green context would be taken for the primary one, or have all of the device."""
+    """A green context would be confused with the primary one, or have all multiprocessors of the device."""
     assert green.is_green
     assert not device.context.is_green
     assert green != device.context

@@ -247,7 +247,7 @@ device.set_current()
 
 
 def test_a_callback_reads_pinned_memory(device: ch.Device) -> None:
-    """To detect a reset, CUDA would be called in a function that it calls."""
+    """The check for a reset would call CUDA in a function that CUDA calls, where that is forbidden."""
     memory = ch.LegacyPinnedMemoryResource().allocate(4)
     memory.__buffer__()[:] = b"read"
     stream, seen = device.create_stream(), []

@@ -237,7 +237,7 @@ class Tensor:
 
 
 def test_exchange_api(checked: list[tuple[int, int]]) -> None:
-    """An array would be exported in the slow way, or its address, its offset or its device be lost."""
+    """An array would be exported in the slow way, or its address, offset or device would be lost."""
     assert one(Tensor(), 8) == struct.pack("=Q", ADDRESS)
     assert one(Tensor(byte_offset=256), 8, POINTER, device=0) == struct.pack("=Q", ADDRESS + 256)
     assert one(type("Parameter", (Tensor,), {})(), 8) == struct.pack("=Q", ADDRESS)
@@ -430,7 +430,7 @@ def test_host_arrays_are_refused_or_passed_by_value() -> None:
 
 
 def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None:
-    """A library with one class for host and device arrays would have all judged as the first one was."""
+    """If a library has one class for host and device arrays, all arrays would be treated like the first one."""
 
     class Tensor(DLPackArray):
         @property
@@ -464,7 +464,7 @@ class Changeable:
 
 
 def test_the_first_value_does_not_decide_for_its_type(checked: list[tuple[int, int]]) -> None:
-    """A launch would depend on the history of the process: an array be taken for an integer."""
+    """A launch would depend on earlier launches: an array would be treated as an integer."""
     interface = {"data": (ADDRESS, False), "shape": (1,), "typestr": "<f4", "version": 3}
     expected = {"array": struct.pack("=Q", ADDRESS), "number": struct.pack("=Q", 7)}
     for order in itertools.permutations(expected):
@@ -515,7 +515,7 @@ def test_a_class_is_no_value(cls: type) -> None:
 
 
 def test_an_attribute_error_inside_of_an_interface() -> None:
-    """An error of the producer would be hidden: it would look as if it were no array at all."""
+    """An error of the producer would be hidden, as if the object were not an array."""
 
     class Broken:
         @property

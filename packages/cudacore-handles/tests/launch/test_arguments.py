@@ -95,13 +95,13 @@ def numbers(value: Any) -> tuple[Any, ...]:
     ("kind", "value", "form"), SCALARS, ids=lambda v: type(v).__name__ if not isinstance(v, str) else v
 )
 def test_scalars(read_argument: Read, kind: str, value: Any, form: str) -> None:
-    """A number would arrive in the kernel as another one."""
+    """A kernel would get another number than the given one."""
     assert read_argument(f"echo_{kind}", value, struct.calcsize(form)) == struct.pack("=" + form, *numbers(value))
 
 
 @pytest.mark.parametrize("value", BY_VALUE, ids=lambda v: type(v).__name__)
 def test_structs_by_value(read_argument: Read, value: Any) -> None:
-    """A struct would arrive with other bytes than it has."""
+    """A kernel would get other bytes than those of the struct."""
     arrived = read_argument("echo_record", value, ctypes.sizeof(Record))
     there = Record.from_buffer_copy(arrived)
     assert (there.id, there.weight, there.tag) == (7, 2.5, b"ab")

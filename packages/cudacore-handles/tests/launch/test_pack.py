@@ -154,7 +154,7 @@ def test_half_of_any_double(value: float) -> None:
 
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_infinity_and_nan_pass(size: int) -> None:
-    """Infinity would be taken for an overflow, or NaN become infinity."""
+    """Infinity would be treated as an overflow, or NaN would become infinity."""
     form = "=" + FLOAT_FORMAT[size]
     assert one(math.inf, size) == struct.pack(form, math.inf)
     assert one(-math.inf, size) == struct.pack(form, -math.inf)
@@ -423,7 +423,7 @@ def test_bytes_fill_any_kind(kind: int) -> None:
 @settings(deadline=None)  # on machines that others use as well
 @given(st.lists(st.tuples(st.integers(-(1 << 63), (1 << 64) - 1), st.sampled_from([UNKNOWN, POINTER, ADDRESS_OR_INT]))))
 def test_addresses_take_the_short_way(params: list[tuple[int, int]]) -> None:
-    """Integers for pointers would be packed otherwise when there are only such."""
+    """Integers for pointers would be packed differently if all arguments are such integers."""
     where = b"".join(struct.pack("=3I", 8 * i, 8, kind) for i, (_, kind) in enumerate(params))
     values = tuple(value for value, _ in params)
     expected = b"".join(value.to_bytes(8, sys.byteorder, signed=value < 0) for value in values)
@@ -756,7 +756,7 @@ class CustomError(ValueError):
 
 @pytest.mark.parametrize("error", [KeyError("x"), CustomError(3), KeyboardInterrupt(), MemoryError()])
 def test_other_errors_of_converters_pass_unchanged(error: BaseException) -> None:
-    """An exception with a constructor of its own would be mangled, an interrupt swallowed."""
+    """An exception with a custom constructor would be changed, or an interrupt would be lost."""
 
     def converter(value: Any, size: int, kind: int) -> bytes:
         raise error
@@ -806,7 +806,7 @@ def test_class_with_strange_names_can_be_reported() -> None:
 
 
 def test_converter_that_replaces_itself() -> None:
-    """A converter that is unregistered while it runs would be freed under its own feet."""
+    """A converter that replaces itself would be freed while it runs."""
 
     class Self:
         def __call__(self, value: Any, size: int, kind: int) -> int:
@@ -937,7 +937,7 @@ def test_registry_does_not_keep_types_alive() -> None:
 
 
 def test_registry_under_random_use() -> None:
-    """A type would be lost, or found as another, when its neighbours in the table go."""
+    """A type would be lost, or mistaken for another one, when neighbouring types are removed from the table."""
     rng = random.Random(5)
     model: dict[type, int] = {}
     for step in range(4000):

@@ -77,7 +77,7 @@ def test_new_values(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable
 
 
 def test_one_new_value(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
-    """Replacing one argument would change another, or none."""
+    """Replacing one argument would change another one, or have no effect."""
     prepared[1] = 5
     prepared()
     assert total() == 5
@@ -185,7 +185,7 @@ def test_an_error_leaves_the_old_values(
 def test_a_bad_replacement(
     prepared: ch.PreparedLaunch, total: Callable[[], int], index: Any, value: Any, error: type[Exception], message: str
 ) -> None:
-    """Replacing an argument that is not there, or by what does not fit, would write beyond the block."""
+    """Replacing an argument that does not exist, or with a value that does not fit, would write beyond the block."""
     before = bytes(prepared.block)
     with pytest.raises(error, match=message):
         prepared[index] = value

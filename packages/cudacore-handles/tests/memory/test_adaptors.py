@@ -191,7 +191,7 @@ def test_memory_between_processes(adapt: Adapt, device: ch.Device, stream: ch.St
 def test_failures(
     adapt: Adapt, upstream: str, cuda_sim: Any, device: ch.Device, pool: ch.DeviceMemoryResource, stream: ch.Stream
 ) -> None:
-    """A failure would be hidden, or be counted."""
+    """A failed allocation would be hidden, or be counted."""
     call, mr = ("cuMemAllocFromPoolAsync", pool) if upstream == "pool" else ("cuMemCreate", ch.VirtualMemoryResource(0))
     outer = ch.LimitingResourceAdaptor(ch.StatisticsResourceAdaptor(adapt(mr)), 2 * MIB)
     statistics: Any = outer.upstream_mr
@@ -318,7 +318,7 @@ def test_tracking(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 
 
 def test_tracking_forgets(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """What was freed long ago would be kept for good."""
+    """Memory that was freed long ago would be kept forever."""
     tracking = ch.TrackingResourceAdaptor(pool)
     kept = tracking.allocate(100, stream=stream)
     for _ in range(2000):
@@ -347,7 +347,7 @@ def test_tracking_keeps_no_frames(pool: ch.DeviceMemoryResource, stream: ch.Stre
 
 
 def test_log(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
-    """The log would not be RMM's format, or not be complete."""
+    """The log would not have RMM's format, or be incomplete."""
     path = tmp_path / "log.csv"
     log = ch.LoggingResourceAdaptor(pool, path)
     assert log.file_name == str(path)
@@ -404,7 +404,7 @@ def test_log_at_exit(run_on_driver: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_limit(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """More would be allocated than the limit, or memory be lost to it."""
+    """More memory than the limit could be allocated, or the limit would count memory that was freed."""
     limiting = ch.LimitingResourceAdaptor(pool, MIB)
     assert limiting.allocation_limit == MIB
     first = limiting.allocate(MIB - 100, stream=stream)

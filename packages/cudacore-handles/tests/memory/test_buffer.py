@@ -49,7 +49,7 @@ def test_pinned_properties(pinned: Pinned) -> None:
 
 
 def test_identity(device: ch.Device, buffer: ch.Buffer, pinned: Pinned) -> None:
-    """Views of the same memory would differ, or those of other memory be the same."""
+    """Views of the same memory would differ, or views of different memory would be equal."""
     view, half = ch.Buffer.from_handle(buffer.handle, 64), ch.Buffer.from_handle(buffer.handle, 32)
     assert buffer == view
     assert hash(buffer) == hash(view)

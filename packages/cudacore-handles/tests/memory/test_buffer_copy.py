@@ -26,7 +26,7 @@ def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
-    """The copy would be from another memory resource, or have another size."""
+    """The copy would come from another memory resource, or have another size."""
     copy = buffer.copy_to(stream=stream)
     assert copy != buffer
     assert (copy.size, copy.memory_resource) == (64, buffer.memory_resource)
@@ -122,7 +122,7 @@ def test_bad_fill(
 
 
 def test_fill_that_does_not_fit(device: ch.Device, stream: ch.Stream, content: Content) -> None:
-    """The end of a buffer would not be filled, or memory after it would be."""
+    """The end of a buffer would not be filled, or memory after the buffer would be filled."""
     buffer = device.allocate(6, stream=stream)
     with pytest.raises(ValueError, match=r"buffer size \(6\) must be divisible by 4"):
         buffer.fill(b"abcd", stream=stream)
@@ -192,7 +192,7 @@ class BrokenArray:
 
 @pytest.mark.parametrize("copy", [ch.Buffer.copy_to, ch.Buffer.copy_from])
 def test_copies_of_what_is_no_array(buffer: ch.Buffer, stream: ch.Stream, copy: Callable[..., Any]) -> None:
-    """A class would be an error about a property, and an error inside of an interface be hidden."""
+    """Passing a class would raise an error about a property, or an error inside of an interface would be hidden."""
     for cls in (np.ndarray, ch.StridedMemoryView, BrokenArray):
         with pytest.raises(TypeError, match=rf"it is the class {cls.__name__} itself; give an instance"):
             copy(buffer, cls, stream=stream)

@@ -92,7 +92,7 @@ def test_empty_parts(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) ->
 
 
 def test_empty_parts_of_memory_of_others(buffer: ch.Buffer) -> None:
-    """An empty part of a device's memory would be one of the host's."""
+    """An empty part of device memory would become host memory."""
     part = ch.Buffer.from_handle(buffer.handle, SIZE, owner=buffer)[5:5]
     assert (part.device_id, part.is_device_accessible, part.is_host_accessible) == (0, True, False)
     assert part.owner is buffer
@@ -110,7 +110,7 @@ def test_closed_buffers_have_no_parts(buffer: ch.Buffer) -> None:
 
 @pytest.mark.parametrize("first", ["whole", "part"])
 def test_a_part_keeps_the_memory(device: ch.Device, stream: ch.Stream, first: str) -> None:
-    """Memory would be freed with the first of those that have it, under the others."""
+    """Memory would be freed when the first of several parts is closed."""
     mr = ch.DeviceMemoryResource(device, {})
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(7, stream=stream)
@@ -132,7 +132,7 @@ def test_a_part_keeps_the_memory(device: ch.Device, stream: ch.Stream, first: st
 
 
 def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream) -> None:
-    """Memory would be given to others while a part is still used on another stream."""
+    """Memory would be reused while a part is still in use on another stream."""
     second = device.create_stream()
     for order in range(2):
         buffer = device.allocate(1 << 20, stream=stream)
@@ -153,7 +153,7 @@ def test_a_part_is_freed_behind_its_stream(device: ch.Device, stream: ch.Stream)
 
 
 def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
-    """A part would be freed on no stream, or change that of the whole."""
+    """A part would be freed without a stream order, or change the stream of the whole."""
     from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
 
@@ -364,7 +364,7 @@ def foreign(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_of_memory(device: ch.Device, stream: ch.Stream, kind: str) -> None:
-    """A part, or a view of one, would be of another kind or place than the whole, or not keep the memory."""
+    """A part, or a view of one, would have another type or address than the whole, or not keep the memory alive."""
     whole = KINDS[kind](device, stream)
     whole.fill(1, stream=stream)
     part = whole[16:32]
@@ -393,14 +393,14 @@ def test_kinds_of_memory(device: ch.Device, stream: ch.Stream, kind: str) -> Non
 
 
 def test_plain_buffers_are_not_pickled(buffer: ch.Buffer) -> None:
-    """A part would be pickled whose memory cannot be shared."""
+    """A part could be pickled although its memory cannot be shared."""
     with pytest.raises(TypeError, match="is not IPC-enabled"):
         pickle.dumps(buffer[:8])
 
 
 @pytest.mark.cuda_sim
 def test_failures(device: ch.Device, stream: ch.Stream) -> None:
-    """Where the streams of parts cannot be waited for, memory would be freed under them, or lost."""
+    """If the streams of parts cannot be waited for, memory would be freed while it is in use, or leak."""
     import cudacore_sim as sim
 
     second = device.create_stream()
@@ -420,7 +420,7 @@ def test_failures(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_threads(device: ch.Device, stream: ch.Stream) -> None:
-    """Threads that make, use and drop parts of one buffer would free it under the others, or not at all."""
+    """Threads that share the parts of one buffer would free its memory too early, or never."""
     buffer = device.allocate(1 << 12, stream=stream)
     buffer.fill(0, stream=stream)
     stream.sync()
@@ -451,7 +451,7 @@ def test_threads(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_an_owner_that_is_closed(device: ch.Device, stream: ch.Stream) -> None:
-    """A buffer of another's memory would lose it when that one is closed."""
+    """A buffer of another buffer's memory would lose it when that buffer is closed."""
     mr = ch.DeviceMemoryResource(device, {})
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(7, stream=stream)

@@ -35,7 +35,7 @@ def first_bytes(buffers: list[ch.Buffer], stream: ch.Stream) -> list[int]:
 
 
 def test_options() -> None:
-    """An option would be taken for another one."""
+    """An option would be treated as another option."""
     default = CopyOptions()
     assert default == CopyOptions("stream", overlap_mode="default")
     assert default.src_access_order is MemcpySrcAccessOrder.STREAM
@@ -180,7 +180,7 @@ def test_a_batch_is_one_call(device: ch.Device, stream: ch.Stream, sources: list
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize(("version", "calls"), [("12.9", "cuMemcpyBatchAsync"), ("12.4", "cuMemcpyAsync")])
 def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str) -> None:
-    """A driver without batches would copy nothing; one of CUDA 12 would be called as one of CUDA 13 is."""
+    """If the driver has no batches, nothing would be copied; or one for CUDA 12 would get arguments for CUDA 13."""
     out = run_on_sim(
         """
         import cudacore_handles as ch
@@ -486,7 +486,7 @@ def test_between_memory_that_any_device_copies(device: ch.Device, other_device: 
 def test_a_failing_copy_between_devices(
     device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str, kinds: tuple[str, ...]
 ) -> None:
-    """A failure of the driver would be lost, or leave another context current."""
+    """A failure of the driver would be lost, or another context would remain current."""
     stream, other_stream = device.create_stream(), other_device.create_stream()
     here = device.allocate(SIZE, stream=stream)
     there = other_device.allocate(SIZE, stream=other_stream)

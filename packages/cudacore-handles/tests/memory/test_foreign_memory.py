@@ -13,7 +13,7 @@ import cudacore_handles as ch
 
 
 def test_an_owner_is_kept_exactly_as_long_as_the_memory(device: ch.Device) -> None:
-    """Memory of another library would go while it is in use, or never."""
+    """Memory of another library would be released while it is in use, or never."""
 
     class Owner:
         pass
@@ -86,7 +86,7 @@ def test_handles_of_cuda_bindings(device: ch.Device) -> None:
 
 
 def test_what_the_driver_knows_of_memory(device: ch.Device, stream: ch.Stream, pinned: Any) -> None:
-    """A borrowed buffer would not report its location, and be exported as another kind of memory."""
+    """The location of a borrowed buffer would not be reported, or it would be exported as another kind of memory."""
     from cuda.bindings import driver
 
     host = np.zeros(16, np.uint8)

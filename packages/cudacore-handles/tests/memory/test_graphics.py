@@ -328,7 +328,7 @@ def test_not_pickled(resource: GraphicsResource) -> None:
 
 @pytest.mark.cuda_sim
 def test_each_call_can_fail(gl: OpenGL, stream: ch.Stream) -> None:
-    """A failure of the driver would be ignored, or leave a resource that can neither be used nor closed."""
+    """A failure of the driver would be ignored, or leave a resource that can be neither used nor closed."""
     import cudacore_sim as sim
 
     def live() -> int:

@@ -33,7 +33,7 @@ def test_one_object_a_place() -> None:
 
 @pytest.mark.parametrize("host", ALL, ids=repr)
 def test_pickle(host: Host) -> None:
-    """A place would be another one in another process."""
+    """The same location would be different in another process."""
     assert pickle.loads(pickle.dumps(host)) is host
     assert copy.deepcopy(host) is host
 

@@ -122,7 +122,7 @@ def test_descriptors(device: ch.Device, stream: ch.Stream, start: Callable[..., 
 
 
 def test_pinned_memory(device: ch.Device, stream: ch.Stream, start: Callable[..., Any], context: Any) -> None:
-    """Host memory would be shared as a device's, or not at all, or be mapped twice, which the driver refuses."""
+    """Host memory would be shared as a device's, not be shared, or be mapped twice, which the driver refuses."""
     mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(ipc_enabled=True))
     assert mr.numa_id >= 0
     buffer = mr.allocate(SIZE, stream=stream)
@@ -138,7 +138,7 @@ def test_pinned_memory(device: ch.Device, stream: ch.Stream, start: Callable[...
 def test_another_device(
     device: ch.Device, other_device: ch.Device, start: Callable[..., Any], context: Any, exporter: Callable[..., Any]
 ) -> None:
-    """An object of one device would be taken for another's, or would need that device to be current."""
+    """An object would be assigned to the wrong device, or would need its device to be current."""
     number = other_device.device_id
     mr = new_pool(number)
     stream = other_device.create_stream()
@@ -364,7 +364,7 @@ def test_what_comes_back_to_a_closed_pool(device: ch.Device, stream: ch.Stream, 
 
 
 def test_through_several_hands(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A process could not pass on what it received."""
+    """A process could not pass on an object that it has received."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(3, stream=stream)
@@ -381,7 +381,7 @@ def test_through_several_hands(device: ch.Device, stream: ch.Stream, start: Call
 
 
 def test_an_event_that_comes_twice(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """Two objects of one event would not be equal."""
+    """Two objects of the same event would not be equal."""
     _, _, event, _ = exporter()
     again = ch.Event.from_ipc_descriptor(event.ipc_descriptor)
     assert again == event
@@ -524,7 +524,7 @@ def test_exit_with_all_alive(run_on_driver: Callable[..., str]) -> None:
 
 
 def test_one_mapping(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """Of two buffers of one descriptor, the close of either would end the other's memory."""
+    """If two buffers have the same descriptor, closing one would unmap the memory of the other."""
     mr, (buffer,), _, _ = exporter()
     descriptor = buffer.ipc_descriptor
     again = ch.Buffer.from_ipc_descriptor(mr, descriptor, stream=stream)
@@ -542,7 +542,7 @@ def test_one_mapping(device: ch.Device, stream: ch.Stream, exporter: Callable[..
 
 
 def test_threads(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """Threads that import what others drop would get memory that is gone, or map it twice."""
+    """Threads that import what others drop would get freed memory, or map it twice."""
     mr, buffers, _, _ = exporter(3)
     named = [buffer.ipc_descriptor for buffer in buffers]
     for buffer in buffers:
@@ -641,7 +641,7 @@ def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_descriptors_of_others(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A descriptor would be taken for one of another pool, process or machine."""
+    """A descriptor would be accepted for another pool, process or machine."""
     mr, (buffer,), event, _ = exporter()
     own = new_pool()
     mine = own.allocate(SIZE, stream=stream)
@@ -693,7 +693,7 @@ def test_sizes_that_are_not_true(device: ch.Device, stream: ch.Stream, exporter:
 
 
 def test_pools_of_another_place(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """The host would read memory of a device as its own, and crash; or a device's pool be one of the host."""
+    """The host would read a device's memory like its own and crash, or a device's pool would become a host's."""
     mr, buffers, _, _ = exporter()
     on_device, name = os.dup(int(mr.allocation_handle)), mr.uuid
     handle = copied(mr.allocation_handle)
@@ -714,7 +714,7 @@ def test_pools_of_another_place(device: ch.Device, stream: ch.Stream, exporter: 
 
 
 def test_pools_of_the_host(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A pool of the host would be one of a device in the other process, or be on no node."""
+    """A host pool would become a device pool in the other process, or lose its node."""
     mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(ipc_enabled=True))
     ours, theirs = multiprocessing.Pipe()
     process = start(children.import_pinned, theirs, mr.allocation_handle)
@@ -780,7 +780,7 @@ def test_handles_are_closed_once(device: ch.Device) -> None:
 
 
 def test_registry(device: ch.Device) -> None:
-    """A resource would be found by an identity that it does not have, or one that is closed."""
+    """A resource would be found by a wrong identity, or a closed resource would be found."""
     mr = new_pool()
     assert mr.uuid is not None
     known = mr.uuid
@@ -801,7 +801,7 @@ def test_registry(device: ch.Device) -> None:
 
 
 def test_without_identity(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A resource that was imported by number would be pickled as none."""
+    """A resource that was imported by a file descriptor would be pickled as None."""
     mr, (buffer,), _, _ = exporter()
     named, identity = buffer.ipc_descriptor, mr.uuid
     number = os.dup(int(mr.allocation_handle))

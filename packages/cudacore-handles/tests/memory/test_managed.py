@@ -57,7 +57,7 @@ def test_advice_of_a_pool(buffer: ch.ManagedBuffer, device: ch.Device) -> None:
 
 
 def test_preferred_location(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """Memory would be preferred elsewhere than was said, or the driver's answer be taken for another place."""
+    """Memory would get another preferred location than requested, or the reported location would be wrong."""
     assert advised.preferred_location is None
     for place in (device, Host(), Host(0), None):
         advised.preferred_location = place
@@ -167,7 +167,7 @@ def test_other_bad_input(buffer: ch.ManagedBuffer, stream: ch.Stream) -> None:
 
 
 def test_closed(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
-    """A closed buffer's address would be advised on, which is another buffer's by now."""
+    """Advice would be given about the address of a closed buffer, which another buffer has by now."""
     places = buffer.accessed_by
     buffer.close()
     for use in (
@@ -371,7 +371,7 @@ def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
 
 
 def test_the_host_must_keep_away(monkeypatch: pytest.MonkeyPatch, device: ch.Device) -> None:
-    """A program that ends with a segmentation fault would not have been warned; or a correct one would be."""
+    """A program that would end with a segmentation fault would get no warning, or a correct program would get one."""
     ch.reset_concurrent_access_warning()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

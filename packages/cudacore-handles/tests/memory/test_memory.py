@@ -43,7 +43,7 @@ def resource(request: pytest.FixtureRequest, device: ch.Device) -> Any:
 
 @pytest.mark.parametrize("size", [1, 3, 512, 1 << 20, np.int32(8)])
 def test_allocate(resource: Any, stream: ch.Stream, size: int) -> None:
-    """Memory would be missing, of another size, or not usable."""
+    """Memory would not be allocated, have a wrong size, or be unusable."""
     buffer = resource.allocate(size, stream=stream)
     assert (buffer.size, buffer.memory_resource) == (size, resource)
     assert type(buffer.size) is int
@@ -137,7 +137,7 @@ def test_a_buffer_keeps_what_it_needs(resource: Any, device: ch.Device) -> None:
 
 
 def test_frees_come_after_the_work(run_on_sim: Any) -> None:
-    """Memory would be freed under work that uses it: in no stream's order, or in another's."""
+    """Memory would be freed while work uses it, because the free is ordered on no stream or on the wrong one."""
     run_on_sim("""
         import cudacore_handles as ch
         from cudacore_handles._memory.resource import _SynchronousMemoryResource
@@ -173,7 +173,7 @@ def test_from_another_thread(resource: Any, device: ch.Device, in_new_thread: An
 
 
 def test_the_devices_pool(device: ch.Device, other_device: ch.Device) -> None:
-    """A pool would be of another device, or the device's own be destroyed with our object."""
+    """A pool would belong to another device, or the device's own pool would be destroyed with our object."""
     resource = ch.DeviceMemoryResource(1)
     assert resource.device_id == 1
     assert resource.handle != device.memory_resource.handle  # type: ignore[attr-defined]
@@ -230,7 +230,7 @@ def test_a_closed_pool(device: ch.Device, stream: ch.Stream) -> None:
     ],
 )
 def test_bad_pools(device: ch.Device, device_id: Any, options: Any, error: type[Exception], message: str) -> None:
-    """A pool would be made of arguments that mean nothing."""
+    """A pool would be created from invalid arguments."""
     if isinstance(options, dict):
         with pytest.raises(error, match=message):
             ch.DeviceMemoryResource(device_id, options)  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ def test_deallocate_of_memory_from_elsewhere(device: ch.Device, stream: ch.Strea
 
 
 def test_the_base_class_says_what_is_missing() -> None:
-    """An allocator that lacks a method would fail without a word about it."""
+    """An allocator that lacks a method would fail without naming the method."""
 
     class Mine(ch.MemoryResource):
         pass

@@ -133,7 +133,7 @@ def test_pinned_memory_is_everybodys(device: ch.Device, stream: ch.Stream) -> No
 
 
 def test_numa_nodes(device: ch.Device) -> None:
-    """Memory would be on another node than said."""
+    """Memory would be on another node than the requested one."""
     assert ch.PinnedMemoryResource().numa_id == -1
     mr = ch.PinnedMemoryResource(ch.PinnedMemoryResourceOptions(numa_id=0))
     assert mr.numa_id == 0
@@ -194,7 +194,7 @@ def test_preferred_locations(
 
 
 def test_the_closest_node(device: ch.Device) -> None:
-    """The default node would be that of another device."""
+    """The default node would belong to another device."""
     mr = ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions(preferred_location_type="host_numa"))
     node = max(device.properties.host_numa_id, 0)
     assert mr.preferred_location == (ManagedMemoryLocationType.HOST_NUMA, node)
@@ -253,7 +253,7 @@ def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
     "call", ["cuMemPoolCreate", "cuMemPoolSetAccess", "cuMemPoolGetAccess", "cuMemPoolSetAttribute"]
 )
 def test_what_fails_half_way(device: ch.Device, call: str) -> None:
-    """A pool would stay when the driver refuses one of the steps that make it ready."""
+    """A pool would leak if the driver refuses one of the steps that prepare it."""
     import cudacore_sim as sim
 
     before = ch.live_counts()["pool"], sim.live()["pool"]

@@ -119,7 +119,7 @@ def test_peers_begin_empty(peers: PeerAccessibleBySetProxy) -> None:
 
 
 def test_add_and_discard(peers: PeerAccessibleBySetProxy, pool: Pool) -> None:
-    """Access would not be given, not be taken away, or the driver be called for nothing."""
+    """Access would not be given or not be revoked, or the driver would be called needlessly."""
     peers.add(1)
     peers.add(FakeDevice(2))
     peers.add(1)

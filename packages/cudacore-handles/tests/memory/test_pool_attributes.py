@@ -64,7 +64,7 @@ def test_reuse_flags(resource: DeviceMemoryResource, name: str) -> None:
 
 
 def test_reuse_is_enabled_at_first(resource: DeviceMemoryResource) -> None:
-    """A new pool would not be as CUDA describes it."""
+    """A new pool would not have the attributes that CUDA documents."""
     assert resource.attributes.reuse_follow_event_dependencies is True
     assert resource.attributes.reuse_allow_opportunistic is True
     assert resource.attributes.reuse_allow_internal_dependencies is True
@@ -88,14 +88,14 @@ def test_usage(resource: DeviceMemoryResource, device: Device) -> None:
 
 
 def test_usage_is_read_only(resource: DeviceMemoryResource) -> None:
-    """An assignment would be accepted in silence and change nothing."""
+    """An assignment would be accepted silently without changing anything."""
     for name in ("used_mem_current", "reserved_mem_current"):
         with pytest.raises(AttributeError, match=f"{name} is read-only"):
             setattr(resource.attributes, name, 0)
 
 
 def test_settings(resource: DeviceMemoryResource) -> None:
-    """A setting of a pool could not be changed, or another one would be."""
+    """A setting of a pool could not be changed, or another setting would be changed."""
     attributes = resource.attributes
     settings = ("reuse_follow_event_dependencies", "reuse_allow_opportunistic", "reuse_allow_internal_dependencies")
     for name in settings:
@@ -125,7 +125,7 @@ def test_settings(resource: DeviceMemoryResource) -> None:
     ],
 )
 def test_wrong_settings(resource: DeviceMemoryResource, name: str, value: object, error: Any, match: str) -> None:
-    """A value that cannot be would be the driver's bare error, or be cut down."""
+    """An invalid value would be reported by the driver's bare error, or be truncated."""
     before = getattr(resource.attributes, name)
     with pytest.raises(error, match=match):
         setattr(resource.attributes, name, value)
@@ -133,7 +133,7 @@ def test_wrong_settings(resource: DeviceMemoryResource, name: str, value: object
 
 
 def test_maxima_can_be_reset(resource: DeviceMemoryResource, device: Device) -> None:
-    """The most memory of a part of a program could not be told from that of what came before."""
+    """The peak memory of one part of a program could not be measured, because the peak before it is included."""
     attributes, stream = resource.attributes, device.create_stream()
     resource.allocate(3 * MIB, stream=stream).close()
     stream.sync()
@@ -147,7 +147,7 @@ def test_maxima_can_be_reset(resource: DeviceMemoryResource, device: Device) -> 
 
 
 def test_default_threshold(resource: DeviceMemoryResource, device: Device) -> None:
-    """A pool would give its memory back at each wait, or a threshold that somebody set would be changed."""
+    """A pool would return its memory at each wait, or a threshold that the program has set would be changed."""
     assert resource.attributes.release_threshold == 2**64 - 1
     stream = device.create_stream()
     resource.allocate(MIB, stream=stream).close()

@@ -34,7 +34,7 @@ def watched(values: Any) -> tuple[Array, weakref.ref[Array]]:
 
 
 def test_what_it_is(device: ch.Device) -> None:
-    """The buffer would not be the array's own memory, or not what both sides can use."""
+    """The buffer would not be the array's own memory, or one side could not use it."""
     array = np.arange(1000, dtype=np.int32)
     buffer = register_host_memory(array)
     assert (buffer.handle, buffer.size) == (array.ctypes.data, array.nbytes)
@@ -322,7 +322,7 @@ def test_a_node_does_not_write_read_only_memory(device: ch.Device, stream: ch.St
 
 @pytest.mark.cuda_sim
 def test_a_reset_of_the_context(device: ch.Device) -> None:
-    """The array would be kept for ever, or the buffer be used without its registration."""
+    """The array would be kept forever, or the buffer would be used without its registration."""
     _run(
         """
         import gc, weakref, numpy as np, cudacore_handles as ch

@@ -181,7 +181,7 @@ def test_descriptors_are_closed(resource: VirtualMemoryResource, buffer: ch.Buff
 
 
 def test_plain_pickle(resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
-    """A pickle would have the number of a descriptor, which is another file in another process."""
+    """A pickle would have the number of a file descriptor, which means another file in another process."""
     before = descriptors()
     for obj in (buffer, buffer[1:2], resource.export_allocation(buffer)):
         with pytest.raises(TypeError, match="virtual memory is sent by file descriptors, which pickle alone cannot"):
@@ -212,7 +212,7 @@ def test_what_cannot_be_exported(device: ch.Device, resource: VirtualMemoryResou
 
 
 def test_what_cannot_be_imported(device: ch.Device, resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:
-    """The driver would take a file of another kind, or map memory that is not there."""
+    """The driver would accept a file of another kind, or map memory that does not exist."""
     with pytest.raises(TypeError, match="descriptor must be an IPCVirtualMemoryDescriptor, not int"):
         resource.import_allocation(3)  # type: ignore[arg-type]
     with open(os.devnull) as file:
@@ -252,7 +252,7 @@ def test_access_of_the_importer(device: ch.Device, resource: VirtualMemoryResour
 
 
 def test_fabric_handles(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver would say that it is not permitted, and nobody what is missing."""
+    """The driver's error would only say "not permitted", without what is missing."""
     monkeypatch.setattr(ch.DeviceProperties, "handle_type_fabric_supported", True)
     fabric = VirtualMemoryResource(device, {"handle_type": "fabric"})
     try:

@@ -70,7 +70,7 @@ def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) ->
 
 
 def test_a_buffer_grows(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned) -> None:
-    """Contents would be lost or copied, or be freed with the buffer through which they were written."""
+    """Contents would be lost or copied, or the memory would be freed with the buffer that wrote them."""
     unit = resource.granularity
     first = resource.allocate(unit)
     first.fill(1, stream=stream)
@@ -106,7 +106,7 @@ def test_a_buffer_grows_in_place_or_elsewhere(
 
 @pytest.mark.cuda_sim
 def test_a_buffer_of_no_bytes_grows(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """It would have memory of another kind than was asked for, and be freed under the work of its stream."""
+    """The memory of the grown buffer would have other options than requested, or be freed before its stream is done."""
     import cudacore_sim as sim
 
     empty = resource.allocate(0)
@@ -128,7 +128,7 @@ def test_what_does_not_grow(resource: VirtualMemoryResource, stream: ch.Stream) 
 
 
 def test_memory_goes_before_the_work_is_done(resource: VirtualMemoryResource, stream: ch.Stream) -> None:
-    """Memory would be unmapped under the work that uses it."""
+    """Memory would be unmapped while work uses it."""
     for buffer in (resource.allocate(1, stream=stream), resource.allocate(1)):
         for _ in range(10):
             buffer.fill(1, stream=stream)
@@ -197,7 +197,7 @@ def test_bad_options(device: ch.Device, options: Any, error: type[Exception], me
 
 
 def test_a_device_that_lacks_it(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a device that lacks this, or parts of it, the error would be a bad argument."""
+    """On a device that does not support this, or parts of it, the error would complain about an argument."""
     cls = type(device.properties)
     for name, options, error, message in (
         ("virtual_memory_management_supported", {}, RuntimeError, "requires CUDA VMM API support, which device 0"),
@@ -215,7 +215,7 @@ def test_a_device_that_lacks_it(device: ch.Device, monkeypatch: pytest.MonkeyPat
 
 
 def test_peers(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> None:
-    """Another device could not use the memory, or one that cannot reach it would be taken for one that can."""
+    """Another device could not use the memory, or a device without access would be considered to have it."""
     if not other_device.can_access_peer(device):
         with pytest.raises(ValueError, match=r"peers has device 1, which cannot reach the memory of device 0"):
             VirtualMemoryResource(device, {"peers": [other_device]})
@@ -229,7 +229,7 @@ def test_peers(device: ch.Device, other_device: ch.Device, pinned: Pinned) -> No
 
 
 def test_peers_are_read_once(device: ch.Device) -> None:
-    """An iterator would be used up by the first look at it, and no peer get access."""
+    """The first use would exhaust an iterator of peers, so that no peer gets access."""
     options = ch.VirtualMemoryResourceOptions(peers=iter([0]))
     assert [list(options.peers) for _ in range(2)] == [[0], [0]]
 

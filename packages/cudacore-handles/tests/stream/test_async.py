@@ -159,7 +159,7 @@ def test_cancel(run: Run, stream: ch.Stream, gate: Gate) -> None:
 
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_the_loop_is_closed_meanwhile(kind: str, stream: ch.Stream, gate: Gate) -> None:
-    """The host function would wake a loop that is not there, or the loop be kept."""
+    """The host function would use a closed event loop, or keep the loop alive."""
     loop = new_loop(kind)
     ways = waits(stream)
 

@@ -46,7 +46,7 @@ def test_streams(device: ch.Device) -> None:
 
 
 def test_lifetime(stream: ch.Stream) -> None:
-    """A function would be released before it was called, or never."""
+    """A function would be released before it is called, or never."""
 
     class Function:
         def __call__(self) -> None:
@@ -65,7 +65,7 @@ def test_lifetime(stream: ch.Stream) -> None:
 
 
 def test_what_it_raises(stream: ch.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception would be lost, or end the process; or nothing be called after it."""
+    """An exception would be lost or end the process, or no later function would be called."""
     seen: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda args: seen.append(args.exc_type))
 
@@ -79,7 +79,7 @@ def test_what_it_raises(stream: ch.Stream, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_functions_of_ctypes(stream: ch.Stream) -> None:
-    """A function of ctypes would be called with another argument, or go, or its data, before it is called."""
+    """A ctypes function would be called with another argument, or be released with its data before the call."""
     seen: list[Any] = []
 
     @VOID
@@ -109,7 +109,7 @@ def test_functions_of_ctypes(stream: ch.Stream) -> None:
     ],
 )
 def test_bad_functions(stream: ch.Stream, arguments: Any, error: type[Exception], message: str) -> None:
-    """A function that CUDA cannot call would be called, on a thread that cannot report it."""
+    """A function that CUDA cannot call would be accepted, and fail on a thread that cannot report it."""
     with pytest.raises(error, match=message):
         stream.callback(*arguments)
     with pytest.raises(ValueError, match="user_data is only supported with functions of ctypes"):

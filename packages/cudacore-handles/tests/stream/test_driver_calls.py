@@ -62,7 +62,7 @@ OPERATIONS = {
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_calls_of_an_operation(operations: dict[str, Callable[[], object]], cuda_sim: Any, name: str) -> None:
-    """An operation would query the driver again for what it has just been told."""
+    """An operation would query the driver again for something that it has just returned."""
     operation, expected = operations[name], OPERATIONS[name]
     operation()  # queries that are made only once
     before = {entry: cuda_sim.calls(entry) for entry in expected}

@@ -101,7 +101,7 @@ def test_who_offers_our_own_stream_is_not_kept(device: ch.Device, stream: ch.Str
 
 
 def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: Foreign) -> None:
-    """Of two objects that offer one stream only one would be kept."""
+    """If two objects offer the same stream, only one of them would be kept alive."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:
@@ -123,7 +123,7 @@ def test_owners_of_one_foreign_stream_are_kept_each(device: ch.Device, foreign: 
     [(0, ch.LEGACY_DEFAULT_STREAM), (1, ch.LEGACY_DEFAULT_STREAM), (2, ch.PER_THREAD_DEFAULT_STREAM)],
 )
 def test_default_streams_by_handle(device: ch.Device, handle: int, stream: ch.Stream) -> None:
-    """Another library's default stream would be taken for one with a context, and its owner be kept forever."""
+    """Another library's default stream would get a fixed context, or keep its owner forever."""
 
     class Offer:
         def __cuda_stream__(self) -> tuple[int, int]:

@@ -163,7 +163,7 @@ def test_wait_for_another_device(device: ch.Device, other_device: ch.Device) -> 
 
 
 def test_wait_tells_the_driver(run_on_sim: Any) -> None:
-    """A wait would be forgotten: no test without a GPU would see it."""
+    """A wait could be missing without being noticed by tests without a GPU."""
     run_on_sim("""
         import cudacore_handles as ch
 
@@ -229,7 +229,7 @@ def test_a_closed_default_stream_stays_usable(device: ch.Device, stream: ch.Stre
 def test_default_streams_are_of_the_current_context(
     device: ch.Device, other_device: ch.Device, stream: ch.Stream
 ) -> None:
-    """A default stream would be that of the context that it was first used in."""
+    """A default stream would always belong to the context in which it was first used."""
     assert stream.context == device.context
     other_device.set_current()
     assert stream.context == other_device.context

@@ -74,7 +74,7 @@ def test_facts_and_copies(
     ],
 )
 def test_bad_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
-    """Options that no array can have would be taken, and fail in the driver without a reason."""
+    """Invalid options would be accepted, and fail in the driver without a reason."""
     with pytest.raises(error, match=message):
         OpaqueArrayOptions(**{**LINE, **options})
     with pytest.raises(error, match=message):
@@ -82,7 +82,7 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], message: s
 
 
 def test_dtypes_name_formats() -> None:
-    """A dtype of NumPy would not be taken for its format."""
+    """A NumPy dtype would not be accepted as a format."""
     for given in (np.float16, np.dtype("f2"), "float16", ArrayFormatType.FLOAT16):
         assert OpaqueArrayOptions((8,), given, 1).format is ArrayFormatType.FLOAT16
 
@@ -152,7 +152,7 @@ def test_bad_copies(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_closing(device: ch.Device) -> None:
-    """A closed array would give out its handle, or be another thing to sets and dictionaries."""
+    """A closed array would return its handle, or change its hash."""
     array, other = make(device), make(device)
     before = hash(array)
     assert array.handle
@@ -197,7 +197,7 @@ def test_levels(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_bad_levels(device: ch.Device) -> None:
-    """CUDA makes as many levels as it likes where more are asked for than there can be."""
+    """If too many levels are requested, CUDA creates fewer without an error."""
     with pytest.raises(ValueError, match="has at most 5 levels"):
         make_levels(device, num_levels=6)
     with pytest.raises(ValueError, match="num_levels is 0"):

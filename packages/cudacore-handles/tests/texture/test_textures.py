@@ -75,7 +75,7 @@ def test_descriptors(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_bad_descriptors(device: ch.Device, stream: ch.Stream) -> None:
-    """A texture would read beyond a buffer, or what is no memory of a texture."""
+    """A texture would read beyond a buffer, or from memory that is not suitable for textures."""
     array, buffer = make_array(device), device.allocate(4096, stream=stream)
     of = ResourceDescriptor
     texel: dict[str, Any] = {"format": "float32", "num_channels": 1}
@@ -180,7 +180,7 @@ def test_options_are_copied(device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
-    """A texture would be made with options as they were at an earlier texture."""
+    """A texture would be made with the options of an earlier texture, although they were changed since."""
     import ctypes
 
     import cudacore_sim
@@ -222,7 +222,7 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
 
 
 def test_more_options_than_are_kept(device: ch.Device) -> None:
-    """Options that replace others among those that are kept would be mixed up with them."""
+    """When the cache of options is full, options would be mixed up."""
     for _ in range(2):
         for width in range(1, 20):
             array = make_array(device, (width,))
@@ -252,7 +252,7 @@ def test_alignment(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_texture(device: ch.Device) -> None:
-    """A texture would not be what it was made of, or not end."""
+    """A texture would have another resource than it was made of, or never be destroyed."""
     array = make_array(device)
     texture, other = make_texture(device, array), make_texture(device, array)
     assert texture.handle
@@ -270,7 +270,7 @@ def test_texture(device: ch.Device) -> None:
 
 
 def test_surface(device: ch.Device, stream: ch.Stream) -> None:
-    """A surface could be made of what kernels cannot store to."""
+    """A surface could be made of an array that kernels cannot store to."""
     surface = make_surface(device)
     assert surface.handle
     assert surface.device == device

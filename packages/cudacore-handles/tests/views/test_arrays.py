@@ -132,7 +132,7 @@ def test_what_cannot_be_copied(
 def test_bad_interfaces(
     buffer: ch.Buffer, stream: ch.Stream, interface: str, fields: Any, error: type[Exception], message: str
 ) -> None:
-    """Masked elements would be copied, or Python would complain of its own inside."""
+    """Masked elements would be copied, or the error would be about Python's internals."""
     source = np.zeros(16, np.uint8)
     whole = {"shape": (16,), "typestr": "|u1", "data": (source.ctypes.data, False), "version": 3}
     if interface == "__cuda_array_interface__":
@@ -184,7 +184,7 @@ def test_read_only(buffer: ch.Buffer, stream: ch.Stream, array: Any) -> None:
 
 
 def test_device_memory_is_no_numpy_array(buffer: ch.Buffer) -> None:
-    """NumPy would make an array of one object of it."""
+    """NumPy would make an array of one object from a view."""
     for convert in (np.asarray, np.array):
         with pytest.raises(TypeError, match=r"device memory is no NumPy array: buffer.copy_to\(array"):
             convert(buffer)  # type: ignore[operator]

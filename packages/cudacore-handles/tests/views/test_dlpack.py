@@ -125,7 +125,7 @@ def test_an_empty_tensor_has_no_address(foreign: tuple[Memory, Any]) -> None:
 
 @BOTH
 def test_an_unused_capsule_keeps_the_memory(foreign: tuple[Memory, Any], versioned: bool) -> None:
-    """Memory would be freed while a capsule has it, or leak with a capsule that is never consumed."""
+    """Memory would be freed while a capsule refers to it, or leak with a capsule that is never consumed."""
     memory, alive = foreign
     capsule = memory.export(versioned)
     memory.close()
@@ -326,7 +326,7 @@ def test_read_capsule(max_version: tuple[int, int] | None) -> None:
 
 
 def test_read_capsule_of_a_device(foreign: tuple[Memory, Any]) -> None:
-    """A pointer of one device would be taken for one of another."""
+    """A pointer to one device's memory would be attributed to another device."""
     box = foreign[0].box
     assert _native.read_capsule(_native.make_capsule(box, 2**64 - 256, 16, CUDA_HOST, 0, False)) == (
         2**64 - 256, CUDA_HOST, 0,

@@ -54,7 +54,7 @@ def check(layout: Layout, array: Any) -> None:
 @UNHURRIED
 @given(st.data())
 def test_views(data: st.DataObject) -> None:
-    """An element would be read from another place, or a copy go through memory that is not the array's."""
+    """An element would be read from the wrong place, or a copy would go outside of the array's memory."""
     array, layout = array_and_layout(data)
     check(layout, array)
     assert layout.is_contiguous_c == array.flags.c_contiguous
@@ -120,7 +120,7 @@ def test_broadcast_to(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data())
 def test_reshaped(data: st.DataObject) -> None:
-    """A reshape that needs a copy would be a view of the wrong elements, or one that needs none be refused."""
+    """A reshape that needs a copy would return wrong elements, or one that needs no copy would be refused."""
     array, layout = array_and_layout(data)
     rest, shape = array.size, []
     while rest > 1 and len(shape) < 4:
@@ -143,7 +143,7 @@ def test_reshaped(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data())
 def test_flattened(data: st.DataObject) -> None:
-    """Axes would be merged that one stride does not lead through, or stay apart that it does."""
+    """Axes would be merged although no single stride covers both, or not be merged although one does."""
     array, layout = array_and_layout(data, FULL)
     assume(array.size)
     check(layout.flattened().reshaped(array.shape), array)
@@ -162,7 +162,7 @@ def test_flattened(data: st.DataObject) -> None:
 @UNHURRIED
 @given(st.data(), st.sampled_from("CFK"))
 def test_dense(data: st.DataObject, order: str) -> None:
-    """New memory would be laid out in another order than was asked for, or with gaps."""
+    """New memory would be laid out in another order than requested, or with gaps."""
     array, layout = array_and_layout(data, FULL)
     assume(array.size)
     dense = layout.to_dense(order)

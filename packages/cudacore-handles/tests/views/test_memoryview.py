@@ -43,7 +43,7 @@ PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray
 
 @PRODUCERS
 def test_fields(producer: type[Array]) -> None:
-    """A kernel would be given another array than the producer's."""
+    """A kernel would get another array than the producer's."""
     memory, ptr = host(np.arange(24))
     array = producer(ptr, (2, 3), (12, 2), offset=8, keep=memory)
     view = View.from_dlpack(array)
@@ -83,7 +83,7 @@ def test_shapes(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("device", [(CUDA, 1), (CUDA_HOST, 0), (MANAGED, 0)])
 def test_devices(device: tuple[int, int]) -> None:
-    """An array would be taken for one of another device, or of the host."""
+    """An array would be attributed to another device, or to the host."""
     view = View.from_dlpack(Array(4096, (2,), device=device), -1)
     assert view.__dlpack_device__() == device
     assert view.device_id == device[1]
@@ -96,7 +96,7 @@ DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_dtypes(name: str, buffer: Buffer) -> None:
-    """Elements would be taken for another type."""
+    """Elements would be read as another type."""
     array = np.zeros(3, name)
     assert View.from_dlpack(array).dtype == array.dtype
     assert View.from_array_interface(array).dtype == array.dtype
@@ -112,7 +112,7 @@ SMALL = {"bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8), 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_types_that_numpy_lacks(name: str, buffer: Buffer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bfloat16 or float8 array would be refused, or taken for something else."""
+    """A bfloat16 or float8 array would be refused, or read as another type."""
     view = View.from_buffer(buffer, (2, 2), dtype=name)
     code, bits = SMALL[name]
     assert view._type == code | bits << 8 | 1 << 16
@@ -146,7 +146,7 @@ def test_ml_dtypes(buffer: Buffer) -> None:
 
 @pytest.mark.parametrize(("dtype", "bits"), [((17, 4, 1), 4), ((0, 4, 1), 4), ((2, 0, 1), 0)])
 def test_types_smaller_than_a_byte(dtype: tuple[int, int, int], bits: int) -> None:
-    """Elements that share a byte would be addressed as if each had its own."""
+    """Elements that share a byte would be addressed as if each had a byte."""
     array = Array(4096, (4,), dtype=dtype)
     with pytest.raises(BufferError, match=f"elements of {bits} bits .*not supported; export it as bytes"):
         View.from_dlpack(array)
@@ -154,7 +154,7 @@ def test_types_smaller_than_a_byte(dtype: tuple[int, int, int], bits: int) -> No
 
 
 def test_padded_types(api: Any) -> None:
-    """Elements that are smaller than a byte, and have one each, would be passed on as if they shared them."""
+    """Small elements that have a byte each would be passed on as if they shared bytes."""
     memory = np.arange(4, dtype=np.uint8)
     view = View.from_dlpack(Array(memory.ctypes.data, (4,), dtype=(17, 4, 1), flags=PADDED, keep=memory))
     assert view._itemsize == 1
@@ -176,7 +176,7 @@ def test_lanes() -> None:
 
 
 def test_unknown_type() -> None:
-    """An element type of the future would be taken for one that is known."""
+    """A future element type would be read as a known one."""
     view = View.from_dlpack(Array(4096, (4,), dtype=(99, 32, 1)))
     with pytest.raises(NotImplementedError, match="DLPack's type 99 with 32 bits"):
         view.dtype  # noqa: B018
@@ -184,7 +184,7 @@ def test_unknown_type() -> None:
 
 
 def test_read_only() -> None:
-    """Memory that must not be written would be."""
+    """Read-only memory would be written."""
     memory, ptr = host(np.arange(4))
     memory.flags.writeable = False
     for view in (
@@ -213,7 +213,7 @@ def test_read_only() -> None:
     ],
 )
 def test_bad_tensors(fields: Any, error: type[Exception], message: str) -> None:
-    """A tensor that cannot be used would be used, or leak."""
+    """An unusable tensor would be used, or leak."""
     array = Array(4096, **fields)
     with pytest.raises(error, match=message):
         View.from_dlpack(array, -1)
@@ -251,7 +251,7 @@ def test_the_tensor_is_given_back_once(producer: type[Array]) -> None:
 
 @pytest.mark.parametrize("device", [None, 1, (), (1.5, 0), "xy", {}])
 def test_what_is_no_device(device: Any) -> None:
-    """Python would complain of its own inside, or of nothing."""
+    """The error would be about Python's internals, or there would be none."""
     array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: device})()
     with pytest.raises(TypeError, match=r"__dlpack_device__\(\) must return two ints, \(type, ordinal\), not"):
         StridedMemoryView.from_dlpack(array, -1)
@@ -259,7 +259,7 @@ def test_what_is_no_device(device: Any) -> None:
 
 @pytest.mark.parametrize("number", [2**32 + 1, 2**64 + 1, -(2**70)])
 def test_numbers_that_are_no_device(number: int) -> None:
-    """Of a large number a part would be taken, and be the host."""
+    """A large number would be truncated, and mean the host."""
     array = type("Array", (), {"__dlpack__": None, "__dlpack_device__": lambda self: (number, 0)})()
     with pytest.raises(BufferError, match="a device that is not CUDA's"):
         StridedMemoryView.from_dlpack(array, -1)
@@ -446,7 +446,7 @@ def test_view_of_a_buffer_by_one_call(buffer: Buffer, pinned: Callable[[int], Bu
 
 @pytest.mark.parametrize("dtype", ["f4,i4", "M8[s]", ">f8", "S8"])
 def test_dtypes_that_dlpack_lacks(dtype: str, buffer: Buffer) -> None:
-    """A type that DLPack does not have would be exported as another one."""
+    """A type that DLPack does not have would be exported as another type."""
     view = View.from_buffer(buffer, 8, dtype=np.dtype(dtype))
     assert view.dtype == np.dtype(dtype)
     with pytest.raises(BufferError, match="no type like the view's dtype"):
@@ -508,7 +508,7 @@ def test_a_closed_buffer(buffer: Buffer) -> None:
 
 
 def test_view_with_another_layout(pinned: Callable[[int], Buffer]) -> None:
-    """A part of an array would be another part."""
+    """A part of an array would have the wrong elements."""
     memory = pinned(64)
     memory.__buffer__().cast("f")[:] = memoryview(np.arange(16, dtype=np.float32))
     view = memory.view("float32", (4, 4))

@@ -132,7 +132,7 @@ def test_it_keeps_the_memory(memory: ch.Buffer, kernel: ch.Kernel, stream: ch.St
 def test_it_keeps_the_memory_of_then(
     memory: ch.Buffer, kernel: ch.Kernel, stream: ch.Stream, device: ch.Device, pinned: Callable[[int], ch.Buffer]
 ) -> None:
-    """A prepared launch would lose the memory whose address it has, when the descriptor gets another one."""
+    """When a descriptor gets another address, a prepared launch would lose the memory that it still uses."""
     before = ch.live_counts()["deviceptr"]
     buffer = device.allocate(SIZE, stream=stream)
     tensor_map = view_of(buffer).as_tensor_map((8, 8))
@@ -195,7 +195,7 @@ TYPES = "uint8 uint16 uint32 int32 uint64 int64 float16 float32 float64 bfloat16
 
 @pytest.mark.parametrize("name", TYPES)
 def test_types(memory: ch.Buffer, name: str) -> None:
-    """Elements of a type would be copied as those of another one, or not at all."""
+    """Elements would be copied as another type, or not be copied."""
     tensor_map = view_of(memory, (16, 32), dtype=name).as_tensor_map((4, 16))
     assert repr(tensor_map) == f"TensorMapDescriptor(tiled, rank=2, dtype={name.upper()}, swizzle=NONE)"
 
@@ -378,7 +378,7 @@ def test_memory_that_does_not_fit(memory: ch.Buffer, view: ch.StridedMemoryView)
 
 
 def test_it_is_made_of_views(view: ch.StridedMemoryView) -> None:
-    """A descriptor of nothing could be launched with, or one could be copied without the memory."""
+    """A descriptor that was never made could be used, or a descriptor could be copied without its memory."""
     with pytest.raises(RuntimeError, match=r"cannot be instantiated directly; use StridedMemoryView\.as_tensor_map"):
         ch.TensorMapDescriptor()
     tensor_map = view.as_tensor_map((8, 8))
@@ -413,7 +413,7 @@ def test_failures(view: ch.StridedMemoryView, cuda_sim: Any) -> None:
 
 @pytest.mark.cuda_sim
 def test_devices_without_tensor_maps(run_on_sim: Callable[..., str]) -> None:
-    """A device that has no tensor maps would be named as the cause of nothing."""
+    """The error would not say that the device has no tensor maps."""
     run_on_sim(
         """
         import pytest

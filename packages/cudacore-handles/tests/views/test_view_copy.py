@@ -125,7 +125,7 @@ SWAPPED = np.dtype({"names": ["a", "b"], "formats": ["i4", "f4"], "offsets": [4,
     [("M8[s]", "M8[ns]"), (">i4", ">f4"), (">i4", "<i4"), ("i4, f4", SWAPPED), ("S4", "U1"), ("m8[s]", "i8")],
 )
 def test_types_that_dlpack_does_not_have(stream: Stream, source: Any, target: Any) -> None:
-    """Elements would be taken for those of another type: seconds for nanoseconds, one field for another."""
+    """Elements would be copied as another type: seconds as nanoseconds, or one field as another."""
     one, other = (typed(np.ones(4, dtype)) for dtype in (source, target))
     for dst, src in ((one, other), (other, one)):
         with pytest.raises(ValueError, match=r"the types differ: .* cannot be copied to .*; view\(dtype=...\)"):
@@ -145,7 +145,7 @@ def test_raw_bytes_are_of_any_type(stream: Stream) -> None:
 
 
 def test_views_that_interleave(memory: tuple[Buffer, Buffer], stream: Stream) -> None:
-    """Views whose elements lie between each other's would be called overlapping; or those that overlap be copied."""
+    """Views with interleaved elements would be called overlapping, or overlapping views would be copied."""
     square = memory[0].view("int32", (32, 32))
     square.copy_from(View.from_any_interface(np.arange(1024, dtype=np.int32).reshape(32, 32)), stream)
     expected = np.arange(1024).reshape(32, 32)

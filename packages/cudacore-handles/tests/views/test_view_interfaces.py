@@ -120,7 +120,7 @@ def test_round_trip_by_cuda_array_interface(buffer: Buffer, stream: Stream) -> N
     ],
 )
 def test_bad_cuda_array_interface(fields: Any, error: type[Exception], message: str, buffer: Buffer) -> None:
-    """An interface that is wrong would be used as if it were right."""
+    """An invalid interface would be used."""
     good = {"shape": (4,), "data": (buffer.handle, False)}
     with pytest.raises(error, match=message):
         View.from_cuda_array_interface(Interface(**(good | fields)), -1)
@@ -141,7 +141,7 @@ def test_version_2_of_the_cuda_array_interface(
 
 
 def test_memory_that_cuda_does_not_know() -> None:
-    """An interface of freed memory, or of the host's, would be taken for device memory."""
+    """An interface of freed memory, or of host memory, would be accepted as device memory."""
     memory, ptr = host(np.arange(4))
     with pytest.raises(BufferError, match="which CUDA does not know"):
         View.from_cuda_array_interface(Interface(shape=(4,), data=(ptr, False)), -1)
@@ -175,7 +175,7 @@ class Fallback:
 
 @pytest.mark.parametrize("error", [BufferError("read-only"), TypeError("no"), NotImplementedError(), RuntimeError("x")])
 def test_the_next_interface_where_the_first_fails(error: Exception) -> None:
-    """An array could not be used, because the first of its interfaces refuses it."""
+    """An array could not be used because one of its interfaces refuses it."""
     array = Fallback(error)
     assert np.array_equal(np.asarray(View.from_any_interface(array, -1)), array.array)
     with pytest.raises(type(error)):
@@ -222,7 +222,7 @@ def test_a_class_is_no_array(cls: type) -> None:
 
 
 def test_an_attribute_error_inside_of_an_interface() -> None:
-    """A mistake in a producer's interface would be hidden: it would look as if there were none."""
+    """An error in a producer's interface would be hidden, as if the object had no interface."""
 
     class Broken:
         @property
@@ -340,7 +340,7 @@ def test_deprecated_constructor() -> None:
 
 
 def test_args_viewable_as_strided_memory() -> None:
-    """A function would be given another array, or one without its stream."""
+    """A function would get another array, or not the array's stream."""
 
     @ch.args_viewable_as_strided_memory((1, -1))
     def shapes(scale: int, first: Any, second: Any) -> Any:
@@ -362,7 +362,7 @@ def test_args_viewable_as_strided_memory() -> None:
 
 
 def test_pytorch_on_the_host() -> None:
-    """PyTorch's tensors would not be viewed, or ours not be taken by it."""
+    """PyTorch's tensors could not be viewed, or PyTorch could not use our views."""
     torch = pytest.importorskip("torch", reason="needs PyTorch")
     tensor = torch.arange(12, dtype=torch.float32).reshape(3, 4).t()
     view = View.from_any_interface(tensor)

@@ -54,7 +54,7 @@ def test_stream_is_needed_for_device_memory(buffer: Buffer, stream: Stream) -> N
     ],
 )
 def test_bad_streams(given: Any, error: type[Exception], message: str, buffer: Buffer) -> None:
-    """Something would be taken for a stream's address."""
+    """An invalid value would be used as the address of a stream."""
     with pytest.raises(error, match=message):
         View.from_dlpack(buffer, given)
 

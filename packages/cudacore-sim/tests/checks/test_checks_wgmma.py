@@ -11,7 +11,7 @@ NAME = "wgmma"
 
 
 def test_kernels(run_python: Run, tmp_path: Path) -> None:
-    """A wait or a fence that is missing would not be found, or a kernel be blamed that has them."""
+    """A missing wait or fence would not be found, or a correct kernel would be reported."""
     check_kernels(NAME, reports_of(NAME, run_python, tmp_path, "compute_90a", CHECK="race,sync"), planted=12)
 
 

@@ -50,7 +50,7 @@ def reports_of(run_python: Run, ptx: Path, **settings: object) -> dict[str, list
 
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 def test_programs(seed: int | None, run_python: Run, ptx: Path) -> None:
-    """A missing wait would be found in one order alone, or a program be blamed that waits."""
+    """A missing wait would be found in only one order, or a correct program would be reported."""
     shuffle = {} if seed is None else {"SHUFFLE": seed}
     said = reports_of(run_python, ptx, CHECK="order", **shuffle)
     problems = []
@@ -72,7 +72,7 @@ def test_nothing_is_said_without(run_python: Run, ptx: Path) -> None:
 
 
 def test_loops_of_graphs(tmp_path: Path) -> None:
-    """The turns of a loop in a graph, which are submitted one by one, would seem to have no order."""
+    """The iterations of a loop in a graph, which are submitted one by one, would seem to have no order."""
     command = [sys.executable, "-m", "pytest", "-qs", "-p", "no:cacheprovider", "--cuda-driver=sim"]
     command += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     command += [str(FOLDER.parent / "driver/graph/test_graphs.py"), "-k", "test_long_loops or bodies"]

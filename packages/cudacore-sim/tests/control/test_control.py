@@ -104,7 +104,7 @@ def test_configuration(run_python: Python) -> None:
 
 
 def test_bad_configuration(run_python: Python) -> None:
-    """A mistyped setting would silently be taken for another one."""
+    """A mistyped setting would silently be treated as another one."""
     child = run_python("cu.cuInit(0)", DEVICES="many", MEMORY="12X", COMPUTE_CAPABILITY="hopper")
     for line in (
         "DEVICES=many is ignored",
@@ -116,7 +116,7 @@ def test_bad_configuration(run_python: Python) -> None:
 
 
 def test_ignored_settings(run_python: Python) -> None:
-    """Without stderr, an invalid setting would not be reported, or a valid one would be."""
+    """Without stderr, an invalid setting would not be reported, or a valid one would be reported."""
     child = run_python(
         "import cudacore_sim; print(*cudacore_sim.ignored_settings(), sep='\\n')",
         SHUFFLE="x",
@@ -132,7 +132,7 @@ def test_ignored_settings(run_python: Python) -> None:
 
 
 def test_no_ignored_settings(driver: Any) -> None:
-    """A run without a mistake in its settings would be called one with."""
+    """A run with valid settings would be reported as one with an error in its settings."""
     assert cudacore_sim.ignored_settings() == []
 
 
@@ -211,7 +211,7 @@ def test_a_library_of_another_name(tmp_path: Any) -> None:
 
 
 def test_start_is_quick(run_python: Python) -> None:
-    """Every process that uses it would pay for it: more than 20 ms."""
+    """The simulator would take more than 20 ms to start in every process that uses it."""
     child = run_python("import time; t = time.perf_counter(); cu.cuInit(0); print(time.perf_counter() - t)")
     assert float(child.stdout) < 0.02
     start = time.perf_counter()
@@ -266,7 +266,7 @@ def test_last_launch(cuda: Any) -> None:
 
 
 def test_no_launch(run_python: Python) -> None:
-    """Before the first launch there would be one."""
+    """Before the first launch, there would be a last launch."""
     child = run_python("cu.cuInit(0)\ntry: cudacore_sim.last_launch()\nexcept LookupError as e: print(e)")
     assert child.stdout == "nothing was launched yet\n"
 

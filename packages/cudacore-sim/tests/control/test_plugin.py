@@ -301,7 +301,7 @@ def test_after(): use("empty")
 
 
 def test_a_kernel_that_fails_in_cuda_bindings(project: pytest.Pytester) -> None:
-    """A test of a program on cuda.bindings would break those after it."""
+    """A test of a program that uses cuda.bindings would make later tests fail."""
     pytest.importorskip("cuda.bindings.driver")
     result = run(
         project,
@@ -482,7 +482,7 @@ def test_xdist(project: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_random_order(project: pytest.Pytester, seed: int) -> None:
-    """The outcome of a test would depend on which one was before it."""
+    """The outcome of a test would depend on the test before it."""
     pytest.importorskip("pytest_randomly", reason="needs pytest-randomly")
     project.makepyfile(PRELUDE + SEVERAL)
     options = [*PLUGINS[:2], *PLUGINS[4:], "--cuda-driver=sim", f"--randomly-seed={seed}"]

@@ -98,7 +98,7 @@ def test_trace(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_what_runs_at_once(run_python: Run, tmp_path: Path) -> None:
-    """Work of one stream that runs at the same time would hide each other."""
+    """Concurrent units of one stream would hide each other in the trace."""
     path = tmp_path / "trace.json"
     assert run_python(PROGRAM, TRACE=path).returncode == 0
     events = read(path)

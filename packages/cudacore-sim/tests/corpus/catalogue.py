@@ -81,7 +81,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel of a file, which is a theme."""
+    """A kernel of the corpus. Each file has the kernels of one theme."""
 
     theme: str
     name: str

@@ -331,7 +331,7 @@ def test_bits(engine: Engine, rng: np.random.Generator, op: str) -> None:
 
 @pytest.mark.parametrize("table", [0x80, 0xFE, 0x96, 0xE8, 0x1B])
 def test_lop3(engine: Engine, rng: np.random.Generator, table: int) -> None:
-    """A truth table of three inputs would be read in another order."""
+    """A truth table of three inputs would be read in the wrong order."""
     a, b, c = (integers(rng, 32) for _ in range(3))
     result = apply(engine, "lop3.b32", "b32", ["b32"] * 3, [a, b, c], extra=f", {table}")
     expected = np.zeros(LANES, np.uint32)
@@ -430,7 +430,7 @@ def same(result: np.ndarray, expected: np.ndarray, dtype: Any, *, canonical: boo
     "op", ["add.f32", "sub.f32", "mul.f32", "div.rn.f32", "add.f64", "sub.f64", "mul.rn.f64", "div.rn.f64"]
 )
 def test_ieee_binary(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """Basic arithmetic would not be the correctly rounded one."""
+    """The results of basic arithmetic would not be correctly rounded."""
     dtype = np.float32 if op.endswith("f32") else np.float64
     a, b = floats(rng, dtype), floats(rng, dtype)
     function = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[op.split(".")[0]]
@@ -505,7 +505,7 @@ def test_flush_and_saturate(engine: Engine, rng: np.random.Generator) -> None:
     "op", ["min.f32", "max.f32", "min.f64", "max.f64", "min.NaN.f32", "max.NaN.f32", "min.f16", "max.f16"]
 )
 def test_minimum_and_maximum(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """A NaN would win although it must lose, or -0 would not be less than +0."""
+    """A NaN would be chosen instead of a number, or -0 would not be less than +0."""
     type_name = op.split(".")[-1]
     dtype = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[type_name]
     a, b = floats(rng, dtype), floats(rng, dtype)
@@ -665,7 +665,7 @@ def test_comparisons(engine: Engine, rng: np.random.Generator, comparison: str, 
 
 
 def test_set_and_boolean_operators(engine: Engine, rng: np.random.Generator) -> None:
-    """set would give another truth than all ones or 1.0, or combine the predicate wrongly."""
+    """`set` would return something else than all ones or 1.0 for true, or combine the predicate wrongly."""
     a, b = integers(rng, 32), integers(rng, 32)
     less = a < b
     np.testing.assert_array_equal(

@@ -197,7 +197,7 @@ def test_malformed_modules(engine: Engine, text: str, kind: str) -> None:
 
 
 def test_scopes_hide_names(engine: Engine) -> None:
-    """A register declared in an inner block would be the outer one of that name."""
+    """A register of an inner block would be confused with the register of that name in the outer block."""
     module = engine.body(
         """.reg .b64 %a; .reg .b32 x, %r<3>; ld.param.u64 %a, [out]; mov.u32 x, 1; { .reg .b32 x; mov.u32 x, 2;
               bra L; L: st.global.u32 [%a], x;

@@ -168,7 +168,7 @@ def _vector_sum(engine: Engine) -> Module:
 
 
 def test_read_out_of_bounds(engine: Engine) -> None:
-    """A read past an allocation would go unnoticed, or be reported of another thread."""
+    """A read beyond an allocation would go unnoticed, or the wrong thread would be reported."""
     module = _vector_sum(engine)
     x, y = module.buffer(np.zeros(100, np.int32)), module.buffer(np.zeros(128, np.int32))
     fault = module.run("k", 2, 64, x, y, 128)
@@ -206,7 +206,7 @@ def test_write_to_read_only_memory(engine: Engine) -> None:
     ],
 )
 def test_faults(engine: Engine, body: str, kind: str, space: str, offset: int | None) -> None:
-    """A wrong access would be taken for a right one, or for another fault."""
+    """An invalid access would be accepted, or reported as another fault."""
     module = engine.cuda(f'extern "C" __global__ void k(int *p, int n) {{ {body} }}')
     p = module.buffer(np.zeros(16, np.int32))
     fault = module.run("k", 1, 1, p, 100000)
@@ -286,7 +286,7 @@ def test_shared_memory_is_given_in_units(engine: Engine) -> None:
 
 
 def test_shared_memory_of_the_system(engine: Engine) -> None:
-    """The system's part would be nowhere, be open to all, or keep what another block wrote."""
+    """The system's part of shared memory would be missing, be writable, or keep what another block wrote."""
     module = engine.body(
         """.reg .b64 %a; .reg .b32 %r<9>; ld.param.u64 %a, [out];
       mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end;

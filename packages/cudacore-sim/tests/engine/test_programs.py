@@ -174,7 +174,7 @@ def test_parameter_array_with_dynamic_index(engine: Engine) -> None:
 
 
 def test_local_arrays(engine: Engine, rng: np.random.Generator) -> None:
-    """Each thread's local memory would not be its own."""
+    """Threads would share their local memory."""
     source = """extern "C" __global__ void k(int *p, int n) { int a[32];
         for (int i = 0; i < 32; i++) a[i] = p[threadIdx.x * 32 + i];
         for (int i = 1; i < 32; i++) { int v = a[i], j = i; while (j > 0 && a[j - 1] > v) { a[j] = a[j - 1]; j--; }
@@ -276,7 +276,7 @@ def test_what_printf_returns(engine: Engine) -> None:
 
 
 def test_printf(engine: Engine) -> None:
-    """printf would format other values than the kernel gave, or in another order of lanes."""
+    """printf would print wrong values, or print the lanes in the wrong order."""
     source = r"""extern "C" __global__ void k(const char *s, double d) {
         if (threadIdx.x < 2) printf("%d|%5u|%-4d|%x|%#o|%lld|%c|%s|%.3f|%e|%g|%%|%p|%*d\n", -(int)threadIdx.x, 42u,
               7, 255, 8,
@@ -289,7 +289,7 @@ def test_printf(engine: Engine) -> None:
 
 
 def test_assert_and_trap(engine: Engine) -> None:
-    """A failed assert or a trap would not stop the kernel, or have no place."""
+    """A failed assert or a trap would not stop the kernel, or the report would not say where it happened."""
     source = """extern "C" __global__ void k(int *p) { assert(p[threadIdx.x] >= 0);
           if (p[threadIdx.x] == 77) __trap(); p[threadIdx.x] = 1; }"""
     module = engine.cuda(source, "-lineinfo")
@@ -349,7 +349,7 @@ def test_64_bit_indexing(engine: Engine) -> None:
 
 
 def test_grid_and_block_shapes(engine: Engine) -> None:
-    """Three-dimensional indices would be counted in another order."""
+    """Three-dimensional indices would be counted in the wrong order."""
     source = """extern "C" __global__ void k(int *o) {
         int b = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
         int t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;

@@ -45,7 +45,7 @@ QUIET = 0x0008000000000000
 
 @pytest.mark.parametrize("op", ["add.f64", "sub.f64", "mul.f64", "add.rz.f64", "min.f64", "max.f64"])
 def test_second_nan_of_f64_stays(engine: Engine, op: str) -> None:
-    """A NaN of f64 would lose its payload, stay a signalling one, or the other one would be kept."""
+    """A NaN of f64 would lose its payload or stay a signalling one, or the wrong one of two would be kept."""
     pairs = [FIRST, ONE, SECOND], [SECOND, FIRST, FIRST]
     expected = [SECOND, FIRST | QUIET, FIRST | QUIET]
     if op[:3] in {"min", "max"}:

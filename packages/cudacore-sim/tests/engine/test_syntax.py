@@ -146,7 +146,7 @@ def test_misused_vector_registers(engine: Engine, line: str) -> None:
 
 
 def test_predicates_that_are_special_registers(engine: Engine) -> None:
-    """%is_explicit_cluster, which is a predicate, could not be read as one."""
+    """The predicate %is_explicit_cluster could not be read."""
     module = engine.body(
         """.reg .b64 %a; .reg .b32 %r<3>; .reg .pred %p<3>; ld.param.u64 %a, [out];
       mov.pred %p1, %is_explicit_cluster; selp.u32 %r1, 1, 0, %p1;
@@ -159,7 +159,7 @@ def test_predicates_that_are_special_registers(engine: Engine) -> None:
 
 
 def test_discard(engine: Engine) -> None:
-    """discard would be no instruction, or take sizes that it does not have."""
+    """The instruction `discard` would not be supported, or would accept invalid sizes."""
     engine.body(".reg .b64 %a; ld.param.u64 %a, [out]; discard.global.L2 [%a], 128; discard.L2 [%a+128], 128;")
     with pytest.raises(CompileError, match="128"):
         engine.body(".reg .b64 %a; ld.param.u64 %a, [out]; discard.global.L2 [%a], 64;")

@@ -64,7 +64,7 @@ def _run(engine: Engine, rng: np.random.Generator, lines: list[str]) -> tuple[np
 
 @pytest.mark.parametrize("op", ["vadd", "vsub", "vabsdiff", "vmin", "vmax"])
 def test_arithmetic(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """A part would be taken from elsewhere or with another sign, or saturation and the second operation be wrong."""
+    """A part would be taken from the wrong place or with the wrong sign, or later operations would be wrong."""
     parts = list(PARTS)
     cases = []
     for d, a, b in itertools.product(TYPES, repeat=3):
@@ -188,6 +188,6 @@ def test_comparisons(engine: Engine, rng: np.random.Generator) -> None:
     ],
 )
 def test_what_there_is_not(engine: Engine, line: str) -> None:
-    """An unsupported form would run as another one."""
+    """An unsupported form would be executed as another form."""
     with pytest.raises(CompileError, match="line 7"):
         engine.body(f".reg .b32 %r<3>;\n{line}")

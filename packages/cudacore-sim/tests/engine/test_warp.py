@@ -18,7 +18,7 @@ def _segments(lane: int, c: int) -> tuple[int, int]:
 @pytest.mark.parametrize("width", [32, 16, 8, 2])
 @pytest.mark.parametrize("mode", ["up", "down", "xor", "idx"])
 def test_shuffles(engine: Engine, rng: np.random.Generator, mode: str, width: int) -> None:
-    """A shuffle would read another lane than that of the mode and the width."""
+    """A shuffle would read from the wrong lane for its mode and width."""
     x = rng.integers(0, 1000, 64).astype(np.int32)
     call = {"up": "__shfl_up_sync", "down": "__shfl_down_sync", "xor": "__shfl_xor_sync", "idx": "__shfl_sync"}[mode]
     source = f"""extern "C" __global__ void k(int *x, int n, int w) {{ x[threadIdx.x] = {call}(~0u, x[threadIdx.x],
@@ -67,7 +67,7 @@ def test_votes_and_matches(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_warp_reductions(engine: Engine, rng: np.random.Generator) -> None:
-    """redux would reduce with another operation, or signed numbers as unsigned ones."""
+    """redux would use the wrong operation, or treat signed numbers as unsigned ones."""
     x = rng.integers(-1000, 1000, 32).astype(np.int32)
     source = """extern "C" __global__ void k(const int *x, int *o) { int v = x[threadIdx.x];
           int *q = o + threadIdx.x * 8;
@@ -284,7 +284,7 @@ def test_nanosleep_takes_its_time(engine: Engine) -> None:
 
 
 def test_blocks_sleep_at_the_same_time(engine: Engine) -> None:
-    """Blocks would sleep one after the other, or one that is at work wait for those that sleep."""
+    """Blocks would sleep one after another, or a working block would wait for sleeping ones."""
     source = """extern "C" __global__ void k(int *flag) {
         if (blockIdx.x) for (int i = 0; i < 20; i++) __nanosleep(1000000);
         else { while (atomicAdd(flag, 0) < 1000) atomicAdd(flag, 1); } }"""

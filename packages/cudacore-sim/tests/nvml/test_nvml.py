@@ -31,7 +31,7 @@ def library(driver: Any) -> ctypes.CDLL:
 
 
 def test_all_functions_of_the_bindings(library: ctypes.CDLL) -> None:
-    """A function that cuda.bindings look up would be missing, which is another error than "not supported"."""
+    """A function that cuda.bindings looks up would be missing; the error would differ from "not supported"."""
     internal = pytest.importorskip("cuda.bindings._internal.nvml", reason="this cuda.bindings has no NVML")
     names = set(re.findall(rb"\0(nvml[A-Z]\w+)(?=\0)", Path(internal.__file__).read_bytes()))
     assert len(names) > 300

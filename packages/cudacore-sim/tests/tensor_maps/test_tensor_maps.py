@@ -37,7 +37,7 @@ def copier(machine: Machine) -> Iterator[Copier]:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_copies(copier: Copier, group: str) -> None:
-    """A copy would move other elements than on a GPU, or to other places."""
+    """A copy would move other elements than on a GPU, or move them to other places."""
     for case, facts, data in RECORDED:
         if f"{case['op']}-{case['mode']}" == group:
             found, bytes_ = copier.run(case)
@@ -91,6 +91,6 @@ def test_misuse(
 
 
 def test_recordings_are_complete() -> None:
-    """A failure to record would be taken for a result."""
+    """A failure to record would be treated as a result."""
     assert all("done" in facts or "start" in facts for _, facts, _ in RECORDED)
     assert all(facts.get("done", True) for _, facts, _ in RECORDED)

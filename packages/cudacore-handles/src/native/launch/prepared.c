@@ -20,8 +20,7 @@ typedef struct prepared {
   PyObject *config, *kernel;
   PyObject *block; /* the argument block, a bytearray */
   PyObject *lock;  /* a private view of it: a bytearray that has a view cannot be resized */
-  PyObject
-      *gate; /* of a graph builder: a bytearray, whose byte is 0 while the builder accepts no work; NULL for a stream */
+  PyObject *gate;  /* a bytearray: its byte is 0 while the graph builder accepts no work; NULL for a stream */
   kept *kept;
   bool cleared; /* the garbage collector has cleared it: the owners of its values are gone */
   PyObject *weak;

@@ -271,7 +271,7 @@ static void way_back_is_not_what_failed(void) {
   away_close(at);
 }
 
-/* A failure of the way back would leave the thread in relaxed mode, or in another device's context. */
+/* If restoring it fails once, the thread remains in relaxed capture mode, or in another device's context. */
 static void way_back_is_tried_twice(void) {
   away at = away_open();
   uint64_t value;

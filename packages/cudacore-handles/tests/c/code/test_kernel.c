@@ -166,7 +166,7 @@ static void bad_configs_fail(void) {
   config.cluster[0] = 2, config.cluster[1] = 1, config.cluster[2] = 1;
   FAILS(CUDA_ERROR_INVALID_CLUSTER_SIZE, cch_launch(stream, &config, kernel, NULL, 0));
   config = one;
-  config.size = offsetof(cch_launch_config, priority) - 4; /* that of version 0.1 had no priority */
+  config.size = offsetof(cch_launch_config, priority) - 4; /* smaller than the structure of version 0.1 */
   FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
   FAILS(CCH_EINVAL, cch_launch_params(stream, &config, kernel, NULL));
   struct { /* of a newer header, whose fields follow these */

@@ -58,7 +58,7 @@ def test_a_launch(cuda: Any, form: str) -> None:
 
 
 def test_an_argument_block(cuda: Any) -> None:
-    """Arguments in one block would be read from elsewhere."""
+    """Arguments that are passed in one block would be read from the wrong place."""
     memory, block = cuda.malloc(4), ctypes.create_string_buffer(12)
     struct.pack_into("<QI", block, 0, memory.value, 9)
     size = Size(12)
@@ -68,7 +68,7 @@ def test_an_argument_block(cuda: Any) -> None:
 
 
 def test_variables(cuda: Any) -> None:
-    """A variable would lose its first value, not be shared by kernels, or an address in another one be wrong."""
+    """A variable would lose its initial value, not be shared by kernels, or have a wrong address elsewhere."""
     library = load(cuda)
     address, size = ctypes.c_uint64(), Size()
     cuda.cuLibraryGetGlobal(ctypes.byref(address), ctypes.byref(size), library, b"counter")
@@ -136,7 +136,7 @@ def test_out_of_bounds(cuda: Any) -> None:
 
 
 def test_use_after_free(cuda: Any) -> None:
-    """A kernel could use freed memory, or the report would not say so."""
+    """A kernel could use freed memory, or the report would not say that it was freed."""
     memory = cuda.malloc(400)
     cuda.cuMemFree_v2(memory)
     launch(cuda, kernel(cuda, "store"), memory, ctypes.c_uint32(1))
@@ -195,7 +195,7 @@ def test_fat_binaries(cuda: Any, packed: bool) -> None:
 
 
 def test_names(cuda: Any) -> None:
-    """Kernels would not be listed, or a missing one be found."""
+    """The list of kernels would be wrong, or a kernel that does not exist would be found."""
     library = load(cuda)
     assert cuda.out("cuLibraryGetKernelCount", library, kind=ctypes.c_uint) == 6
     handles = (ctypes.c_void_p * 6)()

@@ -64,7 +64,7 @@ def adding(number: int, linkage: str = ".visible") -> str:
 
 
 def test_functions_of_another_text(cuda: Any) -> None:
-    """A kernel could not call what another text defines, in whatever order they come."""
+    """A kernel could not call a function of another text, depending on the order of the texts."""
     kernel, function = HEADER + f".extern .func {FUNCTION};" + KERNEL, HEADER + adding(2)
     for texts in ((kernel, function), (function, kernel)):
         link = Link(cuda)
@@ -80,7 +80,7 @@ def test_functions_of_another_text(cuda: Any) -> None:
     [(".weak", ".visible", 42), (".visible", ".weak", 41), (".weak", ".weak", 41)],
 )
 def test_weak_definitions(cuda: Any, first: str, second: str, sum_: int) -> None:
-    """A weak function must give way to another, and of weak ones the first be taken."""
+    """A weak function would replace an ordinary one, or not the first of several weak functions would be taken."""
     link = Link(cuda)
     assert link.add(HEADER + adding(1, first) + KERNEL) == 0
     assert link.add(HEADER + adding(2, second)) == 0
@@ -135,7 +135,7 @@ def test_internal_names(cuda: Any) -> None:
     ],
 )
 def test_conflicts(cuda: Any, first: str, second: str, said: str) -> None:
-    """Of two definitions one would be taken silently."""
+    """If a function is defined twice, one of the definitions would be chosen silently."""
     link = Link(cuda)
     assert link.add(HEADER + first, "a") == 0
     assert link.add(HEADER + second, "b") == INVALID_SOURCE

@@ -15,7 +15,7 @@ INVALID_VALUE, INVALID_CONTEXT = 1, 201
 
 @pytest.mark.parametrize("end", ["cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"])
 def test_launches_in_steps(cuda: Any, end: str) -> None:
-    """A launch whose shape and arguments are set one by one would run with others."""
+    """A launch whose shape and arguments are set one by one would run with other ones."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"store")
@@ -40,7 +40,7 @@ def test_launches_in_steps(cuda: Any, end: str) -> None:
 
 
 def test_bad_steps(cuda: Any) -> None:
-    """Shapes and offsets that mean nothing would be kept."""
+    """Invalid shapes and offsets would be accepted."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"store")

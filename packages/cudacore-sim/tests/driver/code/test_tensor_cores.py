@@ -198,7 +198,7 @@ FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add
     ],
 )
 def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None:
-    """A row outside of memory would be read all the same; the codes are those of an H200."""
+    """A row outside of memory would be read without an error. The error codes are those of an H200."""
     body = body.replace("LOAD", "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r4];")
     body = body.replace("STORE", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r4], {%r5};")
     module, function, memory = c_void_p(), c_void_p(), c_uint64()

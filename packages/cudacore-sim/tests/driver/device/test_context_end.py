@@ -56,7 +56,7 @@ def test_a_context_that_ends_takes_no_work(cuda: Any, run_in_stream: Run) -> Non
 
 
 def test_retaining_a_primary_context_that_ends(cuda: Any, run_in_stream: Run) -> None:
-    """The next primary context would lose its handle to the one before it, which has the same."""
+    """The next primary context would be destroyed with the old one, because both have the same handle."""
     opened, active = threading.Event(), ctypes.c_int()
     context, flags = ctypes.c_void_p(), ctypes.c_uint()
     run_in_stream(lambda: opened.wait(20) and None, cuda.stream(1))

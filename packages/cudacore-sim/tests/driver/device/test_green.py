@@ -156,7 +156,7 @@ def test_destroying_it_waits_for_its_work(cuda: Any, run_in_stream: Run) -> None
 
 
 def test_destroying_it_leaves_captures(cuda: Any) -> None:
-    """A capture that went through one of its streams would be lost, which on a GPU it is not."""
+    """A capture would be lost with a stream that was in it, unlike on a GPU."""
     green, ordinary, event = Green(cuda), cuda.stream(NON_BLOCKING), cuda.event()
     stream = green.stream()
     cuda.cuStreamBeginCapture_v2(ordinary, 2)
@@ -204,7 +204,7 @@ def test_cooperative_launches_have_its_multiprocessors(cuda: Any) -> None:
 
 
 def test_what_was_changed_is_no_resource(cuda: Any) -> None:
-    """A resource that a program made up would be taken for the driver's."""
+    """A resource that the program has invented would be accepted as the driver's."""
     green = Green(cuda)
     resource = green.resource(0)
     resource.words[0] = 200
@@ -290,7 +290,7 @@ assert cu.cuDevSmResourceSplit(None, 1, byref(all), None, 1, byref(Group(8))) ==
 
 
 def test_ended_at_13_1(run_python: Any) -> None:
-    """Streams of a green context that is gone could not be destroyed, or be used."""
+    """Streams of a destroyed green context could not be destroyed, or could still be used."""
     run_at_13_1(
         run_python,
         """

@@ -75,7 +75,7 @@ def test_calls_wait(locked: Any) -> None:
 
 
 def test_calls_of_checkpoints_do_not_wait(locked: Any) -> None:
-    """A process that locked itself, or that is asked by another one, would wait for itself."""
+    """A call of a checkpoint function in a locked process, or for it, would wait until it is unlocked."""
     assert state(locked) == LOCKED
     assert lock(locked, 10) == ILLEGAL_STATE
     version = ctypes.c_int()
@@ -136,7 +136,7 @@ input()
 
 
 def test_other_processes(cuda: Any) -> None:
-    """A process without CUDA, one that has ended, or a forked one would be taken for another."""
+    """A process without CUDA, an ended process, or a forked child would be treated like a process with CUDA."""
     for arguments, expected in (([], NOT_INITIALIZED), (["init"], 0)):
         pipe = subprocess.PIPE
         child = subprocess.Popen([sys.executable, "-c", CHILD, *arguments], stdin=pipe, stdout=pipe)
@@ -162,7 +162,7 @@ def test_other_processes(cuda: Any) -> None:
 
 
 def test_what_is_not_simulated(locked: Any) -> None:
-    """A checkpoint to storage, or a restore to another device, would be a success that does nothing."""
+    """A checkpoint to storage, or a restore to another device, would do nothing and succeed."""
     storage = (ctypes.c_uint64 * 8)(4096)
     assert locked.code("cuCheckpointProcessCheckpoint", SELF, storage) == NOT_SUPPORTED
     assert locked.code("cuCheckpointProcessGetRestoreThreadId", SELF, ctypes.byref(ctypes.c_int())) == NOT_SUPPORTED

@@ -44,7 +44,7 @@ def test_errors(driver: Any) -> None:
 
 
 def test_limits(cuda: Any) -> None:
-    """A limit would have another default, or another error."""
+    """A limit would have a wrong default, or a wrong error."""
     for limit, (code, value) in H200["limits"].items():
         size = ctypes.c_size_t()
         assert cuda.code("cuCtxGetLimit", ctypes.byref(size), int(limit)) == code

@@ -57,7 +57,7 @@ def test_unknown_names(driver: Any, name: str) -> None:
 
 
 def test_newer_than_the_driver(driver: Any) -> None:
-    """Functions of a later driver would be there, or a later version be accepted."""
+    """Functions of a later driver would be found, or a later version would be accepted."""
     assert look_up(driver, "cuKernelGetParamCount", 13000)[1] == NOT_FOUND
     assert look_up(driver, "cuMemAlloc", 13010)[0] == 1
 

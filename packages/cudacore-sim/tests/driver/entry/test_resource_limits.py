@@ -104,7 +104,7 @@ def test_no_memory_in_work(run_python: RunPython) -> None:
 
 
 def test_no_threads_to_help(run_python: RunPython) -> None:
-    """A kernel would end the process where no threads can be made to help with it."""
+    """A kernel would end the process if no helper threads can be created."""
     child = run(
         run_python,
         f"PTX = {PTX!r}"

@@ -204,7 +204,7 @@ def test_a_graph_that_is_captured_into(calls: Any) -> None:
 
 
 def test_injected_failures(calls: Any) -> None:
-    """A call that was made to fail in a capture would be captured, or invalidate it."""
+    """A call that is made to fail during a capture would be captured, or would invalidate the capture."""
     stream, out = calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, stream)
     with cudacore_sim.failing("cuMemsetD32Async", error=2):
@@ -214,7 +214,7 @@ def test_injected_failures(calls: Any) -> None:
 
 
 def test_many_threads(calls: Any) -> None:
-    """Captures of many threads would be in each other's way."""
+    """Captures on several threads would disturb each other."""
     context, kernel = tools.context(calls), calls.function(KERNELS, "nothing")
     counts: list[int] = []
 

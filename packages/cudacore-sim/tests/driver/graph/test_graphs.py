@@ -37,7 +37,7 @@ def run(calls: Any, executable: int, stream: int) -> None:
 
 
 def test_live_counts(calls: Any) -> None:
-    """A graph that is left alive would not be counted, or those in its nodes would be."""
+    """A graph that was not destroyed would not be counted, or child graphs in nodes would be counted."""
     function = HOST_FUNCTION(lambda _: None)
     graph, other = tools.graph(calls), tools.graph(calls)
     tools.child(calls, graph, other)

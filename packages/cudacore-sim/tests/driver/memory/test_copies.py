@@ -68,7 +68,7 @@ def test_other_fills_are_not(cuda: Any, run_in_stream: Callable[..., None]) -> N
 
 @pytest.mark.parametrize("kind", ["pinned", "managed", "registered"])
 def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callable[..., None], kind: str) -> None:
-    """A batch would read a source after the call although it should do so before."""
+    """A batch would read a source after the call, although the source must be read before it returns."""
     source, memory, stream = host_memory(cuda, kind), cuda.malloc(2 * SIZE), cuda.stream(1)
     go = threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
@@ -162,7 +162,7 @@ def test_between_devices_in_a_capture(run_python: Callable[..., Any]) -> None:
 
 
 def test_addresses_where_they_are_wanted(cuda: Any) -> None:
-    """A range could not go on where another ends, as growing buffers do, or be where other memory is."""
+    """A range could not extend one that ends at its beginning, as growing buffers do, or would overlap other memory."""
     mib = 2 << 20
 
     def reserve(size: int, hint: int) -> int:

@@ -73,7 +73,7 @@ class Heap:
 
 
 def test_the_limit(cuda: Any) -> None:
-    """A program that has set the size of its heap would find another one."""
+    """The heap would not have the size that the program has set."""
     cuda.cuCtxSetLimit(HEAP_SIZE, ctypes.c_size_t(512 * MIB))
     heap = Heap(cuda)
     assert heap.malloc(600 * MIB) == 0
@@ -91,7 +91,7 @@ def test_the_default(cuda: Any, size: int, fits: bool) -> None:
 
 
 def test_contexts_have_heaps_of_their_own(cuda: Any) -> None:
-    """Memory that one context takes from its heap would be missing in another, or the contexts would share a limit."""
+    """The heaps of two contexts would share their memory or their limit."""
     heap = Heap(cuda)
     assert heap.malloc(5 * MIB)
     assert heap.malloc(5 * MIB) == 0

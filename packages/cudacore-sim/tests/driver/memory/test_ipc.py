@@ -125,7 +125,7 @@ def test_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_memory_of_other_kinds_has_no_handle(cuda: Any, cu: Any) -> None:
-    """A handle would be given that opens nothing."""
+    """An exported handle could not be opened."""
     managed = U64(cuda.out("cuMemAllocManaged", Size(4096), 1, kind=U64))
     pinned = U64(cuda.out("cuMemHostAlloc", Size(4096), 0))
     pooled = U64(cuda.out("cuMemAllocAsync", Size(4096), None, kind=U64))
@@ -169,7 +169,7 @@ def test_handles_name_one_way_to_a_file(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_freed_memory_cannot_be_opened(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A handle would open what came into the place of the memory that it was for."""
+    """A handle would open other memory that has got the same address."""
     pointer = cuda.malloc(4096)
     handle = memory_handle(cu, pointer)
     cuda.cuMemFree_v2(pointer)
@@ -216,7 +216,7 @@ def test_memory_outlives_its_process(cuda: Any, cu: Any, end: Any) -> None:
 
 
 def test_faults_name_imported_memory(cuda: Any, cu: Any) -> None:
-    """A kernel that leaves memory of another process would be reported as leaving nothing that is known."""
+    """The report of an access beyond another process's memory would not name the memory."""
     peer = Peer()
     peer("p = U64(); cu.cuMemAlloc_v2(ctypes.byref(p), Size(16))")
     _, pointer = open_memory(cu, peer("handle_of(cu, 'cuIpcGetMemHandle', p)[1]"))
@@ -239,7 +239,7 @@ def test_leaks_name_imported_memory(cuda: Any, cu: Any) -> None:
 
 
 def test_event_orders_two_processes(cuda: Any, cu: Any, peer: Peer) -> None:
-    """An event would be done in one process before the work is that another recorded it after."""
+    """In one process, an event would be done before the work after which another process recorded it."""
     event, stream = cuda.event(EVENT_FLAGS), cuda.stream(1)
     flag = U64(cuda.out("cuMemHostAlloc", Size(64), 0))
     ctypes.memset(flag.value, 0, 64)
@@ -338,7 +338,7 @@ def test_pool_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -> None:
 
 
 def test_imported_pool(cuda: Any, cu: Any, peer: Peer) -> None:
-    """An imported pool would do what only the process that created it can do."""
+    """An imported pool could do things that only the creating process may do."""
     pool = new_pool(cu)[1]
     descriptor = export_pool(cu, pool)[1]
     peer("(code, pool), (again, same) = import_pool(cu, fds[0]), import_pool(cu, fds[0])", fds=[descriptor])
@@ -352,7 +352,7 @@ def test_imported_pool(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_pool_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Memory of a pool would be imported by an invalid handle, or after it was freed."""
+    """Memory of a pool could be imported by an invalid handle, or after it was freed."""
     pool = new_pool(cu)[1]
     private = new_pool(cu, handles=0)[1]
     descriptor = export_pool(cu, pool)[1]
@@ -378,7 +378,7 @@ def test_pool_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_host_memory_is_imported_once(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Memory of the host would be known twice at one address."""
+    """Imported host memory would be registered twice at one address."""
     pool = new_pool(cu, location=HOST_NUMA)[1]
     descriptor = export_pool(cu, pool)[1]
     pointer = U64(cuda.out("cuMemAllocFromPoolAsync", Size(4096), pool, None, kind=U64))
@@ -390,7 +390,7 @@ def test_host_memory_is_imported_once(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
-    """A pool whose process ended would be lost to the process that imported it."""
+    """A pool would become unusable in the process that imported it when the exporting process ends."""
     peer = Peer()
     peer("_, pool = new_pool(cu); _, fd = export_pool(cu, pool); p = U64()")
     peer("cu.cuMemAllocFromPoolAsync(ctypes.byref(p), Size(4096), pool, None); write(cu, p, b'left')")
@@ -434,7 +434,7 @@ def test_pools_that_there_are(cuda: Any, cu: Any, location: int, kind: int, good
 
 
 def test_descriptors_of_other_things(cuda: Any, cu: Any, tmp_path: Any) -> None:
-    """A descriptor of something else would crash the import, wait for ever, or be taken for memory."""
+    """A descriptor of something else would crash the import, make it wait forever, or be accepted as memory."""
     for descriptor in bad_descriptors(tmp_path):
         assert import_pool(cu, descriptor)[0] == import_physical(cu, descriptor)[0] == UNKNOWN  # as an H200 says
     assert import_pool(cu, export_physical(cu, new_physical(cu)[1])[1])[0] == NOT_SUPPORTED

@@ -118,7 +118,7 @@ def test_out_of_memory(cuda: Any) -> None:
 
 @pytest.mark.parametrize("taker", ["cuMemAlloc", "another pool", "cuMemCreate"])
 def test_memory_that_pools_keep_is_given_to_others(cuda: Any, taker: str) -> None:
-    """Memory that nothing uses would be lacking, unlike on an H200."""
+    """An allocation would fail although the memory is unused, unlike on an H200."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     size = free.value * 6 // 10 >> 25 << 25
@@ -280,7 +280,7 @@ def test_pool_attributes(cuda: Any) -> None:
 
 
 def test_mapped_memory(cuda: Any) -> None:
-    """Memory that is mapped twice would be two memories, or be there without access."""
+    """Two mappings of one memory would have different contents, or would need no access rights."""
     chunk = 2 << 20
     properties = (ctypes.c_int * 8)(1, 0, 1, 0, 0, 0, 0, 0)
     access = (ctypes.c_int * 3)(1, 0, 3)

@@ -85,7 +85,7 @@ def test_wait_is_in_order(cuda: Any, word: Any, run_in_stream: Any) -> None:
 
 
 def test_streams_wait_for_each_other(cuda: Any, word: Any) -> None:
-    """Many streams that wait would take all workers from those that they wait for."""
+    """Many waiting streams would occupy all workers, so that the work that they wait for cannot run."""
     streams = [cuda.stream(1) for _ in range(100)]
     for i, stream in enumerate(streams):
         cuda.cuStreamWaitValue32_v2(stream, word, i + 1, 1)

@@ -41,7 +41,7 @@ def test_a_stream_is_busy_until_its_work_is_done(cuda: Any, run_in_stream: Run) 
 
 
 def test_order_within_a_stream(cuda: Any, run_in_stream: Run) -> None:
-    """Work of one stream would overtake other work of it."""
+    """Work of a stream would overtake earlier work of the same stream."""
     stream, seen = cuda.stream(1), []
     for number in range(200):
         run_in_stream(lambda number=number: seen.append(number), stream)
@@ -92,7 +92,7 @@ def test_the_legacy_stream(cuda: Any, run_in_stream: Run, default: ctypes.c_void
 
 
 def test_per_thread_streams(cuda: Any, run_in_stream: Run) -> None:
-    """The default streams of two threads would be one."""
+    """Two threads would have the same per-thread default stream."""
     context, seen = ctypes.c_void_p(cuda.out("cuCtxGetCurrent")), []
     gate = Gate(run_in_stream, PER_THREAD)
 
@@ -121,7 +121,7 @@ def test_a_destroyed_streams_work_goes_on(cuda: Any, run_in_stream: Run) -> None
 
 
 def test_the_legacy_stream_waits_for_a_destroyed_one(cuda: Any, run_in_stream: Run) -> None:
-    """The legacy default stream would forget a blocking stream that is destroyed, or wait for one of another kind."""
+    """The legacy default stream would forget a destroyed blocking stream, or wait for a non-blocking one."""
     blocking, free, seen = cuda.stream(0), cuda.stream(1), []
     gate, other = Gate(run_in_stream, blocking), Gate(run_in_stream, free)
     cuda.cuStreamDestroy_v2(blocking)
@@ -220,7 +220,7 @@ def test_question_in_a_host_function(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_time_goes_on(cuda: Any) -> None:
-    """Elapsed time would be negative, or nothing."""
+    """Elapsed time would be negative or zero."""
     stream, start, end = cuda.stream(), cuda.event(), cuda.event()
     memory = cuda.malloc(64 << 20)
     cuda.cuEventRecord(start, stream)
@@ -260,7 +260,7 @@ print([number for number, _ in seen])
 
 
 def test_shuffling(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """The order would not be shuffled, violate that of streams, or differ for the same seed."""
+    """The order would not be shuffled, would violate that of the streams, or would differ for the same seed."""
     orders = [run_python(SHUFFLED, SHUFFLE=seed).stdout for seed in (1, 1, 2, 3)]
     assert orders[0]
     assert orders[0] == orders[1]

@@ -15,7 +15,7 @@ struct GraphLaunch {
   bool by_node = false; /* each node has its own priority */
   std::shared_ptr<const References> references;
   TracedPtr traced;   /* the unit at its beginning; null: no trace is made */
-  OrderedPtr ordered; /* the same; null: the order is not checked */
+  OrderedPtr ordered; /* that unit in the check of the order; null if it is not checked */
 };
 
 /* A node of an executable graph. */

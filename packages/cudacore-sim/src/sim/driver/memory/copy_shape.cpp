@@ -7,7 +7,7 @@
 namespace sim {
 namespace {
 
-/* A box of an array, of bytes that it has. */
+/* Finds one side of a copy: a box of an array, which must not exceed the array. */
 CUresult side_of_array(CUarray handle, size_t x, size_t y, size_t z, const Shape &shape, Side &out) {
   std::shared_ptr<Array> array;
   if (handle == nullptr)

@@ -77,7 +77,7 @@ def per_thread(cu: Recorder) -> None:
 
 @bare
 def without_status(cu: Recorder) -> None:
-    """NULL for a status, and the older function that has none."""
+    """A NULL pointer for the status is accepted, and the older function has no status."""
     cu.prepare("cuInit", 0)
     cu.call("cuGetProcAddress_v2", b"cuInit", c_void_p, 13000, 0, None)
     cu.call("cuGetProcAddress_v2", b"cuNothing", c_void_p, 13000, 0, None)

@@ -37,7 +37,7 @@ def describe(cu: Recorder, *resources: Resource) -> int:
 
 
 def create(cu: Recorder, count: int = 16) -> tuple[int, int]:
-    """Make a green context with so many multiprocessors; return it, and as a context."""
+    """Make a green context with `count` multiprocessors; return it as a green context and as a context."""
     green = int(cu.prepare("cuGreenCtxCreate", c_void_p, describe(cu, split(cu, count)[0]), 0, DEFAULT_STREAM))
     return green, int(cu.prepare("cuCtxFromGreenCtx", c_void_p, green))
 
