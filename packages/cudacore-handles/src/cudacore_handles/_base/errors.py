@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from cudacore_handles import _native
+from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.pickles import restorer
 from cudacore_handles._base.simulated import why_refused
@@ -257,10 +258,7 @@ def _class_of(code: int) -> type[CUDAError]:
     """Return the class of the error for a code of the driver or of the library."""
     if code == lib.CCH_EGONE:
         return GoneError
-    return OutOfMemoryError if code in (lib.CCH_ENOMEM, lib.CCH_ELIMIT, _OUT_OF_MEMORY) else CUDAError
-
-
-_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+    return OutOfMemoryError if code in (lib.CCH_ENOMEM, lib.CCH_ELIMIT, results.OUT_OF_MEMORY) else CUDAError
 
 
 def call_driver(function: str, *args: object) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles import _native
+from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, OutOfMemoryError, last_error, set_memory_report
 from cudacore_handles._base.handle import hold
 from cudacore_handles._cffi import ffi, lib
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _Error = TypeVar("_Error", bound=CUDAError)
 
 _SHOWN = 5
-_CODES = (lib.CCH_ENOMEM, 2)  # 2: CUDA_ERROR_OUT_OF_MEMORY
+_CODES = (lib.CCH_ENOMEM, results.OUT_OF_MEMORY)
 _ADVICE = (
     "Close buffers that are not needed any more, or ask for less. Memory whose free still waits for its stream can "
     "only be used by its own pool: sync() the stream first. A TrackingResourceAdaptor shows where memory was allocated"

@@ -100,9 +100,9 @@ def attribute_of(device: Device, name: str) -> int:
 
 def _excess(device: Device, shape: tuple[int, ...], limits: list[str]) -> str:
     for axis, (extent, name) in enumerate(zip(shape, limits, strict=True)):
-        most = attribute_of(device, name)
-        if extent > most:
-            return f"shape[{axis}] is {extent}; device {device.device_id} takes at most {most} ({name})"
+        maximum = attribute_of(device, name)
+        if extent > maximum:
+            return f"shape[{axis}] is {extent}; device {device.device_id} takes at most {maximum} ({name})"
     return ""
 
 

@@ -93,10 +93,10 @@ def check_mipmapped_array(options: Any, device_id: int) -> tuple[MipmappedArrayO
     """Check options for a device; return a copy of them, and the corresponding ``cch_array_desc``."""
     o = copy_options(as_options(MipmappedArrayOptions, options))
     o.__post_init__()  # check again, because fields can be assigned
-    most = max(o.shape).bit_length()
-    if o.num_levels > most:
+    maximum = max(o.shape).bit_length()
+    if o.num_levels > maximum:
         raise ValueError(
-            f"num_levels is {o.num_levels}; an array of {' x '.join(map(str, o.shape))} texels has at most {most} "
+            f"num_levels is {o.num_levels}; an array of {' x '.join(map(str, o.shape))} texels has at most {maximum} "
             "levels, the last of one texel"
         )
     o._check_extents(Device(device_id), mipmapped=True)

@@ -199,7 +199,7 @@ def check_memory(resource: ResourceDescriptor, device_id: int) -> None:
         raise ValueError(f"pitch_bytes is {pitch}, not a multiple of {alignment} (texture_pitch_alignment)")
     for name, value in (("width", resource._width), ("height", resource._height), ("pitch", pitch)):
         limit = f"maximum_texture2d_linear_{name}"
-        most = attribute_of(device, limit)
-        if value > most:
+        maximum = attribute_of(device, limit)
+        if value > maximum:
             option = "pitch_bytes" if name == "pitch" else name
-            raise ValueError(f"{option} is {value}; device {device_id} takes at most {most} ({limit})")
+            raise ValueError(f"{option} is {value}; device {device_id} takes at most {maximum} ({limit})")

@@ -34,6 +34,9 @@
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
+/* The driver's results that this module handles: CUDA_ERROR_*. Python code has a list of its own, in results.py. */
+enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTED = 801 };
+
 /* ---- the module's state: module.c, faces.c, call.c ---- */
 
 /*

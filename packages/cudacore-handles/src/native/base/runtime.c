@@ -10,8 +10,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { NOT_PERMITTED = 800 }; /* CUDA_ERROR_NOT_PERMITTED */
-
 struct owner {
   struct owner *next;
   runtime *runtime; /* a reference */
@@ -132,7 +130,7 @@ static bool may_free(void) {
   status = cch_context_current(&current);
   cch_context_unref(current);
   Py_END_ALLOW_THREADS;
-  return status != NOT_PERMITTED && status != CCH_EFORKED;
+  return status != RESULT_NOT_PERMITTED && status != CCH_EFORKED;
 }
 
 /* Releases all queued owners, oldest first. `free_memory` can be NULL while the interpreter ends. */

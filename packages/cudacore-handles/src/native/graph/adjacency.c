@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-enum { CUDA_NOT_SUPPORTED = 801 };
-
 /* ---- lists ---- */
 
 static const char not_a_graph[] = "a GraphDefinition is needed, not '%U'";
@@ -187,7 +185,7 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
                      : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count);
     Py_END_ALLOW_THREADS;
     graph_lock_give(lock);
-    if (status == CUDA_NOT_SUPPORTED)
+    if (status == RESULT_NOT_SUPPORTED)
       raise_failed(st, status, "rewire", NO_PLACE);
     else if (status != 0)
       raise_status(st, status);

@@ -6,8 +6,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { INVALID_VALUE = 1 }; /* CUDA_ERROR_INVALID_VALUE */
-
 /* ---- locks: a few for all hierarchies, chosen by the root ---- */
 
 enum { STRIPES = 16 /* at most 32, because a graph_lock has a bit for each */ };
@@ -352,7 +350,7 @@ static PyObject *run(PyObject *self, const char *method, PyObject *const *argume
     status = call(box, stream);
     Py_END_ALLOW_THREADS;
     exec_done(self);
-    if (status == INVALID_VALUE)
+    if (status == RESULT_INVALID_VALUE)
       raise_failed(st, status, method, PLACE_IN_EXEC); /* the message says what the reasons can be */
     else if (status != 0)
       raise_status(st, status);
