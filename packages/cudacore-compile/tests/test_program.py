@@ -692,7 +692,7 @@ def test_kinds_of_parameters(device: Device, on_sim: bool, format_: str, pickled
     ):
         with pytest.raises(TypeError, match=message):
             launch(stream, LaunchConfig(grid=1, block=1), scale, *arguments)
-    if format_ == "cubin" and on_sim:  # which runs PTX only
+    if format_ == "cubin" and on_sim:  # the simulator runs only PTX
         return
     result = np.frombuffer(out.__buffer__(), np.float32)
     for factor, n, bias in ((3, 2.0, 1), (np.int32(3), np.float32(2), np.uint8(1))):

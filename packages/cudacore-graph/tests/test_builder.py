@@ -203,7 +203,7 @@ class TestCapture:
             builder.end_building()
         assert builder.is_closed
         del builder, body, condition
-        stream.sync()  # it is in no capture
+        stream.sync()  # the stream is not being captured
         stream.create_graph_builder().begin_building().end_building().complete().launch(stream)
         stream.sync()
 
@@ -797,7 +797,7 @@ class TestStates:
         assert len(builder.end_building().graph_definition.nodes()) == 1
         builder = stream.create_graph_builder().begin_building()
         on_another_thread(builder.close)
-        device.create_stream()  # as good as any call
+        device.create_stream()  # any call that polls would do
         gc.collect()
         ch._cffi.lib.cch_reclaim_drain()
         assert not is_capturing(stream)

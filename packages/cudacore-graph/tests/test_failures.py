@@ -136,7 +136,7 @@ class Operation(NamedTuple):
     begin: Callable[[World], Any]
     end: Callable[[World, Any], object]
     quiet: tuple[str, ...]  # calls whose failure need not fail it
-    kept: tuple[str, ...]  # of what kind of objects the capture keeps some until it ends
+    kept: tuple[str, ...]  # kinds of objects of which the capture keeps some until it ends
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -605,7 +605,7 @@ class Outcome(NamedTuple):
 
 def captured(world: World, begun: Any) -> tuple[bool, int]:
     """Return whether the stream is in a capture that cannot be ended, and how many nodes each builder has."""
-    if begun == OTHERS:  # by builders that are still in use
+    if begun == OTHERS:  # builders that are still in use have begun captures
         return not is_capturing(world.stream), 0
     builder = begun[0] if isinstance(begun, tuple) else begun
     if not isinstance(builder, cg.GraphBuilder) or builder._capture is None or not builder.is_building:
@@ -758,7 +758,7 @@ def test_a_failed_destruction_is_reported_once(
             assert not is_capturing(stream)
         """,
         CUDACORE_DRIVER="sim",
-        CUDACORE_SIM_REPORTS="0",  # of objects that remain at the end
+        CUDACORE_SIM_REPORTS="0",  # objects that remain at the end would be reported
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [

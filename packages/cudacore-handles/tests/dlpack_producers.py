@@ -91,7 +91,7 @@ FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(c
 TENSOR_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
 CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
-_lent: dict[int, tuple[Any, ...]] = {}  # by the address of the structure: the data that it points to, and the array
+_lent: dict[int, tuple[Any, ...]] = {}  # for each structure's address, its data and the array
 
 
 def _delete(address: int) -> None:
@@ -169,7 +169,7 @@ class OldArray(Array):
         return super().__dlpack__(stream=stream)
 
 
-current_stream = 0  # of the library of the next class
+current_stream = 0  # the current stream of the library of the next class
 
 
 class ExchangedArray(Array):
@@ -201,7 +201,7 @@ _exchange = ExchangeAPI(
     1, 3, None, None, *(ctypes.cast(function, ctypes.c_void_p).value for function in (_functions[0],)), None,
     ctypes.cast(_functions[1], ctypes.c_void_p), ctypes.cast(_functions[2], ctypes.c_void_p),
 )  # fmt: skip
-_NAME = b"dlpack_exchange_api"  # which a capsule only points to
+_NAME = b"dlpack_exchange_api"  # the capsule only has a pointer to the name
 ExchangedArray.__dlpack_c_exchange_api__ = new_capsule(ctypes.addressof(_exchange), _NAME, None)
 
 

@@ -35,7 +35,7 @@ from kernel_sources import PTX
 import cudacore_handles as ch
 
 SIZE = 64  # bytes of a buffer
-SLOTS = 6  # of each kind: few, so that threads meet
+SLOTS = 6  # for each kind; there are few, so that threads use the same objects
 ROUND = 2.0  # seconds
 HANGS = 60.0  # seconds after a round's end when its threads are taken for deadlocked
 INVALID_HANDLE, NOT_READY = 400, 600  # the possible results of measuring the time between two events

@@ -185,7 +185,7 @@ def test_exceptions_are_no_cycles(device: ch.Device, call: Callable[[ch.Device, 
 
 def test_a_refused_launch_is_no_cycle(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
     """Likewise of the explanation why a kernel was not launched."""
-    kernel = code.get_kernel("small_blocks")  # of 64 threads at most
+    kernel = code.get_kernel("small_blocks")  # the kernel allows at most 64 threads
     with pytest.raises(ch.CUDAError):
         ch.launch(stream, ch.LaunchConfig(grid=1, block=1024), kernel, None)
     assert cycles_after(lambda: ch.launch(stream, ch.LaunchConfig(grid=1, block=1024), kernel, None)) == []

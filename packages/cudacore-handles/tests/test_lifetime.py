@@ -342,7 +342,7 @@ assert counts() == begin
 again = {make}
 """,
         CUDACORE_DRIVER="sim",
-        CUDACORE_SIM_REPORTS="0",  # of objects that are left in the context at the end
+        CUDACORE_SIM_REPORTS="0",  # objects that are left in the context at the end would be reported
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [

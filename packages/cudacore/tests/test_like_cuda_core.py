@@ -104,7 +104,7 @@ pytestmark = [
 def test_alike(call: str) -> None:
     """A program for cuda.core would get another result, or an exception that it does not catch."""
     wanted, given = theirs(call), outcomes("cudacore")[call]
-    assert short(wanted) != "NameError"  # which is about the call itself
+    assert short(wanted) != "NameError"  # a NameError would be about the call itself
     assert wanted[0] == given[0], f"{short(wanted)} -> {short(given)}"
     if wanted[0] == "raises":
         assert short(wanted) in given[1]

@@ -260,7 +260,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_inputs, "close_over", None)
     monkeypatch.setattr(_closure, "read", None)
     assert key('#include "v.h"') == before
-    assert key('#include "v.h"\nint other;') != before  # whose headers are the same
+    assert key('#include "v.h"\nint other;') != before  # the new text has the same headers
 
 
 def test_paths_to_one_file() -> None:
@@ -498,7 +498,7 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     program.compile("ptx", cache=cache)
     assert len(cache) == 1
     copy = tmp_path / "libnvrtc-builtins.so.0"
-    copy.write_bytes(Path(_nvrtc.load().path).read_bytes()[:4096])  # which has another build
+    copy.write_bytes(Path(_nvrtc.load().path).read_bytes()[:4096])  # the copy has another build
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere::{tmp_path}")
     assert set(_cache_digest._find_builtins(_nvrtc.load().path)) == {*beside, str(copy)}
 

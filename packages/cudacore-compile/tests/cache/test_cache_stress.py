@@ -14,7 +14,7 @@ from pathlib import Path
 from cudacore_compile import FileStreamProgramCache
 
 WORKER = Path(__file__).with_name("cache_worker.py")
-LIMIT = 400_000  # as in the worker
+LIMIT = 400_000  # the same as in the worker
 PROCESSES = 8
 # CUDACORE_CACHE_OPERATIONS=10000 is the long form.
 OPERATIONS = int(os.environ.get("CUDACORE_CACHE_OPERATIONS", "1200"))

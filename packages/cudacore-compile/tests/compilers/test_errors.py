@@ -104,7 +104,7 @@ def test_standard_headers_of_cuda() -> None:
         pytest.skip(str(error))
     there = {file.name for file in folder.iterdir() if file.is_file() and re.fullmatch(r"[a-z]\w*", file.name)}
     assert there <= _COUNTERPARTS
-    if "string_view" in there:  # of the newest; older ones have less
+    if "string_view" in there:  # the newest headers of CUDA; older ones have fewer
         assert there == _COUNTERPARTS
 
 

@@ -169,7 +169,7 @@ def test_linked_code_runs(device: Device, on_sim: bool) -> None:
     for function, code_type in ((FUNCTION, "c++"), (FUNCTION_IR, "nvvm")):
         parts = build(KERNEL, "ltoir", arch=arch), build(function, "ltoir", code_type, arch=arch)
         results.append(run_map(device, Linker(*parts, options=options).link(target), range(100)))
-    if not on_sim:  # which runs PTX only
+    if not on_sim:  # the simulator runs only PTX
         parts = build(KERNEL, "ptx", arch=arch), build(FUNCTION, "ptx", arch=arch)
         linked = Linker(*parts, options=options).link("cubin")
         assert [p.kind for p in linked.get_kernel("map").arguments_info][1] == "bits"  # PTX has no more information
@@ -468,7 +468,7 @@ def test_close(ptx: tuple[ObjectCode, ObjectCode]) -> None:
     assert linker.handle == linker.handle
     assert live() == before + 1
     assert linker.link("cubin").code
-    assert live() == before  # which the link took
+    assert live() == before  # link() has destroyed the linker of the first handle
     assert linker.handle
     assert not linker.is_closed
     linker.close()

@@ -25,7 +25,7 @@ typedef struct world {
   size_t memory_size;
   cch_pool *imported_pool;
   cch_deviceptr *shared, *import;
-  cch_ipc_handle handle, event_handle; /* of the pool's memory, and of an event of another process */
+  cch_ipc_handle handle, event_handle; /* handles of the pool's memory, and of another process's event */
   cch_event *shared_event;
   cch_library *library;
   cch_kernel *kernel;
@@ -39,7 +39,7 @@ typedef struct world {
   CUkernel foreign_kernel;
   cch_graph *graph, *leaf, *branching; /* the second is a child of the first, too; the third cannot be cloned */
   cch_graph_node *node, *copy, *fill, *host, *child, *record, *wait, *branch, *leaf_node;
-  CUgraphConditionalHandle condition; /* of the third graph, not used yet */
+  CUgraphConditionalHandle condition; /* a condition of the third graph, not used yet */
   cch_graph_exec *exec;
   cch_bundle *bundle;
   cch_stream *captured;

@@ -122,7 +122,7 @@ def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Ca
 def test_work_runs_on_its_part(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer]) -> None:
     """A kernel would run on multiprocessors that its context does not have."""
     blocks = 500
-    kernel = ch.ObjectCode.from_ptx(WHERE).get_kernel("where")  # of no context: of the primary one and of all others
+    kernel = ch.ObjectCode.from_ptx(WHERE).get_kernel("where")  # the kernel can run in any context
     buffer = pinned(4 * blocks)
     used = {}
     for context in (green, device.context):
@@ -312,7 +312,7 @@ def test_a_thread_that_ends_with_it_current(device: ch.Device, in_new_thread: An
 def test_default_streams(device: ch.Device, green: ch.Context) -> None:
     """The per-thread default stream, which green contexts lack, would silently be another stream."""
     opened = threading.Event()
-    event = device.create_event()  # of the primary context
+    event = device.create_event()  # an event of the primary context
     try:
         device.set_current(green)
         ch.LEGACY_DEFAULT_STREAM.callback(lambda: opened.wait(20) and None)
@@ -409,7 +409,7 @@ def test_a_foreign_one(device: ch.Device) -> None:
     from cuda.bindings import driver
 
     (group,), _ = device.resources.sm.split(SMResourceOptions(count=16))
-    ours = device.create_context(ContextOptions([group]))  # the same multiprocessors, another context
+    ours = device.create_context(ContextOptions([group]))  # another context with the same multiprocessors
     resource = driver.CUdevResource(_ptr=group.handle)
     status, description = driver.cuDevResourceGenerateDesc([resource], 1)
     assert int(status) == 0
@@ -459,7 +459,7 @@ def test_each_call_that_fails(device: ch.Device) -> None:
     failed = 0
     for i, name in enumerate(names):
         if "Destroy" in name or name == "cuCtxSetCurrent" or name == "cuCtxGetCurrent":
-            continue  # of destructors, which cannot return an error
+            continue  # calls of destructors, which cannot return an error
         sim.fail(name, names[: i + 1].count(name), 999)
         try:
             with pytest.raises(ch.CUDAError, match=name.partition("_v")[0]):

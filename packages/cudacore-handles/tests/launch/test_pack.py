@@ -268,7 +268,7 @@ def test_bool_for_a_pointer(value: bool, kind: int, remedy: str) -> None:
     # after ints, which are packed by a loop of their own
     with pytest.raises(TypeError, match=f"argument 1: {refused}"):
         _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, kind), (ADDRESS, value))
-    for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # of NumPy, of ctypes
+    for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # the bools of NumPy and of ctypes
         with pytest.raises(TypeError, match=refused):
             one(quantity(code, value), 8, kind)
     for integer in (UINT, INT, BITS, UNKNOWN):
@@ -372,7 +372,7 @@ def test_half_for_a_bfloat16() -> None:
     half = quantity(_native.FLOAT | 2 << 8, 1 + 2**-10)
     assert one(half, 2, BFLOAT) == struct.pack("=H", 0x3F80), "rounded, as a Python float is"
     assert one(half, 2, FLOAT) == struct.pack("=e", 1 + 2**-10)
-    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # of no format of its own
+    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # it has no format of its own
 
 
 def test_complex_for_a_number_is_an_error() -> None:

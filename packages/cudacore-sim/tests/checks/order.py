@@ -476,7 +476,7 @@ def _in_another_context(s: Stage, then: Callable[[Any, Any], None]) -> None:
     s.to_host(host, memory, stream)
     s.cuda.cuCtxSetCurrent(s.cuda.context)
     then(host, stream)
-    s.cuda.library.cuCtxSetCurrent(other)  # which may have failed
+    s.cuda.library.cuCtxSetCurrent(other)  # this may have failed
     s.end()
     s.cuda.cuCtxSetCurrent(s.cuda.context)
 

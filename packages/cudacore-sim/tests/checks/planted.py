@@ -23,7 +23,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent
 CHECKS = ("race", "sync", "init")
-BYTES = 4096  # of each of the two that a kernel takes
+BYTES = 4096  # the size of each of a kernel's two buffers
 
 
 @dataclass(frozen=True)

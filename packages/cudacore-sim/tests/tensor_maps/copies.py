@@ -15,7 +15,7 @@ from tensor_maps.kernels import TILE, text
 Case = dict[str, Any]
 Bytes = npt.NDArray[np.uint8]
 
-SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # of an element, by CUtensorMapDataType
+SIZES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # bytes of an element, by CUtensorMapDataType
 BASE, MEMORY, ROOM = 8192, 65536, 1 << 18
 _CLUSTER_DIMENSION = 4
 

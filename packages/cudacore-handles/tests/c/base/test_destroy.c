@@ -358,7 +358,7 @@ static void refused_boxes_cost_little(void) {
   end(stream);
   for (int i = 0; i < 2 * MANY && cch_reclaim_pending() != 0; i++)
     cch_unref(event());
-  CHECK_EQ(cch_reclaim_pending(), 0); /* but they are not forgotten, even if no call waits */
+  CHECK_EQ(cch_reclaim_pending(), 0); /* the boxes are destroyed even if no call waits */
   close();
 }
 
@@ -428,7 +428,7 @@ static void per_thread_stream_is_the_allocating_threads(void) {
     CHECK_PTR(call_of("cuMemFreeAsync", i)->context, cch_context_raw(context));
   }
   cch_unref(pinned_of_another_thread);
-  CHECK_PTR(call_of("cuEventRecord", 0)->stream, CU_STREAM_LEGACY); /* and is waited for */
+  CHECK_PTR(call_of("cuEventRecord", 0)->stream, CU_STREAM_LEGACY); /* the event is waited for */
   CHECK_EQ(sim.calls("cuEventSynchronize"), 1);
   OK(cch_context_set_current(NULL));
   cch_context_unref(other);

@@ -190,7 +190,7 @@ static void record_honours_its_size(void) {
   CHECK_STR(record.now.operation, check_error()->operation);
   CHECK_STR(record.now.message, check_error()->message);
   CHECK(record.now.node == NULL && record.later == &record);
-  record.now.size = sizeof record; /* of a newer header: unknown fields are zero */
+  record.now.size = sizeof record; /* the structure of a newer header: unknown fields are zero */
   cch_error_get(&record.now);
   CHECK(record.later == NULL);
   memset(&record, 0xab, sizeof record);
@@ -255,7 +255,7 @@ static void way_back_is_not_what_failed(void) {
   fail_way_back("cuThreadExchangeStreamCaptureMode");
   FAILS(CUDA_ERROR_ILLEGAL_ADDRESS, cch_pool_attribute(&value, at.pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD));
   CHECK_STR(check_error()->operation, "cuMemPoolGetAttribute");
-  CHECK_EQ(unnoticed, 2); /* and it is not lost */
+  CHECK_EQ(unnoticed, 2); /* the failure is reported nevertheless */
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CHECK_EQ(driver.cuThreadExchangeStreamCaptureMode(&mode), 0);
   cch_deviceptr *ptr;
@@ -264,7 +264,7 @@ static void way_back_is_not_what_failed(void) {
   sim.fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
   cch_deviceptr_unref(ptr);
-  CHECK_EQ(failed_frees, 1); /* and it is not reported as a failure of the destructor */
+  CHECK_EQ(failed_frees, 1); /* the failure is not reported as one of the destructor */
   CHECK_EQ(driver.cuMemFree(raw), 0);
   cch_error_set_report(NULL);
   sim.reset();

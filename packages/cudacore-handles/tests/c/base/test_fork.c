@@ -74,7 +74,7 @@ static void use_world_in_child(void *argument) {
   cch_pool_unref(w->pool);
   cch_event_unref(w->end);
   cch_unref_deferred(w->start);
-  CHECK(cch_unref_lightly(w->node) == w->node); /* its graph's lock may be a thread's that is not here */
+  CHECK(cch_unref_lightly(w->node) == w->node); /* a thread of the parent may hold the lock of the graph */
   cch_unref(w->node);
   cch_reclaim_drain();
   cch_callback_enter();

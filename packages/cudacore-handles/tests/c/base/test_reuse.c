@@ -172,7 +172,7 @@ static void borrowed_kernel_at_the_same_address(void) {
   cch_kernel_unref(kernel);
   cch_library *ours;
   OK(cch_library_load(&ours, check_ptx, strlen(check_ptx)));
-  FAILS(CCH_EMISMATCH, cch_kernel_wrap(&kept, raw, ours, NULL, NULL)); /* it would not keep the kernel */
+  FAILS(CCH_EMISMATCH, cch_kernel_wrap(&kept, raw, ours, NULL, NULL)); /* the box would not keep the kernel */
   CHECK(kept == NULL);
   cch_library_unref(ours);
   cch_kernel_unref(stale);

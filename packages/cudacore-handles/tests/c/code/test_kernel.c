@@ -169,7 +169,7 @@ static void bad_configs_fail(void) {
   config.size = offsetof(cch_launch_config, priority) - 4; /* smaller than the structure of version 0.1 */
   FAILS(CCH_EINVAL, cch_launch(stream, &config, kernel, NULL, 0));
   FAILS(CCH_EINVAL, cch_launch_params(stream, &config, kernel, NULL));
-  struct { /* of a newer header, whose fields follow these */
+  struct { /* the structure of a newer header, which has more fields */
     cch_launch_config now;
     int later;
   } larger = {one, 0};
@@ -184,7 +184,7 @@ static void bad_configs_fail(void) {
   config = one;
   config.cluster[1] = 2; /* and none along x */
   CHECK(cch_launch(stream, &config, kernel, NULL, 0) != 0);
-  OK(cch_launch(stream, &one, kernel, NULL, 0)); /* and all is still usable */
+  OK(cch_launch(stream, &one, kernel, NULL, 0)); /* everything is still usable */
   cch_kernel_unref(kernel);
   close();
 }
@@ -237,7 +237,7 @@ static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;
   open();
-  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* or the driver would report a mistake */
+  sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* otherwise the driver would report a mistake */
   FAILS(CUDA_ERROR_INVALID_HANDLE, cch_kernel_wrap(&found, none, library, NULL, NULL));
   CHECK(found == NULL);
   CHECK_STR(check_error()->operation, "cuKernelGetLibrary");

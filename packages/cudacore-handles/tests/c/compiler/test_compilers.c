@@ -96,7 +96,7 @@ static void versions(void) {
   CHECK_EQ(llvm, 20);
   OK(cch_nvjitlink_version(&major, &minor, nvjitlink));
   CHECK_EQ(100 * major + minor, 1302);
-  OK(cch_nvjitlink_version(&major, &minor, old_nvjitlink)); /* which has no function for it */
+  OK(cch_nvjitlink_version(&major, &minor, old_nvjitlink)); /* this version has no function for it */
   CHECK_EQ(100 * major + minor, 1201);
 }
 

@@ -133,7 +133,7 @@ static void clusters_are_of_a_launch(void) {
   OK(cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
   printf("%d\n", out);
   CHECK(out > 0 && out < 1056);
-  config.size = offsetof(cch_launch_config, priority) - 1; /* that of version 0.1 had no priority */
+  config.size = offsetof(cch_launch_config, priority) - 1; /* smaller than the structure of version 0.1 */
   FAILS(CCH_EINVAL, cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
   cch_stream_unref(stream);
   close();

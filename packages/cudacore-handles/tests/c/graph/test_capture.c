@@ -78,7 +78,7 @@ static void captures_keep_what_work_uses(void) {
   OK(cch_capture_keep(g, kept, NULL));
   for (int i = 0; i < 1000; i++)
     OK(cch_capture_keep(g, world.event, NULL));
-  CHECK_EQ(sim.calls(NULL), calls); /* none for each of them */
+  CHECK_EQ(sim.calls(NULL), calls); /* no call of the driver for each of them */
   FAILS(CCH_EINVAL, cch_capture_keep(g, NULL, NULL));
   cch_bundle_unref(kept);
   OK(cch_capture_end(g, world.stream));
@@ -414,7 +414,7 @@ static void joined_streams_are_held(void) {
   FAILS(CCH_EINVAL, cch_capture_join(other, deeper, fork));
   OK(cch_capture_join(g, deeper, fork));
   OK(cch_capture_join(g, fork, world.stream));
-  OK(cch_capture_join(g, fork, fork)); /* of no use, and no circle */
+  OK(cch_capture_join(g, fork, fork)); /* joining a fork into itself does nothing, and makes no cycle */
   cch_stream_unref(deeper);
   cch_stream_unref(fork);
   CHECK_EQ(sim.live(CUDASIM_STREAM), streams + 2);

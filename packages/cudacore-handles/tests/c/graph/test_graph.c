@@ -172,7 +172,7 @@ static void edges_come_and_go(void) {
   FAILS(CCH_EMISMATCH, cch_graph_rewire(&a, &c, 1, &b, &stranger, 1)); /* nothing is removed */
   FAILS(CCH_EINVAL, cch_graph_rewire(&a, &c, 1, &b, &b, 1));
   FAILS(CUDA_ERROR_INVALID_VALUE,
-        cch_graph_rewire(&a, &c, 1, &a, &b, 1)); /* which exists already: (a, c) is removed again */
+        cch_graph_rewire(&a, &c, 1, &a, &b, 1)); /* the edge (a, b) exists already, so (a, c) is removed again */
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(&b, &c, 1));
   OK(cch_graph_node_dependencies(&list, c));
   CHECK(list.count == 1 && list.nodes[0] == a);
@@ -591,7 +591,7 @@ static void programmatic_launches_are_edges(void) {
   CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);
   OK(cch_graph_node_set(second, &params, NULL, world.context));
   cch_graph_node *to[] = {second, second}, *wrong[] = {first, first};
-  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(wrong, to, 2)); /* and is returned unchanged */
+  FAILS(CUDA_ERROR_INVALID_VALUE, cch_graph_disconnect(wrong, to, 2)); /* the programmatic edge is unchanged */
   OK(cch_graph_node_get(&got, second));
   cch_kernel_unref(got.kernel);
   CHECK(told.flags & CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION);

@@ -296,7 +296,7 @@ static void references_go_lightly(void) {
   OK(cch_event_create(&event, world.context, 0));
   cch_event_ref(event);
   CHECK(cch_unref_lightly(event) == NULL);
-  CHECK(cch_unref_lightly(event) == event); /* its end is the driver's */
+  CHECK(cch_unref_lightly(event) == event); /* destroying an event calls the driver */
   CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
   cch_unref(event);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
@@ -356,7 +356,7 @@ static void nodes_go_lightly_on_threads(void) {
 static void drop_somehow(int way, void *box) {
   switch (way % 3) {
   case 0:
-    cch_unref(cch_unref_lightly(box)); /* it can be the last one to the graph, too */
+    cch_unref(cch_unref_lightly(box)); /* this can also be the last reference to the graph */
     break;
   case 1:
     cch_unref(box);

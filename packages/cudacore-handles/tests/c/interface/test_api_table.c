@@ -9,9 +9,9 @@ static void table_is_sized_and_versioned(void) {
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   CHECK(api != NULL);
   CHECK_EQ(api->size, sizeof(cch_api));
-  CHECK(cch_get_api(CCH_ABI_VERSION, sizeof(size_t)) == api); /* of an older header, which has fewer functions */
+  CHECK(cch_get_api(CCH_ABI_VERSION, sizeof(size_t)) == api); /* an older header has fewer functions */
   CHECK(cch_get_api(CCH_ABI_VERSION, 0) == api);
-  CHECK(cch_get_api(CCH_ABI_VERSION, sizeof(cch_api) + 1) == NULL); /* of a newer header, which has more functions */
+  CHECK(cch_get_api(CCH_ABI_VERSION, sizeof(cch_api) + 1) == NULL); /* a newer header has more functions */
   CHECK(cch_get_api(CCH_ABI_VERSION, (size_t)-1) == NULL);
   CHECK(cch_get_api(CCH_ABI_VERSION + 1, sizeof(cch_api)) == NULL);
   CHECK(cch_get_api(0, sizeof(cch_api)) == NULL);

@@ -23,7 +23,7 @@ typedef struct parameter {
   const char *name;
   enum { BOX, ANY_BOX, COMPILER, HANDLE, POINTER, FUNCTION, NUMBER, SIZE } sort;
   int kind;         /* of a box */
-  const char *type; /* of a handle, or a compiler */
+  const char *type; /* the type of a handle or of a compiler */
   bool nullable;
   bool makes_box;        /* a pointer to the place for a new box */
   any_function function; /* to be given */

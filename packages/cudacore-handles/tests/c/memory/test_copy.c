@@ -175,7 +175,7 @@ static void memory_of_two_devices_is_copied(void) {
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 1);
   OK(cch_deviceptr_copy(here, src[0], SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 2);
-  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED)); /* which the functions for two devices would end */
+  OK(cch_capture_begin(&graph, stream, CCH_CAPTURE_RELAXED)); /* the functions for two devices would end the capture */
   OK(cch_deviceptr_copy(there, here, SIZE, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync"), 3);
   OK(cch_capture_end(graph, stream));
@@ -240,7 +240,7 @@ static void batch_is_moved_by_one_call(void) {
   FAILS(CCH_EINVAL, cch_managed_discard(managed, 1, legacy));
   FAILS(CCH_EINVAL, cch_managed_discard_prefetch(managed, locations, 1, legacy));
   OK(cch_context_set_current(context));
-  OK(cch_managed_prefetch(managed, locations, COUNT, legacy)); /* which takes no batches */
+  OK(cch_managed_prefetch(managed, locations, COUNT, legacy)); /* the legacy stream takes no batches */
   CHECK_EQ(sim.calls("cuMemPrefetchBatchAsync"), 1);
   OK(cch_context_set_current(NULL));
   cch_stream_unref(legacy);

@@ -3,7 +3,7 @@
 #include "check.h"
 
 static unsigned name;
-static int *numbers; /* as OpenGL sees them */
+static int *numbers; /* the numbers that OpenGL has */
 static cch_context *context;
 static cch_stream *stream;
 

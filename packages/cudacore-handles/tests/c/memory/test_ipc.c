@@ -192,7 +192,7 @@ static void end_comes_behind_all_streams(void) {
   sim.reset();
   cch_deviceptr_unref(second);
   cch_deviceptr_unref(first);
-  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 0); /* of one stream there is nothing to wait for */
+  CHECK_EQ(sim.calls("cuStreamWaitEvent"), 0); /* with only one stream, there is nothing to wait for */
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
   close_shared(&s);
 }

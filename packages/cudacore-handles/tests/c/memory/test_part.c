@@ -54,7 +54,7 @@ static void parts_keep_the_memory(void) {
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 0);
   cch_deviceptr_unref(of_part);
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
-  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* one stream did all */
+  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* all work was on one stream */
   close_memory(&m);
 }
 
@@ -67,7 +67,7 @@ static void bad_parts_are_refused(void) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     FAILS(CCH_EINVAL, cch_deviceptr_part(&out, m.whole, bad[i][0], bad[i][1]));
   OK(cch_deviceptr_part(&part, m.whole, 16, 16));
-  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* which the whole has */
+  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* the whole has that many bytes, but the part does not */
   FAILS(CCH_EINVAL, cch_deviceptr_part(&out, NULL, 0, 0));
   FAILS(CCH_EINVAL, cch_deviceptr_copy(part, m.whole, 17, m.streams[0]));
   CHECK(out == NULL);

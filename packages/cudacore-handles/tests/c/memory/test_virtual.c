@@ -86,9 +86,9 @@ static void memory_moves_where_it_must(void) {
   CHECK_EQ(moved, 1);
   CHECK(cch_deviceptr_raw(grown) != cch_deviceptr_raw(first));
   check_live(3, 3);
-  cch_deviceptr_unref(first); /* whose physical memory is in the other */
+  cch_deviceptr_unref(first); /* its physical memory is also in the other one */
   check_live(2, 3);
-  OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* of two parts in one range */
+  OK(cch_virtual_grow(&more, &moved, grown, &c, 3 * UNIT)); /* one range with two parts */
   CHECK_EQ(moved, 0);
   cch_deviceptr_unref(grown);
   cch_deviceptr_unref(behind);
@@ -157,7 +157,7 @@ static void end_waits_for_a_safe_point(void) {
   OK(cch_virtual_alloc(&ptr, &c, UNIT));
   OK(cch_virtual_grow(&grown, &moved, ptr, &c, 2 * UNIT));
   cch_deviceptr_unref(ptr);
-  sim.forbid(1); /* which was not announced to the library */
+  sim.forbid(1); /* cch_callback_enter() was not called */
   cch_deviceptr_unref(grown);
   sim.forbid(0);
   check_live(2, 2);

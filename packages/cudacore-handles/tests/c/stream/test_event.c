@@ -99,7 +99,7 @@ static void other_contexts_stream_is_refused(void) {
   FAILS(CCH_EMISMATCH, cch_event_record(event, stream));
   CHECK_HAS(check_error()->message, "device 1");
   CHECK_EQ(sim.calls("cuEventRecord"), 0);
-  OK(cch_stream_wait_event(stream, event)); /* but waiting across devices is what events are for */
+  OK(cch_stream_wait_event(stream, event)); /* an event of another device can be waited for */
   cch_event_unref(event);
   cch_context_unref(other);
   close();

@@ -86,7 +86,7 @@ def test_what_went_wrong_before(cuda: Any) -> None:
     assert cuda.code("cuStreamQuery", stream) == INVALID_HANDLE
     assert "destroyed" in cudacore_sim.why()
     assert cuda.code("cuStreamCreate", None, 0) == INVALID_VALUE
-    assert cudacore_sim.why() == ""  # of the call before it is not said
+    assert cudacore_sim.why() == ""  # the reason of the call before is not returned
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"fail")
     cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)

@@ -245,7 +245,7 @@ def destroyed_twice(cu: Recorder) -> None:
     """A destroyed context is known to be none any more."""
     context = create(cu)
     cu.call("cuCtxDestroy_v2", context)
-    cu.attempt("cuCtxDestroy_v2", context)  # one of two codes, as it comes
+    cu.attempt("cuCtxDestroy_v2", context)  # the driver returns one of two codes, depending on the time
     cu.call("cuCtxSetCurrent", context)
     cu.call("cuCtxPushCurrent_v2", context)
     cu.call("cuCtxGetApiVersion", context, c_uint)

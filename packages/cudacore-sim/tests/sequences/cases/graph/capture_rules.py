@@ -401,7 +401,7 @@ def _try(cu: Recorder, setup: Setup, mode: int, flags: int, around: Callable[[Re
     if made.value:
         count = cu.prepare("cuGraphGetNodes", made.value, None, c_size_t)
         cu.see("nodes", count)
-    for stream in (scene.other, scene.blocking):  # which the call may have made capture, too
+    for stream in (scene.other, scene.blocking):  # the call may have added them to the capture
         cu.attempt("cuStreamEndCapture", stream, c_void_p)
 
 
