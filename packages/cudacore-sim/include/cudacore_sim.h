@@ -41,7 +41,7 @@ typedef enum cudasim_kind {
   CUDASIM_ADDRESS_RANGE = 8,
   CUDASIM_LIBRARY = 9,
   CUDASIM_MODULE = 10,
-  CUDASIM_GRAPH = 11, /**< not those in nodes */
+  CUDASIM_GRAPH = 11, /**< graphs inside of nodes are not counted */
   CUDASIM_GRAPH_EXEC = 12,
   CUDASIM_USER_OBJECT = 13,
   CUDASIM_GRAPHICS = 14, /**< resources that are registered */
@@ -67,7 +67,7 @@ typedef struct cudasim_call {
 typedef struct cudasim_launch {
   uint64_t number;       /**< the number of the launch, from 1 */
   void *stream;          /**< CUstream as it was given */
-  void *context;         /**< that it ran in */
+  void *context;         /**< the context that it ran in */
   uint32_t grid[3];      /**< in blocks */
   uint32_t block[3];     /**< in threads */
   uint32_t cluster[3];   /**< in blocks, as the launch gave it; zeros: it gave none */

@@ -26,7 +26,7 @@ typedef struct cch_copy_attributes {
   uint32_t flags;            /**< CCH_COPY_OVERLAP */
   int32_t src_location_type; /**< the location of managed or pageable memory: CCH_LOCATION_*, 0 if it is not known */
   int32_t src_location_id;
-  int32_t dst_location_type; /**< likewise */
+  int32_t dst_location_type; /**< the same for the destination */
   int32_t dst_location_id;
 } cch_copy_attributes;
 
@@ -51,7 +51,7 @@ typedef struct cch_copy_shape {
   size_t dst_offset; /**< offset of the first byte in the allocation */
   size_t dst_pitch;  /**< bytes from row to row; 0: the width */
   size_t dst_height; /**< rows from slice to slice; 0: the height */
-  size_t src_offset; /**< likewise */
+  size_t src_offset; /**< the offset in the source */
   size_t src_pitch;
   size_t src_height;
 } cch_copy_shape;

@@ -73,8 +73,8 @@ typedef struct cch_memcpy_node {
   size_t src_pitch;               /**< likewise */
   size_t dst_height;              /**< rows from slice to slice; 0: the height */
   size_t src_height;              /**< likewise */
-  CUarray CCH_NULLABLE dst_array; /**< in the place of `dst` */
-  CUarray CCH_NULLABLE src_array; /**< likewise */
+  CUarray CCH_NULLABLE dst_array; /**< used instead of `dst` */
+  CUarray CCH_NULLABLE src_array; /**< used instead of `src` */
 } cch_memcpy_node;
 
 /** Of CCH_NODE_MEMSET. */

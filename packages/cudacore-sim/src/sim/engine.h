@@ -23,7 +23,7 @@ namespace sim {
 using Dim3 = std::array<uint32_t, 3>;
 
 struct Parameter {
-  uint32_t offset; /* in the argument block, bytes */
+  uint32_t offset; /* offset in the argument block, in bytes */
   uint32_t size;
   uint32_t alignment;
 };
@@ -86,7 +86,7 @@ struct CompileResult {
 
 /* PTX to be linked with other PTX. */
 struct PtxText {
-  std::string name; /* for messages */
+  std::string name; /* the name for messages */
   std::string text;
 };
 
@@ -158,7 +158,7 @@ struct Sampler {
   float bias = 0, min_level = 0, max_level = 0;
   std::array<float, 4> border{};
 };
-using SamplerMap = std::unordered_map<uint64_t, std::shared_ptr<const Sampler>>; /* by handle */
+using SamplerMap = std::unordered_map<uint64_t, std::shared_ptr<const Sampler>>; /* samplers by handle */
 
 /* The heap of malloc() in kernels. Each context has one, which outlives launches. */
 class Heap;
@@ -179,7 +179,7 @@ struct Touch {
   uint64_t begin, end;
   bool write;
   bool plain, strong;                       /* both: some accesses were plain and some strong */
-  std::shared_ptr<const std::string> place; /* in words */
+  std::shared_ptr<const std::string> place; /* a description of the place */
 };
 
 struct Fault;
@@ -193,7 +193,7 @@ struct Launch {
   std::vector<std::byte> parameters; /* the argument block, parameter_bytes long */
   std::shared_ptr<const MemoryMap> memory;
   std::shared_ptr<const SamplerMap> samplers; /* null: there are none */
-  uint32_t multiprocessors = 132;             /* for %smid, %nsmid */
+  uint32_t multiprocessors = 132;             /* for %smid and %nsmid */
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
   uint64_t heap_bytes = 8 << 20;   /* the heap's size while it has no allocations; after that, it keeps its size */

@@ -26,7 +26,7 @@ enum { CONFIG_0_1 = sizeof(cch_tracker_config), COUNTS_0_1 = sizeof(cch_tracker_
 struct cch__track {
   cch__track *next; /* the next track of the same allocation */
   cch_tracker *tracker;
-  cch__track *older, *newer; /* in the tracker's list */
+  cch__track *older, *newer; /* neighbours in the tracker's list */
   const cch_deviceptr *ptr;
   uint64_t id;
   size_t size;
@@ -38,7 +38,7 @@ struct cch__tracker_log {
   int file;
   int error; /* errno of the last write that failed */
   size_t used;
-  time_t second; /* of `clock` */
+  time_t second; /* the second that `clock` shows */
   struct tm clock;
   char lines[1 << 14];
 };

@@ -4,7 +4,7 @@
 
 static const struct {
   const char *room, *name;
-  size_t offset; /* in the structure `faces` */
+  size_t offset; /* offset in the structure `faces` */
 } face_names[] = {
 #define FACE(room, name) {#room, #name, offsetof(faces, name)},
     FACES(FACE)

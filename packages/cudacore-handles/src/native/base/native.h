@@ -132,8 +132,8 @@ typedef struct state {
   PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
   PyTypeObject *view_type, *tensor_map_type, *resource_type, *texture_type;
   kept_options *options;                                        /* cached options of textures and arrays */
-  PyObject *ptr_name, *value_name, *interface_name, *data_name; /* of attributes, interned */
-  view_names names;                                             /* likewise, of view_from.c */
+  PyObject *ptr_name, *value_name, *interface_name, *data_name; /* interned names of attributes */
+  view_names names;                                             /* interned names for view_from.c */
   PyObject *dlpack_types;                                       /* results of faces.dlpack_type_of, by dtype */
 } state;
 
@@ -218,7 +218,7 @@ void box_let_go(void *box);
 static inline void *handle_use(PyObject *face) {
   handle *self = (handle *)face;
   if (self->box == NULL)
-    return handle_hold(face); /* which raises */
+    return handle_hold(face); /* raises the error */
   self->users++;
   return self->box;
 }

@@ -49,7 +49,7 @@ int check_exchanged(const state *st, PyObject *object, const dl_tensor *tensor) 
   if (name == NULL)
     return 0;
   PyObject *is_set = PyObject_CallMethodObjArgs(object, name, NULL);
-  if (is_set == NULL) { /* not PyTorch's */
+  if (is_set == NULL) { /* the object is not PyTorch's */
     PyErr_Clear();
     return 0;
   }

@@ -51,7 +51,7 @@ typedef struct type_entry {
   const void *type; /* the key, borrowed; NULL marks a free slot */
   PyObject *weak;
   PyObject *given;                 /* a converter, a capsule with an exchange API, or paths */
-  const dl_exchange_api *exchange; /* of PACKING_EXCHANGE */
+  const dl_exchange_api *exchange; /* used by PACKING_EXCHANGE */
   attribute to_address[2];         /* the path of PACKING_PATHS; it ends at a name that is NULL */
   packing packing;
   uint32_t itemsize; /* the size that the parameter must have; 0: any size that suits its kind */

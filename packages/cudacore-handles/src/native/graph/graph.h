@@ -102,7 +102,7 @@ typedef struct node_params {
 #undef MEMBER
   } of;
   cch_bundle *bundle;       /* what the parameters point into; NULL if nothing */
-  cch_launch_config config; /* of a kernel node */
+  cch_launch_config config; /* the configuration of a kernel node */
   PyObject *used;           /* the face of the kernel, event or child graph, in use */
   PyObject *condition;
   bool took_condition;

@@ -23,7 +23,7 @@ typedef struct node_arguments {
 } node_arguments;
 
 struct node_kind {
-  const char *name; /* of the method */
+  const char *name; /* the name of the method */
   int positional, required;
   bool variadic; /* any number of arguments may follow the positional ones */
   int name_count;

@@ -23,7 +23,7 @@ typedef struct param_rules {
   const char *name, *text;
   unsigned takes;
 } param_rules;
-extern const param_rules rules_of_kinds[]; /* by param_kind */
+extern const param_rules rules_of_kinds[]; /* indexed by param_kind */
 
 /* The kind of a parameter as messages describe it, such as "a signed integer". */
 static inline const char *kind_text(const destination *to) { return rules_of_kinds[to->kind].text; }

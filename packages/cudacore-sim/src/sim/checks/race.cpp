@@ -471,7 +471,7 @@ void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
   Visit visit{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
   if (!thread.view || !thread.view->blocks.count(owner.history->index))
     report_visit(w, owner, visit, false);
-  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* also by relaxed reads */
+  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* relaxed reads may see it, too */
   if (!may_be_seen)
     owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
 }

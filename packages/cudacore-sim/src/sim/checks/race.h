@@ -18,7 +18,7 @@
 namespace sim::exec {
 
 using Clock = uint32_t;
-using Clocks = std::vector<Clock>; /* of a block's threads */
+using Clocks = std::vector<Clock>; /* the clocks of a block's threads */
 
 /* The clocks by block. Views are immutable, so that threads share them after a barrier. */
 struct View {
@@ -116,7 +116,7 @@ struct Copying {
 struct BlockHistory {
   uint32_t index = 0; /* index of the block in the grid */
   std::vector<ThreadHistory> threads;
-  std::vector<Cell> cells; /* of shared memory */
+  std::vector<Cell> cells; /* the cells of shared memory */
   std::array<Gathering, barrier_count> barriers;
   Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
   std::array<Meeting, max_warps / group_warps> group_reads; /* the warps that read for wgmma */
@@ -186,7 +186,7 @@ private:
   Grid &grid_;
   Checker &checker_;
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  std::unordered_map<uint64_t, ReleasedHere> released_; /* by address */
+  std::unordered_map<uint64_t, ReleasedHere> released_; /* releases by address */
   /*
    * Findings between a plain read and an update, by the read. They are dropped if the thread goes on to update what it
    * has read, as compare-and-swap loops do: their first read may find any value.

@@ -67,7 +67,7 @@ public:
               bool write);
   /* The reserved part of shared memory, which groups of several warps use as a barrier. */
   void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
-  void allocates(uint64_t address, uint64_t bytes); /* by malloc() */
+  void allocates(uint64_t address, uint64_t bytes); /* called for malloc() */
   /* The source of an asynchronous copy that is about to write. */
   void copies(const std::byte *what);
   /* A cp.async has read, and is about to write. */

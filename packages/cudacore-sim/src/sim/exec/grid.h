@@ -10,8 +10,8 @@
 
 namespace sim::exec {
 
-constexpr uint32_t barrier_count = 16; /* of a block */
-constexpr uint32_t max_warps = 32;     /* of a block */
+constexpr uint32_t barrier_count = 16; /* barriers of a block */
+constexpr uint32_t max_warps = 32;     /* warps of a block */
 constexpr uint32_t group_warps = 4;    /* warps that execute wgmma together; the first one is a multiple of it */
 
 class Checker;
@@ -24,8 +24,8 @@ struct Grid {
   const Program &program;
   const Kernel &kernel;
   const Function &function;
-  uint32_t threads;        /* of a block */
-  uint32_t warps;          /* likewise */
+  uint32_t threads;        /* threads of a block */
+  uint32_t warps;          /* warps of a block */
   uint32_t shared_bytes;   /* bytes of a block, in whole units, without the reserved KiB */
   uint32_t cluster_size;   /* blocks */
   Dim3 clusters;           /* the grid, in clusters */
@@ -70,7 +70,7 @@ struct BlockHistory;
 struct Block {
   Unit *unit = nullptr;
   Dim3 index{};
-  uint32_t rank = 0; /* in the cluster */
+  uint32_t rank = 0; /* rank in the cluster */
   std::vector<std::byte> shared;
   uint64_t unchecked_bytes = 0;          /* how much of it is accessible without a check: all or nothing */
   std::vector<std::byte> written;        /* a byte for each of it: not 0 once it was written; empty: that is not kept */

@@ -23,7 +23,7 @@ struct PendingCopy {
   const Instruction *place;
   uint32_t pc, lane;
   uint32_t group;    /* how many groups its thread had committed before it */
-  std::byte *target; /* in shared memory */
+  std::byte *target; /* destination in shared memory */
   uint32_t bytes;
   std::array<std::byte, 16> values;
 };
@@ -129,7 +129,7 @@ public:
   const uint64_t *constants = nullptr;
   Block *block = nullptr;
   Grid *grid = nullptr;
-  uint32_t index = 0;                   /* in the block */
+  uint32_t index = 0;                   /* index in the block */
   uint32_t pc = 0;                      /* the program counter of the running group */
   uint32_t next = 0;                    /* the instruction at which the running group continues */
   uint32_t active = 0;                  /* lanes of the running group */
@@ -139,13 +139,13 @@ public:
   Range range{0, 0, nullptr, false, 0}; /* the range accessed last: the next access is likely in it, too */
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
-  std::array<uint8_t, warp_size> barrier{}; /* that a lane waits for */
+  std::array<uint8_t, warp_size> barrier{}; /* the barrier that each lane waits for */
   uint32_t awaited = 0;                     /* lanes that others waited for while they executed something else */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
   /* The products of wgmma that the warp has reached, and of which it has computed its part; whether it waits at one. */
   uint32_t group_begun = 0, group_made = 0;
   bool awaits_group = false;
-  std::vector<PendingCopy> copies;               /* in their order */
+  std::vector<PendingCopy> copies;               /* copies in their order */
   std::array<uint32_t, warp_size> copy_groups{}; /* how many groups of copies a lane has committed */
   std::shared_ptr<GroupWork> group_work;         /* the state of its wgmma, for checks; null: that is not kept */
 

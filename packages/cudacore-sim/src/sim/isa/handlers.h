@@ -104,7 +104,7 @@ Handler dot_handler(DotOp op, Type a, Type b);
 
 /* The scalar video instructions: operands d, a, b, c or absent; the immediate is a VideoMode. */
 enum class VideoOp : uint8_t { add, sub, absdiff, min, max, shl, shr, mad, set };
-enum class VideoPart : uint8_t { word, b0, b1, b2, b3, h0, h1 }; /* of an operand */
+enum class VideoPart : uint8_t { word, b0, b1, b2, b3, h0, h1 }; /* a part of an operand */
 enum class VideoSecond : uint8_t { none, add, min, max };        /* how the result and c are combined */
 struct VideoMode {
   VideoPart d = VideoPart::word, a = VideoPart::word, b = VideoPart::word;
@@ -208,7 +208,7 @@ struct AccessMode {
   StateSpace space = StateSpace::generic;
   Type type = Type::none;
   bool frame = false;
-  bool parameter = false; /* of the kernel */
+  bool parameter = false; /* whether it is a parameter of the kernel */
   bool ordered = false;   /* volatile, relaxed, acquire, release */
 };
 Handler load_handler(const AccessMode &mode);

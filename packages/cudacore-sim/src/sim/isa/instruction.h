@@ -37,7 +37,7 @@ enum Manner : uint8_t {
   manner_update = 8,   /* a read and a write in one operation */
   manner_replace = 16, /* an update that does not depend on the old value */
   manner_store = 32,   /* the operands before the address are written */
-  manner_barrier = 64, /* of an mbarrier */
+  manner_barrier = 64, /* an operation on an mbarrier */
   manner_aligned = 128 /* a barrier that all threads of a warp execute together */
 };
 
@@ -52,8 +52,8 @@ struct Instruction {
   uint8_t count = 1;     /* elements of a vector access */
   uint8_t mode = 0;      /* depends on the handler: a comparison, a table, ... */
   bool flag : 1;         /* likewise */
-  uint8_t scope_ : 2;    /* of Scope */
-  uint8_t manner = 0;    /* of Manner */
+  uint8_t scope_ : 2;    /* a Scope */
+  uint8_t manner = 0;    /* bits of Manner */
   int64_t immediate = 0; /* an address offset, a value */
   uint32_t target = 0;   /* a label's instruction, a function, a variable, a call site */
   uint32_t line = 0;     /* the line in the PTX text */

@@ -15,7 +15,7 @@ namespace sim::exec {
 
 /* An element of b1 is a word of 32 numbers, which are consecutive in k. */
 enum class Element : uint8_t { none, f16, bf16, tf32, f32, f64, e4m3, e5m2, s4, u4, s8, u8, s32, b1 };
-uint32_t bits_of(Element element); /* in a register */
+uint32_t bits_of(Element element); /* bits of an element in a register */
 /* The numbers in an element: 32 of b1, else one. */
 inline uint32_t numbers_in(Element element) { return element == Element::b1 ? 32 : 1; }
 

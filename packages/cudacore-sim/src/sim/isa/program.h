@@ -23,7 +23,7 @@ struct Place {
   bool is_register = false;
   OperandIndex register_index = no_operand; /* or a constant, at a call */
   bool is_predicate = false;
-  uint32_t offset = 0; /* in the frame's bytes */
+  uint32_t offset = 0; /* offset in the frame, in bytes */
   uint32_t size = 0;
 };
 
@@ -39,7 +39,7 @@ struct Function {
   uint32_t local_bytes = 0; /* .local ones alone */
   std::vector<Place> results, parameters;
   std::vector<uint32_t> callees;
-  std::vector<uint32_t> shared_variables; /* that the function names */
+  std::vector<uint32_t> shared_variables; /* variables that the function names */
   bool calls_indirectly = false;
 };
 
@@ -57,7 +57,7 @@ struct SharedVariable {
 
 /* The places in shared memory of the variables that a kernel can reach. */
 struct SharedLayout {
-  std::unordered_map<uint32_t, uint32_t> offsets; /* by variable */
+  std::unordered_map<uint32_t, uint32_t> offsets; /* offsets by variable */
   uint32_t static_bytes = 0;
   uint32_t dynamic_offset = 0;
 };
@@ -86,7 +86,7 @@ struct Program {
   std::vector<MatrixProduct> products;
   std::vector<GroupProduct> group_products;
   std::vector<TensorCopy> tensor_copies;
-  std::unordered_map<uint32_t, AccumulatorUse> accumulator_uses; /* by instruction */
+  std::unordered_map<uint32_t, AccumulatorUse> accumulator_uses; /* uses by instruction */
   std::vector<MatrixAccess> matrix_accesses;
   std::vector<TextureAccess> texture_accesses;
   std::vector<SharedVariable> shared_variables;

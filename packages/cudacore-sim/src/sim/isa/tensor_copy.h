@@ -15,7 +15,7 @@ struct TensorCopy {
   TensorWay way = TensorWay::load;
   bool im2col = false;
   uint32_t rank = 1;
-  AtomicOp op = AtomicOp::add; /* of a reduction */
+  AtomicOp op = AtomicOp::add; /* the operation of a reduction */
   OperandIndex map = no_operand, shared = no_operand, mbarrier = no_operand;
   OperandIndex blocks = no_operand; /* the mask of a multicast; absent: there is none */
   std::array<OperandIndex, max_tensor_rank> at{};

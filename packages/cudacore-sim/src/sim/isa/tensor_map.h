@@ -30,7 +30,7 @@ struct TensorMap {
   std::array<uint64_t, max_tensor_rank> dims{};        /* elements; the innermost dimension first */
   std::array<uint64_t, max_tensor_rank - 1> strides{}; /* bytes, of the dimensions from the second on */
   std::array<uint32_t, max_tensor_rank> element_strides{};
-  std::array<uint32_t, max_tensor_rank> box{}; /* of a tiled map */
+  std::array<uint32_t, max_tensor_rank> box{}; /* the box of a tiled map */
   std::array<int32_t, 3> lower{}, upper{};     /* corners of the bounding box of an im2col map: W, H, D */
   uint32_t channels = 0, pixels = 0;           /* used in an im2col map */
 

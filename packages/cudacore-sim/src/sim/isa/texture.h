@@ -37,7 +37,7 @@ struct TextureAccess {
   bool integer_coordinates = false;
   bool formatted = false;          /* sust.p, sured.p: the texel's format converts the value */
   ptx::Type type = ptx::Type::f32; /* the type of results and values */
-  uint8_t channel = 0;             /* of tld4 */
+  uint8_t channel = 0;             /* the channel that tld4 reads */
   OperandIndex object = no_operand;
   std::vector<OperandIndex> registers;   /* results, or values to store */
   std::vector<OperandIndex> coordinates; /* the layer comes first, if there are layers */

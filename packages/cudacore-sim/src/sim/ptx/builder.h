@@ -149,7 +149,7 @@ private:
 
   const ast::Function &tree_;
   std::vector<Scope> scopes_;                         /* all scopes, in the order in which they begin */
-  std::vector<size_t> open_scopes_;                   /* those around the current statement */
+  std::vector<size_t> open_scopes_;                   /* scopes around the current statement */
   std::vector<uint32_t> labels_;                      /* instruction of each */
   std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
   std::vector<uint32_t> tables_;                      /* tables of the program that have to be patched */

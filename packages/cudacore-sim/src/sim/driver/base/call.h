@@ -42,7 +42,7 @@ private:
   Call *outer;
   std::vector<std::function<void()>> at_end;
   void *context = nullptr;
-  void *const stream; /* for the log */
+  void *const stream; /* the stream, for the log */
   bool injected = false, counted = false;
 };
 

@@ -43,7 +43,7 @@ public:
   void give_back_exactly(uint64_t base, uint64_t bytes);
   bool contains(uint64_t address) const { return address - first < length; }
   std::byte *host(uint64_t address) const { return behind->at(offset(address)); }
-  uint64_t offset(uint64_t address) const { return address - first; } /* in the file */
+  uint64_t offset(uint64_t address) const { return address - first; } /* the offset in the file */
   uint64_t offset(const std::byte *host) const { return static_cast<uint64_t>(host - behind->at(0)); }
   SharedFile &file() const { return *behind; }
   /* One byte for each byte: whether it was written. Null: it is elsewhere, or that is not kept. */
@@ -62,7 +62,7 @@ private:
   std::unique_ptr<SharedFile> behind;
   std::byte *marks = nullptr;                             /* see written(); null: they are not kept */
   std::map<uint64_t, uint64_t> vacant;                    /* start: bytes */
-  std::set<std::pair<uint64_t, uint64_t>> vacant_by_size; /* the same: bytes, start */
+  std::set<std::pair<uint64_t, uint64_t>> vacant_by_size; /* the same ranges as (bytes, start) */
   std::deque<std::pair<uint64_t, uint64_t>> resting;      /* freed and not reused yet: start, bytes; oldest first */
 };
 

@@ -51,7 +51,7 @@ struct Ordered {
 
   std::vector<OrderedPtr> before; /* its dependencies, until it is ready */
   TimelinePtr timeline;           /* null: it is not ready, or an action of the host */
-  uint64_t position = 0;          /* in the timeline */
+  uint64_t position = 0;          /* its position in the timeline */
   std::map<TimelinePtr, uint64_t> clock;
   uint64_t host_time = 0; /* units that the host knew to be done at this time are before it */
   uint64_t began = 0;
@@ -78,7 +78,7 @@ enum class Manner { read, write, allocate, free };
 /* A unit accesses memory before it is done. A null unit is ignored. */
 void record_access(const OrderedPtr &unit, uint64_t address, uint64_t bytes, Manner manner);
 void record_atomic_write(const OrderedPtr &unit, uint64_t address, uint64_t bytes);
-void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches); /* of a kernel */
+void record_accesses(const OrderedPtr &unit, const std::vector<Touch> &touches); /* records the accesses of a kernel */
 
 void forget_accesses(uint64_t address, uint64_t bytes);
 void forget_all_accesses();

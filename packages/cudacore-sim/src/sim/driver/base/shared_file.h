@@ -60,7 +60,7 @@ public:
   Import &operator=(const Import &) = delete;
 
   const std::shared_ptr<SharedFile> file;
-  const uint64_t offset; /* of the record */
+  const uint64_t offset; /* offset of the record */
   const uint64_t name;
 };
 

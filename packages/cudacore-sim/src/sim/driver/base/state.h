@@ -76,7 +76,7 @@ struct Pool {
   CUmemPoolProps properties{};
   bool is_default = false, destroyed = false;
   std::unique_ptr<Arena> file;          /* if it can be exported, its memory is in a file of its own */
-  std::shared_ptr<SharedFile> imported; /* that of another process */
+  std::shared_ptr<SharedFile> imported; /* the file of another process */
   uint64_t imported_name = 0;
   unsigned imports = 1; /* each must be destroyed */
   std::array<int, 3> reuse{1, 1, 1};
@@ -114,12 +114,12 @@ struct Context : std::enable_shared_from_this<Context> {
   CUfunc_cache cache = CU_FUNC_CACHE_PREFER_NONE;
   CUresult error = CUDA_SUCCESS;            /* sticky */
   std::shared_ptr<Context> home;            /* the primary context of a green context */
-  std::shared_ptr<const DeviceShare> share; /* of a green context */
+  std::shared_ptr<const DeviceShare> share; /* the share of a green context */
   uint64_t green_handle = 0;
   std::set<std::shared_ptr<Context>> greens; /* its green contexts */
   StreamPtr legacy;
-  std::unordered_map<uint64_t, StreamPtr> per_thread; /* by thread */
-  std::set<StreamPtr> streams;                        /* those that were created */
+  std::unordered_map<uint64_t, StreamPtr> per_thread; /* streams by thread */
+  std::set<StreamPtr> streams;                        /* streams that were created */
   UnitPtr gate;                                       /* all later work waits for it */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
   UnitPtr end, blocking_end;                          /* all such work, for the check of order */
@@ -184,7 +184,7 @@ struct OldLaunch {
 /* The attributes set by cuKernelSetAttribute for a kernel on a device, or by cuFuncSetAttribute for a function. */
 struct KernelSettings {
   std::shared_ptr<OldLaunch> old_launch;
-  std::map<int, int> values;                       /* by CUfunction_attribute */
+  std::map<int, int> values;                       /* values by CUfunction_attribute */
   std::shared_ptr<const KernelSettings> of_kernel; /* in a function, the settings of its kernel */
   int get(CUfunction_attribute attribute, int otherwise) const;
 };
@@ -195,17 +195,17 @@ struct Kernel {
   uint64_t handle = 0;
   std::weak_ptr<Library> library;
   std::shared_ptr<Image> image;
-  size_t index = 0; /* in the image */
+  size_t index = 0; /* the index in the image */
   std::shared_ptr<KernelSettings> settings_on(const Device &device);
   std::shared_ptr<Function> function_in(const Context &context) const; /* null: it was not created yet */
-  std::map<int, std::shared_ptr<KernelSettings>> settings;             /* by device */
+  std::map<int, std::shared_ptr<KernelSettings>> settings;             /* settings by device */
   std::map<uint64_t, std::weak_ptr<Function>> functions; /* functions by the identifier of their context */
 };
 
 struct Function {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;
-  std::weak_ptr<LoadedModule> module; /* of cuModuleGetFunction */
+  std::weak_ptr<LoadedModule> module; /* set by cuModuleGetFunction */
   std::weak_ptr<Kernel> kernel;       /* set by cuKernelGetFunction; either module or kernel is set */
   std::shared_ptr<Image> image;
   size_t index = 0;
@@ -282,11 +282,11 @@ CUresult need_current(ContextPtr &out);        /* the current one, usable; else 
 CUresult need_context(ContextPtr &out);        /* its home */
 CUresult usable(const ContextPtr &context);
 CUresult find_exact_context(CUcontext handle, ContextPtr &out);
-CUresult find_any_context(CUcontext handle, ContextPtr &out); /* also one that has ended */
+CUresult find_any_context(CUcontext handle, ContextPtr &out); /* also finds contexts that have ended */
 CUresult find_context(CUcontext handle, ContextPtr &out);     /* its home */
-bool are_context_flags(unsigned flags);                       /* of cuCtxCreate */
+bool are_context_flags(unsigned flags);                       /* checks flags of cuCtxCreate */
 CUresult retain_primary(Device &device);
-void release_primary(Device &device); /* which is retained */
+void release_primary(Device &device); /* the device must be retained */
 CUresult find_device(CUdevice ordinal, Device *&out);
 int device_attribute(CUdevice_attribute attribute, const Device &device);
 /* Facts of a device by its number among all, before the driver is initialised. */

@@ -50,7 +50,7 @@ void close_file() {
   Trace &t = trace();
   std::lock_guard<std::mutex> guard(t.mutex);
   if (t.file != nullptr) {
-    std::fseek(t.file, -2, SEEK_END); /* to the last comma */
+    std::fseek(t.file, -2, SEEK_END); /* goes back to the last comma */
     std::fputs("\n]\n", t.file);
     std::fclose(t.file);
   }

@@ -33,7 +33,7 @@ struct Callable {
   size_t index = 0;
   ContextPtr context;
   KernelSettings *settings = nullptr; /* the settings of the function, if the kernel has one in the context */
-  std::shared_ptr<void> owner;        /* of the settings */
+  std::shared_ptr<void> owner;        /* keeps the settings alive */
   const KernelInfo &info() const { return image->kernels()[index]; }
 };
 

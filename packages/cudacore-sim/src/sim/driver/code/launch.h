@@ -14,7 +14,7 @@ struct LaunchRequest {
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
   uint32_t multiprocessors = 0; /* that it may run on; 0: all of the device */
-  std::optional<int> priority;  /* in place of the stream's */
+  std::optional<int> priority;  /* used instead of the stream's */
   /* Events to record when the kernel is done. In a capture, they represent a port of the node. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
   std::vector<CUlaunchAttribute> attributes; /* as the caller gave them */
@@ -37,7 +37,7 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
                      std::function<void()> &out);
 
 /* For the trace. */
-std::string name_of(const Callable &what); /* for reports */
+std::string name_of(const Callable &what); /* the name for reports */
 void describe_launch(Traced &out, const Callable &what, const LaunchRequest &request);
 
 } // namespace sim

@@ -20,7 +20,7 @@ struct Capture {
   GraphPtr graph;
   bool owns_graph = true; /* the capture has created the graph */
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  uint64_t thread = 0; /* that began it */
+  uint64_t thread = 0; /* the thread that began it */
   std::weak_ptr<Stream> origin;
   std::vector<std::weak_ptr<Stream>> streams; /* the streams that take part, with the origin */
   std::vector<CaptureEdge> lost;              /* last nodes of destroyed streams, which must be joined too */

@@ -10,7 +10,7 @@ struct ExecGraph;
 
 /* A launch that is running. Nodes in the bodies of conditional nodes are submitted while it runs. */
 struct GraphLaunch {
-  ContextPtr context;   /* of the stream */
+  ContextPtr context;   /* the context of the stream */
   int priority = 0;     /* the priority of the stream */
   bool by_node = false; /* each node has its own priority */
   std::shared_ptr<const References> references;

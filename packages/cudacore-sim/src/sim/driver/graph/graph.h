@@ -31,14 +31,14 @@ struct GraphMemory {
 /* ---- graphs */
 
 struct Edge {
-  GraphNode *node; /* at the other end */
+  GraphNode *node; /* the node at the other end */
   CUgraphEdgeData data;
 };
 
 struct GraphNode {
   uint64_t handle = 0;
   Graph *graph = nullptr;
-  unsigned id = 0; /* in its graph */
+  unsigned id = 0; /* the number in its graph */
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   ParamsPtr params;
   std::vector<Edge> before, after; /* dependencies and dependents, in the order in which the edges were added */
@@ -54,7 +54,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   unsigned next_id = 0;
   std::map<uint64_t, uint64_t> origin; /* in a clone: from the handles of the original's nodes to its own */
   References references;
-  std::vector<std::shared_ptr<Condition>> conditions; /* that were made for it */
+  std::vector<std::shared_ptr<Condition>> conditions; /* conditions that were created for the graph */
   unsigned captures = 0;                              /* the number of captures that go into it now */
   bool has_memory_nodes = false;                      /* in itself or in child graphs */
   std::weak_ptr<struct GraphExec> executable;         /* the latest */
@@ -68,7 +68,7 @@ inline CUgraph handle_of_graph(const Graph &graph) { return handle_of<CUgraph>(g
 inline CUgraphNode handle_of_node(const GraphNode &node) { return handle_of<CUgraphNode>(node.handle); }
 
 GraphPtr new_graph(GraphNode *owner);
-void destroy_graph(const GraphPtr &graph); /* and everything in it */
+void destroy_graph(const GraphPtr &graph); /* also destroys everything in it */
 void destroy_graph_node(const NodePtr &node);
 
 /* Reads the edges of a new node; CUDA_ERROR_INVALID_VALUE: it cannot have them. */
@@ -98,7 +98,7 @@ bool may_leave(const CUgraphEdgeData &data,
 /* Reserves memory for a launch or an upload. */
 CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted);
 void mark_allocated(Allocation &memory); /* in the order of calls, when a graph is launched */
-void show_memory(Allocation &memory);    /* in the order of work */
+void show_memory(Allocation &memory);    /* called in the order of work */
 
 } // namespace sim
 

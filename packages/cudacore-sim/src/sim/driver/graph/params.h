@@ -76,8 +76,8 @@ struct NodeType {
   CUresult (*change_in_exec)(GraphExec &exec, ExecNode &node, const CUgraphNodeParams &from) = nullptr;
 
   bool can_change = true;                 /* cuGraphNodeSetParams accepts other parameters */
-  bool can_be_disabled = false;           /* by cuGraphNodeSetEnabled */
-  bool may_be_in_body = false;            /* of a conditional node */
+  bool can_be_disabled = false;           /* whether cuGraphNodeSetEnabled accepts it */
+  bool may_be_in_body = false;            /* whether it may be in the body of a conditional node */
   bool may_be_launched_by_device = false; /* in a graph that a kernel launches */
   bool has_memory = false;                /* it allocates or frees memory of the graph */
 };

@@ -15,7 +15,7 @@ struct Array {
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
   AllocationPtr memory;                /* null once it is freed */
   uint64_t address = 0;                /* the address of the first texel */
-  std::weak_ptr<MipmappedArray> whole; /* of a level */
+  std::weak_ptr<MipmappedArray> whole; /* for a level, the mipmapped array */
   uint64_t texel_bytes() const;
   uint64_t pitch() const { return descriptor.Width * texel_bytes(); }
   uint64_t rows() const { return descriptor.Height == 0 ? 1 : descriptor.Height; }

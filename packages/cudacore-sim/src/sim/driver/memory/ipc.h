@@ -32,7 +32,7 @@ static_assert(sizeof(Header) <= Arena::file_header);
 /* The contents of the 64 bytes of handles of cuIpcGet*Handle and cuMemPoolExportPointer. */
 struct Reference {
   uint64_t seal;         /* checksum of the bytes that follow */
-  uint64_t name, offset; /* of the record */
+  uint64_t name, offset; /* name and offset of the record */
   Shared kind;
   int32_t process, descriptor; /* the process and its descriptor of the file; not used for pools */
   uint32_t count;              /* makes handles of pooled memory differ, as on an H200 */

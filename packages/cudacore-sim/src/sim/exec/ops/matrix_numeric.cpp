@@ -101,7 +101,7 @@ void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k,
       uint64_t value = bits[line * k + t] >> shift;
       bool absent = bits[line * k + t] == absent_element;
       if (&from != &format)
-        value = round_to(format, value_of(from, value), Rounding::nearest); /* which is exact */
+        value = round_to(format, value_of(from, value), Rounding::nearest); /* this conversion is exact */
       Number number = number_of(format, value);
       uint32_t at = line * k + t;
       if (together)
@@ -150,7 +150,7 @@ uint64_t rounded(const Format &format, int64_t significand, int exponent) {
 /* Rows of A, columns of B. */
 struct Operands {
   Model model;
-  int product_bits; /* of a product's fraction */
+  int product_bits; /* bits of a product's fraction */
   bool may_be_special;
   Matrix a, b;
 };

@@ -23,9 +23,9 @@ struct Transfer {
   uint32_t lane;
   const TensorCopy &copy;
   TensorMap map;
-  uint32_t size; /* of an element */
+  uint32_t size; /* size of an element */
   std::array<int64_t, max_tensor_rank> start{};
-  std::array<int64_t, max_tensor_rank - 2> offsets{}; /* of im2col: W, H, D */
+  std::array<int64_t, max_tensor_rank - 2> offsets{}; /* offsets of im2col: W, H, D */
   uint32_t shared = 0;                                /* the address in shared memory, of the next piece */
   uint32_t moved = 0;                                 /* bytes */
   uint32_t blocks = 0;                                /* mask of the blocks of the cluster that a load writes to */

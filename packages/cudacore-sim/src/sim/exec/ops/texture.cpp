@@ -218,7 +218,7 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
   LevelTaps levels{};
   if (access.level != TextureAccess::Level::base || sampler.texels.levels.size() > 1)
     levels = levels_of(sampler, level_of(w, access, sampler, lane));
-  size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* that are filtered */
+  size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* the number of filtered axes */
   bool linear = sampler.linear && gives_numbers(sampler) && !access.integer_coordinates;
   if (!gives_numbers(sampler)) {
     const Texels::Level &level = sampler.texels.levels[levels.index[0]];

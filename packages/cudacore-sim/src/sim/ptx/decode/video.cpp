@@ -75,7 +75,7 @@ void take_comparison(Coder &c, VideoMode &mode) {
 /* v<op>.d.a.b{.sat} d, a{.part}, b{.part}; with .add, .min or .max, or with d.part, there is a c. */
 template <VideoOp Op> void video(Coder &c) {
   VideoMode mode;
-  if (Op != VideoOp::set) /* which gives 0 or 1 */
+  if (Op != VideoOp::set) /* vset returns 0 or 1 */
     mode.d_signed = take_sign(c);
   mode.a_signed = take_sign(c);
   mode.b_signed = take_sign(c);

@@ -12,10 +12,10 @@ struct KernelParams : Params {
   Callable what;
   LaunchRequest request; /* without attributes */
   std::vector<std::byte> arguments;
-  std::vector<void *> pointers; /* to the arguments, for cuGraphKernelNodeGetParams */
+  std::vector<void *> pointers; /* pointers to the arguments, for cuGraphKernelNodeGetParams */
   std::vector<void *> extra;    /* the same if the arguments were given as one block */
-  size_t extra_size = 0;        /* of the block */
-  KernelAttributes attributes;  /* those that were set */
+  size_t extra_size = 0;        /* size of the block */
+  KernelAttributes attributes;  /* attributes that were set */
 
   void write(CUgraphNodeParams &out) const override;
   std::string describe(const DotNode &node) const override;
