@@ -379,7 +379,7 @@ def blocking(device: ch.Device) -> ch.Stream:
 def test_the_legacy_stream_beside_a_capture_of_others(
     device: ch.Device, add: ch.Kernel, numbers: Numbers, blocking: ch.Stream
 ) -> None:
-    """The question whether the legacy stream is captured would fail, with an error that is not the launch's."""
+    """Querying the capture of the legacy stream would fail, and replace the error of the launch."""
     capture = Foreign(blocking, "RELAXED")
     with pytest.raises(ch.CUDAError, match="CAPTURE_IMPLICIT") as failed:
         ch.launch(ch.LEGACY_DEFAULT_STREAM, ONE, add, numbers.buffer, 1)

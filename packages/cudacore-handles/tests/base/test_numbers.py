@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and layouts that Python code has of C headers."""
+"""Numbers and layouts of C headers that Python code repeats."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_load(device: ch.Device, stream: ch.Stream, tmp_path: Path, source: str)
 
 
 def test_loading_is_put_off(device: ch.Device) -> None:
-    """Making an ObjectCode would need a driver, or asking for a second kernel load it again."""
+    """Creating an ObjectCode would need a driver, or each kernel would load the code again."""
     before = ch.live_counts()["library"]
     code = make("ptx", PTX)
     assert ch.live_counts()["library"] == before

@@ -256,7 +256,7 @@ def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int
 def test_cooperative_launch_that_is_too_large(
     device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], code: ch.ObjectCode, stream: ch.Stream
 ) -> None:
-    """Blocks that cannot all run at once would be launched nevertheless, and the flag be lost."""
+    """More blocks than can run at once would be launched, because the cooperative flag is lost."""
     large = {"grid": 100_000, "block": 1024}
     with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE .*must fit on the device at once"):
         launch_and_read(LaunchConfig(**large, is_cooperative=True), "geometry", 7)

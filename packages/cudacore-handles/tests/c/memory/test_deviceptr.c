@@ -248,7 +248,7 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   freed_on = on;
 }
 
-/* Foreign memory is freed by the library, twice, never, or without its stream. */
+/* Foreign memory is freed by the library itself; or its free function is called twice, never, or without the stream. */
 static void foreign_memory_is_freed_by_its_owner(void) {
   int one = 1;
   cch_deviceptr *ptr;

@@ -52,7 +52,7 @@ static void size_is_rounded_up(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* Memory that grew and memory that it was do not share, or end with each other. */
+/* Grown memory does not share the physical memory of the original, or one is freed with the other. */
 static void grown_memory_shares(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *grown, *more;

@@ -39,7 +39,7 @@ def pointer(cuda: Any, resource: ctypes.c_void_p) -> tuple[int, int, int]:
 
 
 def test_contents(cuda: Any, buffer: sim.GLBuffer) -> None:
-    """Kernels would see other bytes than OpenGL, or OpenGL would not see theirs, or too early."""
+    """Kernels and OpenGL would see different bytes, or OpenGL would see results of kernels too early."""
     resource, stream = register(cuda, buffer.name), cuda.stream(1)
     buffer.data[:] = bytes(range(64))
     assert call(cuda, "Map", resource, stream) == 0

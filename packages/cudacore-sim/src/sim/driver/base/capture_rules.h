@@ -13,7 +13,7 @@ namespace sim {
 /* Whether the thread may make calls that captures do not see: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. */
 CUresult check_unsafe();
 
-/* Whether a stream may be queried. No capture knows the answer, so a query counts as a wait. */
+/* Whether a stream may be queried. Captured work has no result yet, so a query counts as a wait. */
 CUresult check_question(const StreamPtr &stream);
 
 /* Whether a stream may be given work. `is_captured`: the work becomes a node. */

@@ -165,7 +165,7 @@ struct LoadedModule {
   std::shared_ptr<Image> image;
   std::weak_ptr<Context> context;
   bool of_library = false;              /* what cuLibraryGetModule gave */
-  std::map<size_t, uint64_t> functions; /* handles, by the index in the image; those that were asked for */
+  std::map<size_t, uint64_t> functions; /* handles that were returned so far, by the index in the image */
 };
 
 /* Code in a context: its variables have addresses. */

@@ -183,7 +183,7 @@ uint64_t block_sum(const Operands &o, const Format &format, uint64_t c_bits, uin
   return bits == uint64_t{1} << format.sign_shift() ? 0 : bits;
 }
 
-/* a + b, rounded to the nearest, of two f32, or of two f16. */
+/* a + b, rounded to the nearest; both operands are f32, or both are f16. */
 uint64_t plain_sum(const Format &format, uint64_t a, uint64_t b) {
   return round_to(format, add_to_odd(value_of(format, a), value_of(format, b)), Rounding::nearest);
 }
