@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
@@ -22,9 +22,6 @@ from cudacore_handles._memory.ipc import (
     check_pools,
     import_pool,
 )
-
-if TYPE_CHECKING:
-    pass
 from cudacore_handles._memory.pool import Pool, PooledMemoryResource, check_int
 
 _HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one"

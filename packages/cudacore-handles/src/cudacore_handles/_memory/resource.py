@@ -117,6 +117,13 @@ def _allocate(
     return buffer
 
 
+def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None:
+    """Free memory synchronously by a function of the driver, after the stream's work is done."""
+    if stream is not None:
+        Stream_accept(stream, allow_stream_protocol=True).sync()
+    call_driver(function, as_address(ptr, _PTR))
+
+
 class LegacyPinnedMemoryResource(MemoryResource):
     """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc)."""
 
@@ -145,9 +152,7 @@ class LegacyPinnedMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free host memory that was allocated by other means, after the stream's work is done (cuMemFreeHost)."""
-        if stream is not None:
-            Stream_accept(stream, allow_stream_protocol=True).sync()
-        call_driver("cuMemFreeHost", as_address(ptr, _PTR))
+        _free("cuMemFreeHost", ptr, stream)
 
     @property
     def is_device_accessible(self) -> bool:
@@ -207,9 +212,7 @@ class LegacyManagedMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free managed memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
-        if stream is not None:
-            Stream_accept(stream, allow_stream_protocol=True).sync()
-        call_driver("cuMemFree", as_address(ptr, _PTR))
+        _free("cuMemFree", ptr, stream)
 
     @property
     def is_device_accessible(self) -> bool:
@@ -251,9 +254,7 @@ class _SynchronousMemoryResource(MemoryResource):
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free device memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
-        if stream is not None:
-            Stream_accept(stream, allow_stream_protocol=True).sync()
-        call_driver("cuMemFree", as_address(ptr, _PTR))
+        _free("cuMemFree", ptr, stream)
 
     @property
     def is_device_accessible(self) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import CUDAError, OutOfMemoryError, check, last_error, no_buffer
+from cudacore_handles._base.errors import CUDAError, check, last_error, no_buffer
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
@@ -239,7 +239,7 @@ def _cancel(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamT
     if stream is not None:
         try:
             box = hold(Stream_accept(stream, allow_stream_protocol=True))
-        except (CUDAError, OutOfMemoryError, TypeError, ValueError, RuntimeError):
+        except (CUDAError, TypeError, ValueError, RuntimeError):
             box = ffi.NULL  # the error of the allocation is that of the stream
     for tracker in trackers:
         lib.cch_tracker_cancel(hold(tracker), nbytes, box)
