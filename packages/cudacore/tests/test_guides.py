@@ -19,7 +19,7 @@ import cudacore as core
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 BLOCK = re.compile(
-    r"^\.\. code-block:: python\n(?:   :class: (?P<needs>[\w-]+)\n)?\n(?P<code>(?:   .*\n|\n)+)"
+    r"^\.\. code-block:: python\n(?:   :class: (?P<needs>[\w-]+)\n|   :caption: .*\n)?\n(?P<code>(?:   .*\n|\n)+)"
     r"|^\.\. literalinclude:: (?P<file>\S+)\n   :language: python\n(?P<options>(?:   :.*\n)*)",
     re.MULTILINE,
 )
@@ -35,6 +35,7 @@ ELSEWHERE = {
     "simulator/extending": "packages/cudacore-sim/tests/driver/stream/test_streams.py",
     "simulator/testing": "packages/cudacore/tests/test_simulator_guides.py",
     "simulator/trace": "packages/cudacore/tests/test_trace_guide.py",
+    "tutorial/testing": "packages/cudacore/tests/test_simulator_guides.py",
 }
 # What is true at the end of the program of a page.
 AFTERWARDS = {
@@ -68,11 +69,14 @@ assert surface.resource.source is target
 PRINTED = {
     "checkpoint": "checkpointed\n",
     "compile": "Nothing that is linked defines 'f': link what does",
-    "getting-started": "[3. 3. 3. 3.]\n",
+    "index": "[3. 3. 3. 3.]\n",
     "graph/index": "GraphDefinition",
     "green-contexts": "16\n",
     "migration": "1.2.2 True\n",
 }
+# What a page shows of the output of its program, without addresses and times.
+SHOWN = re.compile(r"^\.\. code-block:: console\n\n((?:   .*\n|\n)+)", re.MULTILINE)
+VARIES = re.compile(r"0x[0-9a-f]+|\d+\.\d+ ms|\.\.[0-9a-f]{6}")
 _ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
 
@@ -143,9 +147,19 @@ def test_what_is_pasted_runs(page: str, tmp_path: Path, on_sim: bool) -> None:
     )
     assert ran.returncode == 0, ran.stderr
     assert PRINTED.get(page, "") in ran.stdout
+    printed = VARIES.sub("", ran.stdout).splitlines()
+    for line in lines_shown(page) if on_sim else ():
+        assert VARIES.sub("", line) in printed
     if page == "graph/index":
         for name in ("definition", "loop"):
             check_picture(DOCS / "graph" / f"{name}.svg", (tmp_path / f"{name}.dot").read_text(encoding="utf-8"))
+
+
+def lines_shown(page: str) -> list[str]:
+    """Return the lines of output in the console blocks of a page of the tutorial."""
+    blocks = SHOWN.findall((DOCS / f"{page}.rst").read_text(encoding="utf-8")) if page.startswith("tutorial/") else []
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line and line != "..." and not line.startswith("$")]
 
 
 def check_picture(file: Path, dot: str) -> None:

@@ -53,6 +53,24 @@ def test_tests(page: str, tmp_path: Path) -> None:
     assert f"{tests.count('def test_')} passed" in ran.stdout
 
 
+def test_the_tutorial(tmp_path: Path) -> None:
+    """The tests of the tutorial would not pass, or would not find the mistake that the tutorial makes."""
+    text = (DOCS.parent / "tutorial" / "testing.rst").read_text(encoding="utf-8")
+    files = dict(re.findall(r"^\.\. code-block:: python\n   :caption: (\S+)\n\n((?:   .*\n|\n)+)", text, re.MULTILINE))
+    for name, code in files.items():
+        (tmp_path / name).write_text(textwrap.dedent(code))
+    options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
+    ran = run("-m", "pytest", *options, folder=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    (passed,) = re.findall(r"^   (\d+ passed)$", text, re.MULTILINE)
+    assert passed in ran.stdout
+    module = tmp_path / "scale.py"
+    module.write_text(module.read_text().replace("if (i < n)", ""))
+    ran = run("-m", "pytest", *options, "-k", "test_scale and 1", folder=tmp_path)
+    (report,) = re.findall(r"^   (kernel 'scale'.*\n.*\n.*)$", text, re.MULTILINE)
+    assert without_places(report) in without_places(ran.stdout)
+
+
 def test_an_illegal_read(tmp_path: Path) -> None:
     """The program of the guide would not be stopped, or the report would differ from the guide."""
     (saxpy,) = blocks("checks")
@@ -86,7 +104,12 @@ def test_a_missing_order(tmp_path: Path) -> None:
     """The program of the guide would have no finding, or seeds would show other values than in the guide."""
     ran = run(ORDER, folder=tmp_path, CHECK="order")
     assert (ran.returncode, ran.stdout) == (0, "7\n"), ran.stderr
-    assert without_places(ran.stderr) in reports_of("checks")
+    finding = without_places(ran.stderr)
+    if finding.startswith("cudacore-sim: order: copy"):
+        assert finding in reports_of("checks")
+    else:  # on a busy machine, the kernel can run last
+        assert finding.startswith("cudacore-sim: order: kernel 'fill'")
+        assert "which copy (cuMemcpyAsync" in finding
     # Which seeds show it is a matter of chance on a busy machine, where a slow unit lets the next one run beside it.
     values = {run(ORDER, folder=tmp_path, SHUFFLE=str(seed)).stdout.strip() for seed in range(1, 6)}
     assert values == {"0", "7"}
