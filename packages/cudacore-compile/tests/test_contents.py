@@ -67,7 +67,7 @@ def test_globals(target: str) -> None:
 
 
 def test_stack_and_registers() -> None:
-    """The memory that a thread needs would be missing, or that of another kernel."""
+    """The local memory and registers of a kernel would be missing, or be those of another kernel."""
     source = """
     extern "C" __global__ void deep(int *p, int n) { volatile int a[256]; for (int i = 0; i < n; ++i) a[i] = p[i];
                                                      p[0] = a[n - 1]; }

@@ -472,7 +472,7 @@ class TestConditionals:
         assert view[0] == 2
 
     def test_condition_of_another_graph(self, stream: ch.Stream) -> None:
-        """A condition could be used in another graph than its own."""
+        """A condition could be used in another graph than its own, or by two nodes."""
         other = cg.GraphDefinition().create_condition()
         with stream.create_graph_builder() as builder:
             with pytest.raises(ValueError, match="is of another graph"):

@@ -303,7 +303,7 @@ class TestViews:
         assert numbers[0] == 10
 
     def test_bad_input(self, definition: cg.GraphDefinition, stream: ch.Stream, numbers: Numbers) -> None:
-        """A node of another graph would be accepted."""
+        """A node that the executable graph lacks would be accepted, or the error would not say why it is refused."""
         node = definition.empty()
         graph = definition.instantiate()
         stranger = cg.GraphDefinition().empty()

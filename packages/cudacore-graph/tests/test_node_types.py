@@ -590,7 +590,7 @@ class TestCallback:
         assert seen == [None]
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """A function with an unsuitable signature would be called."""
+        """A function that CUDA cannot call, or data that it cannot get, would be accepted."""
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         wrong: Any = 3
         for call, error, match in (
@@ -913,7 +913,7 @@ class TestConditionals:
         assert numbers[0] == 1
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """A condition could be used twice, or in another graph."""
+        """A condition could be used twice or in another graph, or an invalid value would reach the driver."""
         wrong: Any = 1
         condition = definition.create_condition(0)
         other = cg.GraphDefinition().create_condition()

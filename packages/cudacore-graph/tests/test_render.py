@@ -324,7 +324,7 @@ def test_size_of_nested_graphs_is_bounded(definition: cg.GraphDefinition) -> Non
 
 
 def test_bad_limits(definition: cg.GraphDefinition) -> None:
-    """An invalid limit would give an empty picture."""
+    """An invalid limit would be accepted."""
     wrong: Any
     for wrong, error in ((0, ValueError), (-1, ValueError), (True, TypeError), ("1", TypeError), (1.5, TypeError)):
         for draw in (definition.to_svg, definition.to_mermaid):

@@ -241,7 +241,7 @@ def test_images_of_a_fat_binary() -> None:
 
 
 def test_unpacked_lz4() -> None:
-    """Matches in compressed code, also overlapping ones, would be unpacked incorrectly."""
+    """Matches in compressed code would be unpacked incorrectly, or damaged code would be accepted."""
     assert _unpack_lz4(b"\x13a\x01\x00\x10b", 9) == b"aaaaaaaab"
     assert _unpack_lz4(b"\x31abc\x03\x00\x10d", 9) == b"abcabcabd"
     for damaged in (b"", b"\xf0", b"\x13a\x05\x00\x10b", b"\x13a\x00\x00\x10b", b"\x13a\x01"):

@@ -52,7 +52,7 @@ def test_it_runs_and_says_what_the_gallery_shows(example: Path, tmp_path: Path, 
 
 
 def test_all_are_in_the_gallery() -> None:
-    """The gallery would not show an example, or an example would have no test."""
+    """The gallery would lack an example or its output."""
     gallery = (ROOT / "docs" / "gallery.rst").read_text()
     assert EXAMPLES
     for example in EXAMPLES:

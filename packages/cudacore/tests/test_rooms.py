@@ -60,7 +60,7 @@ def test_uses_of_upper_rooms_are_found(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_the_compiled_half_of_graphs_is_all_there() -> None:
-    """A name of the graph part would be in the stub but not in the extension module, or the reverse."""
+    """A name in the stub of the graph part would be missing in the extension module, or be another object there."""
     native = importlib.import_module("cudacore_handles._native")
     for name in graph_native.__all__:
         assert getattr(graph_native, name) is getattr(native, name)

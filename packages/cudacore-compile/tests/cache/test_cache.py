@@ -152,7 +152,7 @@ def test_least_recently_used_goes(make: Make) -> None:
 
 
 def test_threads(make: Make) -> None:
-    """Threads that share a cache would corrupt its index, or read an entry of another key."""
+    """Threads that share a cache would read the entry of another key, or let the cache exceed its size."""
     cache = make(max_size_bytes=40_000)
     wrong: list[Any] = []
 

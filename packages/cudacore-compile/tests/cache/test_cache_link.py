@@ -216,7 +216,7 @@ def test_linker_that_others_can_change(parts: tuple[ObjectCode, ObjectCode]) -> 
 
 
 def test_driver_that_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that one driver linked would be returned although another driver is used."""
+    """Code that the driver linked would be cached, and be returned for another driver."""
     cache = InMemoryProgramCache()
     chosen = Choice(CompilerBackendType.DRIVER, "of the test")
     monkeypatch.setattr(Linker, "_choose", lambda *args: chosen)
@@ -226,7 +226,7 @@ def test_driver_that_links(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_failures_are_not_kept(cache: Any, parts: tuple[ObjectCode, ObjectCode]) -> None:
-    """An error would be cached, or input that cannot be linked would get the key of input that can."""
+    """The result of a failed link would be cached."""
     for _ in range(2):
         with pytest.raises(NVJitLinkError, match=r"'f' is defined by f\.cu"):
             Linker(*(build(F, "ptx", name=name) for name in ("f.cu", "g.cu")), options={"arch": "sm_90"}).link(

@@ -127,7 +127,7 @@ def test_content_counts(run: Run) -> None:
 
 
 def test_fat_binaries_are_not_mixed(run: Run) -> None:
-    """Compiled code beside sources would be ignored silently."""
+    """Compiled code that cannot be part of the output would be ignored silently."""
     assert run("kernel.cu", "-arch=sm_90", "-rdc=true", "-o", "kernel.cubin")[0] == 0
     status, _, err = run("function.cu", "kernel.cubin", "-arch=sm_90")
     assert (status, "kernel.cubin is compiled: --link it with the sources" in err) == (2, True)

@@ -13,7 +13,7 @@ from cudacore_handles._cffi import ffi
 
 
 def test_results_are_those_of_cuda() -> None:
-    """A refusal of the driver would be mistaken for another one."""
+    """A result of the driver would be mistaken for another one."""
     ours = {name: value for name, value in vars(results).items() if name.isupper()}
     assert len(ours) > 5
     assert ours == {name: int(getattr(driver.CUresult, f"CUDA_ERROR_{name}")) for name in ours}

@@ -299,7 +299,7 @@ def test_the_kernel_is_kept(device: Device, name: str) -> None:
 
 
 def test_max_active_blocks(empty: Kernel, device: Device) -> None:
-    """If all blocks must be resident, too many or too few would be launched."""
+    """A program whose blocks must all be resident would launch too many or too few of them."""
     properties = device.properties
     ask = empty.occupancy.max_active_blocks_per_multiprocessor
     for threads in (32, 256, properties.max_threads_per_block):

@@ -91,7 +91,7 @@ def test_bad_arguments(arguments: Any, options: Any, message: str) -> None:
     ],
 )
 def test_bad_names(use: Any, message: str) -> None:
-    """The driver would end a name at its NUL, and so find another name."""
+    """A name that C would end at a NUL, or that is not UTF-8, would reach the driver."""
     with pytest.raises(ValueError, match=message):
         use()
 

@@ -76,7 +76,7 @@ def test_ptx_of_compilers() -> None:
 
 
 def test_contradicting_declarations() -> None:
-    """If two kernels have the same name, the kinds of one would be used for both."""
+    """If the declarations of a kernel contradict each other, one of them would be used."""
     ptx = ".entry f(.param .u32 x);\n.entry f(.param .u32 x) {}\n.entry g(.param .u32 x);\n.entry g(.param .f32 x) {}"
     assert ptx_signatures(ptx) == {"f": "n4"}
 

@@ -255,7 +255,7 @@ def test_groups_that_differ(run_on_sim: RunOnSim) -> None:
 
 
 def test_work_queues(run_on_sim: RunOnSim) -> None:
-    """Settings of work queues would be lost, or would change other objects."""
+    """Settings of work queues would be lost or change other objects, or invalid settings would be accepted."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -26,7 +26,7 @@ def test_copy(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_copy_to_a_new_buffer(buffer: ch.Buffer, stream: ch.Stream, content: Content) -> None:
-    """The copy would come from another memory resource, or have another size."""
+    """The copy would come from another memory resource, or have another size or other contents."""
     copy = buffer.copy_to(stream=stream)
     assert copy != buffer
     assert (copy.size, copy.memory_resource) == (64, buffer.memory_resource)

@@ -33,7 +33,7 @@ def test_one_object_a_place() -> None:
 
 @pytest.mark.parametrize("host", ALL, ids=repr)
 def test_pickle(host: Host) -> None:
-    """The same location would be different in another process."""
+    """A location would become another object when it is pickled or copied."""
     assert pickle.loads(pickle.dumps(host)) is host
     assert copy.deepcopy(host) is host
 

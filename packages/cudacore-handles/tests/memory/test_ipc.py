@@ -542,7 +542,7 @@ def test_one_mapping(device: ch.Device, stream: ch.Stream, exporter: Callable[..
 
 
 def test_threads(device: ch.Device, exporter: Callable[..., Any]) -> None:
-    """Threads that import what others drop would get freed memory, or map it twice."""
+    """Threads that import buffers while other threads drop them would get freed memory, or map it twice."""
     mr, buffers, _, _ = exporter(3)
     named = [buffer.ipc_descriptor for buffer in buffers]
     for buffer in buffers:
@@ -801,7 +801,7 @@ def test_registry(device: ch.Device) -> None:
 
 
 def test_without_identity(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A resource that was imported by a file descriptor would be pickled as None."""
+    """A resource that was imported by a file descriptor would be pickled without an identity, or could not get one."""
     mr, (buffer,), _, _ = exporter()
     named, identity = buffer.ipc_descriptor, mr.uuid
     number = os.dup(int(mr.allocation_handle))

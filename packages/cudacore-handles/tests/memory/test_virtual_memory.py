@@ -197,7 +197,7 @@ def test_bad_options(device: ch.Device, options: Any, error: type[Exception], me
 
 
 def test_a_device_that_lacks_it(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a device that does not support this, or parts of it, the error would complain about an argument."""
+    """The error would not say that the device lacks virtual memory, or one of its options."""
     cls = type(device.properties)
     for name, options, error, message in (
         ("virtual_memory_management_supported", {}, RuntimeError, "requires CUDA VMM API support, which device 0"),

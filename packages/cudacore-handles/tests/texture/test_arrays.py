@@ -197,7 +197,7 @@ def test_levels(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_bad_levels(device: ch.Device) -> None:
-    """If too many levels are requested, CUDA creates fewer without an error."""
+    """If too many levels are requested, CUDA would create fewer of them without an error."""
     with pytest.raises(ValueError, match="has at most 5 levels"):
         make_levels(device, num_levels=6)
     with pytest.raises(ValueError, match="num_levels is 0"):

@@ -141,7 +141,7 @@ def test_version_2_of_the_cuda_array_interface(
 
 
 def test_memory_that_cuda_does_not_know() -> None:
-    """An interface of freed memory, or of host memory, would be accepted as device memory."""
+    """The interface of an array that CUDA has not allocated would be accepted as one of device memory."""
     memory, ptr = host(np.arange(4))
     with pytest.raises(BufferError, match="which CUDA does not know"):
         View.from_cuda_array_interface(Interface(shape=(4,), data=(ptr, False)), -1)

@@ -266,7 +266,7 @@ def test_last_launch(cuda: Any) -> None:
 
 
 def test_no_launch(run_python: Python) -> None:
-    """Before the first launch, there would be a last launch."""
+    """If nothing was launched, there would be a last launch."""
     child = run_python("cu.cuInit(0)\ntry: cudacore_sim.last_launch()\nexcept LookupError as e: print(e)")
     assert child.stdout == "nothing was launched yet\n"
 

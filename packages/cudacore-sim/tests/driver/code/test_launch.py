@@ -68,7 +68,7 @@ def test_an_argument_block(cuda: Any) -> None:
 
 
 def test_variables(cuda: Any) -> None:
-    """A variable would lose its initial value, not be shared by kernels, or have a wrong address elsewhere."""
+    """A variable would lose its initial value, not be shared by kernels, or have a wrong address in other variables."""
     library = load(cuda)
     address, size = ctypes.c_uint64(), Size()
     cuda.cuLibraryGetGlobal(ctypes.byref(address), ctypes.byref(size), library, b"counter")

@@ -80,7 +80,7 @@ def test_functions_of_another_text(cuda: Any) -> None:
     [(".weak", ".visible", 42), (".visible", ".weak", 41), (".weak", ".weak", 41)],
 )
 def test_weak_definitions(cuda: Any, first: str, second: str, sum_: int) -> None:
-    """A weak function would replace an ordinary one, or not the first of several weak functions would be taken."""
+    """A weak function would replace an ordinary one, or a later weak function would replace the first."""
     link = Link(cuda)
     assert link.add(HEADER + adding(1, first) + KERNEL) == 0
     assert link.add(HEADER + adding(2, second)) == 0

@@ -204,7 +204,7 @@ def test_cooperative_launches_have_its_multiprocessors(cuda: Any) -> None:
 
 
 def test_what_was_changed_is_no_resource(cuda: Any) -> None:
-    """A resource that the program has invented would be accepted as the driver's."""
+    """A resource that the program has changed or made up would be accepted as one of the driver's."""
     green = Green(cuda)
     resource = green.resource(0)
     resource.words[0] = 200

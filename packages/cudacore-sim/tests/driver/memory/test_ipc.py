@@ -125,7 +125,7 @@ def test_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_memory_of_other_kinds_has_no_handle(cuda: Any, cu: Any) -> None:
-    """An exported handle could not be opened."""
+    """Memory that another process cannot open would get a handle."""
     managed = U64(cuda.out("cuMemAllocManaged", Size(4096), 1, kind=U64))
     pinned = U64(cuda.out("cuMemHostAlloc", Size(4096), 0))
     pooled = U64(cuda.out("cuMemAllocAsync", Size(4096), None, kind=U64))
