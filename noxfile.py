@@ -47,8 +47,8 @@ os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
 # Those that ``tests`` runs with: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
-# Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that, their PTX
-# only on one that is not older.
+# Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that major
+# version, but their PTX only on a driver that is not older than they are.
 DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
 # Packages of others, with programs in ci/clients that run on the simulator, or must fail with an explanation.
 CLIENTS = {
@@ -69,7 +69,8 @@ CLIENTS = {
 ON_CUDACORE = ("cuda-core", "numba-cuda", "numba-cuda-mlir", "cuda-compute", "nvmath")
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
-# How programs under them behave. The leaks are Python's; a test sees that addresses trap.
+# Options of the sanitizers. Leaks are not reported, because Python itself leaks. Segmentation faults are left to a test
+# that expects them.
 UNDER_ASAN = {
     "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -90,7 +91,7 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
     wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
     umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
     session.install(*wheels, umbrella, *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
-    # pip takes a wheel of the version that is installed for the one that is installed.
+    # pip does not install a wheel if its version is installed already, even if the contents differ.
     session.install("--no-deps", "--force-reinstall", *wheels)
 
 
@@ -243,9 +244,9 @@ def fixed_addresses() -> str:
 
 
 def preload(*names: str) -> str:
-    """Return the value of LD_PRELOAD by which a Python that is without sanitizers gets their libraries.
+    """Return the value of LD_PRELOAD that loads the sanitizers' libraries into an ordinary Python.
 
-    They must be there before it is, and so must what throws exceptions.
+    They must be loaded first, together with the C++ library, whose exceptions they intercept.
     """
     compiler = os.environ.get("CXX", "g++").split()
     libraries = [[*compiler, f"-print-file-name={name}"] for name in (*names, "libstdc++.so.6")]
@@ -312,7 +313,7 @@ def stress(session: nox.Session) -> None:
         # Only Python gets the preloaded library; setarch would fail with it, because its addresses are not fixed yet.
         python = ("env", f"LD_PRELOAD={preload(*libraries)}", "python")
         command = (*wrapper.split(), *python, str(HANDLES / "tests" / "stress.py"))
-        for reuse in ("0", "1"):  # whether the driver gives an address to another object at once
+        for reuse in ("0", "1"):  # whether the driver reuses addresses immediately
             arguments = session.posargs or ("--seconds", "30")
             session.run(*command, *arguments, env=env | {"CUDACORE_SIM_REUSE": reuse}, external=True)
 

@@ -18,7 +18,7 @@ from cudacore_handles._code.kernel_attributes import KernelAttributes, KernelOcc
 from cudacore_handles._memory.managed import AccessedBySetProxy
 from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 
-# Users get objects of these classes and never name them: they are documented beside those that have names.
+# Users get objects of these classes, but do not import them. They are documented beside the public classes.
 for returned in (AccessedBySetProxy, KernelAttributes, KernelOccupancy, PeerAccessibleBySetProxy):
     setattr(cudacore_handles, returned.__name__, returned)
 for module in (_clocks, _cooling, _events, _links, _values):

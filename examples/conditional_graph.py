@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph with a loop in it: the device decides how often it goes round."""
+"""A graph with a loop: the device decides how often it runs."""
 
 import numpy as np
 

@@ -69,7 +69,7 @@ def draw() -> np.ndarray:
 
 
 def blur(image: np.ndarray) -> np.ndarray:
-    """Return what the kernel is to make of an image."""
+    """Return the expected result of the kernel."""
     weights = np.array([1, 4, 6, 4, 1]) / 16
     padded = np.pad(image[..., :3].astype(float), ((2, 2), (2, 2), (0, 0)), mode="edge")
     rows = sum(weight * padded[i : i + SIZE] for i, weight in enumerate(weights))

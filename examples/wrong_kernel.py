@@ -3,7 +3,7 @@
 
 import cudacore_sim
 
-# Before anything loads a driver. CUDACORE_DRIVER=sim does so for a program as it is.
+# Before anything loads a driver. CUDACORE_DRIVER=sim also does this, from outside.
 cudacore_sim.load()
 
 import cudacore as core  # noqa: E402

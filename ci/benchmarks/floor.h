@@ -2,7 +2,7 @@
 #ifndef FLOOR_H
 #define FLOOR_H
 
-/* What the files of the floor share: the driver's functions, and how a row is measured. */
+/* Shared by the files of the floor: the driver's functions, and the measurement of a row. */
 
 #include <cuda.h>
 #include <stdbool.h>
@@ -72,7 +72,7 @@ double now(void);
 void report(const char *name, const double *times, size_t count);
 CUlaunchConfig one_block(CUstream on);
 
-/* Whether a row was asked for: all are, if none is named on the command line. */
+/* Whether a row was requested. If the command line names no rows, all are. */
 bool wanted(const char *name);
 
 /*

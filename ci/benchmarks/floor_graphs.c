@@ -14,7 +14,7 @@ static CUgraph empty_graph(void) {
   return graph;
 }
 
-/* A chain, or nodes side by side, all with the same parameters; with a user object each, where they own something. */
+/* A chain, or nodes side by side, all with the same parameters; each with a user object if the nodes own something. */
 static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
   CUgraph graph = empty_graph();
   for (int i = 0; i < NODES; i++) {

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 FOLDERS = ("cudadrv", "cudapy", "nrt", "doc_examples")
-TIMEOUT = 1800  # seconds, of a module; test_ufuncs takes half of that on one core
+TIMEOUT = 1800  # time limit of a module in seconds; test_ufuncs takes half of it on one core
 
-# Parts of the names of tests, with why they fail here.
+# Parts of the names of tests, with the reasons why these fail.
 KNOWN = {
     "test_dispatcher_cpointer_arguments": "reads beyond the end of its arrays, which is found here",
     "test_localmem.TestCudaLocalMem.test_struct_model_type_arr": "writes beyond the end of its arrays of one element",
@@ -55,7 +55,7 @@ def run_module(name: str) -> int:
     """Run the tests of a module, and write what became of them to stdout as JSON."""
     import pytest
 
-    def skip(reason: str = "", **_: Any) -> Any:  # outside of pytest its own is an error
+    def skip(reason: str = "", **_: Any) -> Any:  # pytest.skip() fails outside of pytest
         raise unittest.SkipTest(reason)
 
     def importorskip(module: str, *_: Any, **__: Any) -> Any:

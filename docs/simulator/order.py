@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy that does not wait for the kernel which writes what it reads."""
+"""A copy that does not wait for the kernel that writes its source."""
 
 import cudacore as core
 

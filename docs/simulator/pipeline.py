@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four parts of some data go up, are worked on, and come down again, each on a stream for that."""
+"""Four parts of some data are copied to the device, processed, and copied back, with a stream for each step."""
 
 import cudacore as core
 

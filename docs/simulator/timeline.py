@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draw the devices' part of a trace of the simulator: what ran on each stream, and what waited for what.
+"""Draw the devices' part of a trace of the simulator: the work on each stream, and its dependencies.
 
 usage: timeline.py TRACE > PICTURE.svg
 """

@@ -5,8 +5,8 @@ import sys
 
 from cffi import FFI
 
-# cffi's functions return their results by this macro, once they have the GIL again: a failed call brings its record
-# along. A status is an int; all other integers are unsigned.
+# Functions that cffi generates convert their results with this macro, after they have acquired the GIL again. If a call
+# failed, its error record is copied with the result. A status is an int; all other integers are unsigned.
 _PREAMBLE = """
 #include <cudacore/cudacore.h>
 

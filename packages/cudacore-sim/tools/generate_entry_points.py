@@ -13,7 +13,8 @@ was introduced. Rows:
 ``SIM_PER_THREAD(symbol, plain, parameters, arguments)``
     The same as the symbol ``plain``, but the default stream is the thread's own.
 ``SIM_VERSION(name, version, symbol, per_thread)``
-    What ``cuGetProcAddress`` gives for a name from a version on; ``per_thread``: where that default stream is wanted.
+    What ``cuGetProcAddress`` gives for a name from a version on; ``per_thread``: if the per-thread default stream is
+    requested.
 """
 
 from __future__ import annotations

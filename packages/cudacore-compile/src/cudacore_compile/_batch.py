@@ -37,7 +37,7 @@ class _Outcome(NamedTuple):
     code: ObjectCode
     log: str
     key: bytes
-    """bytes: The key that the worker has found; empty without a cache, or where it is not certain."""
+    """bytes: The key that the worker has found; empty without a cache, or if it is not certain."""
 
 
 def compile_many(

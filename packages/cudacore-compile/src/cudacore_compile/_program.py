@@ -179,9 +179,8 @@ class Program:
         logs : object with a ``write`` method, or None
             Receives the log.
         is_kept : bool, optional
-            Whether the code can be kept in a cache. NVRTC then does not use the cache that it has in the driver: what
-            that gives can be the work of a process in which NVRTC had kept options of other libraries, and it comes
-            without a log. Default False.
+            Whether the code can be kept in a cache. NVRTC's own cache in the driver is not used then: its code can be
+            from a process in which NVRTC had kept options of other libraries, and comes without a log. Default False.
         """
         self._check_state()
         target = request.target

@@ -39,8 +39,8 @@ _TYPES = {"i": "int", "u": "uint", "f": "float"}
 class KernelNodes(Sequence["KernelNode"]):
     """The nodes that :meth:`GraphDefinition.launch_many` added, in order.
 
-    No object exists for a node until it is asked for: the sequence takes 8 bytes for each node. A node that was
-    destroyed is a ``ClosedError``. Slices are sequences, too.
+    No object exists for a node until it is asked for: the sequence takes 8 bytes for each node. Getting a node that was
+    destroyed raises a ``ClosedError``. Slices are sequences, too.
     """
 
     __slots__ = ("_graph", "_handles", "_number", "_range")
@@ -132,7 +132,7 @@ def launch_many(
 
 
 class _Array:
-    """A column that is read in place, and what keeps its memory."""
+    """A column that is read in place, and the object that keeps its memory."""
 
     __slots__ = ("first", "itemsize", "keep", "kind", "length", "name", "place")
 
@@ -148,7 +148,7 @@ class _Array:
         self.first = first
 
     def check(self, index: int, parameter: ParamInfo) -> None:
-        """Raise an error if the elements are not what the parameter takes."""
+        """Raise an error if the elements do not fit the parameter."""
         kinds = _ELEMENTS.get(parameter.kind)
         fits = self.itemsize == parameter.size and (
             self.name == "bfloat16" if parameter.kind is ParamKind.BFLOAT else kinds is None or self.kind in kinds

@@ -125,7 +125,7 @@ class Graph(_native.ExecHandle):
     def handle(self) -> driver.CUgraphExec:
         """cuda.bindings.driver.CUgraphExec: The graph for ``cuda.bindings``.
 
-        The library does not see launches through this handle: keep the graph open until they are done.
+        The library does not know of launches through this handle: keep the graph open until they are done.
         """
         if self.is_closed:
             raise closed(self)

@@ -120,7 +120,7 @@ class GraphMemoryResource(MemoryResource):
         size : int
             Bytes.
         stream : GraphBuilder or Stream
-            What is captured.
+            The stream that is captured.
 
         Raises
         ------

@@ -147,7 +147,7 @@ def _dot_text(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-# ---- pictures of what a graph is like: SVG, Mermaid
+# ---- pictures of graphs, which can be summaries: SVG, Mermaid
 
 
 class _Shown(NamedTuple):

@@ -4,10 +4,10 @@
 
 /**
  * @file occupancy.h
- * How much of a kernel fits on a device at once. The device is that of `context`, which NULL leaves to the calling
- * thread's current one, or that of the stream.
+ * How much of a kernel fits on a device at once. The device is that of `context` (NULL: the calling thread's current
+ * context), or that of the stream.
  *
- * Where dynamic shared memory is given, a kernel's maximum of it is taken as it is: what is more does not fit. See
+ * The kernel's limit of dynamic shared memory is not raised: blocks with more do not fit. See
  * CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES and cch_kernel_set_attribute().
  */
 
@@ -22,7 +22,7 @@ CCH_BEGIN_DECLS
 typedef size_t (*cch_shared_bytes_fn)(int block_size);
 
 /**
- * Blocks of `block_size` threads and `shared_bytes` of dynamic shared memory that a multiprocessor can hold, 0 when not
+ * Blocks of `block_size` threads and `shared_bytes` of dynamic shared memory that a multiprocessor can hold, 0 if not
  * even one fits (cuOccupancyMaxActiveBlocksPerMultiprocessor). @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,
@@ -46,13 +46,14 @@ CCH_EXPORT int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *ker
                                                     cch_context *CCH_NULLABLE context);
 
 /**
- * Most blocks a cluster that a kernel can be launched with on a stream; the config's own clusters do not count
- * (cuOccupancyMaxPotentialClusterSize). @since 0.1
+ * The maximum number of blocks in a cluster with which a kernel can be launched on a stream. The clusters of the config
+ * are ignored (cuOccupancyMaxPotentialClusterSize). @since 0.1
  */
 CCH_EXPORT int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const cch_launch_config *config,
                                                         cch_kernel *kernel);
 
-/** Clusters of a launch on a stream that the device can hold at once (cuOccupancyMaxActiveClusters). @since 0.1 */
+/** The number of clusters of a launch on a stream that the device can hold at once (cuOccupancyMaxActiveClusters).
+ * @since 0.1 */
 CCH_EXPORT int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_launch_config *config,
                                                  cch_kernel *kernel);
 

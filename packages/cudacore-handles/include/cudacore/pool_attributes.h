@@ -22,8 +22,9 @@ CCH_EXPORT int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t va
 CCH_EXPORT int cch_pool_access(int *out, cch_pool *pool, int device);
 
 /**
- * Says what `count` devices may do with the pool's memory from now on, also with what is allocated already
- * (cuMemPoolSetAccess): `access` has CUmemAccess_flags for each, 3 to read and write, 0 for nothing. @since 0.1
+ * Sets the access of `count` devices to the pool's memory, including memory that is allocated already
+ * (cuMemPoolSetAccess). `access` has CUmemAccess_flags for each device: 3 to read and write, 0 for none.
+ * @since 0.1
  */
 CCH_EXPORT int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, size_t count);
 

@@ -30,8 +30,9 @@ CCH_EXPORT int cch_process_forked(void);
  * Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_enter(void);
 
-/** 1 between those two on the calling thread, host functions of graphs included: functions about graphs then return
- * CUDA_ERROR_NOT_PERMITTED, and waiting for a thread that launches a graph is a deadlock. Destructor-safe. @since 0.1
+/** 1 if the calling thread has called cch_callback_enter() and not yet cch_callback_leave(), also in a host function of
+ * a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED. Waiting for a thread that launches a graph would
+ * be a deadlock. Destructor-safe. @since 0.1
  */
 CCH_EXPORT int cch_callback_active(void);
 

@@ -22,7 +22,7 @@ CCH_BEGIN_DECLS
 #define CCH_WORKQUEUE_DEVICE 0
 #define CCH_WORKQUEUE_BALANCED 1
 
-/** A resource, as the driver has it (CUdevResource); only the functions below look into it. */
+/** A resource in the driver's form (CUdevResource). Only the functions below read its contents. */
 typedef struct cch_resource {
   uint64_t opaque[18];
 } cch_resource;
@@ -39,8 +39,8 @@ typedef struct cch_sm_group {
 CCH_EXPORT int cch_resource_of_device(cch_resource *out, int device, int kind);
 
 /**
- * A context's resource of a kind: of a green context its part (cuGreenCtxGetDevResource), of another one all that its
- * device has (cuCtxGetDevResource). @since 0.1
+ * A context's resource of a kind: for a green context, its part (cuGreenCtxGetDevResource); for another context,
+ * everything that its device has (cuCtxGetDevResource). @since 0.1
  */
 CCH_EXPORT int cch_resource_of_context(cch_resource *out, cch_context *context, int kind);
 
@@ -48,8 +48,9 @@ CCH_EXPORT int cch_resource_of_context(cch_resource *out, cch_context *context, 
 CCH_EXPORT int cch_resource_kind(const cch_resource *resource);
 
 /**
- * How many multiprocessors a resource has, of how many at least a part of it is, how many are co-scheduled, and the
- * driver's flags. Drivers before CUDA 13.1 tell the first of these alone: the others are 0. Destructor-safe. @since 0.1
+ * The number of multiprocessors of a resource, the minimum number in a part of it, the number that is co-scheduled, and
+ * the driver's flags. Drivers before CUDA 13.1 report only the first of these; the others are 0. Destructor-safe.
+ * @since 0.1
  */
 CCH_EXPORT int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
                                const cch_resource *resource);
@@ -69,8 +70,8 @@ CCH_EXPORT int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_r
                                          const cch_resource *resource, unsigned flags, uint32_t least);
 
 /**
- * Splits multiprocessors into groups as they are asked for, in their order (cuDevSmResourceSplit, of CUDA 13.1), and
- * writes down how many each has got. `out` may be NULL to ask for that alone; `rest` as above. @since 0.1
+ * Splits multiprocessors into the requested groups, in their order (cuDevSmResourceSplit, of CUDA 13.1), and sets the
+ * number of multiprocessors in each. `out` may be NULL if only these numbers are needed; `rest` as above. @since 0.1
  */
 CCH_EXPORT int cch_resource_split(cch_resource *CCH_NULLABLE out, cch_resource *CCH_NULLABLE rest,
                                   const cch_resource *resource, cch_sm_group *groups, size_t count);

@@ -4,7 +4,7 @@
 
 /**
  * @file tensor_map.h
- * Tensor maps: descriptors of tensors in global memory. By them, kernels copy boxes with the tensor memory accelerator
+ * Tensor maps: descriptors of tensors in global memory. With them, kernels copy boxes by the tensor memory accelerator
  * (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is passed to kernels by value
  * (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive the kernels.
  *

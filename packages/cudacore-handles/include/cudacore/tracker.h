@@ -4,9 +4,9 @@
 
 /**
  * @file tracker.h
- * Trackers: they count, limit, list and log allocations. A tracker is given an allocation when that is made, and notes
- * its end wherever that happens: on any thread, also when it was put off because a stream was captured. The parts of an
- * allocation belong to it. A tracker lives as long as its allocations.
+ * Trackers count, limit, list and log allocations. An allocation is added to a tracker when it is made. The tracker
+ * records its end on any thread, even if the free was deferred because a stream was captured. The parts of an
+ * allocation count as one allocation. A tracker lives as long as its allocations.
  *
  * None of these functions needs a driver.
  */
@@ -18,16 +18,16 @@ CCH_BEGIN_DECLS
 /** Keep a list of the live allocations, for cch_tracker_list(). */
 #define CCH_TRACKER_LIST 1
 
-/** What a tracker does beside counting. Zero-initialise; `size` says which fields exist. */
+/** Options of a tracker. Zero-initialise; `size` determines the fields that exist. */
 typedef struct cch_tracker_config {
   size_t size;       /**< sizeof(cch_tracker_config) */
-  uint64_t limit;    /**< the most bytes that may live at a time; 0 for no limit */
+  uint64_t limit;    /**< the maximum number of live bytes; 0 for no limit */
   uint32_t flags;    /**< CCH_TRACKER_* */
   uint32_t reserved; /**< zero */
-  const char *log;   /**< a file to append lines to, as RMM writes them (CSV); NULL for none */
+  const char *log;   /**< a file to append lines to, in RMM's format (CSV); NULL for none */
 } cch_tracker_config;
 
-/** What a tracker has counted. Set `size`, which says which fields exist. */
+/** The counts of a tracker. Set `size`, which determines the fields that exist. */
 typedef struct cch_tracker_counts {
   size_t size;           /**< sizeof(cch_tracker_counts) */
   int64_t current_bytes; /**< bytes of live allocations; in a measurement, the difference since it began */
@@ -45,11 +45,12 @@ typedef struct cch_tracked {
   size_t size;
 } cch_tracked;
 
-/** Makes a tracker. CCH_EINVAL if the log cannot be opened. A config of any size from that of version 0.1 on is taken.
+/** Makes a tracker. CCH_EINVAL if the log cannot be opened. The config can have any size from that of version 0.1 on.
  * @since 0.1 */
 CCH_EXPORT int cch_tracker_create(cch_tracker **out, const cch_tracker_config *config);
 
-/** Makes a tracker that counts what another one is given, from now until cch_tracker_stop() or its own end. @since 0.1
+/** Begins a measurement: makes a tracker that counts the allocations of another one, from now until cch_tracker_stop()
+ * or its own end. @since 0.1
  */
 CCH_EXPORT int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker);
 
@@ -67,8 +68,8 @@ CCH_EXPORT int cch_tracker_begin(cch_tracker *tracker, size_t size);
 CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *CCH_NULLABLE stream);
 
 /**
- * Gives a new allocation to a tracker. `announced` is the size that cch_tracker_begin() was given. *id is the number of
- * the allocation. If it fails, the announcement is ended. @since 0.1
+ * Adds a new allocation to a tracker. `announced` is the size that was passed to cch_tracker_begin(). *id is the number
+ * of the allocation. If this function fails, the announcement is ended. @since 0.1
  */
 CCH_EXPORT int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
 
@@ -79,7 +80,7 @@ CCH_EXPORT int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr
 CCH_EXPORT int cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
                                            cch_tracker *const *trackers, size_t count);
 
-/** What was counted until now. All numbers are of the same moment. @since 0.1 */
+/** Reads the counts, all at the same moment. @since 0.1 */
 CCH_EXPORT int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
 
 /**
@@ -88,7 +89,7 @@ CCH_EXPORT int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
  */
 CCH_EXPORT int cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);
 
-/** Writes what the log has not written yet. Lines are written when there are many, and at the end of the tracker.
+/** Writes the pending lines of the log. They are also written when there are many, and at the end of the tracker.
  * CCH_EINVAL if the file cannot be written. @since 0.1 */
 CCH_EXPORT int cch_tracker_flush(cch_tracker *tracker);
 

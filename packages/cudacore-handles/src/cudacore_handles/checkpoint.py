@@ -38,17 +38,17 @@ class Process:
     that others can use it. Restored memory has the addresses that it had, so that pointers, streams and graphs of the
     process remain valid.
 
-    Needs a driver for CUDA 12.8 or newer, and the right to look into the process: it must be of the same user.
+    Needs a driver for CUDA 12.8 or newer, and permission to access the process: it must belong to the same user.
 
     Parameters
     ----------
     pid : int
-        The process id. That it is a process and uses CUDA is not checked before the first call.
+        The process id. The first call checks whether the process exists and uses CUDA.
 
     Raises
     ------
     ValueError
-        When `pid` cannot be one.
+        If `pid` is not a valid process id.
     """
 
     __slots__ = ("_pid",)
@@ -109,7 +109,8 @@ class Process:
         Raises
         ------
         CUDAError
-            When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``): then it runs on.
+            When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``): then it continues to
+            run.
         """
         timeout = as_integer(timeout_ms)
         if timeout is None:
@@ -141,8 +142,8 @@ class Process:
             For each GPU of the machine on which the process was checkpointed, the GPU that takes its place: each a
             :class:`~cudacore_handles.Device`, a UUID as text, or an object with the 16 ``bytes`` of one, such as
             `uuid.UUID` and ``CUuuid``. It must name all GPUs that the driver has, also those that
-            ``CUDA_VISIBLE_DEVICES`` hides. The new one is of the same type. Needs a driver for CUDA 13.0. Default: each
-            GPU takes its own place.
+            ``CUDA_VISIBLE_DEVICES`` hides. The new one is of the same type. Needs a driver for CUDA 13.0. Default: the
+            same GPUs.
 
         Raises
         ------
@@ -169,7 +170,7 @@ class Process:
             raise last_error(status, self._hint(status))
 
     def _hint(self, status: int) -> str:
-        """Say what to do about what the driver refused."""
+        """Return a hint for a call that the driver refused."""
         if status == _NOT_INITIALIZED:
             return f"Process {self._pid} does not use CUDA: it has not initialised the driver"
         if status == _OPERATING_SYSTEM:

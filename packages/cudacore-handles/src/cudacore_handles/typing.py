@@ -48,7 +48,7 @@ class _Name(str, Enum):
 
 
 class AddressModeType(_Name):
-    """The result of reading a texture outside of itself."""
+    """The result of reading outside of a texture."""
 
     WRAP = "wrap"
     CLAMP = "clamp"
@@ -84,7 +84,7 @@ class ReadModeType(_Name):
 
 
 class ManagedMemoryLocationType(_Name):
-    """Where managed memory had better be."""
+    """The type of a preferred location of managed memory."""
 
     DEVICE = "device"
     HOST = "host"
@@ -100,7 +100,7 @@ class MemcpySrcAccessOrder(_Name):
 
 
 class MemcpyOverlapMode(_Name):
-    """Whether a copy had better run beside kernels."""
+    """Whether a copy should overlap with kernels."""
 
     DEFAULT = "default"
     PREFER_OVERLAP_WITH_COMPUTE = "prefer_overlap_with_compute"
@@ -125,7 +125,7 @@ class VirtualMemoryAllocationType(_Name):
 
 
 class VirtualMemoryLocationType(_Name):
-    """Where the physical memory is."""
+    """The location of physical memory."""
 
     DEVICE = "device"
     HOST = "host"
@@ -134,7 +134,7 @@ class VirtualMemoryLocationType(_Name):
 
 
 class VirtualMemoryHandleType(_Name):
-    """By what physical memory can be shared with other processes."""
+    """The type of handle by which physical memory can be shared with other processes."""
 
     POSIX_FD = "posix_fd"
     WIN32_KMT = "win32_kmt"
@@ -156,14 +156,14 @@ class VirtualMemoryAccessType(_Name):
 
 
 class WorkqueueSharingScopeType(_Name):
-    """Who shares the queues of work."""
+    """Which contexts share work queues."""
 
     DEVICE_CTX = "device_ctx"
     GREEN_CTX_BALANCED = "green_ctx_balanced"
 
 
 class TensorMapDataType(IntEnum):
-    """The type of a tensor's elements, as copies see it (``CUtensorMapDataType``)."""
+    """The type of a tensor's elements, for copies (``CUtensorMapDataType``)."""
 
     UINT8 = 0
     UINT16 = 1

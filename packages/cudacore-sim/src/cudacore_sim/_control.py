@@ -180,8 +180,8 @@ def live() -> dict[str, int]:
     Returns
     -------
     dict
-        Of every kind, how many: ``"context"`` (a primary context while it is retained), ``"stream"``, ``"event"``,
-        ``"pool"``, ``"device_memory"``, ``"host_memory"``, ``"managed_memory"``, ``"physical_memory"``,
+        The number of objects of each kind: ``"context"`` (a primary context while it is retained), ``"stream"``,
+        ``"event"``, ``"pool"``, ``"device_memory"``, ``"host_memory"``, ``"managed_memory"``, ``"physical_memory"``,
         ``"address_range"``, ``"library"``, ``"module"``, ``"graph"`` (not those in nodes), ``"graph_exec"``,
         ``"user_object"``, ``"graphics"`` (resources that are registered), ``"array"``, ``"texture"``, ``"surface"``.
 

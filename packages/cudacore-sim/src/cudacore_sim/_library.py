@@ -20,7 +20,7 @@ class SimulatorError(RuntimeError):
 def get_library() -> str:
     """Return the path of the simulated ``libcuda.so.1``, without loading it.
 
-    It is the one of this package, or the one that ``$CUDACORE_SIM_LIBRARY`` names: a build that is being worked on.
+    It is the one of this package, or the one that ``$CUDACORE_SIM_LIBRARY`` names: a build under development.
 
     Returns
     -------

@@ -7,8 +7,8 @@
     ``@pytest.mark.cuda_leaks_ok("reason")`` and ``@pytest.mark.cuda_misuse_ok("reason")`` excuse a test. The error of a
     failed kernel is cleared before the next test. Tests that are marked ``cuda_gpu`` are skipped.
 ``--cuda-check=race,sync,init,order``
-    With ``--cuda-driver=sim``: what ``CUDACORE_SIM_CHECK`` looks for in kernels and between them, all of it or a part.
-    What is found fails the test that launched, as misuse does.
+    With ``--cuda-driver=sim``: checks of kernels and of the order between them, as for ``CUDACORE_SIM_CHECK``. A
+    finding fails the test that launched the kernel, like misuse of the driver.
 ``--cuda-driver=gpu``
     The machine's own driver. The run fails at once if there is no device. Tests that are marked ``cuda_sim`` are
     skipped.
@@ -248,7 +248,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Clear the error of a kernel before fixtures are torn down, which could free nothing with it."""
+    """Clear the error of a kernel before fixtures are torn down, because they could not free anything otherwise."""
     # If nothing is reported, do not wait here for work that a fixture may have to end.
     if KNOWN in item.stash and len(cudacore_sim.reports()) != item.stash[KNOWN]:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0

@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels, as ``kernels/*.cu`` describe them.
 
-A kernel has a line above it that says what it takes, what it gives, and how it is launched::
+The line above a kernel describes its inputs, its outputs, and how it is launched::
 
     //! f32 u32(0,80) i32:1000 =i32:3 -> rows:f32 u64:16 grid=4 block=64 shared=512 cluster=2 cooperative print=sorted
 
-An input is a kind of numbers (`corpus.values`), where they lie, and how many; ``=`` passes it by value. Outputs are
-zero at first. ``rows`` is a table: a row of 256 results for each statement ``ROW(expression)``, which is to be equal
-bit for bit, ``ULP(bound, expression)``, or ``ABS(bound, expression)``. The bound is what the CUDA programming guide or
-the PTX manual promises of the operation, in units in the last place or as an absolute error. Both results are within
-it of the exact one; they are held to be within it of each other, which is stricter, as the simulator is nearly exact.
-Without ``grid`` and ``block``, 256 threads run in 4 blocks. ``cluster`` is how many blocks the launch puts into each.
-``print`` has what is printed recorded; ``sorted`` where the order of threads leaves that of the lines open.
+An input has a type of numbers (`corpus.values`), the interval that they lie in, and their number; ``=`` passes it by
+value. Outputs are zero at first. ``rows`` is a table: a row of 256 results for each statement ``ROW(expression)``,
+whose results must be equal bit for bit, ``ULP(bound, expression)``, or ``ABS(bound, expression)``. The bound is what
+the CUDA programming guide or the PTX manual promises for the operation, in units in the last place or as an absolute
+error. It limits the error of each result. The test compares the two results with each other, which is stricter,
+because the simulator is nearly exact. Without ``grid`` and ``block``, 256 threads run in 4 blocks. ``cluster`` is the
+number of blocks in a cluster. With ``print``, the printed text is recorded; ``sorted`` if the order of its lines
+depends on the order of the threads.
 
-Textures and surfaces are inputs, by format, channels and shape; behind ``@`` stands how they are read
-(`corpus.images`). The texels of a surface are outputs, too, behind the others::
+Textures and surfaces are inputs, by format, channels and shape. ``@`` is followed by how they are read
+(`corpus.images`). The texels of a surface are outputs, too, after the other ones::
 
     //! texture:f32(-1,1)x4:16x12@wrap,normalized surface:u32x1:8 -> rows:f32
 
-``//! nvrtc: OPTION...`` gives options to the compiler for the whole file; ``//! cuda: 13`` is the oldest CUDA for it.
+``//! nvrtc: OPTION...`` gives options to the compiler for the whole file. ``//! cuda: 13`` is the oldest version of
+CUDA that can compile it.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ class Kernel:
         ]
 
     def fingerprint(self) -> int:
-        """Tell inputs apart: those of a recording must be those of today."""
+        """Return a checksum of the inputs, by which a test notices that a recording has other inputs."""
         return functools.reduce(lambda sum_, array: zlib.crc32(array.tobytes(), sum_), self.make_inputs(), 0)
 
 

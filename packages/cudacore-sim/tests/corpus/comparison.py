@@ -107,7 +107,7 @@ def compare(kernel: Kernel, got: list[Array], expected: list[Array]) -> str:
     Returns
     -------
     str
-        What differs: the expressions, the first columns with their inputs, in hexadecimal. Empty where nothing does.
+        What differs: the expressions, the first columns with their inputs, in hexadecimal. Empty if nothing does.
     """
     lines = []
     for place, output in enumerate(kernel.outputs):

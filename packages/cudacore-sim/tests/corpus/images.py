@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Textures and surfaces of kernels of the catalogue, made with whichever CUDA driver is given."""
+"""Textures and surfaces of kernels of the catalogue, made with the given CUDA driver."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ArrayDescriptor(ctypes.Structure):
 
 
 class ResourceDescriptor(ctypes.Structure):
-    """CUDA_RESOURCE_DESC, whose union has an address and the facts of memory."""
+    """CUDA_RESOURCE_DESC. Its union has an address and the properties of the memory."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -92,10 +92,10 @@ class Copy(ctypes.Structure):
 class Image:
     """The resource that a texture or a surface reads, and the options.
 
-    `how` has flags of the array (``layered``, ``cubemap``, ``gather``), a mode for what is outside (``clamp``,
-    ``wrap``, ``mirror``, ``border``), ``linear`` for a filter, ``normalized`` coordinates, ``fraction`` for integers
-    that are read as fractions, ``levelsN`` for a mipmapped array, and ``memory`` for memory in the place of an array:
-    pitched, if there is a height.
+    `how` has flags of the array (``layered``, ``cubemap``, ``gather``), a mode for coordinates outside of the image
+    (``clamp``, ``wrap``, ``mirror``, ``border``), ``linear`` for a filter, ``normalized`` coordinates, ``fraction`` for
+    integers that are read as fractions, ``levelsN`` for a mipmapped array, and ``memory`` for memory instead of an
+    array, which is pitched if there is a height.
     """
 
     is_surface: bool
@@ -181,7 +181,7 @@ class Image:
             width, height, depth = (max(extent >> number, min(extent, 1)) for extent in shape)
             if "layered" in self.how:
                 depth = shape[2]
-            # Other texels than those of the levels before.
+            # Each level has other texels.
             self._copy(machine, level.value or 0, np.roll(data, number), (width, height, depth), back=False)
         return ResourceDescriptor(_IN_MIPMAPPED_ARRAY, array.value)
 

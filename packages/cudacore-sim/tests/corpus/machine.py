@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running kernels of the catalogue on whichever CUDA driver is given: a GPU's, or the simulated one."""
+"""Running kernels of the catalogue on the given CUDA driver: a GPU's, or the simulated one."""
 
 from __future__ import annotations
 

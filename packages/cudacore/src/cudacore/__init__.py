@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One namespace for the cudacore packages, compatible with ``cuda.core`` 1.2.
 
-``import cudacore as core`` serves a program written for ``cuda.core``; ``cudacore.as_cuda_core`` serves one that
-cannot be changed. ``__all__`` is what this release has; asking for a name that ``cuda.core`` has and this release does
-not have yet is an error that says so.
+A program written for ``cuda.core`` uses it by ``import cudacore as core``. For a program that cannot be changed, there
+is ``cudacore.as_cuda_core``. ``__all__`` lists the names of this release. A name that only ``cuda.core`` has raises an
+error that says so.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from cudacore._version import CUDA_CORE_VERSION
-from cudacore._version import __version__ as __version__  # before all else: it sees that what is installed fits
+from cudacore._version import __version__ as __version__  # first: checks the other installed packages
 
 # isort: split
 from cudacore_handles import (
@@ -165,7 +165,7 @@ __all__ = [
 ]
 
 
-# What is imported when it is asked for: a program that runs what is compiled needs nothing of the compilers.
+# Imported at first use, because a program that runs compiled code does not need the compilers.
 _LATER = {
     "cudacore_compile": (
         "BatchError",
@@ -217,7 +217,7 @@ _LATER = {
 }
 
 
-if not TYPE_CHECKING:  # to which any name would be one that there is
+if not TYPE_CHECKING:  # a type checker would accept any name
     _get = _later(__name__, _LATER, globals())
 
     def __getattr__(name: str) -> object:

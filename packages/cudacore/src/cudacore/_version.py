@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The version; who imports it has seen that the installed cudacore-handles is one that fits."""
+"""The version. Importing it checks that the installed cudacore-handles is compatible."""
 
 from cudacore_handles._sdk import check_handles
 
 __version__ = "0.1.0"
-CUDA_CORE_VERSION = "1.2.2"  # the version whose names and behaviour the umbrella has
+CUDA_CORE_VERSION = "1.2.2"  # the version of cuda.core that this package is compatible with
 
 check_handles(__package__, __version__)

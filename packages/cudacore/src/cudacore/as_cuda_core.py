@@ -42,19 +42,20 @@ _FOLDER = str(Path(__file__).resolve().parent / "_instead_of_cuda_core")
 
 
 def install() -> None:
-    """Have ``import cuda.core`` give cudacore, in this process and in the child processes that it starts.
+    """Make ``import cuda.core`` import cudacore, in this process and in the child processes that it starts.
 
     ``cuda.core.graph``, ``.typing`` and ``.utils`` are cudacore's, and ``cuda.core.__version__`` is the version that
-    cudacore is compatible with, ``cudacore.CUDA_CORE_VERSION``. Importing a private module or name of ``cuda.core`` is
-    an ``ImportError`` that says which private names there are. To call it again does nothing.
+    cudacore is compatible with, ``cudacore.CUDA_CORE_VERSION``. Importing a private module or name of ``cuda.core``
+    raises an ``ImportError`` that lists the private names that exist. Calling this again does nothing.
 
-    Child processes get it by ``$PYTHONPATH``, so not those that ignore it (``python -I``, ``python -E``).
+    Child processes inherit ``$PYTHONPATH``. Those that ignore it (``python -I``, ``python -E``) import the real
+    ``cuda.core``.
 
     Raises
     ------
     RuntimeError
-        When ``cuda.core`` has been imported already, or when what ``import cuda.core`` finds is still another one,
-        because the package ``cuda`` is not a namespace package here (an old cuda-python has made it a regular one).
+        If ``cuda.core`` has been imported already, or if ``import cuda.core`` would still find another package, because
+        the package ``cuda`` is not a namespace package (an old cuda-python has made it a regular one).
     """
     loaded = sys.modules.get("cuda.core")
     if loaded is not None:
@@ -76,7 +77,7 @@ def install() -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Replace this process by a command in which ``import cuda.core`` gives cudacore.
+    """Replace this process by a command in which ``import cuda.core`` imports cudacore.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
     Returns
     -------
     int
-        The status to exit with, where the command cannot be started: 2 without a command, otherwise 126 or 127 as in
+        The exit status if the command cannot be started: 2 without a command, otherwise 126 or 127 as in
         a shell.
     """
     if not arguments or arguments[0] in {"-h", "--help"}:
@@ -130,7 +131,7 @@ class _Private(types.ModuleType):
 
 
 def handle_return(result: tuple[Any, ...], handle: object = None) -> Any:
-    """Return the values of a result of ``cuda.bindings``; raise the error that its code is.
+    """Return the values of a result of ``cuda.bindings``, or raise the error for its code.
 
     Parameters
     ----------
@@ -142,12 +143,12 @@ def handle_return(result: tuple[Any, ...], handle: object = None) -> Any:
     Returns
     -------
     object
-        None, the value, or a tuple of the values, where there are several.
+        None, the value, or a tuple of the values, if there are several.
 
     Raises
     ------
     CUDAError
-        Where the code is none of success: an ``NVRTCError`` for an ``nvrtcResult``.
+        If the code is not one of success; an ``NVRTCError`` for an ``nvrtcResult``.
     """
     code, *values = result
     if int(code) != 0:
@@ -174,7 +175,7 @@ def _log(program: object) -> str:
 
 
 def _private_modules() -> dict[str, dict[str, Callable[[], object]]]:
-    """Return the private names that libraries import, by module, with what gives each."""
+    """Return the private names that libraries import, by module, each with a function that returns the object."""
     return {
         "_memoryview": {"StridedMemoryView": lambda: cudacore.utils.StridedMemoryView},
         "_tensor_map": {
@@ -198,7 +199,7 @@ def _no_private(name: str) -> str:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the submodules of ``cuda.core``: public ones are cudacore's own, private ones are made."""
+    """Finds the submodules of ``cuda.core``: public ones are cudacore's own, private ones are created."""
 
     def find_spec(
         self, fullname: str, path: object = None, target: object = None
@@ -209,7 +210,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if any(part.startswith("_") for part in name.split(".")):
             if name not in _private_modules():
                 raise ImportError(_no_private(fullname), name=fullname)
-        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # raises, where it says that it is not there yet
+        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # raises if it is not there yet
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 
@@ -217,7 +218,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__name__.removeprefix("cuda.core.")
         if name.startswith("_"):
             private = _Private(module.__name__)
-            private.__path__ = []  # so that importing a name that is not there asks this finder, which says so
+            private.__path__ = []  # so that importing a missing name calls this finder, which raises the error
             vars(private).update((key, value()) for key, value in _private_modules()[name].items())
             sys.modules[module.__name__] = private
         else:
@@ -235,9 +236,9 @@ def _replace(name: str) -> None:
     sys.modules[name] = module
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
-    # What libraries ask of objects, beyond the public names.
+    # Attributes of objects that libraries use, beyond the public names.
     cudacore.Context._handle = property(lambda self: self.handle)  # type: ignore[attr-defined]  # numba-cuda
-    cudacore.Stream.__module__ = "cuda.core"  # nvmath goes by its root
+    cudacore.Stream.__module__ = "cuda.core"  # nvmath looks at the first part of the name
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to which any name would be one that there is
+if not TYPE_CHECKING:  # a type checker would accept any name
 
     def __getattr__(name: str) -> object:
         if name == "DevicePointerType":  # importing cudacore imports nothing of cuda.bindings

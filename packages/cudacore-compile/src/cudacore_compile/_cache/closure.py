@@ -167,7 +167,7 @@ def close_over(
     names : sequence of bytes
         The name expressions.
     directory : str or None
-        The directory of the program; None where the compiler does not look there.
+        The directory of the program; None if the compiler does not look there.
     include_path : sequence of str
         The directories to look into.
     pre_include : sequence of str
@@ -182,7 +182,7 @@ def close_over(
     Raises
     ------
     UncacheableError
-        When it cannot be known what the program reads.
+        If the files that the program reads cannot be determined.
     """
     walk = _Walk(include_path, directory is not None, standard, files)
     options = scan_options(macros)
@@ -221,12 +221,11 @@ class _Walk:
 
         Parameters
         ----------
-        said : Scan
-            What it says.
+        said : Scan The result.
         shown : str
             Its name, for messages.
         directory : str or None
-            Where it looks for quoted names first.
+            The directory that is searched first for quoted names.
         load : callable or None
             Returns its contents; None for the program itself, because other programs share its closure.
         """
@@ -242,7 +241,7 @@ class _Walk:
             self._computed.append((said, directory, shown))
 
     def follow(self) -> None:
-        """Add what everything includes, until there is nothing new."""
+        """Add the included files, until there are no new ones."""
         while self._todo:
             while self._todo:
                 said, directory = self._todo.pop()

@@ -50,13 +50,13 @@ def compile_cached(
     Parameters
     ----------
     cache : ProgramCacheResource
-        The cache. Whatever is wrong with it costs a compilation, and a RuntimeWarning.
+        The cache. If it fails, the program is compiled, with a RuntimeWarning.
     request : Request
         What is compiled.
     compile_now : callable
         Compiles; takes the object to write the log to.
     logs : object with a ``write`` method, or None
-        Receives the compiler's log, also when that was kept.
+        Receives the compiler's log, also if that is from the cache.
     """
     cached = CachedCompilation(cache, request)
     found = cached.find()
@@ -79,7 +79,7 @@ def compile_cached(
 
 
 class Watch:
-    """What a compilation depends on, from just before it until just after it, in the process that compiles.
+    """The inputs of one compilation, checked before and after it in the process that compiles.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Watch:
 
 
 class CachedCompilation:
-    """One compilation, as seen by a cache.
+    """The use of a cache for one compilation.
 
     Parameters
     ----------

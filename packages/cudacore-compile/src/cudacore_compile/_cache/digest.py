@@ -52,9 +52,9 @@ def program_key(
     Raises
     ------
     UncacheableError
-        When it cannot be found out what the compilation depends on.
+        If the inputs of the compilation cannot be determined.
     ValueError
-        When the options have the compiler write files.
+        If the options make the compiler write files.
     """
     for field in files_written(options):
         raise ValueError(

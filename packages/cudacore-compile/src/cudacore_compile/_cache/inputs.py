@@ -37,7 +37,7 @@ class Inputs:
     Parameters
     ----------
     question : bytes
-        A hash of all that decides on which files these are, apart from the files.
+        A hash of everything that determines these files, apart from the files themselves.
     find : callable
         Finds the files.
     notes : Notes, optional

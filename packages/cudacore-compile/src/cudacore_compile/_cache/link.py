@@ -98,7 +98,7 @@ def link_key(facts: LinkFacts) -> bytes:
     Raises
     ------
     UncacheableError
-        When the linker may read files, or its log is that of one link alone.
+        If the linker may read files, or its log is valid for one link only.
     """
     linker, target, options, flags, inputs = facts
     check_link_options(options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error that says why a compilation cannot be cached."""
+"""The error for a compilation that cannot be cached."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ def _as_argparse_takes_it(words: Sequence[str], parser: Parser) -> list[str]:
     Raises
     ------
     UsageError
-        For an option with one dash that there is not. argparse would take it for the beginning of another one.
+        For an unknown option with one dash. argparse would treat it as an abbreviation of another one.
     """
     options = parser._option_string_actions
     found: list[str] = []

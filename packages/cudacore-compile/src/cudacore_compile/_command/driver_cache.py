@@ -13,12 +13,13 @@ def no_cache(kind: str) -> bool | None:
     Parameters
     ----------
     kind : str
-        ``"c++"`` for what NVRTC compiles, ``"nvvm"`` for libNVVM, anything else for what is assembled or linked.
+        ``"c++"`` for code that NVRTC compiles, ``"nvvm"`` for libNVVM, anything else for code that is assembled or
+        linked.
 
     Returns
     -------
     bool or None
-        None where the compiler is too old to have a cache, or has none.
+        None if the compiler has no cache, or is too old to have one.
     """
     if kind == "nvvm":
         return None

@@ -13,7 +13,7 @@ from cudacore_compile._command.errors import UsageError
 
 SOURCES = ("c++", "ptx", "nvvm")
 LANGUAGES = (*SOURCES, "cubin", "ltoir", "fatbin", "object", "library")
-"""What a file can contain: types of source code, and of what a Linker takes."""
+"""The possible contents of a file: types of source code, and of input for a Linker."""
 
 _SUFFIXES = {
     ".cu": "c++",

@@ -131,7 +131,7 @@ def start_thread(thread: threading.Thread) -> None:
     Raises
     ------
     RuntimeError
-        When there can be no more threads.
+        If no more threads can be started.
     """
     results: SimpleQueue[RuntimeError | None] = SimpleQueue()
 

@@ -93,7 +93,7 @@ class NVRTC:
         Raises
         ------
         NVRTCError
-            With the log and the command line; what to do about it is the caller's to say.
+            With the log and the command line. The caller adds the hint.
         """
         restrict = b"--restrict" in flags
         if restrict:

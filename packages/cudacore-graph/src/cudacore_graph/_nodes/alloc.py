@@ -60,6 +60,6 @@ class AllocNode(GraphNode):
         return tuple(peers[0 : min(params.peer_count, _MAX_PEERS)])
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         where = f"{self.memory_type}, device {self.device_id}"
         return Shown(f"allocate {bytes_text(self.bytesize)}", (short(self.dptr), where), ())

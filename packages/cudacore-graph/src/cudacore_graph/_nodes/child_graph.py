@@ -60,5 +60,5 @@ class ChildGraphNode(GraphNode):
         return child_of(self, 0)
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         return Shown(self._TITLE, (), (("", self.child_graph),))

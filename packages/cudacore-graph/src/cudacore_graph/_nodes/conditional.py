@@ -68,7 +68,7 @@ class ConditionalNode(GraphNode):
         return ()
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         branches = self.branches
         condition = self.condition
         details = () if condition is None else (f"condition {short(condition.value)}",)

@@ -21,5 +21,5 @@ class EventNode(GraphNode):
         return adopt(Event, self._read("event").event)
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         return Shown(self._TITLE, (f"event {short(self.event._raw)}",), ())

@@ -21,5 +21,5 @@ class FreeNode(GraphNode):
         return int(self._read("free").address)
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         return Shown(self._TITLE, (short(self.dptr),), ())

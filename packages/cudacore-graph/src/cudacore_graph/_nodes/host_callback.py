@@ -53,7 +53,7 @@ class HostCallbackNode(GraphNode):
         return _native.host_function_of(self)
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         function = self.function
         return Shown(self._TITLE, (_function_name(function) if function is not None else "a C function",), ())
 

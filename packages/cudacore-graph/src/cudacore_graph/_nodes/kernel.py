@@ -110,7 +110,7 @@ class KernelNode(GraphNode):
         return self.config.shmem_size
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         config = self.config
         details = [f"grid {times(config.grid)}", f"block {times(config.block)}"]
         if config.cluster is not None:

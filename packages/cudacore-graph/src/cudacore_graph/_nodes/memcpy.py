@@ -65,7 +65,7 @@ def _is_array(operand: object) -> bool:
 
 
 def _operand(given: Any, given_owner: object, address: Any, array: Any, owner: Any) -> tuple[Any, object]:
-    """Return an operand of a copy and its owner: what is given, or else what the node has."""
+    """Return an operand of a copy and its owner: the given ones, or else those of the node."""
     if given is not None:
         return given, given_owner
     if not array:
@@ -107,7 +107,7 @@ class MemcpyNode(GraphNode):
         dst, dst_owner = _operand(dst, dst_owner, known.dst, known.dst_array, owners[0])
         src, src_owner = _operand(src, src_owner, known.src, known.src_array, owners[1])
         extents: list[int | None] = [size, 1, 1, 0, 0, 0, 0]
-        # Nothing is known of memory whose place was an array's. An array has extents of its own.
+        # The extents of memory that replaces an array are unknown, and an array has extents of its own.
         if not (known.dst_array or known.src_array or _is_array(dst) or _is_array(src)):
             extents[:3] = int(known.width) if size is None else size, known.height or 1, known.depth or 1
             if known.height > 1 or known.depth > 1:  # a copy of one row has no pitch to preserve
@@ -142,7 +142,7 @@ class MemcpyNode(GraphNode):
         return max(int(self._read("memcpy").depth), 1)
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         known = self._read("memcpy")
         sizes = [int(n) for n in (known.width, known.height, known.depth)]
         rows = " x ".join(map(str, sizes[1:])) if max(sizes[1:]) > 1 else ""

@@ -102,7 +102,7 @@ class MemsetNode(GraphNode):
         return int(self._read("memset").pitch)
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         known = self._read("memset")
         digits = 2 * known.element_size
         rows = f" x {known.height}" if known.height > 1 else ""

@@ -79,5 +79,5 @@ class GraphNode(_native.NodeHandle):
         return params, _native.read_node(self, int(ffi.cast("uintptr_t", params)))
 
     def _show(self) -> Shown:
-        """Return what a picture shows of the node."""
+        """Return the description of the node for pictures."""
         return Shown(self._TITLE, (), ())

@@ -52,7 +52,7 @@ class MemoryInfo(NamedTuple):
     """Memory of a device, in bytes."""
 
     free: int
-    """int: What can be allocated; what pools keep for later is not in it."""
+    """int: The memory that can be allocated, without unused memory that pools keep."""
     total: int
     """int: All of the memory."""
 

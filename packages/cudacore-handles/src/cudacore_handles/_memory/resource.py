@@ -72,7 +72,7 @@ class MemoryResource:
 
     @property
     def _origin(self) -> MemoryResource:
-        """The resource that adaptors, if this is one, wrap in the end."""
+        """The innermost resource if this is an adaptor; otherwise this resource."""
         return self
 
     @property
@@ -104,7 +104,7 @@ def _allocate(
     function: Callable[[Any, int], int],
     where: str,
 ) -> _B:
-    """Allocate synchronously by a function of the library; `where` says for its error what memory is asked."""
+    """Allocate synchronously by a function of the library; `where` names the kind of memory in its error."""
     out = ffi.new("cch_deviceptr **")
     nbytes = check_size(size)
     accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)

@@ -54,9 +54,9 @@ class Event(_native.EventHandle):
     def __await__(self) -> Generator[Any, None, Event]:
         """Wait in asyncio until the recorded work is done: ``await event`` returns the event.
 
-        The event loop runs other tasks meanwhile; no thread waits. The event loop asks the driver at intervals, which
-        grow to a sixteenth of the time that was waited, and to 5 ms at most; the intervals are longer if hundreds of
-        tasks wait. :meth:`Stream.async_done` is woken by the stream instead. If work of the context failed, the
+        The event loop runs other tasks meanwhile; no thread waits. The event loop queries the driver at intervals,
+        which grow to a sixteenth of the time that was waited, and to 5 ms at most; the intervals are longer if hundreds
+        of tasks wait. :meth:`Stream.async_done` is woken by the stream instead. If work of the context failed, the
         :class:`CUDAError` is raised. The wait can be cancelled.
         """
         from cudacore_handles._stream.waiting import future_of  # imports asyncio

@@ -2,7 +2,7 @@
 """Waiting in asyncio, without a thread.
 
 A function that the stream calls on the host wakes the event loop promptly. It is not called if work of the context
-fails, and an event does not have one, so the event loop also asks the driver, at intervals that grow.
+fails, and an event does not have one, so the event loop also queries the driver, at intervals that grow.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _AT_ONCE = 50e-6  # shorter intervals do not end in the event loop's sleep, whic
 _GROWTH = 1 / 16
 _LONGEST = 5e-3
 _EACH = 20e-6  # added for each waiter, so that many of them do not keep the event loop busy
-_REST = 3  # times as long as the questions took, none is asked, so that they take at most a quarter of the time
-_PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest, growth and longest, where a host function wakes the event loop
+_REST = 3  # pause between queries, as a multiple of the time that they took: they take at most a quarter of the time
+_PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest, growth and longest, if a host function also wakes the event loop
 
 
 class _Waiting(NamedTuple):
     """A future that is set when an event is done."""
 
-    when: float  # the time of the next question
+    when: float  # the time of the next query
     number: int  # so that two are never equal
     began: float
     event: Any
@@ -44,7 +44,7 @@ class _Waiting(NamedTuple):
 
 
 class _Poller:
-    """All that wait in one event loop. The loop's timer keeps it."""
+    """All futures that wait in one event loop. The loop's timer keeps the object alive."""
 
     def __init__(self) -> None:
         self._heap: list[_Waiting] = []

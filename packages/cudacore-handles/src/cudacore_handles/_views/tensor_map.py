@@ -183,7 +183,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
     def replace_address(self, tensor: Any) -> None:
         """Make the descriptor describe other memory, of the same shape and strides.
 
-        What was launched or prepared with the descriptor before still uses, and keeps, the memory that it had.
+        Earlier launches, prepared launches and graphs still use, and keep, the old memory.
 
         Parameters
         ----------

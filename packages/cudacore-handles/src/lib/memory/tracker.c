@@ -45,7 +45,7 @@ struct cch__tracker_log {
 
 enum { LONGEST_LINE = 160 };
 
-/* In a forked child the lock may be one that a thread of the parent has. Nothing is allocated or freed there. */
+/* In a forked child, a thread of the parent may hold the lock. Nothing is allocated or freed there. */
 static bool lock(cch_tracker *tracker) {
   if (cch__forked())
     return false;

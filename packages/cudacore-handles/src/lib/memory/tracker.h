@@ -2,13 +2,13 @@
 #ifndef CUDACORE_MEMORY_TRACKER_H
 #define CUDACORE_MEMORY_TRACKER_H
 
-/* What the end of an allocation does with its trackers. */
+/* Update the trackers of an allocation that ends. */
 
 #include "base/kinds.h"
 
-/* Before the driver can give the address to another allocation: logs the free. */
+/* Logs the free. Call it before the driver can reuse the address. */
 void cch__tracks_freeing(const cch_deviceptr *ptr);
-/* Once the memory has ended: counts the free. */
+/* Counts the free. Call it after the memory was freed. */
 void cch__tracks_drop(cch_deviceptr *ptr);
 
 #endif

@@ -195,7 +195,7 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* ---- the hot half of AdjacencySetProxy ---- */
+/* ---- frequent operations of AdjacencySetProxy ---- */
 
 typedef struct adjacency {
   PyObject_HEAD PyObject *node;

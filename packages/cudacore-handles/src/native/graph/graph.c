@@ -198,7 +198,7 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
   return result;
 }
 
-/* ---- the hot half of GraphDefinition ---- */
+/* ---- frequent operations of GraphDefinition ---- */
 
 /* When CUDA destroys a graph, another one can get its handle. So graphs are compared by their boxes. */
 static PyObject *graph_compare(PyObject *a, PyObject *b, int operation) {
@@ -243,7 +243,7 @@ static PyType_Spec graph_spec = {
     .slots = graph_slots,
 };
 
-/* ---- the hot half of GraphCondition ---- */
+/* ---- frequent operations of GraphCondition ---- */
 
 static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   static char *names[] = {"graph", "handle", NULL};

@@ -221,7 +221,7 @@ int target_take(const state *st, PyObject *const *given, target *out) {
   return 0;
 }
 
-/* ---- the hot half of Kernel ---- */
+/* ---- frequent operations of Kernel ---- */
 
 static PyObject *get_layout(PyObject *object, void *closure) {
   (void)closure;
@@ -284,7 +284,7 @@ static PyType_Spec kernel_spec = {
     .slots = kernel_slots,
 };
 
-/* ---- the hot half of LaunchConfig ---- */
+/* ---- frequent operations of LaunchConfig ---- */
 
 static PyObject *config_store(PyObject *self, PyObject *bytes) {
   if (!PyBytes_Check(bytes) || PyBytes_Size(bytes) != (Py_ssize_t)sizeof(cch_launch_config))

@@ -34,8 +34,8 @@ static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_
 }
 
 /*
- * A call of the driver that does not wait, so that the GIL is kept: except in a thread's first call, in which the
- * driver makes its data of the thread. A driver (13.0, H200) was seen to wait there, beside the end of another thread.
+ * This call of the driver does not wait, so the GIL is kept. Only in the first call of a thread, the GIL is released:
+ * the driver then creates its data for the thread, and can wait for another thread that ends (13.0, H200).
  */
 #define DRIVER_OF_THREAD(call)                                                                                         \
   do {                                                                                                                 \

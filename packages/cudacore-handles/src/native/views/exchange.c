@@ -14,7 +14,7 @@ static state *state_here(void) {
 }
 
 /* Fills in a tensor of the bytes of a buffer. It borrows from the buffer. -1 with an exception. */
-/* The same from the pool of the memory; false if it has no pool, or the pool does not tell its device. */
+/* The same, read from the pool of the memory; false if it has no pool, or the device of the pool is unknown. */
 static bool device_of_pool(const cch_deviceptr *box, dl_device *out) {
   const cch_pool *pool = cch_deviceptr_pool(box);
   int place = 0, id = 0;

@@ -24,7 +24,7 @@ static int raise_not_int(const char *name, Py_ssize_t place, PyObject *given) {
   return -1;
 }
 
-/* Reads an int, which the library compares with its bounds: what 64 bits cannot say is beyond any of them. */
+/* Reads an int, whose bounds the library checks. An int of more than 64 bits is beyond all of them. */
 static int read_int(const state *st, const char *name, Py_ssize_t place, PyObject *given, int64_t *out) {
   PyObject *number = integer_of(st, given);
   if (number == NULL)
@@ -56,7 +56,7 @@ static int read_axes(const state *st, const char *name, PyObject *given, int32_t
   return 0;
 }
 
-/* Fills in what the view says; -1 with an exception. */
+/* Fills in the fields that the view determines; -1 with an exception. */
 static int read_view(const state *st, const view *tensor, cch_tensor_map_config *config) {
   const dl_device device = tensor->tensor.device;
   if (device.type == DL_CPU) {
@@ -81,7 +81,7 @@ static int read_view(const state *st, const view *tensor, cch_tensor_map_config 
   return 0;
 }
 
-/* Whether the sequences of a map have a place for each axis: how many axes there may be is the library's rule. */
+/* Whether the sequences of a map have an item for each axis. The library checks the number of axes. */
 static bool has_known_rank(const cch_tensor_map_config *config) {
   int32_t min_rank = config->kind == CCH_TENSOR_MAP_TILED ? 1 : 3;
   return config->rank >= min_rank && config->rank <= CCH_TENSOR_MAP_MAX_RANK;
@@ -211,7 +211,7 @@ static PyObject *tensor_map_replace(PyObject *object, PyObject *tensor) {
   cch_tensor_map map;
   if (encode(st, &map, &config) < 0)
     return NULL;
-  /* Together, with the GIL: a launch that packs the map keeps the memory that its bytes describe. */
+  /* Both are replaced under the GIL, so that a launch that packs the map keeps the memory that its bytes describe. */
   PyObject *old = self->tensor;
   self->map = map;
   self->config = config;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hot half of StridedMemoryView: what an array is (its address, shape, strides, type and device), and what keeps
- * its memory.
- *
- * That is a tensor which its producer lent, and which is given back with the view; or a box, where the memory is a
- * Buffer's, so that it outlives close(); or the exporting object alone. All else is made when it is asked for.
+ * The frequent operations of StridedMemoryView. A view has the address, shape, strides, type and device of an array,
+ * and keeps the memory alive by one of these: a tensor that its producer lent, which is returned with the view; a box,
+ * if the memory belongs to a Buffer, so that it outlives close(); or only the exporting object. Everything else is
+ * created at the first use.
  */
 #include "views/views.h"
 

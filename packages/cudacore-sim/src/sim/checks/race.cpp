@@ -476,7 +476,8 @@ void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
     owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
 }
 
-/* A block's shared memory exists while one of its threads does: one has to be ordered after each visit when it ends. */
+/* A block's shared memory exists until the last of its threads ends. So each access by another block must come before
+ * the end of at least one of them. */
 void Races::ended(Unit &unit) {
   for (Block &owner : unit.blocks)
     for (const auto &[who, visit] : owner.history->visits) {

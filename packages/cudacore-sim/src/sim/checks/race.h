@@ -65,7 +65,7 @@ struct ThreadHistory {
   std::array<Meeting, scopes>
       observed; /* values that relaxed reads saw, for the next fence of that scope or a wider one */
   bool has_observed = false;
-  /* The last plain reads, what and where. */
+  /* The last plain reads: the bytes, and the instruction. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
   uint32_t next_read = 0;
 };

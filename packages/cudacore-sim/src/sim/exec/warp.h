@@ -96,7 +96,7 @@ public:
    * kind.
    */
   uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
-  /* Writes what the copies of lanes have read, but for those of their last groups. */
+  /* Writes the data that the copies of lanes have read, except for copies in their last groups. */
   void complete_copies(uint32_t lanes, int64_t pending_groups);
   /* Each lane waits for a number of nanoseconds, at most a millisecond, like nanosleep. */
   void sleep(uint32_t lanes, const uint64_t *durations);

@@ -10,13 +10,14 @@ namespace sim::exec {
 
 namespace {
 
-/* Where the fields are, in bits, as the driver of an H200 has them. Numbers that are not zero are one less. */
+/* The positions of the fields in bits, as in the driver of an H200. Numbers that cannot be zero are stored minus one.
+ */
 constexpr uint32_t address_at = 0, im2col_at = 64, rank_at = 68, element_at = 71, interleave_at = 75, swizzle_at = 77,
                    fill_at = 79, tf32_at = 80, l2_at = 81, stride_at = 96, high_stride_at = 224, dim_at = 256,
                    element_stride_at = 416, inner_at = 440, box_at = 448, corner_at = 448, upper_at = 464,
                    pixel_at = 480, bytes_at = 512, alignment_at = 576;
 
-/* The numbers of the types of elements there. TF32 is f32 with a flag. */
+/* The numbers of the element types in a tensor map. TF32 is f32 with a flag. */
 constexpr uint8_t element_codes[tensor_element_count] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 8, 7, 8};
 
 uint64_t take(const std::byte *from, uint32_t at, uint32_t bits) {

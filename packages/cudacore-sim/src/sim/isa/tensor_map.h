@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/* Tensor maps: what a descriptor of 128 bytes says of a tensor in global memory, and of the parts that copies move. */
+/* Tensor maps: descriptors of 128 bytes for a tensor in global memory, and for the parts of it that copies move. */
 namespace sim::exec {
 
 constexpr size_t tensor_map_bytes = 128, tensor_map_alignment = 64;

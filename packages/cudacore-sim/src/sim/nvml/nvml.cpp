@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libnvidia-ml.so.1 for the simulated devices, so that programs that need NVML to start can run. It answers what the
- * simulated driver has: names, UUIDs, memory, PCI ids, and this process. All else is not supported.
+ * A libnvidia-ml.so.1 for the simulated devices, so that programs that need NVML to start can run. It reports the
+ * properties that the simulated driver has: names, UUIDs, memory, PCI ids, and this process. Everything else is not
+ * supported.
  */
 #include "sim/nvml/abi.h"
 #include "cudacore_sim.h"
@@ -25,7 +26,7 @@ constexpr unsigned pci_base_class = 3, pci_sub_class = 2; /* a 3D controller */
 
 constexpr int max_devices = 64;
 const NvmlDeviceHandle handles[max_devices] = {};
-/* Those that were asked for: NVML knows no handle of before it was shut down. */
+/* Whether each handle was requested since NVML was initialised. Handles from before are invalid. */
 std::atomic<bool> given[max_devices] = {};
 
 struct Uses {
@@ -143,7 +144,8 @@ void write_bus_id(const cudasim_device &device, char (&out)[32]) {
   std::snprintf(out, sizeof out, "00000000:%02X:00.0", device.pci_bus);
 }
 
-/* The processes on a device: this one, if it has a context there. Memory of other processes is memory of their own. */
+/* The processes on a device: this one, if it has a context there. Other processes have simulated memory of their own.
+ */
 NvmlReturn list_processes(NvmlDevice handle, unsigned *count, NvmlProcessInfo *out) {
   cudasim_device device;
   if (NvmlReturn result = find(handle, device))
@@ -297,7 +299,7 @@ SIM_NVML_FUNCTION(nvmlDeviceGetHandleByIndex_v2, unsigned index, NvmlDevice *out
 SIM_NVML_FUNCTION(nvmlDeviceGetHandleByPciBusId, const char *id, NvmlDevice *out) { return by_bus_id(id, out); }
 SIM_NVML_FUNCTION(nvmlDeviceGetHandleByPciBusId_v2, const char *id, NvmlDevice *out) { return by_bus_id(id, out); }
 
-/* Also without "GPU-": cuda.core looks devices up by what the driver says. */
+/* The prefix "GPU-" may be missing, because cuda.core looks devices up by the UUID that the driver reports. */
 SIM_NVML_FUNCTION(nvmlDeviceGetHandleByUUID, const char *uuid, NvmlDevice *out) {
   return find_handle(out, uuid, [&](const cudasim_device &device) {
     return std::strcmp(device.uuid, uuid) == 0 || std::strcmp(device.uuid + 4, uuid) == 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices, as NVML sees them."""
+"""Devices of NVML."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _WORD = 64  # bits of an unsigned long
 
 
 class Device:
-    """A device, as NVML sees it: what can be asked without a context, and set for all processes.
+    """A device of NVML. Its values can be read without a context, and its settings apply to all processes.
 
     Objects of one device are equal. NVML lists all devices, whatever ``CUDA_VISIBLE_DEVICES`` says, in an order that
     can differ from that of CUDA.
@@ -81,9 +81,9 @@ class Device:
     Raises
     ------
     ValueError
-        When not exactly one of them is given.
+        If none or several of them are given.
     NvmlError
-        When there is no such device.
+        If there is no such device.
     """
 
     __slots__ = ("_handle",)
@@ -127,7 +127,7 @@ class Device:
 
     @classmethod
     def _of_cuda_uuid(cls, uuid: str) -> Device:
-        """Return the device of a UUID that the CUDA driver gave, which does not say what it is of."""
+        """Return the device with a UUID from the CUDA driver, which has no prefix such as ``GPU-``."""
         try:
             return cls(uuid=f"GPU-{uuid}")
         except NotFoundError:
@@ -175,7 +175,7 @@ class Device:
             "by MIG cannot be used as a whole"
         )
 
-    # ---- who it is
+    # ---- identity
 
     @property
     def index(self) -> int:
@@ -227,7 +227,7 @@ class Device:
 
     @property
     def module_id(self) -> int:
-        """int: the number of the module on the baseboard; 0 where there is none (nvmlDeviceGetModuleId)."""
+        """int: the number of the module on the baseboard; 0 if there is none (nvmlDeviceGetModuleId)."""
         return int(call("device_get_module_id", self._handle))
 
     @property
@@ -248,10 +248,10 @@ class Device:
 
     @property
     def inforom(self) -> InforomInfo:
-        """InforomInfo: what its InfoROM has."""
+        """InforomInfo: the contents of its InfoROM."""
         return InforomInfo(self)
 
-    # ---- how it is connected
+    # ---- connections
 
     @property
     def pci_info(self) -> PciInfo:
@@ -301,12 +301,12 @@ class Device:
         return MigInfo(self)
 
     def get_topology_nearest_gpus(self, level: GpuTopologyLevel | str) -> Iterator[Device]:
-        """Return the devices that are as near as a level says (nvmlDeviceGetTopologyNearestGpus).
+        """Return the devices whose distance is of a given level (nvmlDeviceGetTopologyNearestGpus).
 
         Parameters
         ----------
         level : GpuTopologyLevel or str
-            How near.
+            The level.
         """
         number = as_number(level, _LEVELS, "level")
         return map(self._from_handle, map(int, call("device_get_topology_nearest_gpus", self._handle, number)))
@@ -341,7 +341,7 @@ class Device:
         """Have the calling thread run on any CPU (nvmlDeviceClearCpuAffinity)."""
         call("device_clear_cpu_affinity", self._handle)
 
-    # ---- what it does
+    # ---- state
 
     @property
     def memory_info(self) -> MemoryInfo:
@@ -466,12 +466,12 @@ class Device:
     def get_field_values(self, field_ids: Sequence[int | tuple[int, int]]) -> FieldValues:
         """Return the values of several fields (nvmlDeviceGetFieldValues).
 
-        A field that cannot be read raises its error where its value is asked for.
+        If a field cannot be read, reading its value raises the error.
 
         Parameters
         ----------
         field_ids : sequence of int or of pairs
-            The fields; in a pair the second is what it is asked for, such as a link.
+            The fields; in a pair, the second number is the scope, such as a link.
         """
         fields = make_fields(field_ids)
         call("device_get_field_values", self._handle, fields)

@@ -71,7 +71,7 @@ class PciInfo:
 
     @property
     def max_link_width(self) -> int:
-        """int: the most lanes of device and system together (nvmlDeviceGetMaxPcieLinkWidth)."""
+        """int: the maximum number of lanes that device and system support (nvmlDeviceGetMaxPcieLinkWidth)."""
         return int(call("device_get_max_pcie_link_width", self._handle))
 
     @property
@@ -173,7 +173,7 @@ class MigInfo:
 
     @property
     def device_count(self) -> int:
-        """int: the most MIG devices that there can be (nvmlDeviceGetMaxMigDeviceCount)."""
+        """int: the maximum number of MIG devices (nvmlDeviceGetMaxMigDeviceCount)."""
         return int(call("device_get_max_mig_device_count", self._device._handle))
 
     @property

@@ -125,12 +125,12 @@ def call(function: str, *arguments: Any) -> Any:
     Returns
     -------
     object
-        What the bindings return.
+        The result of the bindings.
 
     Raises
     ------
     NvmlError
-        When it fails, as the class of its code.
+        If it fails; the class depends on the code.
     """
     nvml = initialize()
     return _invoke(nvml, function, [one.value() if isinstance(one, Handle) else one for one in arguments])
@@ -207,7 +207,7 @@ class EventSet:
 
 
 def _free_event_set(kind: str, value: int, made_in: int) -> None:
-    """Free a set of events. A failure cannot be reported to anybody."""
+    """Free a set of events. A failure cannot be reported."""
     if made_in == _initializations:
         with contextlib.suppress(NvmlError, ImportError):
             call(f"{kind}_free", value)

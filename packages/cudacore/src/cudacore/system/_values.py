@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device says of its memory, its work, its processes and its state, as it was when it was asked."""
+"""Values of a device at one moment: its memory, utilization, processes and state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MemoryInfo:
     free: int
     """int: bytes that can be allocated."""
     total: int
-    """int: bytes that there are."""
+    """int: bytes in total."""
     used: int
     """int: bytes that are allocated."""
     reserved: int
@@ -41,7 +41,7 @@ class BAR1MemoryInfo:
     free: int
     """int: bytes that can be mapped."""
     total: int
-    """int: bytes that there are."""
+    """int: bytes in total."""
     used: int
     """int: bytes that are mapped."""
 
@@ -243,7 +243,7 @@ class FieldValue:
 
     __slots__ = ("_code", "_id", "_value", "latency_usec", "scope_id", "timestamp")
     scope_id: int
-    """int: what the field was asked for, such as a link."""
+    """int: the scope of the field, such as a link."""
     timestamp: int
     """int: when the value was read, in microseconds since 1970."""
     latency_usec: int

@@ -23,7 +23,7 @@ _MAX_TRACKERS = 16  # of one allocation
 
 
 class Tracker(_native.Handle):
-    """Holds a ``cch_tracker``, which notes the end of allocations wherever that happens."""
+    """An object with a ``cch_tracker``, which also counts the end of allocations on any thread."""
 
     __slots__ = ("__weakref__",)
 
@@ -53,10 +53,10 @@ class ResourceAdaptor(MemoryResource):
     An adaptor allocates from its upstream resource, and can be used wherever that can. Adaptors can wrap each other.
     The ``memory_resource`` of a buffer is the adaptor that allocated it. All adaptors can be used by many threads.
 
-    An adaptor sees what is allocated through it, and the end of these allocations, wherever they are freed: by
-    :meth:`Buffer.close`, by the garbage collector, on any thread. It does not see what the upstream resource allocates
-    for others. A buffer of 0 bytes has no memory and is not counted. If parts of a buffer were made, the memory is
-    freed with the last of them.
+    An adaptor records the allocations that are made through it, and their end, wherever they are freed: by
+    :meth:`Buffer.close`, by the garbage collector, on any thread. It does not record other allocations of the upstream
+    resource. A buffer of 0 bytes has no memory and is not counted. If parts of a buffer were made, the memory is freed
+    with the last of them.
     """
 
     # Whether allocations need no Python code of this adaptor, so that those around it can go directly to its upstream.
@@ -124,22 +124,22 @@ class ResourceAdaptor(MemoryResource):
 
     @property
     def is_device_accessible(self) -> bool:
-        """bool: As the upstream resource says."""
+        """bool: The property of the upstream resource."""
         return self._upstream.is_device_accessible
 
     @property
     def is_host_accessible(self) -> bool:
-        """bool: As the upstream resource says."""
+        """bool: The property of the upstream resource."""
         return self._upstream.is_host_accessible
 
     @property
     def is_managed(self) -> bool:
-        """bool: As the upstream resource says."""
+        """bool: The property of the upstream resource."""
         return self._upstream.is_managed
 
     @property
     def device_id(self) -> int:
-        """int: As the upstream resource says."""
+        """int: The property of the upstream resource."""
         return self._upstream.device_id
 
 
@@ -156,7 +156,7 @@ def new_tracker(*, limit: int = 0, lists: bool = False, log: bytes | None = None
 
 
 def counts_of(tracker: Tracker) -> AllocationCounts:
-    """Return what a tracker has counted."""
+    """Return the counts of a tracker."""
     out = ffi.new("cch_tracker_counts *")
     out.size = ffi.sizeof("cch_tracker_counts")
     check(lib.cch_tracker_read(out, hold(tracker)))
@@ -166,14 +166,14 @@ def counts_of(tracker: Tracker) -> AllocationCounts:
 
 
 def add_to(tracker: Tracker, buffer: Buffer, announced: int) -> int:
-    """Give a new buffer to a tracker; return the number of the allocation there."""
+    """Add a new buffer to a tracker; return the number of the allocation in it."""
     out = ffi.new("uint64_t *")
     check(lib.cch_tracker_add(out, hold(tracker), hold(buffer), announced))
     return int(out[0])
 
 
 def allocate_upstream(target: MemoryResource, size: int, stream: Stream | IsStreamType | None) -> Buffer:
-    """Allocate from any memory resource; `stream` is given if there is one."""
+    """Allocate from any memory resource; `stream` is passed if it is not None."""
     if stream is None:
         made: Any = target.allocate(size)  # type: ignore[call-arg]
     else:
@@ -240,6 +240,6 @@ def _cancel(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamT
         try:
             box = hold(Stream_accept(stream, allow_stream_protocol=True))
         except (CUDAError, TypeError, ValueError, RuntimeError):
-            box = ffi.NULL  # the error of the allocation is that of the stream
+            box = ffi.NULL  # the allocation itself has failed because of the stream
     for tracker in trackers:
         lib.cch_tracker_cancel(hold(tracker), nbytes, box)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An adaptor that asks what to do when memory runs out."""
+"""An adaptor that calls a function when memory runs out."""
 
 from __future__ import annotations
 

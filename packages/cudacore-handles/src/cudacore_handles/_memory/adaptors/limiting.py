@@ -22,7 +22,7 @@ class LimitingResourceAdaptor(ResourceAdaptor):
     upstream_mr : MemoryResource
         The resource to allocate from.
     allocation_limit : int
-        Maximum of the bytes that live at a time.
+        Maximum number of live bytes.
     """
 
     def __init__(self, upstream_mr: MemoryResource, allocation_limit: int) -> None:
@@ -34,7 +34,7 @@ class LimitingResourceAdaptor(ResourceAdaptor):
 
     @property
     def allocation_limit(self) -> int:
-        """int: Maximum of the bytes that live at a time."""
+        """int: Maximum number of live bytes."""
         return self._limit
 
     @property

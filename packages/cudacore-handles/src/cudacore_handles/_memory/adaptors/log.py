@@ -54,5 +54,5 @@ class LoggingResourceAdaptor(ResourceAdaptor):
 def _flush_at_end(tracker: Tracker) -> None:
     try:
         check(lib.cch_tracker_flush(hold(tracker)))
-    except CUDAError:  # nobody is left to tell
+    except CUDAError:  # the error cannot be reported any more
         pass

@@ -36,7 +36,7 @@ class Measurement:
 
     @property
     def counts(self) -> AllocationCounts:
-        """AllocationCounts: What the block has allocated, until now or until its end.
+        """AllocationCounts: The allocations of the block, until now or until its end.
 
         ``current_bytes`` and ``current_count`` are differences to the beginning of the block. They are negative if the
         block freed more than it allocated.
@@ -62,7 +62,7 @@ class StatisticsResourceAdaptor(ResourceAdaptor):
 
     @property
     def allocation_counts(self) -> AllocationCounts:
-        """AllocationCounts: What was allocated until now."""
+        """AllocationCounts: The allocations until now."""
         return counts_of(self._tracker)
 
     def measure(self) -> Measurement:

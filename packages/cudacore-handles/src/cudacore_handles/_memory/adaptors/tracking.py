@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An adaptor that knows where live memory was allocated."""
+"""An adaptor that records where live memory was allocated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Allocation(NamedTuple):
     thread: str
     """str: Name of the thread that allocated it."""
     time: float
-    """float: When that was, in seconds since the epoch, as ``time.time()``."""
+    """float: Time of the allocation, in seconds since the epoch, as ``time.time()``."""
     stack: tuple[tuple[str, int, str], ...]
     """tuple: File, line and function of each frame, the innermost last; empty without `capture_stacks`."""
 
@@ -56,7 +56,7 @@ _Site = tuple[str, float, tuple[tuple[str, int, str], ...]]
 
 @public
 class TrackingResourceAdaptor(ResourceAdaptor):
-    """A memory resource that keeps where the live memory of another one was allocated.
+    """A memory resource that records where the live memory of another one was allocated.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
 
     def _forget(self) -> None:
         """Forget allocations that were freed."""
-        known = list(self._sites)  # before the live ones are listed: what is not among these has been freed
+        known = list(self._sites)  # before the live ones are listed: the others of these have been freed
         live = {number for number, _, _ in self._live()}
         for number in known:
             if number not in live:

@@ -149,7 +149,8 @@ struct Device {
   PoolPlace pools;
   GraphMemoryUse graph_memory;
   CUresult error = CUDA_SUCCESS; /* the error of a kernel that failed; new contexts have it, too */
-  /* Takes what pools keep without using it, where nothing else is left; not of the pool that asks. */
+  /* Counts memory as used; false if there is too little. If necessary, takes the unused memory of pools other than
+   * `asking`. */
   bool charge(uint64_t bytes, const Pool *asking = nullptr);
   void discharge(uint64_t bytes) { used -= bytes; }
 };
@@ -157,7 +158,7 @@ struct Device {
 struct Library {
   uint64_t handle = 0;
   std::shared_ptr<Image> image;
-  std::vector<uint64_t> kernels; /* handles, in the order of the module; filled when first asked for */
+  std::vector<uint64_t> kernels; /* handles, in the order of the module; filled at the first request */
 };
 
 struct LoadedModule {
@@ -289,7 +290,7 @@ CUresult retain_primary(Device &device);
 void release_primary(Device &device); /* the device must be retained */
 CUresult find_device(CUdevice ordinal, Device *&out);
 int device_attribute(CUdevice_attribute attribute, const Device &device);
-/* Facts of a device by its number among all, before the driver is initialised. */
+/* Properties of a device by its number among all devices, also before the driver is initialised. */
 unsigned pci_bus(int number);
 std::string uuid_text(int number); /* in the format of nvidia-smi */
 ContextPtr new_context(Device &device, unsigned flags, bool primary);
@@ -328,9 +329,9 @@ void unmap_host_memory(std::byte *memory, uint64_t size);
 void release_memory(const AllocationPtr &allocation, const char *by);
 CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
 CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device);
-/* Memory of graphs. In the order of calls: freed by a graph that was launched, or by the application. */
+/* Marks memory of a graph as freed, in the order of calls: by the launch of a graph, or by the application. */
 void mark_freed(Allocation &memory);
-/* In the order of work. Frees the address, too, where no graph is left that allocates it. */
+/* Frees memory of a graph, in the order of work. Also frees the address if no graph is left that allocates it. */
 void free_graph_memory(const AllocationPtr &memory, const char *by);
 void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
 void shrink_pools(const Device &device);                     /* at a synchronisation, to their release thresholds */

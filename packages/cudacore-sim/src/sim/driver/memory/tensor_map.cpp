@@ -175,7 +175,7 @@ CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) 
       value_of(globalAddress) >= address_limit)
     return CUDA_ERROR_INVALID_VALUE;
   uint64_t address = value_of(globalAddress);
-  std::memcpy(tensorMap, &address, sizeof address); /* the first field, of whatever is there */
+  std::memcpy(tensorMap, &address, sizeof address); /* the driver changes the first field without reading the others */
   return CUDA_SUCCESS;
 }
 

@@ -95,7 +95,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
   auto is_filter = [](CUfilter_mode mode) {
     return mode == CU_TR_FILTER_MODE_POINT || mode == CU_TR_FILTER_MODE_LINEAR;
   };
-  constexpr unsigned known = 0x7F; /* the driver takes two more flags than cuda.h has */
+  constexpr unsigned known = 0x7F; /* the driver accepts two flags that cuda.h does not have */
   bool is_reserved =
       std::any_of(std::begin(from.reserved), std::end(from.reserved), [](int word) { return word != 0; });
   bool is_cube = out.texels.shape == Texels::Shape::cube;

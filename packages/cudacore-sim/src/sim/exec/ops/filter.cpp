@@ -12,7 +12,7 @@ namespace {
 
 using Number = Texels::Type;
 
-/* What the bytes of sRGB are, in units of 1 / 2^14: about 8 bits of the exact value. */
+/* The values of the bytes of sRGB in units of 1 / 2^14, to about 8 bits. */
 constexpr std::array<uint16_t, 256> linear_of_srgb{
     0,     5,     10,    15,    20,    25,    30,    35,    40,    45,    50,    55,    60,    66,    72,    78,
     85,    92,    99,    107,   115,   123,   131,   140,   150,   159,   169,   180,   190,   201,   213,   224,
@@ -75,10 +75,10 @@ struct Scaled {
   int exponent;
 };
 
-/* What texels are filtered as. */
+/* The type as which texels are filtered. */
 enum class Kind : uint8_t { single, half, srgb };
 
-/* Numbers of denormal floats are 0; those of halves are not. Those of sRGB have 8 bits. */
+/* Denormal floats count as 0; denormal halves do not. Values of sRGB have 8 bits. */
 Scaled parts_of(Kind kind, uint32_t bits) {
   if (kind == Kind::srgb) {
     uint32_t number = linear_of_srgb[bits & 0xff];
@@ -100,7 +100,8 @@ Scaled parts_of(Kind kind, uint32_t bits) {
   return {is_negative ? -mantissa : mantissa, field - bias - static_cast<int>(mantissa_bits)};
 }
 
-/* The sum of up to four products. Texels are aligned to the largest; what lies 4 bits below its last bit is dropped. */
+/* The sum of up to four products. Texels are aligned to the largest one. Of the others, 4 bits below its last bit are
+ * kept. */
 Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, size_t count) {
   constexpr int guard = 4;
   std::array<Scaled, 4> parts{};
@@ -120,7 +121,7 @@ Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, siz
   return sum;
 }
 
-/* Adds the sums of two planes. Of the smaller one, what lies 1 bit below the last bit of the other is dropped. */
+/* Adds the sums of two planes. Of the smaller one, 1 bit below the last bit of the other is kept. */
 Scaled sum_of_planes(Scaled one, Scaled other) {
   if (one.value == 0 || other.value == 0)
     return one.value == 0 ? other : one;
@@ -165,7 +166,7 @@ bool has_special(bool is_half, const uint32_t *bits, const int64_t *weights, siz
   return true;
 }
 
-/* Of bytes the sum has 16 bits, in the proportion of 255 to 65535, or of 127 to 32767. */
+/* A sum of bytes is scaled to 16 bits: by 65535 / 255, or by 32767 / 127 if they are signed. */
 float normalized_sum(const Texels &texels, const uint32_t *bits, const int64_t *weights, size_t count) {
   constexpr int64_t half = weight_one / 2;
   int64_t sum = 0;

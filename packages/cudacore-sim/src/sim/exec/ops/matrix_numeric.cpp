@@ -62,15 +62,15 @@ struct Model {
    * added at the end, rounded to nearest, instead of being the first term of the sum.
    */
   bool by_f16 = false;
-  uint32_t together = 0; /* of twice as many columns, these are added first; 0: in order */
+  uint32_t together = 0; /* groups of so many columns go to the first and the second block in turn; 0: in order */
 };
 
 /*
- * As on sm_90, whose tensor cores multiply 16 columns at once, or 8 of tf32, of which wmma gives them 4; of a sparse A,
- * those that are there count. For numbers of 8 bits mma has no instructions of its own there: they become f16, which
- * are multiplied in two steps, and C is added without tensor cores. wgmma has them, and makes one sum of all 32
- * products and C: it keeps 13 bits below the largest exponent, of C, too, and the same of a result in f32, though one
- * in f16 is that sum rounded once. For all other types its sums are those of mma.
+ * As on sm_90. Its tensor cores multiply 16 columns at once, or 8 of tf32; wmma uses only 4 of these. In a sparse A,
+ * only the stored columns count. mma has no instructions for numbers of 8 bits: they are converted to f16 and
+ * multiplied in two steps, and C is added without tensor cores. wgmma has such instructions. It adds all 32 products
+ * and C in one sum, and keeps 13 bits below the largest exponent, also of C and of a result in f32. A result in f16 is
+ * that sum, rounded once. For all other types, the sums of wgmma are those of mma.
  */
 Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;

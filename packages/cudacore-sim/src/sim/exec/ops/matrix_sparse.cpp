@@ -25,8 +25,8 @@ uint32_t selectors_of(const Fragment &a) {
 }
 
 /*
- * Four lanes have the words of row r and of row r + 8: one of them, two, or all four; the selector says which. For
- * numbers of 16 bits and more, each half of a word is for one of the rows, else the whole word.
+ * The words of row r and of row r + 8 are in one, two, or all of four lanes, which the selector determines. For numbers
+ * of 16 bits and more, each half of a word is for one of the rows; for smaller numbers, the whole word is.
  */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a) {
   const Fragment &fragment = product.a;

@@ -53,7 +53,7 @@ Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t ext
     /* The part that repeats is removed first, so that the rest is exact. */
     if (mode == Address::wrap)
       texels = std::isfinite(texels) ? texels - std::floor(texels) : 0;
-    /* So many bits of the fraction are multiplied. */
+    /* The number of bits of the fraction that are multiplied. */
     double unit = extent > 8192 ? 0x1p22 : 0x1p21;
     if (std::fabs(texels) < 0x1p24)
       texels = std::floor(texels * unit) / unit;

@@ -7,7 +7,7 @@
 /* The arithmetic of coordinates: which texels they mean, and the weights of these. */
 namespace sim::exec {
 
-/* The texels that a coordinate of one axis means. */
+/* The texels that a coordinate refers to along one axis. */
 struct Taps {
   int64_t index[2]; /* -1: the border */
   int64_t weight;   /* weight of the second texel; 0 if clamping makes both the same */

@@ -31,7 +31,7 @@ std::byte *find(Warp &w, const Instruction &ins, const TextureAccess &access, ui
     at[axis] = get<int32_t>(w.in(access.coordinates[first + axis]), lane);
   int64_t slices = axes == 3 ? level.depth : texels.shape == Shape::cube ? 6 * int64_t{texels.layers} : texels.layers;
   if (access.layered)
-    at[2] = get<uint16_t>(w.in(access.coordinates[0]), lane); /* the hardware looks at 16 bits */
+    at[2] = get<uint16_t>(w.in(access.coordinates[0]), lane); /* the hardware uses only 16 bits */
   int64_t unit = access.formatted ? texels.texel_bytes() : 1;
   int64_t x = at[0] * unit, row = static_cast<int64_t>(level.width) * texels.texel_bytes();
   if (x % bytes != 0)

@@ -360,7 +360,8 @@ void wmma(Coder &c) {
 /* Columns of A in memory, which are 32 bytes of each of its rows, all of them or half. */
 uint32_t group_k(Element a, bool sparse) { return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1); }
 
-/* m64n8k16, n being a multiple of 8 up to 256, or, from 32 on, one of 16 where there are only these. */
+/* Shapes m64nNk16, and the same with another k. N is a multiple of 8 up to 256; for integers, from 32 on, a multiple
+ * of 16. */
 MatrixShape take_group_shape(Coder &c, Element a, uint32_t k) {
   bool is_integral = is_integer(a) || a == Element::b1;
   for (uint32_t n = 8; n <= 256; n += is_integral && n >= 32 ? 16 : 8) {

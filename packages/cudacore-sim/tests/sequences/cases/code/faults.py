@@ -73,7 +73,7 @@ def freed_memory(cu: Recorder) -> None:
 
 @sequence
 def calls_after_a_fault(cu: Recorder) -> None:
-    """Which calls a context that has failed still answers."""
+    """Which calls still work in a context that has failed."""
     address, event, stream, kernel = cu.memory(64), cu.event(), cu.stream(), cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)

@@ -16,7 +16,7 @@ CLUSTER = 4  # of launch attributes
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """Attributes that code decides; how many registers a compiler takes is its own business."""
+    """Attributes that depend on the code, except the number of registers, which depends on the compiler."""
     for name in ("nothing", "at_most_64", "just_96", "static_shared", "dynamic_shared", "cluster_of_2", "any_cluster"):
         cu.see("function", name)
         function = cu.function(KERNELS, name)
@@ -60,7 +60,7 @@ def kernel_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes_later(cu: Recorder) -> None:
-    """Whether an attribute that is set of a kernel reaches the function that it has already."""
+    """Whether an attribute that is set for a kernel also applies to a function that was made of it before."""
     kernel = cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     cu.call("cuKernelSetAttribute", MAX_DYNAMIC, 60000, kernel, 0)
@@ -86,7 +86,7 @@ def kernels_are_no_functions(cu: Recorder) -> None:
 
 @sequence
 def loading_of_kernels(cu: Recorder) -> None:
-    """Whether a kernel is loaded as a function is."""
+    """Whether a kernel is loaded like a function."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuFuncLoad", kernel)
     cu.call("cuFuncIsLoaded", c_int, kernel)
@@ -151,7 +151,7 @@ def names(cu: Recorder) -> None:
 
 @sequence
 def occupancy(cu: Recorder) -> None:
-    """How many blocks fit a multiprocessor, where registers do not decide."""
+    """How many blocks fit on a multiprocessor if registers are not the limit."""
     function = cu.function(KERNELS, "nothing")
     name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
     sizes = [(threads, 0) for threads in (1, 32, 33, 64, 1024)] + [(128, shared) for shared in (49152, 49153, 10_000)]
@@ -189,7 +189,7 @@ def best_block(cu: Recorder) -> None:
 
 @sequence
 def available_shared(cu: Recorder) -> None:
-    """The shared memory that is left where so many blocks shall fit."""
+    """The shared memory that each block can have if a number of blocks must fit."""
     function = cu.function(KERNELS, "static_shared")
     name = "cuOccupancyAvailableDynamicSMemPerBlock"
     sizes = ((1, 32), (2, 128), (16, 128), (32, 32), (33, 32), (3, 1024))

@@ -219,7 +219,7 @@ def clusters_of_kernels(cu: Recorder) -> None:
 
 @sequence
 def launch_attributes(cu: Recorder) -> None:
-    """Attributes of a launch, and those that there are not."""
+    """Attributes of a launch, and attributes that do not exist."""
     function = cu.function(KERNELS, "nothing")
     for attribute, words in (
         (0, (0,)), (SYNCHRONISATION, (1,)), (PRIORITY, (0,)), (PRIORITY, (0xFFFFFFFD,)), (PRIORITY, (0xFFFFFF9D,)),

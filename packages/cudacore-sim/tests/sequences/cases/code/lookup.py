@@ -21,7 +21,7 @@ def look_up(cu: Recorder, name: bytes, version: int, flags: int = 0, symbols: tu
 
 @bare
 def versions(cu: Recorder) -> None:
-    """Which function a name means depends on the version that is asked for."""
+    """The requested version determines the function that a name refers to."""
     cu.prepare("cuInit", 0)
     symbols: tuple[str, ...] = ("cuMemAlloc", "cuMemAlloc_v2")
     for version in (2000, 3000, 3010, 3020, 4000, 12000, 13000):
@@ -36,7 +36,7 @@ def versions(cu: Recorder) -> None:
 
 @bare
 def newer_versions(cu: Recorder) -> None:
-    """A function that is newer than the version that is asked for is not given."""
+    """A function that is newer than the requested version is not found."""
     cu.prepare("cuInit", 0)
     look_up(cu, b"cuLibraryLoadData", 11080)
     look_up(cu, b"cuLibraryLoadData", 12000)
@@ -50,7 +50,7 @@ def newer_versions(cu: Recorder) -> None:
 
 @bare
 def unknown(cu: Recorder) -> None:
-    """A name that there is not, and one that carries a version."""
+    """A name that does not exist, and a name that contains a version."""
     cu.prepare("cuInit", 0)
     look_up(cu, b"cuNothingAtAll", 13000)
     look_up(cu, b"", 13000)

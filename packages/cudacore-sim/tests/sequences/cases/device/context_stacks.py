@@ -13,7 +13,7 @@ from .contexts import create, see_current
 
 @sequence
 def push_and_pop(cu: Recorder) -> None:
-    """A thread's contexts are a stack, from which an empty one gives nothing."""
+    """Each thread has a stack of contexts. Popping from an empty stack fails."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     created = create(cu)
     known = {"primary": primary, "created": created}

@@ -10,7 +10,7 @@ from recorder import Recorder, bare, sequence
 
 
 def see_current(cu: Recorder, **known: int) -> None:
-    """See which context is current, by the names that it is known by."""
+    """See which of the named contexts is current."""
     current = cu.new("cuCtxGetCurrent", c_void_p)
     names = [name for name, handle in known.items() if handle == current]
     cu.see("current", "none" if not current else " and ".join(names) or "another")
@@ -177,7 +177,7 @@ def retained_by_another_thread(cu: Recorder) -> None:
 
 @sequence
 def reset_while_current(cu: Recorder) -> None:
-    """A reset takes all that the primary context had, and not the references to it."""
+    """A reset destroys everything in the primary context, but not the references to it."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     address = cu.memory(64)
     cu.call("cuDevicePrimaryCtxReset_v2", 0)
@@ -204,7 +204,7 @@ def reset_without_references(cu: Recorder) -> None:
 
 @bare
 def create_and_destroy(cu: Recorder) -> None:
-    """A new context is current, and is not when it is destroyed."""
+    """A new context becomes current, and is no longer current after it is destroyed."""
     cu.prepare("cuInit", 0)
     context = cu.new("cuCtxCreate_v4", c_void_p, None, 0, 0)
     see_current(cu, context=context)
@@ -221,7 +221,7 @@ def create_and_destroy(cu: Recorder) -> None:
 
 @bare
 def create_flags(cu: Recorder) -> None:
-    """The flags of a context, and those that there are not."""
+    """The flags of a context, and flags that do not exist."""
     cu.prepare("cuInit", 0)
     for flags in (1, 2, 3, 4, 5, 7, 8, 16, 4 | 16, 32, 128, 256, 512, 0x10000):
         if cu.call("cuCtxCreate_v2", c_void_p, flags, 0) == 0:
@@ -242,7 +242,7 @@ def flags_of_current(cu: Recorder) -> None:
 
 @sequence
 def destroyed_twice(cu: Recorder) -> None:
-    """A destroyed context is known to be none any more."""
+    """The driver recognises the handle of a destroyed context as invalid."""
     context = create(cu)
     cu.call("cuCtxDestroy_v2", context)
     cu.attempt("cuCtxDestroy_v2", context)  # the driver returns one of two codes, depending on the time
@@ -289,7 +289,7 @@ def destroyed_below_the_top(cu: Recorder) -> None:
 
 @sequence
 def destroyed_where_it_is_twice(cu: Recorder) -> None:
-    """A context that is on the stack twice goes from the top alone when it is destroyed."""
+    """If a context that is twice on the stack is destroyed, it is removed only from the top."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = create(cu)
     cu.call("cuCtxPushCurrent_v2", context)

@@ -78,7 +78,7 @@ def ordinals(cu: Recorder) -> None:
 
 @bare
 def names(cu: Recorder) -> None:
-    """The name fits the buffer that is given, terminated."""
+    """The name is cut to the size of the buffer, and ends with a NUL."""
     cu.prepare("cuInit", 0)
     for size in (64, 12, 5, 1):
         buffer = ctypes.create_string_buffer(b"?" * 70)

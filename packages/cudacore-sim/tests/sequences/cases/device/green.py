@@ -43,12 +43,12 @@ def create(cu: Recorder, count: int = 16) -> tuple[int, int]:
 
 
 def see_resource(cu: Recorder, what: str, resource: Resource) -> None:
-    """See what kind a resource is of, and what may be read of it."""
+    """See the kind of a resource, and those of its fields that can be read."""
     cu.see(what, f"type {resource.type} {list(resource.words)}")
 
 
 def see_split(cu: Recorder, count: int, groups: int, flags: int = 0) -> None:
-    """See what groups come of a split."""
+    """See the groups that a split returns."""
     parts, rest, number = (Resource * max(groups, 1))(), Resource(), c_uint(groups)
     cu.see("count, groups, flags", (count, groups, flags))
     if cu.call("cuDevSmResourceSplitByCount", parts, number, all_multiprocessors(cu), rest, flags, count) == 0:
@@ -93,7 +93,7 @@ def split_flags(cu: Recorder) -> None:
 
 @sequence
 def split_queries(cu: Recorder) -> None:
-    """How many groups there would be can be asked; the rest need not be taken."""
+    """The possible number of groups can be queried; the rest need not be requested."""
     resource = all_multiprocessors(cu)
     for count in (16, 20, 128, 132, 133):
         number = c_uint(77)
@@ -151,7 +151,7 @@ def descriptors(cu: Recorder) -> None:
 
 @sequence
 def create_arguments(cu: Recorder) -> None:
-    """The flags of a green context, and a device that there is not."""
+    """The flags of a green context, and a device that does not exist."""
     descriptor = describe(cu, split(cu, 16)[0])
     for flags in (0, 1, 2, 3):
         if green := cu.new("cuGreenCtxCreate", c_void_p, descriptor, 0, flags):
@@ -219,7 +219,7 @@ def streams(cu: Recorder) -> None:
 
 @sequence
 def streams_of_the_primary_context(cu: Recorder) -> None:
-    """They are in no green context."""
+    """Streams of the primary context belong to no green context."""
     create(cu)
     for stream in (cu.stream(), None, LEGACY, PER_THREAD):
         found = cu.new("cuStreamGetGreenCtx", stream, c_void_p)
@@ -228,7 +228,7 @@ def streams_of_the_primary_context(cu: Recorder) -> None:
 
 @sequence
 def events(cu: Recorder) -> None:
-    """Events are the primary context's, whichever was current."""
+    """Events belong to the primary context, whichever context was current."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, context = create(cu)
     other, _ = create(cu)
@@ -302,7 +302,7 @@ def code_and_memory(cu: Recorder) -> None:
 
 @sequence
 def destroyed_with_streams(cu: Recorder) -> None:
-    """Streams stay when their green context goes, and can be destroyed."""
+    """Streams remain after their green context is destroyed, and can be destroyed."""
     green, context = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     event = cu.event()
@@ -324,7 +324,7 @@ def destroyed_with_streams(cu: Recorder) -> None:
 
 @sequence
 def destroyed_while_current(cu: Recorder) -> None:
-    """A green context that is destroyed while it is current is of no use."""
+    """A green context that is destroyed while it is current cannot be used."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     green, context = create(cu)
     cu.prepare("cuCtxPushCurrent_v2", context)
@@ -340,7 +340,7 @@ def destroyed_while_current(cu: Recorder) -> None:
 
 @sequence
 def destroyed_while_captured(cu: Recorder) -> None:
-    """A capture of one of its streams is invalid when a green context goes."""
+    """Destroying a green context invalidates the captures of its streams."""
     green, _ = create(cu)
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     ordinary, event = cu.stream(NON_BLOCKING), cu.event()

@@ -47,7 +47,7 @@ def plain(name: str, *arguments: Any) -> Setup:
 
 
 def prepared(name: str, *arguments: Any) -> Setup:
-    """Make a call whose arguments, if they are functions, are called before the capture."""
+    """Make a call. Arguments that are functions are called before the capture, and return the real arguments."""
 
     def setup(cu: Recorder, scene: Scene) -> Thunk:
         given = [argument(cu, scene) if callable(argument) and not isinstance(argument, type) else argument
@@ -359,7 +359,7 @@ HERE: dict[str, Setup] = {
                           capturing),
 }  # fmt: skip
 
-# Work of the legacy stream, and what waits for it, while a blocking stream captures.
+# Work of the legacy stream, and calls that wait for it, while a blocking stream captures.
 IMPLICIT: dict[str, Setup] = {
     "set": prepared("cuMemsetD8Async", memory, 1, 16, None),
     "set_synchronous": prepared("cuMemsetD8_v2", memory, 1, 16),

@@ -582,7 +582,7 @@ def to_a_graph_arguments(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph_invalidated(cu: Recorder) -> None:
-    """A capture into a graph is invalidated, and the graph is asked for after that."""
+    """A capture into a graph is invalidated, and the graph is requested after that."""
     stream, address, graph = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node = tools.memset(cu, graph, address, 1, 1)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)
@@ -809,7 +809,7 @@ def priority_of_the_stream(cu: Recorder) -> None:
 
 @sequence
 def copies_are_captured(cu: Recorder) -> None:
-    """Copies become memcpy nodes; what pageable memory holds is read when the graph runs."""
+    """Copies become memcpy nodes. Pageable memory is read when the graph runs."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(64, 3)
     host = tools.keep(ctypes.create_string_buffer(b"a" * 16, 64))
     pinned = int(cu.prepare("cuMemHostAlloc", c_void_p, 64, 0))
@@ -948,7 +948,7 @@ def graphs_with_memory_are_captured(cu: Recorder) -> None:
 
 @sequence
 def captured_chain(cu: Recorder) -> None:
-    """Work of one stream is a chain, whatever it is."""
+    """All work of one stream becomes a chain of nodes."""
     stream, address = cu.stream(NON_BLOCKING), cu.memory(64, 0)
     function = tools.keep(tools.HOST_FUNCTION(lambda _: None))
     kernel = cu.function(KERNELS, "nothing")

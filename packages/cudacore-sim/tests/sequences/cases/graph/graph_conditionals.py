@@ -63,7 +63,7 @@ def bad_nodes(cu: Recorder) -> None:
 
 @sequence
 def nodes_of_copied_graphs(cu: Recorder) -> None:
-    """A graph with copies gets a conditional node: it runs when the copies are destroyed."""
+    """A conditional node is added to a graph that was copied: the graph can run after the copies are destroyed."""
     for how in ("not copied", "cloned", "embedded"):
         graph, outer, copy = tools.graph(cu), tools.graph(cu), None
         tools.empty(cu, graph)

@@ -443,7 +443,7 @@ def types_that_cannot_be_updated(cu: Recorder) -> None:
 
 @sequence
 def enabled(cu: Recorder) -> None:
-    """Nodes are disabled and enabled; of some types they cannot be."""
+    """Nodes are disabled and enabled; nodes of some types cannot be."""
     graph, stream, out, event = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0), cu.event()
     memset = tools.memset(cu, graph, out, 1, 1)
     kernel = tools.kernel(cu, graph, cu.function(KERNELS, "increase"), c_uint64(out), c_uint32(5), after=(memset,))
@@ -554,7 +554,7 @@ def calls_in_host_nodes(cu: Recorder) -> None:
 
 @sequence
 def another_context(cu: Recorder) -> None:
-    """A graph is launched in a stream of another context than its nodes are of."""
+    """A graph is launched in a stream of another context than that of its nodes."""
     graph, out = tools.graph(cu), cu.memory(8, 0)
     primary = tools.context(cu)
     tools.memset(cu, graph, out, 3, 1)

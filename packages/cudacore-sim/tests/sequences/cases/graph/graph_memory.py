@@ -132,7 +132,7 @@ def edges_are_not_removed(cu: Recorder) -> None:
 
 @sequence
 def frees_after_instantiation(cu: Recorder) -> None:
-    """A free node is added to a graph that was instantiated: beside the executable graph, and when that is gone."""
+    """A free node is added to a graph that was instantiated: before and after the executable graph is destroyed."""
     for tries_early in (False, True):
         graph = tools.graph(cu)
         node, address = tools.alloc(cu, graph, 64)
@@ -235,7 +235,7 @@ def freed_in_another_graph(cu: Recorder) -> None:
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """How much memory graphs have, and what may be set of it."""
+    """How much memory graphs have, and the attributes of it that can be set."""
     value = c_uint64(0)
     for attribute in (USED, USED_HIGH, RESERVED, RESERVED_HIGH, 4, 99):
         cu.see("attribute", attribute)
@@ -326,7 +326,7 @@ def used_in_other_work(cu: Recorder) -> None:
 
 @sequence
 def addresses_differ(cu: Recorder) -> None:
-    """Which allocations share addresses: of one graph, of two, freed in between."""
+    """Which allocations share addresses: in one graph, in two graphs, with a free in between."""
     graph, other = tools.graph(cu), tools.graph(cu)
     node, first = tools.alloc(cu, graph, 64)
     freed = tools.free(cu, graph, first, node)
@@ -339,7 +339,7 @@ def addresses_differ(cu: Recorder) -> None:
 
 @sequence
 def general_nodes(cu: Recorder) -> None:
-    """Memory nodes are made by the function for all types."""
+    """Memory nodes are added by the function that adds nodes of all types."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     params = NodeParams(type=10)
     params.of.alloc = tools.alloc_params(64)

@@ -186,7 +186,7 @@ def kernel_attributes(cu: Recorder) -> None:
 
 @sequence
 def kernel_attributes_survive(cu: Recorder) -> None:
-    """Attributes stay where parameters are changed, and go into clones."""
+    """Attributes remain when parameters are changed, and are copied into clones."""
     graph = tools.graph(cu)
     function = cu.function(KERNELS, "nothing")
     node = tools.kernel(cu, graph, function, grid=(4, 1, 1))
@@ -471,7 +471,7 @@ def freed_memory(cu: Recorder) -> None:
 
 @sequence
 def general_kernel_node(cu: Recorder) -> None:
-    """A kernel node is made by the function for all types."""
+    """A kernel node is added by the function that adds nodes of all types."""
     graph, out = tools.graph(cu), cu.memory(8, 0)
     increase = cu.kernel(KERNELS, "increase")
     params = NodeParams(type=0)

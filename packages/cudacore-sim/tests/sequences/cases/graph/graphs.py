@@ -373,7 +373,7 @@ def child_graphs(cu: Recorder) -> None:
 
 @sequence
 def child_graph_is_moved(cu: Recorder) -> None:
-    """A graph that a child node takes over is the parent's from then on."""
+    """A graph that a child node takes over belongs to the parent from then on."""
     graph, other, address = tools.graph(cu), tools.graph(cu), cu.memory(8, 0)
     tools.memset(cu, other, address, 5, 1)
     params = NodeParams(type=4)
@@ -440,7 +440,7 @@ def child_node_is_destroyed(cu: Recorder) -> None:
 
 @sequence
 def wrong_type(cu: Recorder) -> None:
-    """Functions for one type of node are given another."""
+    """Functions for one type of node are called with a node of another type."""
     graph, address, event = tools.graph(cu), cu.memory(64), cu.event()
     node, memset = tools.empty(cu, graph), tools.memset(cu, graph, address, 1, 1)
     kernel = tools.kernel_params(cu.function(KERNELS, "nothing"))
@@ -465,7 +465,7 @@ def wrong_type(cu: Recorder) -> None:
 
 @sequence
 def unknown_types(cu: Recorder) -> None:
-    """Types of nodes that there are not, and reserved bytes that are not zero."""
+    """Types of nodes that do not exist, and reserved bytes that are not zero."""
     graph = tools.graph(cu)
     for kind in (5, 14, 15, 99, -1):
         cu.see("type", kind)

@@ -279,7 +279,7 @@ def threads_of_destructors(cu: Recorder) -> None:
     def look(what: str, name: str, *arguments: object) -> None:
         seen.clear()
         cu.prepare(name, *arguments)
-        at_once = int(seen == [here])  # when another thread comes to it is a matter of timing
+        at_once = int(seen == [here])  # it depends on timing when another thread does it
         for _ in range(100):
             if seen:
                 break

@@ -36,7 +36,7 @@ def there_and_back(cu: Recorder) -> None:
 
 @sequence
 def nothing(cu: Recorder) -> None:
-    """Copies and fills of no bytes, also from and to nowhere."""
+    """Copies and fills of no bytes, also from and to NULL."""
     address, data = cu.memory(64), numbers(4)
     cu.call("cuMemcpyHtoD_v2", address, data, 0)
     cu.call("cuMemcpyHtoD_v2", 0, data, 0)
@@ -88,7 +88,7 @@ def past_the_end(cu: Recorder) -> None:
 
 @sequence
 def wrong_direction(cu: Recorder) -> None:
-    """A function for one direction that is given addresses of the other."""
+    """A function for one direction is called with addresses for the other direction."""
     address, other = cu.memory(64, 1), cu.memory(64, 2)
     data = numbers(16)
     host = ctypes.addressof(data)
@@ -288,7 +288,7 @@ class CopyAttributes(ctypes.Structure):
 
 @sequence
 def batches(cu: Recorder) -> None:
-    """Several copies by one call, which does not take the legacy stream."""
+    """Several copies by one call, which does not accept the legacy stream."""
     stream, data = cu.stream(), numbers(16)
     first, second = cu.memory(16, 0), cu.memory(16, 0)
     targets = (c_uint64 * 2)(first, second + 4)

@@ -14,7 +14,7 @@ HUGE = 1 << 50
 
 
 def pages(count: int) -> tuple[mmap.mmap, int]:
-    """Return pages of host memory and their address; they live as long as the first."""
+    """Return an object that holds pages of host memory, and their address."""
     memory = mmap.mmap(-1, count * mmap.PAGESIZE)
     return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
@@ -69,7 +69,7 @@ def free_other_kinds(cu: Recorder) -> None:
 
 @sequence
 def pitch(cu: Recorder) -> None:
-    """The pitch of rows, and elements of a size that there is not."""
+    """The pitch of rows, and an element size that is not supported."""
     for width, height, element in ((1, 1, 4), (512, 2, 4), (513, 3, 8), (100, 10, 16), (70_000, 2, 4)):
         cu.see("rows", (width, height, element))
         cu.read("cuMemAllocPitch_v2", c_uint64(), c_size_t, width, height, element)
@@ -106,7 +106,7 @@ def address_ranges(cu: Recorder) -> None:
 
 @sequence
 def amounts(cu: Recorder) -> None:
-    """There is less memory free after an allocation of much."""
+    """A large allocation reduces the free memory."""
     free, total = cu.new("cuMemGetInfo_v2", c_size_t, c_size_t)
     cu.see("no more is free than there is", 0 < free <= total)
     cu.see("as the device says", cu.prepare("cuDeviceTotalMem_v2", c_size_t, 0) == total)
@@ -221,7 +221,7 @@ def managed(cu: Recorder) -> None:
 
 
 def place(kind: int, number: int) -> int:
-    """Return a location as a register holds it."""
+    """Return a CUmemLocation as the 64-bit number by which it is passed."""
     return kind | number << 32
 
 
@@ -266,7 +266,7 @@ def advice(cu: Recorder) -> None:
 
 @sequence
 def usage_of_freed(cu: Recorder) -> None:
-    """Freed memory is found by the functions that look addresses up."""
+    """Copies and fills of freed memory fail, because the driver looks addresses up."""
     address = cu.memory(1024)
     keep = cu.memory(1024)
     cu.prepare("cuMemFree_v2", address)

@@ -147,7 +147,7 @@ def bad_attributes(cu: Recorder) -> None:
 
 @sequence
 def freed(cu: Recorder) -> None:
-    """Memory that is freed is not known any more, and the next has another buffer identifier."""
+    """The driver does not know freed memory, and the next allocation has another buffer identifier."""
     address = cu.memory(1000)
     first = cu.new("cuPointerGetAttribute", c_uint64, BUFFER_ID, address)
     cu.prepare("cuMemFree_v2", address)

@@ -21,7 +21,7 @@ def create(cu: Recorder, **fields: object) -> int:
 
 
 def see_used(cu: Recorder, pool: int) -> None:
-    """See how much of a pool is used, and was at most."""
+    """See the used memory of a pool, and its maximum."""
     cu.read("cuMemPoolGetAttribute", pool, USED, c_uint64)
     cu.read("cuMemPoolGetAttribute", pool, USED_HIGH, c_uint64)
 
@@ -98,7 +98,7 @@ def default_pools(cu: Recorder) -> None:
 
 @sequence
 def pools_by_location(cu: Recorder) -> None:
-    """The pools of a place are found by it."""
+    """The pools of a location are found by that location."""
     default = cu.prepare("cuDeviceGetDefaultMemPool", c_void_p, 0)
     found = cu.new("cuMemGetDefaultMemPool", c_void_p, Location(DEVICE, 0), 1)
     cu.see("the same", found == default)
@@ -154,7 +154,7 @@ def what_is_used(cu: Recorder) -> None:
 
 @sequence
 def threshold_and_trim(cu: Recorder) -> None:
-    """A pool keeps what its threshold lets it when streams are synchronised, and gives it up on request."""
+    """A pool keeps memory up to its threshold when streams are synchronised, and releases it on request."""
     pool = create(cu)
     address = cu.prepare("cuMemAllocFromPoolAsync", c_uint64, 40 << 20, pool, None)
     cu.prepare("cuMemFreeAsync", address, None)
@@ -192,7 +192,7 @@ def allocate(cu: Recorder) -> None:
 
 @sequence
 def largest_size(cu: Recorder) -> None:
-    """A pool with a largest size does not outgrow it."""
+    """A pool with a maximum size does not grow beyond it."""
     pool = create(cu, maxSize=64 << 20)
     first = cu.new("cuMemAllocFromPoolAsync", c_uint64, 32 << 20, pool, None)
     second = cu.new("cuMemAllocFromPoolAsync", c_uint64, 64 << 20, pool, None)

@@ -16,13 +16,13 @@ PLACES = ((DEVICE, 0), (HOST, 0), (HOST_NUMA, 0))
 
 
 def create(cu: Recorder, place: tuple[int, int], shared: bool) -> int:
-    """Create a pool of a place."""
+    """Create a pool at a location."""
     kinds = FILE_DESCRIPTOR if shared else 0
     return int(cu.prepare("cuMemPoolCreate", c_void_p, device_pool(location=Location(*place), handleTypes=kinds)))
 
 
 def pools(cu: Recorder) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Yield the places of pools, and whether pools there are shared: those of the host at large cannot be."""
+    """Yield the locations of pools, and whether pools there can be shared: pools of the whole host cannot."""
     for place in PLACES:
         for shared in (False, True):
             if shared and place[0] == HOST:
@@ -118,7 +118,7 @@ def imported(cu: Recorder) -> None:
 
 @sequence
 def captured(cu: Recorder) -> None:
-    """Memory of pools that is allocated in a capture, and its name for other processes."""
+    """Memory of pools that is allocated in a capture, and its export to other processes."""
     for place, shared in pools(cu):
         pool, stream = create(cu, place, shared), cu.stream(1)
         cu.call("cuStreamBeginCapture_v2", stream, 2)

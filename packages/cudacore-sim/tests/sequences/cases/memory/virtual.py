@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual memory management: addresses, physical memory, and what joins them."""
+"""Virtual memory management: addresses, physical memory, and mappings."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def map_arguments(cu: Recorder) -> None:
 
 @sequence
 def unmap_arguments(cu: Recorder) -> None:
-    """A mapping is taken away as a whole; addresses in use cannot be freed."""
+    """A mapping is removed as a whole; addresses in use cannot be freed."""
     address, memory = reserve(cu, 4 * SIZE), create(cu, 2 * SIZE)
     cu.prepare("cuMemMap", address, 2 * SIZE, 0, memory, 0)
     cu.call("cuMemAddressFree", address, 4 * SIZE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events: recorded, asked, waited for, and the time between them."""
+"""Events: recording, queries, waits, and the time between two events."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def destroyed_before_it_is_done(cu: Recorder) -> None:
 
 @sequence
 def blocking_synchronisation(cu: Recorder) -> None:
-    """An event made for waiting asleep is waited for as any other."""
+    """An event with blocking synchronization is waited for like any other."""
     stream, event = cu.stream(), cu.event(BLOCKING_SYNC)
     seen: list[str] = []
     cu.prepare("cuLaunchHostFunc", stream, cu.host_function(lambda: seen.append("ran")), None)

@@ -16,7 +16,7 @@ CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_void_p)
 
 @sequence
 def create_arguments(cu: Recorder) -> None:
-    """A priority is brought into the range; a flag that there is not is refused."""
+    """A priority is clamped to the range; an unknown flag is refused."""
     for flags in (0, 1, 2, 3, 4, -1):
         if stream := cu.new("cuStreamCreate", c_void_p, flags):
             cu.read("cuStreamGetFlags", stream, c_uint)

@@ -15,7 +15,7 @@ LAYERED, SURFACE, CUBE, GATHER, DEPTH, COLOR = 1, 2, 4, 8, 16, 32
 
 
 def described(width: int, height: int = 0, depth: int = 0, **fields: int) -> Array3DDescriptor:
-    """Describe an array, of float unless something else is said."""
+    """Describe an array; its format is float by default."""
     return Array3DDescriptor(width, height, depth, **{"format": FLOAT, "channels": 1, **fields})
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``import cuda.core`` finds where this folder's parent is first on the path; see `cudacore.as_cuda_core`."""
+"""The package ``cuda.core`` if this folder's parent is first on the path; see `cudacore.as_cuda_core`."""
 
 import cudacore.as_cuda_core
 
