@@ -379,6 +379,7 @@ def types(session: nox.Session) -> None:
         session.run("mypy", "-p", name.replace("-", "_"))
     session.run("mypy", "noxfile.py", "ci")
     session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
+    session.run("python", "ci/check_programs.py")
     # Separately, because cuda.bindings, on which others depend, has no types.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
     for name in PACKAGES:

@@ -68,7 +68,7 @@ def show_names() -> None:
     console.print(table)
 
 
-def launch(target: str) -> None:
+def launch(target: core.typing.CompileTargetName) -> None:
     """Compile one instance for the current device, launch it, and check its result."""
     device = core.Device()
     device.set_current()

@@ -72,8 +72,8 @@ def blur(image: np.ndarray) -> np.ndarray:
     """Return the expected result of the kernel."""
     weights = np.array([1, 4, 6, 4, 1]) / 16
     padded = np.pad(image[..., :3].astype(float), ((2, 2), (2, 2), (0, 0)), mode="edge")
-    rows = sum(weight * padded[i : i + SIZE] for i, weight in enumerate(weights))
-    return sum(weight * rows[:, i : i + SIZE] for i, weight in enumerate(weights))
+    rows = np.sum([weight * padded[i : i + SIZE] for i, weight in enumerate(weights)], axis=0)
+    return np.sum([weight * rows[:, i : i + SIZE] for i, weight in enumerate(weights)], axis=0)
 
 
 def write_png(path: str, image: np.ndarray) -> None:

@@ -17,7 +17,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 
 from cudacore_compile import CompileJob, InMemoryProgramCache, Program, ProgramOptions, compile_many, versions
-from cudacore_compile.typing import CompilerBackendType
+from cudacore_compile.typing import CompilerBackendType, CompileTargetName
 
 SOURCE = """
 template <class T, int N> __global__ void mix(T *out, T value) {
@@ -34,21 +34,22 @@ template <class T, int N> __global__ void mix(T *out, T value) {
 }
 """
 COUNT = 16
+TARGETS: tuple[CompileTargetName, ...] = ("ptx", "cubin")
 
 
-def jobs(target: str, salt: int) -> list[CompileJob]:
+def jobs(target: CompileTargetName, salt: int) -> list[CompileJob]:
     """Return different compilations. They must be new, because the driver has a cache, too."""
     options = ProgramOptions(arch="sm_90", no_cache=True)
     return [CompileJob(f"{SOURCE}// {salt}", options, target, [f"mix<float, {60 + i}>"]) for i in range(COUNT)]
 
 
-def seconds(target: str, salt: int, **options: object) -> float:
+def seconds(target: CompileTargetName, salt: int, **options: object) -> float:
     start = time.perf_counter()
     compile_many(jobs(target, salt), progress=False, **options)  # type: ignore[arg-type]
     return time.perf_counter() - start
 
 
-def waiting(target: str, threads: int) -> tuple[float, float, float]:
+def waiting(target: CompileTargetName, threads: int) -> tuple[float, float, float]:
     """Return for how long all threads together computed, waited for a core, and slept (the kernel's schedstat)."""
     totals: list[tuple[float, float, float]] = []
 
@@ -87,7 +88,7 @@ def bare(nvrtc: ctypes.CDLL, source: bytes, target: str) -> None:
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def overhead(target: str, rounds: int) -> float:
+def overhead(target: CompileTargetName, rounds: int) -> float:
     """Return the ratio of the processor time of this thread for a small program to that of NVRTC alone."""
     nvrtc = ctypes.CDLL(versions()[CompilerBackendType.NVRTC].path)
     options = ProgramOptions(arch="sm_90", no_cache=True)
@@ -113,7 +114,7 @@ def main() -> None:
     arguments = parser.parse_args()
     workers, repeat = arguments.workers, range(1, arguments.repeat + 1)
     context = multiprocessing.get_context("spawn")
-    for target in ("ptx", "cubin"):
+    for target in TARGETS:
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
             seconds(target, 0, executor=pool)  # the processes start
             rounds = [
@@ -146,7 +147,7 @@ def main() -> None:
 
     cold, warm = median(), median(cache=cache)
     print(f"one cubin: compiled {cold * 1e3:.1f} ms, cached {warm * 1e3:.3f} ms, {warm / cold:.2%}")
-    for target in ("ptx", "cubin"):
+    for target in TARGETS:
         print(f"one {target} of a small program: {overhead(target, 30):.3f} of what NVRTC by itself computes")
 
 

@@ -23,11 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cudacore_compile import Program, ProgramOptions
 from cudacore_compile._compilers import nvrtc
+from cudacore_compile.typing import CompileTargetName
 
 SMALL = 'extern "C" __global__ void k(float *x) {{ *x = sqrtf(*x) / {}; }}'
 LARGER = "\n".join(f"template <int N> __device__ float f{i}(float x) {{ return x * {i} + N; }}" for i in range(20))
 LARGER += "\n".join(f'\nextern "C" __global__ void k{i}(float *x) {{{{ *x = f{i}<{i}>(*x); }}}}' for i in range(20))
 LARGER = LARGER.replace("{ return", "{{ return").replace("N; }", "N; }}") + "\n// {}"
+TARGETS: tuple[CompileTargetName, ...] = ("ptx", "cubin")
 GOAL = 1.02
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_TOP_PAD = -1, -3, -2
 # Bytes that malloc keeps, and the size from which it maps memory instead of using the heap (32 MiB at most).
@@ -78,17 +80,19 @@ def main() -> None:
     options = ProgramOptions(arch="sm_90", no_cache=True)
     library = ctypes.CDLL(nvrtc.load().path)
     with ThreadPoolExecutor(1) as pool:
-        for (title, text), target in itertools.product((("small", SMALL), ("larger", LARGER)), ("ptx", "cubin")):
+        for (title, text), target in itertools.product((("small", SMALL), ("larger", LARGER)), TARGETS):
             flags = options.as_bytes("NVRTC", target)
             serial = itertools.count()
 
             def source(text: str = text, serial: itertools.count[int] = serial) -> str:
                 return text.format(next(serial))
 
-            def bare(flags: list[bytes] = flags, target: str = target, source: Callable[[], str] = source) -> bytes:
+            def bare(
+                flags: list[bytes] = flags, target: CompileTargetName = target, source: Callable[[], str] = source
+            ) -> bytes:
                 return compile_bare(library, source().encode(), flags, target)
 
-            def ours(target: str = target, source: Callable[[], str] = source) -> object:
+            def ours(target: CompileTargetName = target, source: Callable[[], str] = source) -> object:
                 return Program(source(), "c++", options).compile(target)
 
             def on_thread(bare: Callable[[], bytes] = bare) -> bytes:

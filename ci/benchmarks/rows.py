@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Literal
 
 BASELINE = "cuda.core"
 OURS = "cudacore"
@@ -22,7 +23,7 @@ GEOMETRIC_MEAN = 1.0
 
 # The type of code that kernels are compiled to. $CUDACORE_DRIVER usually names the simulated driver, which cannot run
 # cubins.
-TARGET = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
+TARGET: Literal["ptx", "cubin"] = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
 
 
 def chain(count: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cudacore_compile._compilers.options import ProgramOptions
-from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+from cudacore_compile.typing import CompileTargetName, ObjectCodeFormatType, SourceCodeName, SourceCodeType
 from cudacore_handles._sdk import public
 
 
@@ -63,9 +63,9 @@ class CompileJob:
 
     code: str | bytes
     options: ProgramOptions | Mapping[str, Any] | None = None
-    target_type: ObjectCodeFormatType | str = "cubin"
+    target_type: ObjectCodeFormatType | CompileTargetName = "cubin"
     name_expressions: Sequence[str | bytes] = ()
-    code_type: SourceCodeType | str = "c++"
+    code_type: SourceCodeType | SourceCodeName = "c++"
     headers: Mapping[str, str | bytes] | None = None
     _cancellation: Cancellation = field(default_factory=Cancellation, init=False, repr=False, compare=False)
 

@@ -18,7 +18,7 @@ from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.nvjitlink import Input, Linked
 from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.targets import LINKED_INPUTS, check_linked_target
-from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType
+from cudacore_compile.typing import CompilerBackendType, LinkTargetName, ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode, UnsupportedCodeError
 from cudacore_handles._sdk import as_options, closed, copy_options, shorten
 from cudacore_handles._sdk.compile import driver_cuda_version, has_only_ltoir, link_with_driver, parts_of
@@ -80,7 +80,9 @@ class Linker:
         state = " closed" if self._closed else ""
         return f"<Linker name={shorten(repr(self._options.name))} codes={len(self._codes)}{state}>"
 
-    def link(self, target_type: ObjectCodeFormatType | str, *, cache: ProgramCacheResource | None = None) -> ObjectCode:
+    def link(
+        self, target_type: ObjectCodeFormatType | LinkTargetName, *, cache: ProgramCacheResource | None = None
+    ) -> ObjectCode:
         """Link the code (nvJitLinkComplete, or cuLinkComplete).
 
         Parameters

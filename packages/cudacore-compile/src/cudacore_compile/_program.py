@@ -19,7 +19,14 @@ from cudacore_compile._compilers.request import Request
 from cudacore_compile._compilers.result import Result
 from cudacore_compile._compilers.sources import check_headers, check_names, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
-from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, PCHStatusType, SourceCodeType
+from cudacore_compile.typing import (
+    CompilerBackendType,
+    CompileTargetName,
+    ObjectCodeFormatType,
+    PCHStatusType,
+    SourceCodeName,
+    SourceCodeType,
+)
 from cudacore_handles import CUDAError, ObjectCode
 from cudacore_handles._sdk import as_options, closed, copy_options, shorten
 
@@ -78,7 +85,7 @@ class Program:
     def __init__(
         self,
         code: str | bytes | bytearray,
-        code_type: SourceCodeType | str,
+        code_type: SourceCodeType | SourceCodeName,
         options: ProgramOptions | Mapping[str, Any] | None = None,
         *,
         headers: Mapping[str, str | bytes] | None = None,
@@ -115,7 +122,7 @@ class Program:
 
     def compile(
         self,
-        target_type: ObjectCodeFormatType | str,
+        target_type: ObjectCodeFormatType | CompileTargetName,
         name_expressions: Iterable[str | bytes] | None = (),
         logs: Any = None,
         *,
@@ -206,7 +213,7 @@ class Program:
         )
 
     def _request(
-        self, target_type: ObjectCodeFormatType | str, name_expressions: Iterable[str | bytes] | None
+        self, target_type: ObjectCodeFormatType | CompileTargetName, name_expressions: Iterable[str | bytes] | None
     ) -> Request:
         """Return the request that :meth:`compile` compiles."""
         target = check_target(self._code_type, target_type)

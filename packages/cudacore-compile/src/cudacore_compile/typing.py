@@ -3,9 +3,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from cudacore_handles._sdk import _Name
 
-__all__ = ["CompilerBackendType", "ObjectCodeFormatType", "PCHStatusType", "SourceCodeType"]
+__all__ = [
+    "CompileTargetName",
+    "CompilerBackendName",
+    "CompilerBackendType",
+    "LinkTargetName",
+    "ObjectCodeFormatType",
+    "PCHStatusType",
+    "SourceCodeName",
+    "SourceCodeType",
+]
 
 
 def __dir__() -> list[str]:
@@ -47,3 +58,10 @@ class PCHStatusType(_Name):
     CREATED = "created"
     NOT_ATTEMPTED = "not_attempted"
     FAILED = "failed"
+
+
+# Type checkers cannot compute them from the enumerations and SUPPORTED_TARGETS; a test compares them.
+SourceCodeName = Literal["c++", "ptx", "nvvm"]
+CompileTargetName = Literal["ptx", "cubin", "ltoir", "optixir"]
+LinkTargetName = Literal["cubin", "ptx", "ltoir"]
+CompilerBackendName = Literal["NVRTC", "NVVM", "nvJitLink", "driver", "nvrtc", "nvvm", "nvjitlink"]

@@ -16,6 +16,7 @@ from cudacore_graph._condition import GraphCondition, create_condition
 from cudacore_graph._definition import GraphDefinition
 from cudacore_graph._errors import check_begun, explain_loss
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
+from cudacore_graph.typing import CaptureModeName
 from cudacore_handles import PER_THREAD_DEFAULT_STREAM, CUDAError, Stream
 from cudacore_handles._sdk import Face, adopt, as_integer, check, closed, ffi, hold, last_error, lib
 from cudacore_handles._sdk import graph_native as _native
@@ -206,7 +207,7 @@ class GraphBuilder(Builder):
             capture.close_forks(stream)
             capture.end(stream)  # failures from before do not matter any more
 
-    def begin_building(self, mode: str = "relaxed") -> GraphBuilder:
+    def begin_building(self, mode: CaptureModeName = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
 
         Parameters
@@ -461,7 +462,7 @@ class GraphBuilder(Builder):
         capture = self._capturing("embed a graph")
         _native.capture_add(self._own_stream(), capture.graph, "embed", child._finished("embed the graph"))
 
-    def callback(self, fn: Any, *, user_data: Any = None) -> None:
+    def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
         """Add a call of a host function; see :meth:`GraphDefinition.callback`.
 
         Parameters

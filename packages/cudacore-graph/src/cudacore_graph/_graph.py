@@ -38,15 +38,15 @@ _REASONS = {
 _MAX_NAMED = 8  # nodes of a cycle that an error names
 
 
-_View = TypeVar("_View", bound=ExecutableGraphNode)
-_View_co = TypeVar("_View_co", bound=ExecutableGraphNode, covariant=True)
+_V = TypeVar("_V", bound=ExecutableGraphNode)
+_V_co = TypeVar("_V_co", bound=ExecutableGraphNode, covariant=True)
 
 
-class _Node(Protocol[_View_co]):
+class NodeWithView(Protocol[_V_co]):
     """A node, by the class of its view in executable graphs."""
 
     @property
-    def _EXECUTABLE(self) -> type[_View_co]: ...  # noqa: N802
+    def _EXECUTABLE(self) -> type[_V_co]: ...  # noqa: N802
 
 
 class Graph(_native.ExecHandle):
@@ -86,7 +86,7 @@ class Graph(_native.ExecHandle):
     def __repr__(self) -> str:
         return "<Graph closed>" if self.is_closed else f"<Graph handle={self._raw:#x}>"
 
-    def __getitem__(self, node: _Node[_View]) -> _View:
+    def __getitem__(self, node: NodeWithView[_V]) -> _V:
         """Return a view of a node of this executable graph.
 
         Parameters

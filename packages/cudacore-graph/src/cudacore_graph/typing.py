@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from cudacore_handles._sdk import _Name
 
-__all__ = ["GraphConditionalType", "GraphMemoryType"]
+__all__ = ["CaptureModeName", "GraphConditionalType", "GraphMemoryName", "GraphMemoryType"]
 
 
 def __dir__() -> list[str]:
@@ -26,3 +28,9 @@ class GraphConditionalType(_Name):
     IF = "if"
     WHILE = "while"
     SWITCH = "switch"
+
+
+# Type checkers cannot compute them from the enumerations; a test compares them.
+GraphMemoryName = Literal["device", "host", "managed"]
+# There is no enumeration of modes.
+CaptureModeName = Literal["global", "thread_local", "relaxed"]

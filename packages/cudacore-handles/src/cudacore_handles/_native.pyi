@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The extension module, but for what cudacore-graph alone uses: that is in its own stub, cudacore_graph/_native.pyi.
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from cudacore_handles._code.kernel import Kernel
@@ -15,6 +15,7 @@ from cudacore_handles._texture.mipmapped_array import MipmappedArray
 from cudacore_handles._texture.surface import SurfaceObject
 from cudacore_handles._texture.texture import TextureObject
 from cudacore_handles._views.layout import _StridedLayout
+from cudacore_handles.typing import KernelArgumentType
 
 _T = TypeVar("_T")
 _H = TypeVar("_H", bound=Handle)
@@ -107,14 +108,14 @@ class StreamHandle(Handle):
         CUDAError
             If the driver fails, also because earlier work failed.
         """
-    def record(self, event: Event | None = None, options: EventOptions | None = None) -> Event:
+    def record(self, event: Event | None = None, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
         """Record an event behind the stream's present work (cuEventRecord).
 
         Parameters
         ----------
         event : Event, optional
             The event to record. Default: a new one.
-        options : EventOptions, optional
+        options : EventOptions or dict of its fields, optional
             Options of a new event. They cannot be combined with `event`.
 
         Returns
@@ -271,8 +272,8 @@ class PreparedLaunch:
         kernel_args: tuple[Any, ...],
         gate: bytearray | None = None,
     ) -> PreparedLaunch: ...
-    def __call__(self, *kernel_args: Any) -> None: ...
-    def __setitem__(self, index: int, value: Any) -> None: ...
+    def __call__(self, *kernel_args: KernelArgumentType) -> None: ...
+    def __setitem__(self, index: int, value: KernelArgumentType) -> None: ...
     def __len__(self) -> int: ...
     @property
     def block(self) -> memoryview:
@@ -372,7 +373,9 @@ def copy_part(dst: BufferHandle, src: BufferHandle, shape: bytes, stream: Stream
 def fill(buffer: BufferHandle, value: int, width: int, stream: Stream | IsStreamType, /) -> None:
     """Fill a buffer with a value of 1, 2 or 4 bytes (cuMemsetD8Async and similar functions)."""
 
-def launch(stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, /, *kernel_args: Any) -> None:
+def launch(
+    stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, /, *kernel_args: KernelArgumentType
+) -> None:
     """Launch a kernel (cuLaunchKernelEx).
 
     Arguments are packed by the kernel's signature, see :ref:`kernel-arguments`. A Python ``int``, ``float``, ``bool``

@@ -1,34 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed sets of names that memory, contexts and textures take and return.
+"""Closed sets of names that memory, contexts and textures take and return, and types of arguments.
 
-Each member is the string that it stands for; those of tensor maps are the driver's numbers.
+Each member of an enumeration is the string that it stands for; those of tensor maps are the driver's numbers. The types
+``...Name`` are the strings that stand for members. Type checkers refuse other strings.
 """
 
 from __future__ import annotations
 
 from enum import Enum, IntEnum
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union
+
+if TYPE_CHECKING:
+    from cudacore_graph import GraphCondition
+    from cudacore_handles._texture.surface import SurfaceObject
+    from cudacore_handles._texture.texture import TextureObject
+    from cudacore_handles._views.tensor_map import TensorMapDescriptor
 
 __all__ = [
+    "AddressModeName",
     "AddressModeType",
+    "AnyArrayType",
+    "ArrayFormatName",
     "ArrayFormatType",
+    "FillValueType",
+    "FilterModeName",
     "FilterModeType",
+    "GraphicsFlagName",
+    "HostArrayType",
+    "IsDType",
+    "KernelArgumentType",
+    "ManagedMemoryLocationName",
     "ManagedMemoryLocationType",
     "MemcpyOverlapMode",
+    "MemcpyOverlapModeName",
     "MemcpySrcAccessOrder",
+    "MemcpySrcAccessOrderName",
     "ProcessStateType",
+    "ReadModeName",
     "ReadModeType",
+    "SupportsArrayInterface",
+    "SupportsBuffer",
+    "SupportsCUDAArrayInterface",
+    "SupportsDLPack",
     "TensorMapDataType",
     "TensorMapIm2ColWideMode",
     "TensorMapInterleave",
     "TensorMapL2Promotion",
     "TensorMapOOBFill",
     "TensorMapSwizzle",
+    "VirtualMemoryAccessName",
     "VirtualMemoryAccessType",
+    "VirtualMemoryAllocationName",
     "VirtualMemoryAllocationType",
+    "VirtualMemoryGranularityName",
     "VirtualMemoryGranularityType",
+    "VirtualMemoryHandleName",
     "VirtualMemoryHandleType",
+    "VirtualMemoryLocationName",
     "VirtualMemoryLocationType",
+    "WorkqueueSharingScopeName",
     "WorkqueueSharingScopeType",
 ]
 
@@ -221,6 +251,75 @@ class TensorMapIm2ColWideMode(IntEnum):
     W = 0
     W128 = 1
 
+
+# The strings that stand for the members. Type checkers cannot compute them from the enumerations; a test compares them.
+AddressModeName = Literal["wrap", "clamp", "mirror", "border"]
+ArrayFormatName = Literal["uint8", "uint16", "uint32", "int8", "int16", "int32", "float16", "float32"]
+FilterModeName = Literal["point", "linear"]
+ReadModeName = Literal["element_type", "normalized_float"]
+ManagedMemoryLocationName = Literal["device", "host", "host_numa"]
+MemcpySrcAccessOrderName = Literal["stream", "during_api_call", "any"]
+MemcpyOverlapModeName = Literal["default", "prefer_overlap_with_compute"]
+VirtualMemoryAllocationName = Literal["pinned", "managed"]
+VirtualMemoryLocationName = Literal["device", "host", "host_numa", "host_numa_current"]
+VirtualMemoryHandleName = Literal["posix_fd", "win32_kmt", "fabric"]
+VirtualMemoryGranularityName = Literal["minimum", "recommended"]
+VirtualMemoryAccessName = Literal["rw", "r"]
+WorkqueueSharingScopeName = Literal["device_ctx", "green_ctx_balanced"]
+# Closed sets that have no enumeration.
+GraphicsFlagName = Literal["none", "read_only", "write_discard", "surface_load_store", "texture_gather"]
+
+
+class SupportsBuffer(Protocol):
+    """An object with the buffer protocol, such as ``bytes``, ``memoryview``, and arrays in host memory."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+
+class SupportsArrayInterface(Protocol):
+    """An array in host memory, by NumPy's ``__array_interface__``."""
+
+    @property
+    def __array_interface__(self) -> Any: ...
+
+
+class SupportsCUDAArrayInterface(Protocol):
+    """An array in device memory, by the CUDA Array Interface."""
+
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+
+class SupportsDLPack(Protocol):
+    """An array of any library that supports DLPack."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> Any: ...
+
+
+class IsDType(Protocol):
+    """A dtype of NumPy."""
+
+    @property
+    def kind(self) -> str:
+        """str: The letter of its kind."""
+
+    @property
+    def itemsize(self) -> int:
+        """int: Size of an element in bytes."""
+
+
+#: An array in host memory.
+HostArrayType = Union[SupportsBuffer, SupportsArrayInterface, SupportsDLPack]  # noqa: UP007
+#: An array in host or device memory.
+AnyArrayType = Union[HostArrayType, SupportsCUDAArrayInterface]  # noqa: UP007
+#: A value that memory is filled with: an int for bytes, or a value with a definite size, such as ``np.float32(1)``.
+FillValueType = Union[int, HostArrayType]  # noqa: UP007
+#: An argument of a kernel: a number, None for a null pointer, bytes of a struct, an array, or an object of cudacore.
+KernelArgumentType = Union[
+    float, complex, SupportsIndex, None, AnyArrayType,
+    "TensorMapDescriptor", "TextureObject", "SurfaceObject", "GraphCondition",
+]  # fmt: skip
 
 _N = TypeVar("_N", bound=_Name)
 

@@ -3,11 +3,27 @@
 
 from __future__ import annotations
 
-from cudacore_handles import texture as _texture
-from cudacore_handles.texture import *  # noqa: F403
+from cudacore_handles.texture import (
+    MipmappedArray,
+    MipmappedArrayOptions,
+    OpaqueArray,
+    OpaqueArrayOptions,
+    ResourceDescriptor,
+    SurfaceObject,
+    TextureObject,
+    TextureObjectOptions,
+)
 
-__all__: list[str] = []
-__all__ += _texture.__all__
+__all__ = [
+    "MipmappedArray",
+    "MipmappedArrayOptions",
+    "OpaqueArray",
+    "OpaqueArrayOptions",
+    "ResourceDescriptor",
+    "SurfaceObject",
+    "TextureObject",
+    "TextureObjectOptions",
+]
 
 
 def __dir__() -> list[str]:

@@ -9,16 +9,16 @@ from cudacore_compile._cache.digest import program_key
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.sources import check_headers, check_names, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
-from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+from cudacore_compile.typing import CompileTargetName, ObjectCodeFormatType, SourceCodeName, SourceCodeType
 from cudacore_handles._sdk import as_options
 
 
 def make_program_cache_key(
     *,
     code: str | bytes,
-    code_type: SourceCodeType | str,
+    code_type: SourceCodeType | SourceCodeName,
     options: ProgramOptions,
-    target_type: ObjectCodeFormatType | str,
+    target_type: ObjectCodeFormatType | CompileTargetName,
     name_expressions: Sequence[str | bytes] = (),
     extra_digest: bytes | None = None,
     headers: Mapping[str, str | bytes] | None = None,

@@ -358,7 +358,7 @@ def program_options(arguments: argparse.Namespace) -> ProgramOptions:
         if field not in known or field in ("name", "arch") or not equals:
             raise UsageError(f"-X {word}: write FIELD=VALUE, with a field of ProgramOptions")
         number = _value(value, known[field])
-        if fields.get(field) is None or not {"list", "Sequence", "_Paths"} & set(re.findall(r"\w+", known[field])):
+        if fields.get(field) is None or not {"list", "Sequence"} & set(re.findall(r"\w+", known[field])):
             fields[field] = number
         else:  # given repeatedly
             before = fields[field]

@@ -12,6 +12,7 @@ from cudacore_compile._command.report import Report
 from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._linker import Linker
+from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError, ObjectCode
 
 _ALWAYS = ("max_register_count", "debug", "lineinfo", "ptxas_options", "split_compile", "no_cache")
@@ -66,7 +67,7 @@ def link(
     """
 
     def link_with(linker: Linker) -> tuple[ObjectCode, str]:
-        code = linker.link(target, cache=cache)
+        code = linker.link(ObjectCodeFormatType(target), cache=cache)
         return code, linker.get_error_log() + "\n" + linker.get_info_log()
 
     linked: dict[str | None, ObjectCode] = {}

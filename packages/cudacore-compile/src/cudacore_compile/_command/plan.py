@@ -31,6 +31,7 @@ from cudacore_compile._fatbin import make_fatbin
 from cudacore_compile._job import CompileJob
 from cudacore_compile._linker import Linker
 from cudacore_compile._program import Program
+from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import ObjectCode
 
 _CACHE_BYTES = 1 << 30
@@ -148,7 +149,8 @@ class Plan:
         names = [name for name in self._arguments.name_expression if self._is_asked(unit.source, name)]
         # libNVVM generates PTX, which is then assembled.
         target = "ptx" if (unit.source.kind, unit.target) == ("nvvm", "cubin") else unit.target
-        return CompileJob(unit.source.content, options, target, names, unit.source.kind)
+        kind = SourceCodeType(unit.source.kind)
+        return CompileJob(unit.source.content, options, ObjectCodeFormatType(target), names, kind)
 
     def _is_asked(self, source: Input, expression: str) -> bool:
         """Return whether a name expression is for this source.

@@ -10,7 +10,7 @@ from typing import Any
 
 from cudacore_compile._compilers import option_values as values
 from cudacore_compile._compilers.option_values import encode
-from cudacore_compile.typing import CompilerBackendType
+from cudacore_compile.typing import CompilerBackendName, CompilerBackendType
 from cudacore_handles._sdk import public
 
 
@@ -108,7 +108,7 @@ class LinkerOptions:
         given = ((field.name, getattr(self, field.name)) for field in fields(self))
         return f"LinkerOptions({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
 
-    def as_bytes(self, backend: CompilerBackendType | str = "nvjitlink") -> list[bytes]:
+    def as_bytes(self, backend: CompilerBackendType | CompilerBackendName = "nvjitlink") -> list[bytes]:
         """Return the options for nvJitLink, one per item.
 
         Raises

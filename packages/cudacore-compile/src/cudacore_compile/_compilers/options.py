@@ -14,7 +14,13 @@ from cudacore_compile._compilers.nvrtc import load
 from cudacore_compile._compilers.option_spellings import LETTERS, SHORT
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.targets import check_target
-from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
+from cudacore_compile.typing import (
+    CompilerBackendName,
+    CompilerBackendType,
+    CompileTargetName,
+    ObjectCodeFormatType,
+    SourceCodeType,
+)
 from cudacore_handles._sdk import public
 
 if TYPE_CHECKING:
@@ -189,11 +195,17 @@ class ProgramOptions:
     extra_device_vectorization: bool | None = None
     link_time_optimization: bool | None = None
     gen_opt_lto: bool | None = None
-    define_macro: _Macro | Sequence[_Macro] | Mapping[str, str | float | None] | None = None
+    define_macro: (
+        str
+        | tuple[str, str | float | None]
+        | Sequence[str | tuple[str, str | float | None]]
+        | Mapping[str, str | float | None]
+        | None
+    ) = None
     undefine_macro: str | list[str] | tuple[str, ...] | None = None
-    include_path: _Paths | None = None
+    include_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
     use_bundled_headers: bool | None = None
-    pre_include: _Paths | None = None
+    pre_include: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
     no_source_include: bool | None = None
     std: str | None = None
     builtin_move_forward: bool | None = None
@@ -208,19 +220,19 @@ class ProgramOptions:
     diag_suppress: int | list[int] | tuple[int, ...] | None = None
     diag_warn: int | list[int] | tuple[int, ...] | None = None
     brief_diagnostics: bool | None = None
-    time: _Path | bool | None = None
+    time: str | os.PathLike[str] | bool | None = None
     split_compile: int | bool | None = None
     fdevice_syntax_only: bool | None = None
     minimal: bool | None = None
     no_cache: bool | None = None
-    fdevice_time_trace: _Path | None = None
+    fdevice_time_trace: str | os.PathLike[str] | None = None
     device_float128: bool | None = None
     frandom_seed: str | int | None = None
     ofast_compile: str | None = None
     pch: bool | None = None
-    create_pch: _Path | None = None
-    use_pch: _Path | None = None
-    pch_dir: _Path | None = None
+    create_pch: str | os.PathLike[str] | None = None
+    use_pch: str | os.PathLike[str] | None = None
+    pch_dir: str | os.PathLike[str] | None = None
     pch_verbose: bool | None = None
     pch_messages: bool | None = None
     instantiate_templates_in_pch: bool | None = None
@@ -239,7 +251,9 @@ class ProgramOptions:
         return f"ProgramOptions({', '.join(f'{name}={value!r}' for name, value in given if value is not None)})"
 
     def as_bytes(
-        self, backend: CompilerBackendType | str, target_type: ObjectCodeFormatType | str | None = None
+        self,
+        backend: CompilerBackendType | CompilerBackendName,
+        target_type: ObjectCodeFormatType | CompileTargetName | None = None,
     ) -> list[bytes]:
         """Return the options in the form for a compiler.
 
@@ -413,10 +427,6 @@ class ProgramOptions:
         return f"-arch={kind}_{number}"
 
 
-_Path = str | os.PathLike[str]
-_Paths = _Path | Sequence[_Path]  # lists and tuples; for type checkers, a list[str] is not a list[_Path]
-_Macro = str | tuple[str, str | float | None]
-
 _LTO = "--dlink-time-opt"
 _BUNDLED_HEADERS = "--use-bundled-headers"
 
@@ -436,7 +446,7 @@ def since(field: str) -> str:
     return _SINCE.get(field, "12.0")
 
 
-def check_backend(backend: CompilerBackendType | str) -> CompilerBackendType:
+def check_backend(backend: CompilerBackendType | CompilerBackendName) -> CompilerBackendType:
     """Return the compiler for a name that a user gave."""
     if isinstance(backend, CompilerBackendType):
         return backend

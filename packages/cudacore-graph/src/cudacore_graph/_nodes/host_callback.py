@@ -19,7 +19,7 @@ class ExecutableHostCallbackNode(ExecutableGraphNode):
 
     __slots__ = ()
 
-    def update(self, fn: Any, *, user_data: Any = None) -> None:
+    def update(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
         """Call another function from the next launch on (cuGraphExecHostNodeSetParams).
 
         See :meth:`GraphDefinition.callback`.
@@ -37,7 +37,7 @@ class HostCallbackNode(GraphNode):
     _EXEC_HINT = THERE
     _EXECUTABLE = ExecutableHostCallbackNode
 
-    def update(self, fn: Any, *, user_data: Any = None) -> None:
+    def update(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
         """Call another function from the next instantiation on (cuGraphHostNodeSetParams).
 
         See :meth:`GraphDefinition.callback`.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 from cudacore_graph._arguments import check_args
 from cudacore_graph._errors import THERE
@@ -13,6 +13,7 @@ from cudacore_graph._nodes.shown import Shown, bytes_text, printable, short, tim
 from cudacore_handles import CUDAError, Kernel, LaunchConfig
 from cudacore_handles._sdk import ffi, lib, shorten
 from cudacore_handles._sdk import graph_native as _native
+from cudacore_handles.typing import KernelArgumentType
 
 _NAME_VERSION = 12030  # the version that added cuKernelGetName
 
@@ -22,7 +23,7 @@ class ExecutableKernelNode(SwitchableNode):
 
     __slots__ = ()
 
-    def update(self, *, config: LaunchConfig, kernel: Kernel, args: Any) -> None:
+    def update(self, *, config: LaunchConfig, kernel: Kernel, args: Sequence[KernelArgumentType]) -> None:
         """Change the kernel, its configuration and arguments from the next launch on (cuGraphExecKernelNodeSetParams).
 
         Parameters
@@ -49,7 +50,13 @@ class KernelNode(GraphNode):
     _EXEC_HINT = f"A kernel stays on its device. {THERE}"
     _EXECUTABLE = ExecutableKernelNode
 
-    def update(self, *, config: LaunchConfig | None = None, kernel: Kernel | None = None, args: Any = None) -> None:
+    def update(
+        self,
+        *,
+        config: LaunchConfig | None = None,
+        kernel: Kernel | None = None,
+        args: Sequence[KernelArgumentType] | None = None,
+    ) -> None:
         """Change what is launched from the next instantiation on (cuGraphKernelNodeSetParams).
 
         Values that are not given do not change. Graphs that were instantiated before are not affected.

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cudacore_graph._errors import ONE_ROW, THERE
 from cudacore_graph._nodes.executable import SwitchableNode
 from cudacore_graph._nodes.memory import check_owner
@@ -12,6 +10,7 @@ from cudacore_graph._nodes.node import GraphNode
 from cudacore_graph._nodes.shown import Shown, bytes_text, short
 from cudacore_handles import Buffer
 from cudacore_handles._sdk import graph_native as _native
+from cudacore_handles.typing import FillValueType
 
 
 class ExecutableMemsetNode(SwitchableNode):
@@ -20,7 +19,14 @@ class ExecutableMemsetNode(SwitchableNode):
     __slots__ = ()
 
     def update(
-        self, *, dst: Buffer | int, value: Any, width: int, height: int = 1, pitch: int = 0, dst_owner: object = None
+        self,
+        *,
+        dst: Buffer | int,
+        value: FillValueType,
+        width: int,
+        height: int = 1,
+        pitch: int = 0,
+        dst_owner: object = None,
     ) -> None:
         """Change the fill from the next launch on (cuGraphExecMemsetNodeSetParams).
 
@@ -44,7 +50,7 @@ class MemsetNode(GraphNode):
         self,
         *,
         dst: Buffer | int | None = None,
-        value: Any = None,
+        value: FillValueType | None = None,
         width: int | None = None,
         height: int | None = None,
         pitch: int | None = None,

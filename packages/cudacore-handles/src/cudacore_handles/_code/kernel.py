@@ -15,6 +15,7 @@ from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.param_kinds import KINDS, ParamKind, kinds_of
 from cudacore_handles._driver.device import Device
+from cudacore_handles.typing import KernelArgumentType
 
 if TYPE_CHECKING:
     from cuda.bindings import driver
@@ -132,7 +133,9 @@ class Kernel(_native.KernelHandle):
             mod._state_parameters(kernel)
         return kernel
 
-    def prepare(self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: object) -> PreparedLaunch:
+    def prepare(
+        self, stream: Stream | IsStreamType, config: LaunchConfig, *kernel_args: KernelArgumentType
+    ) -> PreparedLaunch:
         """Prepare launches of this kernel with one stream, one configuration and arguments of the same types.
 
         Parameters

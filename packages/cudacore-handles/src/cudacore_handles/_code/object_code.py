@@ -380,8 +380,8 @@ class ObjectCode:
         return hint
 
     @property
-    def code(self) -> bytes | str:
-        """bytes or str: The code, or the path of its file."""
+    def code(self) -> bytes | Any:
+        """bytes or str: The code, or the path of its file if it was made from one."""
         return self._code
 
     @property

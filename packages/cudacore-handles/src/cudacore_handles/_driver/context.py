@@ -63,7 +63,7 @@ class Context(_native.Handle):
         check(status, hint=hint_for_context(status))
         return adopt(cls, out[0])
 
-    def create_stream(self, options: StreamOptions | None = None) -> Stream:
+    def create_stream(self, options: StreamOptions | Mapping[str, Any] | None = None) -> Stream:
         """Create a stream in this context; see :meth:`Device.create_stream`.
 
         Streams of a green context are always non-blocking (cuGreenCtxStreamCreate).
@@ -72,7 +72,7 @@ class Context(_native.Handle):
 
         return Stream._create(self, options)
 
-    def create_event(self, options: EventOptions | None = None) -> Event:
+    def create_event(self, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
         """Create an event in this context; see :meth:`Device.create_event`."""
         from cudacore_handles._stream.event import Event
 

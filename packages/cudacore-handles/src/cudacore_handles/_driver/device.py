@@ -19,9 +19,11 @@ from cudacore_handles._stream.stream import IsStreamType, Stream, default_stream
 
 if TYPE_CHECKING:
     from cudacore.system import Device as SystemDevice
+    from cudacore_graph import GraphBuilder
     from cudacore_handles._driver.device_properties import DeviceProperties
     from cudacore_handles._driver.device_resources import ContextOptions, DeviceResources
     from cudacore_handles._memory.buffer import Buffer
+    from cudacore_handles._memory.device_pool import DeviceMemoryResource
     from cudacore_handles._memory.resource import MemoryResource
     from cudacore_handles._stream.options import EventOptions, StreamOptions
     from cudacore_handles.texture import (
@@ -171,14 +173,16 @@ class Device:
         """
         return Context._create(self._id, options)
 
-    def create_stream(self, obj: IsStreamType | None = None, options: StreamOptions | None = None) -> Stream:
+    def create_stream(
+        self, obj: IsStreamType | None = None, options: StreamOptions | Mapping[str, Any] | None = None
+    ) -> Stream:
         """Create a stream, or borrow one (cuStreamCreateWithPriority).
 
         Parameters
         ----------
         obj : object with ``__cuda_stream__``, optional
             A stream to borrow; it is kept alive as long as the stream is in use.
-        options : StreamOptions, optional
+        options : StreamOptions or dict of its fields, optional
             Options of a new stream; an error together with `obj`.
         """
         if obj is None:
@@ -197,12 +201,12 @@ class Device:
             raise ValueError(f"obj is a stream of device {lib.cch_context_device(context)}, not of device {self._id}")
         return stream
 
-    def create_event(self, options: EventOptions | None = None) -> Event:
+    def create_event(self, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
         """Create an event (cuEventCreate).
 
         Parameters
         ----------
-        options : EventOptions, optional
+        options : EventOptions or dict of its fields, optional
             Options of the event. Default: no timing, no blocking.
         """
         return Event._create(self._target(), options)
@@ -217,7 +221,7 @@ class Device:
         stream : Stream
             The stream on which the allocation, and later the free, is ordered.
         """
-        resource = self._memory_resource or self.memory_resource
+        resource: MemoryResource = self._memory_resource or self.memory_resource
         buffer = resource.allocate(size, stream=stream)
         if not isinstance(buffer, _BufferHandle):
             raise no_buffer(resource, buffer)
@@ -281,9 +285,10 @@ class Device:
         check(lib.cch_device_can_access_peer(out, self._id, other))
         return other == self._id or bool(out[0])
 
-    def create_graph_builder(self) -> Any:
+    def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
-        return graph_module().GraphBuilder._init(stream=self.create_stream())
+        builder: GraphBuilder = graph_module().GraphBuilder._init(stream=self.create_stream())
+        return builder
 
     def _retain(self) -> Context:
         out = ffi.new("cch_context **")
@@ -400,7 +405,7 @@ class Device:
         return Context._adopt(self._target()._reference())
 
     @property
-    def memory_resource(self) -> MemoryResource:
+    def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers take it for the initial one
         """MemoryResource: The memory resource of :meth:`allocate`; can be set.
 
         The initial one is the device's own pool, a :class:`DeviceMemoryResource`. Setting a resource for memory of

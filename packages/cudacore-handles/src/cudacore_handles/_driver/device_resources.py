@@ -15,7 +15,7 @@ from cudacore_handles._base.handle import hold
 from cudacore_handles._base.options import as_flag, as_options
 from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles.typing import WorkqueueSharingScopeType, _as_name
+from cudacore_handles.typing import WorkqueueSharingScopeName, WorkqueueSharingScopeType, _as_name
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
@@ -72,7 +72,7 @@ class WorkqueueResourceOptions:
         The expected number of streams that have work at the same time. Default None: unchanged.
     """
 
-    sharing_scope: WorkqueueSharingScopeType | str | None = None
+    sharing_scope: WorkqueueSharingScopeType | WorkqueueSharingScopeName | None = None
     concurrency_limit: int | None = None
 
     def __post_init__(self) -> None:

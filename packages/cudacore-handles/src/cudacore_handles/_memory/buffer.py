@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
@@ -24,6 +24,7 @@ from cudacore_handles._memory.ipc import (
 )
 from cudacore_handles._memory.pointer import Attributes, pointer_attributes
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept, default_stream, is_capturing
+from cudacore_handles.typing import AnyArrayType, FillValueType
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.copy import CopyOptions
@@ -36,6 +37,7 @@ _SHAPE = struct_of("cch_copy_shape")
 
 
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
+_A = TypeVar("_A", bound=AnyArrayType)
 _B = TypeVar("_B", bound="Buffer")
 
 
@@ -302,6 +304,12 @@ class Buffer(_native.BufferHandle):
             raise TypeError(f"ipc_descriptor must be an IPCBufferDescriptor, not {type(ipc_descriptor).__name__}")
         return import_buffer(cls, mr, ipc_descriptor, stream)
 
+    @overload
+    def copy_to(
+        self, dst: None = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None
+    ) -> Buffer: ...
+    @overload
+    def copy_to(self, dst: _A, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> _A: ...
     def copy_to(self, dst: Any = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> Any:
         """Copy this buffer's bytes (cuMemcpyAsync).
 
@@ -345,7 +353,9 @@ class Buffer(_native.BufferHandle):
             _copy_array(self, dst, "dst", attributes, stream)
         return dst
 
-    def copy_from(self, src: Any, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> None:
+    def copy_from(
+        self, src: AnyArrayType, *, stream: Stream | IsStreamType, options: CopyOptions | None = None
+    ) -> None:
         """Copy bytes to this buffer (cuMemcpyAsync).
 
         A copy between buffers is ordered on the stream, and the host does not wait. For an array in host memory (see
@@ -415,7 +425,7 @@ class Buffer(_native.BufferHandle):
         )
         _native.copy_part(self, src, _SHAPE.pack(_SHAPE.size, *part, *sides[0], *sides[1]), stream)
 
-    def fill(self, value: Any, *, stream: Stream | IsStreamType) -> None:
+    def fill(self, value: FillValueType, *, stream: Stream | IsStreamType) -> None:
         """Fill the buffer with a repeated value (cuMemsetD8Async and similar functions).
 
         Parameters

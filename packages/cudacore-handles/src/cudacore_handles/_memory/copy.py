@@ -14,7 +14,13 @@ from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._stream.stream import Stream, Stream_accept, is_capturing
-from cudacore_handles.typing import MemcpyOverlapMode, MemcpySrcAccessOrder, _as_name
+from cudacore_handles.typing import (
+    MemcpyOverlapMode,
+    MemcpyOverlapModeName,
+    MemcpySrcAccessOrder,
+    MemcpySrcAccessOrderName,
+    _as_name,
+)
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
@@ -50,10 +56,10 @@ class CopyOptions:
         ``"prefer_overlap_with_compute"`` for a copy that should run concurrently with kernels. Default ``"default"``.
     """
 
-    src_access_order: MemcpySrcAccessOrder | str = MemcpySrcAccessOrder.STREAM
+    src_access_order: MemcpySrcAccessOrder | MemcpySrcAccessOrderName = MemcpySrcAccessOrder.STREAM
     src_location_hint: Device | Host | None = None
     dst_location_hint: Device | Host | None = None
-    overlap_mode: MemcpyOverlapMode | str = MemcpyOverlapMode.DEFAULT
+    overlap_mode: MemcpyOverlapMode | MemcpyOverlapModeName = MemcpyOverlapMode.DEFAULT
 
     def __post_init__(self) -> None:
         given, mode = self.src_access_order, self.overlap_mode

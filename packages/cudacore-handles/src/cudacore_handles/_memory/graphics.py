@@ -17,6 +17,7 @@ from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles.typing import GraphicsFlagName
 
 _FLAGS = {
     "none": 0,
@@ -106,7 +107,7 @@ class GraphicsResource(_native.Handle):
         cls,
         gl_buffer: int,
         *,
-        flags: str | Sequence[str] | None = None,
+        flags: GraphicsFlagName | Sequence[GraphicsFlagName] | None = None,
         stream: Stream | IsStreamType | None = None,
     ) -> GraphicsResource:
         """Register a buffer of OpenGL (cuGraphicsGLRegisterBuffer).
@@ -134,7 +135,9 @@ class GraphicsResource(_native.Handle):
         return cls._made(out[0], accepted)
 
     @classmethod
-    def from_gl_image(cls, image: int, target: int, *, flags: str | Sequence[str] | None = None) -> GraphicsResource:
+    def from_gl_image(
+        cls, image: int, target: int, *, flags: GraphicsFlagName | Sequence[GraphicsFlagName] | None = None
+    ) -> GraphicsResource:
         """Register a texture or a renderbuffer of OpenGL (cuGraphicsGLRegisterImage).
 
         Parameters

@@ -15,7 +15,7 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.host import check_node
 from cudacore_handles._stream.stream import IsStreamType, Stream
-from cudacore_handles.typing import ManagedMemoryLocationType, _as_name
+from cudacore_handles.typing import ManagedMemoryLocationName, ManagedMemoryLocationType, _as_name
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.managed import ManagedBuffer
@@ -38,7 +38,7 @@ class ManagedMemoryResourceOptions:
     """
 
     preferred_location: int | None = None
-    preferred_location_type: ManagedMemoryLocationType | str | None = None
+    preferred_location_type: ManagedMemoryLocationType | ManagedMemoryLocationName | None = None
 
 
 @public

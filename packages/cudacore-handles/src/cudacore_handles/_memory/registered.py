@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import last_error
@@ -17,6 +15,7 @@ from cudacore_handles._memory.arrays import host_memory_of
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
 from cudacore_handles._memory.pointer import Attributes
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
+from cudacore_handles.typing import HostArrayType
 
 _RELEASE = ffi.cast("cch_release_fn", _native.RELEASE)
 
@@ -38,7 +37,7 @@ _HINTS = {
 
 
 def register_host_memory(
-    array: Any,
+    array: HostArrayType,
     *,
     read_only: bool | None = None,
     portable: bool = True,

@@ -29,10 +29,15 @@ from cudacore_handles._memory.virtual_ipc import (
 )
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 from cudacore_handles.typing import (
+    VirtualMemoryAccessName,
     VirtualMemoryAccessType,
+    VirtualMemoryAllocationName,
     VirtualMemoryAllocationType,
+    VirtualMemoryGranularityName,
     VirtualMemoryGranularityType,
+    VirtualMemoryHandleName,
     VirtualMemoryHandleType,
+    VirtualMemoryLocationName,
     VirtualMemoryLocationType,
     _as_name,
 )
@@ -83,16 +88,16 @@ class VirtualMemoryResourceOptions:
         The access of `peers`.
     """
 
-    allocation_type: VirtualMemoryAllocationType | str = VirtualMemoryAllocationType.PINNED
-    location_type: VirtualMemoryLocationType | str = VirtualMemoryLocationType.DEVICE
-    handle_type: VirtualMemoryHandleType | str | None = VirtualMemoryHandleType.POSIX_FD
-    granularity: VirtualMemoryGranularityType | str = VirtualMemoryGranularityType.RECOMMENDED
+    allocation_type: VirtualMemoryAllocationType | VirtualMemoryAllocationName = VirtualMemoryAllocationType.PINNED
+    location_type: VirtualMemoryLocationType | VirtualMemoryLocationName = VirtualMemoryLocationType.DEVICE
+    handle_type: VirtualMemoryHandleType | VirtualMemoryHandleName | None = VirtualMemoryHandleType.POSIX_FD
+    granularity: VirtualMemoryGranularityType | VirtualMemoryGranularityName = VirtualMemoryGranularityType.RECOMMENDED
     gpu_direct_rdma: bool = False
     addr_hint: int | None = 0
     addr_align: int | None = None
     peers: Iterable[Device | int] = field(default_factory=tuple)
-    self_access: VirtualMemoryAccessType | str | None = VirtualMemoryAccessType.READ_WRITE
-    peer_access: VirtualMemoryAccessType | str | None = VirtualMemoryAccessType.READ_WRITE
+    self_access: VirtualMemoryAccessType | VirtualMemoryAccessName | None = VirtualMemoryAccessType.READ_WRITE
+    peer_access: VirtualMemoryAccessType | VirtualMemoryAccessName | None = VirtualMemoryAccessType.READ_WRITE
 
     def __post_init__(self) -> None:
         check_flags(self)

@@ -24,17 +24,18 @@ from cudacore_graph import (
     SwitchNode,
     WhileNode,
 )
-from cudacore_graph.typing import GraphMemoryType
+from cudacore_graph.typing import GraphMemoryName, GraphMemoryType
 from cudacore_handles import Buffer, Device, Event, IsStreamType, Kernel, LaunchConfig, Stream
 from cudacore_handles._native import Handle as Handle
 from cudacore_handles.texture import OpaqueArray
+from cudacore_handles.typing import FillValueType, KernelArgumentType
 
 _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
 _C = TypeVar("_C", list[Any], set[Any])
 
 class _Adders:
-    def launch(self, config: LaunchConfig, kernel: Kernel, *args: Any) -> KernelNode:
+    def launch(self, config: LaunchConfig, kernel: Kernel, *args: KernelArgumentType) -> KernelNode:
         """Add a kernel node (cuGraphAddKernelNode).
 
         On a node, the new node depends on that one. The arguments are packed as :func:`launch` packs them. The graph
@@ -102,7 +103,14 @@ class _Adders:
             The new node.
         """
     def memset(
-        self, dst: Buffer | int, value: Any, width: int, height: int = 1, pitch: int = 0, *, dst_owner: object = None
+        self,
+        dst: Buffer | int,
+        value: FillValueType,
+        width: int,
+        height: int = 1,
+        pitch: int = 0,
+        *,
+        dst_owner: object = None,
     ) -> MemsetNode:
         """Add a fill (cuGraphAddMemsetNode).
 
@@ -192,7 +200,7 @@ class _Adders:
         size: int,
         *,
         device: Device | int | None = None,
-        memory_type: GraphMemoryType | str = GraphMemoryType.DEVICE,
+        memory_type: GraphMemoryType | GraphMemoryName = GraphMemoryType.DEVICE,
         peer_access: Iterable[Device | int] | None = None,
     ) -> AllocNode:
         """Add an allocation (cuGraphAddMemAllocNode).

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from cuda.bindings import driver
 
+    from cudacore_graph import GraphBuilder
     from cudacore_handles._driver.device import Device
     from cudacore_handles._driver.device_resources import DeviceResources
     from cudacore_handles._stream.options import EventOptions, StreamOptions
@@ -132,13 +133,14 @@ class Stream(_native.StreamHandle):
             raise_status(status)
         return adopt(Stream, out[0])
 
-    def create_graph_builder(self) -> Any:
+    def create_graph_builder(self) -> GraphBuilder:
         """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""
         if self.is_closed:
             raise closed(self)
         from cudacore_handles._driver.device import graph_module
 
-        return graph_module().GraphBuilder._init(stream=self)
+        builder: GraphBuilder = graph_module().GraphBuilder._init(stream=self)
+        return builder
 
     def async_done(self) -> asyncio.Future[Stream]:
         """Return a future of the running asyncio event loop that is set when the stream's present work is done.

@@ -16,11 +16,12 @@ from cudacore_handles._memory.buffer import Buffer, size_of
 from cudacore_handles._stream.stream import Stream_accept, is_capturing
 from cudacore_handles._texture.any_array import AnyArray
 from cudacore_handles._texture.formats import NUMBERS, AnyArrayOptions
+from cudacore_handles.typing import AnyArrayType, ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
     from cudacore_handles._stream.stream import IsStreamType, Stream
 
-T = TypeVar("T")
+T = TypeVar("T", bound=AnyArrayType)
 
 
 @dataclass
@@ -40,7 +41,7 @@ class OpaqueArrayOptions(AnyArrayOptions):
     """
 
     shape: tuple[int, ...]
-    format: object
+    format: ArrayFormatType | ArrayFormatName | IsDType | type[Any]
     num_channels: int
     is_surface_load_store: bool = False
 
@@ -60,7 +61,7 @@ class OpaqueArray(AnyArray):
     _made_by = "Device.create_opaque_array() or MipmappedArray.get_level()"
     _copied_by = "use copy_to()"
 
-    def copy_from(self, src: Any, *, stream: Stream | IsStreamType) -> None:
+    def copy_from(self, src: AnyArrayType, *, stream: Stream | IsStreamType) -> None:
         """Copy all texels from memory to the array (cuMemcpy3DAsync).
 
         A copy from a buffer, or from another library's array in device memory, is ordered on the stream, and the call

@@ -11,7 +11,7 @@ from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.names import shorten
 from cudacore_handles._base.options import check_flags
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles.typing import ArrayFormatType
+from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 if TYPE_CHECKING:
     from cudacore_handles._driver.device import Device
@@ -110,7 +110,7 @@ class AnyArrayOptions:
     """The base class of the options of arrays and mipmapped arrays. It has the options that both have."""
 
     shape: tuple[int, ...]
-    format: object
+    format: ArrayFormatType | ArrayFormatName | IsDType | type[Any]
     num_channels: int
     is_surface_load_store: bool
 

@@ -16,6 +16,7 @@ from cudacore_handles._driver.device import Device
 from cudacore_handles._texture.any_array import AnyArray
 from cudacore_handles._texture.array import OpaqueArray
 from cudacore_handles._texture.formats import AnyArrayOptions, as_count
+from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 
 @dataclass
@@ -37,7 +38,7 @@ class MipmappedArrayOptions(AnyArrayOptions):
     """
 
     shape: tuple[int, ...]
-    format: object
+    format: ArrayFormatType | ArrayFormatName | IsDType | type[Any]
     num_channels: int
     num_levels: int
     is_surface_load_store: bool = False

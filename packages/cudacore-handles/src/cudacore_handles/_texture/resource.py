@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cudacore_handles import _native
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
@@ -10,7 +12,7 @@ from cudacore_handles._memory.buffer import Buffer, size_of
 from cudacore_handles._texture.array import OpaqueArray
 from cudacore_handles._texture.formats import NUMBERS, as_channels, as_count, as_format, attribute_of, format_of
 from cudacore_handles._texture.mipmapped_array import MipmappedArray
-from cudacore_handles.typing import ArrayFormatType
+from cudacore_handles.typing import ArrayFormatName, ArrayFormatType, IsDType
 
 _KINDS = ("array", "mipmapped_array", "linear", "pitch2d")
 _ARRAY, _MIPMAPPED_ARRAY, _LINEAR, _PITCH2D = range(4)
@@ -58,7 +60,7 @@ class ResourceDescriptor(_native.ResourceHandle):
         cls,
         buffer: Buffer,
         *,
-        format: object,  # noqa: A002
+        format: ArrayFormatType | ArrayFormatName | IsDType | type[Any],  # noqa: A002
         num_channels: int,
         size_bytes: int | None = None,
     ) -> ResourceDescriptor:
@@ -94,7 +96,7 @@ class ResourceDescriptor(_native.ResourceHandle):
         cls,
         buffer: Buffer,
         *,
-        format: object,  # noqa: A002
+        format: ArrayFormatType | ArrayFormatName | IsDType | type[Any],  # noqa: A002
         num_channels: int,
         width: int,
         height: int,

@@ -17,7 +17,16 @@ from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._texture.any_object import AnyObject
 from cudacore_handles._texture.formats import FLOATS, NUMBERS, format_of
 from cudacore_handles._texture.resource import ResourceDescriptor
-from cudacore_handles.typing import AddressModeType, ArrayFormatType, FilterModeType, ReadModeType, _as_name
+from cudacore_handles.typing import (
+    AddressModeName,
+    AddressModeType,
+    ArrayFormatType,
+    FilterModeName,
+    FilterModeType,
+    ReadModeName,
+    ReadModeType,
+    _as_name,
+)
 
 _ADDRESS = {
     AddressModeType.WRAP: lib.CCH_ADDRESS_WRAP,
@@ -73,15 +82,17 @@ class TextureObjectOptions:
         The color that the address mode ``"border"`` reads. Default zeros.
     """
 
-    address_mode: AddressModeType | str | tuple[AddressModeType | str, ...] = AddressModeType.CLAMP
-    filter_mode: FilterModeType | str = FilterModeType.POINT
-    read_mode: ReadModeType | str = ReadModeType.ELEMENT_TYPE
+    address_mode: AddressModeType | AddressModeName | tuple[AddressModeType | AddressModeName, ...] = (
+        AddressModeType.CLAMP
+    )
+    filter_mode: FilterModeType | FilterModeName = FilterModeType.POINT
+    read_mode: ReadModeType | ReadModeName = ReadModeType.ELEMENT_TYPE
     normalized_coords: bool = False
     srgb: bool = False
     disable_trilinear_optimization: bool = False
     seamless_cubemap: bool = False
     max_anisotropy: int = 0
-    mipmap_filter_mode: FilterModeType | str = FilterModeType.POINT
+    mipmap_filter_mode: FilterModeType | FilterModeName = FilterModeType.POINT
     mipmap_level_bias: float = 0.0
     min_mipmap_level_clamp: float = 0.0
     max_mipmap_level_clamp: float = 0.0

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that type checkers must find; never run.
+
+``ci/check_programs.py`` runs mypy and pyright on this file. A line with ``# wrong: TEXT`` is one mistake. Both checkers
+must complain about each of these lines and about no other line.
+"""
+
+import ctypes
+
+import numpy as np
+
+import cudacore as core
+
+device = core.Device()
+stream = device.create_stream()
+buffer = device.allocate(64, stream=stream)
+config = core.LaunchConfig(grid=1, block=1)
+program = core.Program("", "c++", core.ProgramOptions(arch="sm_90"))
+code = program.compile("cubin")
+kernel = code.get_kernel("k")
+definition = core.graph.GraphDefinition()
+node = definition.launch(config, kernel, buffer)
+graph = definition.instantiate()
+
+# Closed sets of strings
+core.Program("", "cuda")  # wrong: no such type of source code
+program.compile("cubim")  # wrong: no such format
+core.Linker(code).link("fatbin")  # wrong: linkers do not make fat binaries
+core.ProgramOptions().as_bytes("nvcc")  # wrong: no such compiler
+core.utils.CopyOptions(src_access_order="streams")  # wrong: no such order
+core.VirtualMemoryResourceOptions(self_access="w")  # wrong: no such access
+core.texture.TextureObjectOptions(filter_mode="bilinear")  # wrong: no such filter
+definition.allocate(64, memory_type="pinned")  # wrong: graphs have no such memory
+device.create_graph_builder().begin_building("strict")  # wrong: no such mode
+core.utils.make_program_cache_key(code="", code_type="c", options=core.ProgramOptions(), target_type="ptx")  # wrong: C
+
+# Values of memory
+buffer.fill("0", stream=stream)  # wrong: a str is not a value
+buffer.fill(0.5, stream=stream)  # wrong: a float has no size
+buffer.copy_from([1, 2, 3], stream=stream)  # wrong: a list is not an array
+buffer.copy_to([0] * 64, stream=stream)  # wrong: a list is not an array
+buffer.fill(0)  # wrong: no stream
+core.register_host_memory([1, 2, 3])  # wrong: a list is not an array
+buffer[0]  # wrong: only slices
+
+# Launches
+core.launch(stream, config, kernel, "1")  # wrong: a str is not an argument
+core.launch(stream, config, kernel, [1, 2])  # wrong: a list is not an argument
+core.launch(stream, config, kernel, stream)  # wrong: a stream is not an argument
+core.launch(config, stream, kernel, buffer)  # wrong: the order of the arguments
+kernel.prepare(stream, config, "1")  # wrong: a str is not an argument
+kernel.prepare(stream, config, 1)("1")  # wrong: a str is not an argument
+definition.launch(config, kernel, {"n": 1})  # wrong: a dict is not an argument
+core.LaunchConfig(grid="1", block=1)  # wrong: a str is not an extent
+core.LaunchConfig(grid=1, blocks=1)  # wrong: the name of the option
+
+# Names and objects
+core.EventOptions(enable_timing=True)  # wrong: the name of the option
+core.ProgramOptions(std=17)  # wrong: a str is needed
+core.LauchConfig(grid=1, block=1)  # wrong: the name of the class
+stream.synchronize()  # wrong: the name of the method
+stream.wait(1)  # wrong: an int is neither an event nor a stream
+graph.launch()  # wrong: no stream
+graph[buffer]  # wrong: a buffer is not a node
+definition.record(stream)  # wrong: a stream is not an event
+device.create_graph_builder().complet()  # wrong: the name of the method
+device.allocate("64", stream=stream)  # wrong: a str is not a size
+device.allocate(64, stream)  # wrong: the stream is a keyword
+core.Device("0")  # wrong: a str is not an ordinal
+
+# What is right, as far as types go: no complaint
+for code_type in core.typing.SourceCodeType:
+    core.Program("", code_type).compile(core.typing.ObjectCodeFormatType.PTX)
+core.launch(
+    stream, config, kernel, 1, 1.5, True, 1j, None, buffer, b"1234", np.float32(1), np.zeros(3), ctypes.c_int(1)
+)
+buffer.fill(0, stream=stream)
+buffer.fill(b"12", stream=stream)
+buffer.fill(np.float32(1), stream=stream)
+buffer.copy_from(np.zeros(8), stream=stream)
+buffer.copy_from(memoryview(bytearray(64)), stream=stream)
+copy: core.Buffer = buffer.copy_to(stream=stream)
+array: "np.ndarray[tuple[int], np.dtype[np.float64]]" = buffer.copy_to(np.zeros(8), stream=stream)
+core.register_host_memory(np.zeros(8))
