@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = os.pathsep.join(map(str, ROOT.glob("packages/*/src")))
 MISTAKES = ROOT / "packages" / "cudacore" / "tests" / "wrong_programs.py"
 #: Pages whose blocks are several files, or parts of files; the gallery has the examples.
-NO_PROGRAM = {"gallery", "simulator/extending", "simulator/testing"}
+NO_PROGRAM = {"gallery", "simulator/extending", "simulator/testing", "tutorial/testing"}
 #: Complaints that are right, and that a guide need not avoid: the file, and a part of the text.
 NOT_OURS = {
     ("guide_checkpoint", '"readline" is not a known attribute'),  # Popen.stdout, which is not None there

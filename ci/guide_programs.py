@@ -10,7 +10,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(
-    r"^\.\. code-block:: python\n(?:   :class: (?P<needs>[\w-]+)\n)?\n(?P<code>(?:   .*\n|\n)+)"
+    r"^\.\. code-block:: python\n(?:   :class: (?P<needs>[\w-]+)\n|   :caption: .*\n)?\n(?P<code>(?:   .*\n|\n)+)"
     r"|^\.\. literalinclude:: (?P<file>\S+)\n   :language: python\n(?P<options>(?:   :.*\n)*)",
     re.MULTILINE,
 )

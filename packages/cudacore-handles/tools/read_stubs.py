@@ -6,7 +6,7 @@
 CPython expects of built-in ones. So a docstring stands in the stub alone, where editors read it, and help() shows the
 same.
 
-The methods of the class ``_Adders`` add nodes to graphs. ``ADDERS(X)`` is a list of them: ``X(method, positional,
+The methods of the class ``NodeMethods`` add nodes to graphs. ``ADDERS(X)`` is a list of them: ``X(method, positional,
 required, variadic, names...)``, with the number of arguments that may be given by position, the number of those that
 must be given, whether any number may follow, and a name and a comma for each argument.
 """
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 #: The class whose methods add nodes.
-ADDERS = "_Adders"
+ADDERS = "NodeMethods"
 #: The first parameter of a method, as CPython names it in the signatures of built-in methods.
 FIRST = {"self": "$self", "cls": "$type"}
 
@@ -68,7 +68,7 @@ def read_class(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
     constructors = (method for method in methods if method.name == "__new__" and not method.args.args[0].annotation)
     constructor = next(constructors, None)
     text = docstring_of(cls)
-    name = cls.name.removeprefix("_")
+    name = cls.name
     if text is not None:
         if constructor is not None:
             constructor.args.args = constructor.args.args[1:]

@@ -9,20 +9,15 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import cudacore as core
+import guide_programs
+from guide_programs import DOCS, names_of_pages
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
-BLOCK = re.compile(
-    r"^\.\. code-block:: python\n(?:   :class: (?P<needs>[\w-]+)\n|   :caption: .*\n)?\n(?P<code>(?:   .*\n|\n)+)"
-    r"|^\.\. literalinclude:: (?P<file>\S+)\n   :language: python\n(?P<options>(?:   :.*\n)*)",
-    re.MULTILINE,
-)
 # Pages of several programs, of commands, or of tests, and where they are tried.
 ELSEWHERE = {
     "c/python": "packages/cudacore-handles/tests/test_capsule.py",
@@ -81,11 +76,6 @@ VARIES = re.compile(r"0x[0-9a-f]+|\d+\.\d+ ms|\.\.[0-9a-f]{6}")
 _ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
 
-def names_of_pages() -> list[str]:
-    pages = (page for page in sorted(DOCS.rglob("*.rst")) if BLOCK.search(page.read_text(encoding="utf-8")))
-    return [str(page.relative_to(DOCS).with_suffix("")) for page in pages]
-
-
 def has_headers() -> bool:
     from cudacore_compile import cuda_include_path
 
@@ -114,18 +104,7 @@ def program_of(page: str, on_sim: bool) -> str:
         "pytorch": lambda: has_module("torch", on_sim),
         "two-gpus": lambda: not on_sim and len(core.Device.get_all_devices()) == 2,
     }
-    path = DOCS / f"{page}.rst"
-    blocks = []
-    for found in BLOCK.finditer(path.read_text(encoding="utf-8")):
-        if found["file"] is None:
-            if can_run[found["needs"]]():
-                blocks.append(textwrap.dedent(found["code"]))
-            continue
-        text = (path.parent / found["file"]).read_text(encoding="utf-8")
-        options = dict(re.findall(r":([\w-]+): (.*)\n", found["options"]))
-        text = text.partition(options.get("start-after", ""))[2] if "start-after" in options else text
-        blocks.append(text.partition(options["end-before"])[0] if "end-before" in options else text)
-    return "\n".join(blocks)
+    return guide_programs.program_of(page, lambda needs: can_run[needs]())
 
 
 def what_is_missing(page: str, on_sim: bool) -> str:

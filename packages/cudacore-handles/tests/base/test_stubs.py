@@ -17,7 +17,7 @@ from cudacore_handles import _native
 FOLDER = Path(cudacore_handles.__file__).parent
 STUBS = [FOLDER / "_native.pyi", FOLDER / "_sdk" / "graph_native.pyi"]
 #: The objects that have the methods that add nodes.
-CLASSES = {"_Adders": _native.GraphHandle}
+CLASSES = {"NodeMethods": _native.GraphHandle}
 
 
 def functions(body: list[ast.stmt]) -> list[ast.FunctionDef]:

@@ -34,7 +34,7 @@ _O = TypeVar("_O", bound=Condition)
 _A = TypeVar("_A", bound=Adjacency)
 _C = TypeVar("_C", list[Any], set[Any])
 
-class _Adders:
+class NodeMethods:
     def launch(self, config: LaunchConfig, kernel: Kernel, *args: KernelArgumentType) -> KernelNode:
         """Add a kernel node (cuGraphAddKernelNode).
 
@@ -293,7 +293,7 @@ class _Adders:
             The new node; its bodies are :attr:`ConditionalNode.branches`.
         """
 
-class GraphHandle(Handle, _Adders):
+class GraphHandle(Handle, NodeMethods):
     """The base of GraphDefinition."""
 
     def empty(self) -> EmptyNode:
@@ -316,7 +316,7 @@ class GraphHandle(Handle, _Adders):
     def is_valid(self) -> bool:
         """bool: Whether the graph still exists. CUDA destroys child graphs and bodies together with their node."""
 
-class NodeHandle(Handle, _Adders):
+class NodeHandle(Handle, NodeMethods):
     """The base of GraphNode."""
 
     def join(self, *nodes: GraphNode) -> EmptyNode:

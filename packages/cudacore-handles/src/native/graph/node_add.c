@@ -158,7 +158,7 @@ static PyObject *join(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
 NODE_METHODS(DEFINE)
 #undef DEFINE
 
-#define METHOD(method, ...) {#method, FASTCALL(add_##method), METH_FASTCALL | METH_KEYWORDS, DOC_Adders_##method},
+#define METHOD(method, ...) {#method, FASTCALL(add_##method), METH_FASTCALL | METH_KEYWORDS, DOC_NodeMethods_##method},
 PyMethodDef graph_adders[] = {
     ADDERS(METHOD){"empty", FASTCALL(add_empty), METH_FASTCALL | METH_KEYWORDS, DOC_GraphHandle_empty},
     {"join", FASTCALL(join), METH_FASTCALL, DOC_GraphHandle_join},
