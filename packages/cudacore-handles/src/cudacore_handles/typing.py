@@ -11,10 +11,8 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex, TypeVar, Union
 
 if TYPE_CHECKING:
-    from cudacore_graph import GraphCondition
-    from cudacore_handles._texture.surface import SurfaceObject
-    from cudacore_handles._texture.texture import TextureObject
-    from cudacore_handles._views.tensor_map import TensorMapDescriptor
+    import cudacore_graph
+    import cudacore_handles.texture
 
 __all__ = [
     "AddressModeName",
@@ -313,12 +311,13 @@ class IsDType(Protocol):
 HostArrayType = Union[SupportsBuffer, SupportsArrayInterface, SupportsDLPack]  # noqa: UP007
 #: An array in host or device memory.
 AnyArrayType = Union[HostArrayType, SupportsCUDAArrayInterface]  # noqa: UP007
-#: A value that memory is filled with: an int for bytes, or a value with a definite size, such as ``np.float32(1)``.
+#: A value that memory is filled with. An int fills bytes; other values have a definite size, such as ``np.float32(1)``.
 FillValueType = Union[int, HostArrayType]  # noqa: UP007
-#: An argument of a kernel: a number, None for a null pointer, bytes of a struct, an array, or an object of cudacore.
+#: A value that kernels take, such as a number, an array, bytes of a struct, or None for a null pointer.
 KernelArgumentType = Union[
     float, complex, SupportsIndex, None, AnyArrayType,
-    "TensorMapDescriptor", "TextureObject", "SurfaceObject", "GraphCondition",
+    "cudacore_handles.TensorMapDescriptor", "cudacore_handles.texture.TextureObject",
+    "cudacore_handles.texture.SurfaceObject", "cudacore_graph.GraphCondition",
 ]  # fmt: skip
 
 _N = TypeVar("_N", bound=_Name)
