@@ -72,8 +72,13 @@ def blur(image: np.ndarray) -> np.ndarray:
     """Return the expected result of the kernel."""
     weights = np.array([1, 4, 6, 4, 1]) / 16
     padded = np.pad(image[..., :3].astype(float), ((2, 2), (2, 2), (0, 0)), mode="edge")
-    rows = np.sum([weight * padded[i : i + SIZE] for i, weight in enumerate(weights)], axis=0)
-    return np.sum([weight * rows[:, i : i + SIZE] for i, weight in enumerate(weights)], axis=0)
+    rows = np.zeros((SIZE, SIZE + 4, 3))
+    columns = np.zeros((SIZE, SIZE, 3))
+    for i, weight in enumerate(weights):
+        rows += weight * padded[i : i + SIZE]
+    for i, weight in enumerate(weights):
+        columns += weight * rows[:, i : i + SIZE]
+    return columns
 
 
 def write_png(path: str, image: np.ndarray) -> None:

@@ -12,6 +12,7 @@ __all__ = [
     "CompilerBackendName",
     "CompilerBackendType",
     "LinkTargetName",
+    "MacroType",
     "ObjectCodeFormatType",
     "PCHStatusType",
     "SourceCodeName",
@@ -65,3 +66,5 @@ SourceCodeName = Literal["c++", "ptx", "nvvm"]
 CompileTargetName = Literal["ptx", "cubin", "ltoir", "optixir"]
 LinkTargetName = Literal["cubin", "ptx", "ltoir"]
 CompilerBackendName = Literal["NVRTC", "NVVM", "nvJitLink", "driver", "nvrtc", "nvvm", "nvjitlink"]
+#: A macro of :attr:`ProgramOptions.define_macro`: its name or ``"NAME=value"``, or the name and the value.
+MacroType = str | tuple[str, str | float | None]

@@ -170,7 +170,6 @@ class BufferHandle(Handle):
     @property
     def is_read_only(self) -> bool:
         """bool: Whether it is host memory that was registered read-only; see :func:`register_host_memory`."""
-
     @property
     def is_mapped(self) -> bool:
         """bool: Whether the memory was imported from another process."""

@@ -13,11 +13,12 @@ from cudacore_compile._compilers import option_values as values
 from cudacore_compile._compilers.nvrtc import load
 from cudacore_compile._compilers.option_spellings import LETTERS, SHORT
 from cudacore_compile._compilers.option_values import encode
-from cudacore_compile._compilers.targets import check_target
+from cudacore_compile._compilers.targets import check_backend, check_target
 from cudacore_compile.typing import (
     CompilerBackendName,
     CompilerBackendType,
     CompileTargetName,
+    MacroType,
     ObjectCodeFormatType,
     SourceCodeType,
 )
@@ -195,13 +196,7 @@ class ProgramOptions:
     extra_device_vectorization: bool | None = None
     link_time_optimization: bool | None = None
     gen_opt_lto: bool | None = None
-    define_macro: (
-        str
-        | tuple[str, str | float | None]
-        | Sequence[str | tuple[str, str | float | None]]
-        | Mapping[str, str | float | None]
-        | None
-    ) = None
+    define_macro: MacroType | Sequence[MacroType] | Mapping[str, str | float | None] | None = None
     undefine_macro: str | list[str] | tuple[str, ...] | None = None
     include_path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None
     use_bundled_headers: bool | None = None
@@ -444,19 +439,6 @@ def options_of(code_type: str) -> set[str]:
 def since(field: str) -> str:
     """Return the version of NVRTC that added the option of a field of ProgramOptions."""
     return _SINCE.get(field, "12.0")
-
-
-def check_backend(backend: CompilerBackendType | CompilerBackendName) -> CompilerBackendType:
-    """Return the compiler for a name that a user gave."""
-    if isinstance(backend, CompilerBackendType):
-        return backend
-    if not isinstance(backend, str):
-        raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
-    known = {str(member).lower(): member for member in CompilerBackendType}
-    found = known.get(backend.lower())
-    if found is None:
-        raise ValueError(f"unknown backend {str(backend)!r}: there are {', '.join(CompilerBackendType)}")
-    return found
 
 
 def _headers_directory() -> str:

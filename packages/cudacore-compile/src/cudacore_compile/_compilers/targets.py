@@ -8,7 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TypeVar
 
-from cudacore_compile.typing import ObjectCodeFormatType, SourceCodeType
+from cudacore_compile.typing import CompilerBackendName, CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles import UnsupportedCodeError
 
 SUPPORTED_TARGETS: Mapping[SourceCodeType, tuple[ObjectCodeFormatType, ...]] = MappingProxyType(
@@ -56,6 +56,19 @@ def check_target(code_type: SourceCodeType, target_type: ObjectCodeFormatType | 
     found = _member(ObjectCodeFormatType, "target_type", target_type)
     if found is None or found not in SUPPORTED_TARGETS[code_type]:
         raise UnsupportedCodeError(_unsupported(f'target_type="{target_type}" for code_type={_quote(code_type)}'))
+    return found
+
+
+def check_backend(backend: CompilerBackendType | CompilerBackendName) -> CompilerBackendType:
+    """Return the compiler for a name that a user gave."""
+    if isinstance(backend, CompilerBackendType):
+        return backend
+    if not isinstance(backend, str):
+        raise TypeError(f"backend must be a str or CompilerBackendType, not {type(backend).__name__}")
+    known = {str(member).lower(): member for member in CompilerBackendType}
+    found = known.get(backend.lower())
+    if found is None:
+        raise ValueError(f"unknown backend {str(backend)!r}: there are {', '.join(CompilerBackendType)}")
     return found
 
 

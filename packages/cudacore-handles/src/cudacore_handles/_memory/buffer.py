@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from cudacore_handles._views.view import StridedMemoryView
 
 _SHAPE = struct_of("cch_copy_shape")
-
-
 _FREE = ffi.cast("cch_free_fn", _native.FREE)
 _A = TypeVar("_A", bound=AnyArrayType)
 _B = TypeVar("_B", bound="Buffer")
@@ -306,7 +304,7 @@ class Buffer(_native.BufferHandle):
 
     @overload
     def copy_to(
-        self, dst: None = None, *, stream: Stream | IsStreamType, options: CopyOptions | None = None
+        self, dst: None = ..., *, stream: Stream | IsStreamType, options: CopyOptions | None = ...
     ) -> Buffer: ...
     @overload
     def copy_to(self, dst: _A, *, stream: Stream | IsStreamType, options: CopyOptions | None = None) -> _A: ...
@@ -597,8 +595,4 @@ def _free_memory(mr: MemoryResource, ptr: int, size: int, stream: int) -> None:
 _native.register(Buffer, _native.POINTER)
 
 
-_native.connect(
-    "memory",
-    buffer=Buffer,
-    free_memory=_free_memory,
-)
+_native.connect("memory", buffer=Buffer, free_memory=_free_memory)
