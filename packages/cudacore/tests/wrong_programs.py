@@ -63,7 +63,7 @@ stream.wait(1)  # wrong: an int is neither an event nor a stream
 graph.launch()  # wrong: no stream
 graph[buffer]  # wrong: a buffer is not a node
 definition.record(stream)  # wrong: a stream is not an event
-device.create_graph_builder().complet()  # wrong: the name of the method
+device.create_graph_builder().finish()  # wrong: the name of the method
 device.allocate("64", stream=stream)  # wrong: a str is not a size
 device.allocate(64, stream)  # wrong: the stream is a keyword
 core.Device("0")  # wrong: a str is not an ordinal
