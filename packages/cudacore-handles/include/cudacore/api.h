@@ -22,6 +22,7 @@
 #include <cudacore/ipc.h>
 #include <cudacore/pointer.h>
 #include <cudacore/tracker.h>
+#include <cudacore/allocator.h>
 #include <cudacore/copy.h>
 #include <cudacore/array.h>
 #include <cudacore/texture.h>
@@ -413,6 +414,16 @@ typedef struct cch_api {
   int (*tracker_flush)(cch_tracker *tracker);
   cch_tracker *(*tracker_ref)(cch_tracker *tracker);
   void (*tracker_unref)(cch_tracker *tracker);
+  int (*allocator_create)(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count);
+  int (*allocator_alloc)(CUdeviceptr *out, cch_allocator *allocator, size_t size, CUstream stream);
+  int (*allocator_free)(CUdeviceptr ptr);
+  int (*allocator_record_stream)(CUdeviceptr ptr, CUstream stream);
+  int (*torch_set_allocator)(int device, cch_allocator *allocator);
+  void *(*torch_alloc)(int64_t size, int device, CUstream stream);
+  void (*torch_free)(void *ptr, int64_t size, int device, CUstream stream);
+  void (*torch_record_stream)(void *ptr, CUstream stream);
+  cch_allocator *(*allocator_ref)(cch_allocator *allocator);
+  void (*allocator_unref)(cch_allocator *allocator);
 } cch_api;
 
 /**

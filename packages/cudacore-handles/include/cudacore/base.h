@@ -118,6 +118,7 @@ typedef struct cch_mipmapped_array cch_mipmapped_array;
 typedef struct cch_texture cch_texture;
 typedef struct cch_surface cch_surface;
 typedef struct cch_tracker cch_tracker;
+typedef struct cch_allocator cch_allocator;
 
 /** The kinds of box. Numbers are stable; new kinds are appended. */
 typedef enum cch_kind {
@@ -141,7 +142,8 @@ typedef enum cch_kind {
   CCH_KIND_TEXTURE = 17,
   CCH_KIND_SURFACE = 18,
   CCH_KIND_TRACKER = 19,
-  CCH_KIND_COUNT = 20
+  CCH_KIND_ALLOCATOR = 20,
+  CCH_KIND_COUNT = 21
 } cch_kind;
 
 /**

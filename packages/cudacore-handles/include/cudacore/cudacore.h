@@ -22,6 +22,7 @@
 #include <cudacore/deviceptr.h>
 #include <cudacore/pointer.h>
 #include <cudacore/tracker.h>
+#include <cudacore/allocator.h>
 #include <cudacore/copy.h>
 #include <cudacore/array.h>
 #include <cudacore/texture.h>

@@ -364,6 +364,37 @@ static int deviceptr_alloc_tracked(world *w, void **made) {
   cch_tracker_unref(limited);
   return status;
 }
+static int allocate_from(world *w, int (*allocate)(CUdeviceptr *out, cch_allocator *, world *w)) {
+  cch_allocator *allocator;
+  CUdeviceptr ptr = 0;
+  int status = cch_allocator_create(&allocator, w->pool, NULL, 0);
+  if (status != 0)
+    return status;
+  status = allocate(&ptr, allocator, w);
+  CHECK((status == 0) == (ptr != 0));
+  if (status == 0) {
+    status = cch_allocator_record_stream(ptr, cch_stream_raw(w->second_stream));
+    OK(cch_allocator_free(ptr));
+  }
+  cch_allocator_unref(allocator);
+  return status;
+}
+static int allocate_on_stream(CUdeviceptr *out, cch_allocator *allocator, world *w) {
+  return cch_allocator_alloc(out, allocator, 64, cch_stream_raw(w->stream));
+}
+static int allocate_for_torch(CUdeviceptr *out, cch_allocator *allocator, world *w) {
+  int status = cch_torch_set_allocator(0, allocator);
+  if (status == 0) {
+    status = allocate_on_stream(out, allocator, w);
+    cch_error_record failure = {.size = sizeof failure};
+    cch_error_get(&failure);
+    OK(cch_torch_set_allocator(0, NULL));
+    cch_error_put(&failure);
+  }
+  return status;
+}
+DOES(allocator_alloc, allocate_from(w, allocate_on_stream))
+DOES(torch_set_allocator, allocate_from(w, allocate_for_torch))
 MAKES(deviceptr_alloc, cch_deviceptr, cch_deviceptr_alloc(&out, w->context, 64))
 MAKES(deviceptr_alloc_host, cch_deviceptr, cch_deviceptr_alloc_host(&out, w->context, 64, 0))
 MAKES(deviceptr_alloc_managed, cch_deviceptr, cch_deviceptr_alloc_managed(&out, w->context, 64, CU_MEM_ATTACH_GLOBAL))
@@ -1138,5 +1169,7 @@ const operation operations[] = {
     MADE(mipmapped_array_level, 0),
     MADE(texture_create, 0),
     MADE(surface_create, 0),
+    DONE(allocator_alloc, 0),
+    DONE(torch_set_allocator, 0),
 };
 const size_t operation_count = sizeof operations / sizeof *operations;

@@ -38,6 +38,7 @@
     cch__mipmapped_array_end, cch__mipmapped_array_drop)                                                               \
   X(TEXTURE, cch_texture, "texture", "texture object", needs_if_owned, cch__texture_end, cch__texture_drop)            \
   X(SURFACE, cch_surface, "surface", "surface object", needs_if_owned, cch__surface_end, cch__surface_drop)            \
-  X(TRACKER, cch_tracker, "tracker", "tracker", needs_never, nothing_to_end, cch__tracker_drop)
+  X(TRACKER, cch_tracker, "tracker", "tracker", needs_never, nothing_to_end, cch__tracker_drop)                        \
+  X(ALLOCATOR, cch_allocator, "allocator", "allocator", needs_never, nothing_to_end, cch__allocator_drop)
 
 #endif

@@ -271,6 +271,7 @@ void cch__mipmapped_array_drop(cch_mipmapped_array *array);
 void cch__texture_drop(cch_texture *texture);
 void cch__surface_drop(cch_surface *surface);
 void cch__tracker_drop(cch_tracker *tracker);
+void cch__allocator_drop(cch_allocator *allocator);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
 /*

@@ -129,6 +129,16 @@ void *cch__registry_find(cch_kind kind, const void *handle) {
   return box;
 }
 
+void *cch__registry_take(cch_kind kind, const void *handle) {
+  registry *r = &registries[kind];
+  pthread_mutex_lock(&r->lock);
+  cch__box **at = entry_of(r, handle_key(handle)), *box = *at;
+  if (box != NULL)
+    unlink_at(r, at);
+  pthread_mutex_unlock(&r->lock);
+  return box;
+}
+
 void cch__registry_insert(void *opaque, const void *handle) {
   cch__box *box = opaque;
   registry *r = &registries[box->kind];

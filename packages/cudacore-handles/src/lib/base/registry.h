@@ -14,6 +14,8 @@
 
 /* Return the live box of a raw handle with a new reference, or NULL. */
 void *cch__registry_find(cch_kind kind, const void *handle);
+/* Removes the live box of a raw handle and returns it with the reference that the handle stands for, or NULL. */
+void *cch__registry_take(cch_kind kind, const void *handle);
 /*
  * Enters a box under its handle. If another box is there, it is removed: the handle is known to belong to the new one.
  */

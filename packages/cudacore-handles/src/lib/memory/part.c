@@ -176,6 +176,17 @@ void cch__part_end(cch_deviceptr *ptr) {
     prune(whole);
 }
 
+int cch__use_record(cch_deviceptr *whole, cch_stream *stream, const char *operation) {
+  cch__use *use = calloc(1, sizeof *use);
+  if (use == NULL)
+    return cch__fail_nomem(operation);
+  use->stream = cch_stream_ref(stream);
+  use->thread = cch__thread();
+  if (add_use(whole, use) >= MANY_USES)
+    prune(whole);
+  return 0;
+}
+
 void cch__uses_drop(cch_deviceptr *ptr) {
   if (ptr->origin == CCH__PART)
     free(((cch__part *)ptr)->use);

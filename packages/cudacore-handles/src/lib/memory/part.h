@@ -17,6 +17,8 @@ cch_deviceptr *cch__part_ptr(cch__part *part);
 
 /* Records for the whole the stream on which a part was freed, if there was one. */
 void cch__part_end(cch_deviceptr *ptr);
+/* Records a stream for the whole: the memory is freed after its work. */
+int cch__use_record(cch_deviceptr *whole, cch_stream *stream, const char *operation);
 /*
  * Frees memory after the work of the streams on which its parts were freed, and of `own`, which may be NULL. Call it
  * only if there are such uses. False if the driver refuses that now.

@@ -95,6 +95,7 @@ static void open_boxes(void) {
   OK(cch_surface_create((cch_surface **)&boxes[CCH_KIND_SURFACE], w.context, resource.array));
   OK(cch_tracker_create((cch_tracker **)&boxes[CCH_KIND_TRACKER],
                         &(cch_tracker_config){.size = sizeof(cch_tracker_config), .flags = CCH_TRACKER_LIST}));
+  OK(cch_allocator_create((cch_allocator **)&boxes[CCH_KIND_ALLOCATOR], w.pool, NULL, 0));
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
     CHECK_EQ(cch_kind_of(boxes[kind]), kind);
 }
@@ -104,6 +105,8 @@ static void close_boxes(void) {
   cch_unref(boxes[CCH_KIND_NVVM_PROGRAM]);
   cch_unref(boxes[CCH_KIND_NVJITLINK_LINKER]);
   cch_unref(boxes[CCH_KIND_TRACKER]);
+  cch_unref(boxes[CCH_KIND_ALLOCATOR]);
+  cch_torch_set_allocator(1, NULL);
   cch_unref(boxes[CCH_KIND_SURFACE]);
   cch_unref(boxes[CCH_KIND_TEXTURE]);
   cch_unref(boxes[CCH_KIND_MIPMAPPED_ARRAY]);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_ALLOCATOR_H
+#define CUDACORE_ALLOCATOR_H
+
+/**
+ * @file allocator.h
+ * Allocators: they give memory to libraries that keep only an address, and PyTorch's pluggable allocator.
+ *
+ * The library keeps the allocation of such an address until cch_allocator_free(). Trackers count it like any other.
+ */
+
+#include <cudacore/base.h>
+
+CCH_BEGIN_DECLS
+
+/**
+ * Makes an allocator that allocates from a pool, with `count` trackers, each of which can refuse an allocation. It
+ * keeps the pool and the trackers, and so does each allocation. @since 0.1
+ */
+CCH_EXPORT int cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count);
+
+/**
+ * Allocates `size` bytes, ordered on a stream; NULL is the legacy default stream. If the stream is captured, the
+ * allocation becomes a part of the capture. @since 0.1
+ */
+CCH_EXPORT int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, size_t size,
+                                   CUstream CCH_NULLABLE stream);
+
+/**
+ * Frees what cch_allocator_alloc() allocated, ordered on the stream of the allocation, and after the work of the
+ * streams of cch_allocator_record_stream(). The allocator may have ended. CCH_EINVAL if it is not such an address. Any
+ * thread.
+ * @since 0.1
+ */
+CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
+
+/**
+ * Notes that work on another stream uses an allocation: the free waits for the work that the stream has when the memory
+ * is freed. CCH_EINVAL if it is not an address of cch_allocator_alloc(). Any thread. @since 0.1
+ */
+CCH_EXPORT int cch_allocator_record_stream(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
+
+/**
+ * Sets the allocator that cch_torch_alloc() uses for a device from now on; NULL removes it. The allocations of the
+ * previous one remain valid. @since 0.1
+ */
+CCH_EXPORT int cch_torch_set_allocator(int device, cch_allocator *CCH_NULLABLE allocator);
+
+/**
+ * The allocation function for torch.cuda.memory.CUDAPluggableAllocator: it allocates from the allocator of
+ * cch_torch_set_allocator(), ordered on the stream. PyTorch does not check for NULL, so a failure is thrown as a C++
+ * exception (std::runtime_error), which PyTorch turns into a RuntimeError. If libstdc++ is not loaded, the function
+ * returns NULL. @since 0.1
+ */
+CCH_EXPORT void *cch_torch_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
+
+/** The function that frees what cch_torch_alloc() allocated. Failures are reported as those of destructors. @since 0.1
+ */
+CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device, CUstream CCH_NULLABLE stream);
+
+/** cch_allocator_record_stream() with the signature that PyTorch calls. Failures are reported. @since 0.1 */
+CCH_EXPORT void cch_torch_record_stream(void *CCH_NULLABLE ptr, CUstream CCH_NULLABLE stream);
+
+CCH_EXPORT cch_allocator *cch_allocator_ref(cch_allocator *allocator);
+CCH_EXPORT void cch_allocator_unref(cch_allocator *allocator);
+
+CCH_END_DECLS
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory for libraries that keep only its address. The registry finds the box of an address. The one reference to that
+ * box is the library's, which gives it back by freeing the address.
+ */
+#define _GNU_SOURCE /* RTLD_NOLOAD */
+#include "driver/current.h"
+#include "memory/part.h"
+#include "base/registry.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct cch_allocator {
+  cch__box box;
+  cch_pool *pool;
+  size_t count;
+  cch_tracker *trackers[];
+};
+
+int cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count) {
+  CCH__REQUIRE(out, pool);
+  CCH__REQUIRE_ARRAY(trackers, count);
+  for (size_t i = 0; i < count; i++)
+    CCH__RETURN_FAILURE(cch__fail_at_place(CCH__USABLE(trackers[i], "the argument trackers[i]", __func__), i));
+  cch_allocator *allocator = cch__box_new(CCH_KIND_ALLOCATOR, sizeof *allocator + count * sizeof *trackers, __func__);
+  if (allocator == NULL)
+    return CCH_ENOMEM;
+  allocator->pool = cch_pool_ref(pool);
+  for (; allocator->count < count; allocator->count++)
+    allocator->trackers[allocator->count] = cch_tracker_ref(trackers[allocator->count]);
+  *out = allocator;
+  return 0;
+}
+
+cch_allocator *cch_allocator_ref(cch_allocator *allocator) { return cch__box_ref(allocator); }
+
+void cch_allocator_unref(cch_allocator *allocator) { cch__box_unref(allocator); }
+
+void cch__allocator_drop(cch_allocator *allocator) {
+  for (size_t i = 0; i < allocator->count; i++)
+    cch_tracker_unref(allocator->trackers[i]);
+  cch_pool_unref(allocator->pool);
+}
+
+/* ---- allocating ---- */
+
+int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, size_t size, CUstream raw) {
+  CCH__REQUIRE_USABLE(out, allocator);
+  cch_stream *stream;
+  int status = cch_stream_wrap(&stream, raw, NULL, NULL);
+  if (status != 0)
+    return status;
+  cch_deviceptr *ptr = NULL;
+  status = cch_deviceptr_alloc_tracked(&ptr, allocator->pool, size, stream, allocator->trackers, allocator->count);
+  cch_stream_unref(stream);
+  if (status != 0)
+    return status;
+  cch__registry_insert(ptr, (void *)(uintptr_t)ptr->ptr);
+  *out = ptr->ptr;
+  return 0;
+}
+
+static int fail_unknown(CUdeviceptr ptr, const char *operation) {
+  return cch__fail(CCH_EINVAL, operation, "0x%llx is not an address that an allocator has allocated", ptr);
+}
+
+int cch_allocator_free(CUdeviceptr ptr) {
+  if (cch__forked()) /* another thread of the parent may have held the registry's lock */
+    return 0;
+  cch_deviceptr *box = cch__registry_take(CCH_KIND_DEVICEPTR, (void *)(uintptr_t)ptr);
+  if (box == NULL)
+    return fail_unknown(ptr, __func__);
+  cch_deviceptr_unref(box);
+  return 0;
+}
+
+int cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  cch_deviceptr *box = cch__registry_find(CCH_KIND_DEVICEPTR, (void *)(uintptr_t)ptr);
+  if (box == NULL)
+    return fail_unknown(ptr, __func__);
+  cch_stream *stream;
+  status = cch_stream_wrap(&stream, raw, NULL, NULL);
+  if (status == 0) {
+    status = cch__use_record(box, stream, __func__);
+    cch_stream_unref(stream);
+  }
+  cch_deviceptr_unref(box);
+  return status;
+}
+
+/* ---- PyTorch ---- */
+
+enum { MAX_DEVICES = 64 };
+
+/* The allocator of a device, and the context that is made current for it: PyTorch may allocate before there is one. */
+static struct {
+  cch_allocator *allocator;
+  cch_context *context;
+} torch_devices[MAX_DEVICES];
+static pthread_mutex_t torch_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int cch_torch_set_allocator(int device, cch_allocator *allocator) {
+  CCH__REQUIRE_USABLE_OR_NULL(allocator);
+  if (device < 0 || device >= MAX_DEVICES)
+    return cch__fail(CCH_EINVAL, __func__, "the device is %d; it must be from 0 to %d", device, MAX_DEVICES - 1);
+  cch_context *context = NULL;
+  int status = allocator != NULL ? cch_context_primary(&context, device) : 0;
+  if (status != 0)
+    return status;
+  cch_allocator_ref(allocator);
+  pthread_mutex_lock(&torch_lock);
+  cch_allocator *previous = torch_devices[device].allocator;
+  cch_context *previous_context = torch_devices[device].context;
+  torch_devices[device].allocator = allocator;
+  torch_devices[device].context = context;
+  pthread_mutex_unlock(&torch_lock);
+  cch_allocator_unref(previous);
+  cch_context_unref(previous_context);
+  return 0;
+}
+
+static int torch_alloc(CUdeviceptr *out, size_t size, int device, CUstream stream, const char *operation) {
+  cch_allocator *allocator = NULL;
+  cch_context *context = NULL;
+  int status = cch__ready();
+  if (status != 0)
+    return status;
+  if (device >= 0 && device < MAX_DEVICES) {
+    pthread_mutex_lock(&torch_lock);
+    allocator = cch_allocator_ref(torch_devices[device].allocator);
+    context = cch_context_ref(torch_devices[device].context);
+    pthread_mutex_unlock(&torch_lock);
+  }
+  if (allocator == NULL)
+    return cch__fail(CCH_EINVAL, operation, "device %d has no allocator: call cch_torch_set_allocator()", device);
+  status = CCH__IN_CONTEXT(context, cch_allocator_alloc(out, allocator, size, stream));
+  cch_allocator_unref(allocator);
+  cch_context_unref(context);
+  return status;
+}
+
+/*
+ * Throws std::runtime_error, which C code cannot do by itself. The function of libstdc++ is the one that C++ containers
+ * use. Returns if that library is not loaded.
+ */
+CCH__COLD static void throw_failure(int status, size_t size, int device) {
+  char text[700];
+  cch_error failure;
+  cch_error_last(&failure);
+  const char *what = status == CUDA_ERROR_OUT_OF_MEMORY || status == CCH_ELIMIT ? "CUDA out of memory: " : "";
+  snprintf(text, sizeof text, "%scudacore could not allocate %zu bytes on device %d: %s: %s", what, size, device,
+           failure.operation, failure.message);
+  void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  void (*throw_runtime_error)(const char *) = NULL;
+  if (library != NULL) {
+    *(void **)&throw_runtime_error = dlsym(library, "_ZSt21__throw_runtime_errorPKc");
+    dlclose(library); /* only this reference to it */
+  }
+  if (throw_runtime_error != NULL)
+    throw_runtime_error(text);
+}
+
+void *cch_torch_alloc(int64_t size, int device, CUstream stream) {
+  CUdeviceptr ptr = 0;
+  int status = torch_alloc(&ptr, (size_t)size, device, stream, __func__);
+  if (status != 0)
+    throw_failure(status, (size_t)size, device);
+  return (void *)(uintptr_t)ptr;
+}
+
+void cch_torch_free(void *ptr, int64_t size, int device, CUstream stream) {
+  (void)size;
+  (void)device;
+  (void)stream;
+  if (ptr != NULL)
+    cch__report(cch_allocator_free((CUdeviceptr)(uintptr_t)ptr));
+}
+
+void cch_torch_record_stream(void *ptr, CUstream stream) {
+  if (ptr != NULL)
+    cch__report(cch_allocator_record_stream((CUdeviceptr)(uintptr_t)ptr, stream));
+}

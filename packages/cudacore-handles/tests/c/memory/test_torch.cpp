@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PyTorch, a C++ program, sees of a failure: NULL would be used as an address, and a message would be lost.
+#include <cudacore/cudacore.h>
+
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+static int checks;
+
+static bool fails(int64_t size, int device, const char *message) {
+  checks++;
+  try {
+    std::printf("%p\n", cch_torch_alloc(size, device, nullptr));
+  } catch (const std::runtime_error &error) {
+    if (std::strstr(error.what(), message) != nullptr)
+      return true;
+    std::printf("%s\n", error.what());
+  }
+  return false;
+}
+
+int main() {
+  cch_pool *pool;
+  cch_tracker *tracker;
+  cch_tracker_config config = {};
+  config.size = sizeof config;
+  config.limit = 1000;
+  cch_allocator *allocator;
+  if (!fails(100, 0, "device 0 has no allocator") || !fails(100, -1, "device -1 has no allocator"))
+    return checks;
+  if (cch_pool_current(&pool, 0) != 0 || cch_tracker_create(&tracker, &config) != 0 ||
+      cch_allocator_create(&allocator, pool, &tracker, 1) != 0 || cch_torch_set_allocator(0, allocator) != 0)
+    return 100;
+  void *memory = cch_torch_alloc(600, 0, nullptr);
+  if (memory == nullptr || !fails(600, 0, "CUDA out of memory: cudacore could not allocate 600 bytes on device 0") ||
+      !fails(0, 0, "the size is 0"))
+    return checks;
+  cch_torch_free(memory, 600, 0, nullptr);
+  cch_torch_set_allocator(0, nullptr);
+  cch_allocator_unref(allocator);
+  cch_tracker_unref(tracker);
+  cch_pool_unref(pool);
+  return cch_live_count(CCH_KIND_ALLOCATOR) + cch_live_count(CCH_KIND_DEVICEPTR) != 0 ? 101 : 0;
+}
