@@ -41,7 +41,7 @@ from cudacore_handles import (
 from cudacore_handles._sdk import later as _later
 
 if TYPE_CHECKING:
-    from cudacore import checkpoint, graph, system, texture, typing, utils
+    from cudacore import checkpoint, graph, interop, system, texture, typing, utils
     from cudacore_compile import (
         BatchError,
         CompilerError,
@@ -156,6 +156,7 @@ __all__ = [
     "WorkqueueResourceOptions",
     "checkpoint",
     "graph",
+    "interop",
     "launch",
     "register_host_memory",
     "system",
@@ -221,7 +222,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
     _get = _later(__name__, _LATER, globals())
 
     def __getattr__(name: str) -> object:
-        if name in ("checkpoint", "graph", "system", "texture", "typing", "utils"):
+        if name in ("checkpoint", "graph", "interop", "system", "texture", "typing", "utils"):
             return importlib.import_module(f"cudacore.{name}")
         return _get(name)
 

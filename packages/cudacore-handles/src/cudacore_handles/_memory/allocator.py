@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allocators of the C library, which give memory to libraries that keep only an address."""
+
+from __future__ import annotations
+
+from cudacore_handles import _native
+from cudacore_handles._base.errors import check, closed
+from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.paths import get_library
+from cudacore_handles._cffi import ffi, lib
+from cudacore_handles._memory.adaptors.base import ResourceAdaptor, Tracker
+from cudacore_handles._memory.pool import PooledMemoryResource
+from cudacore_handles._memory.resource import MemoryResource
+
+
+class Allocator(_native.Handle):
+    """Holds a ``cch_allocator``."""
+
+    __slots__ = ("__weakref__",)
+
+
+def make_allocator(mr: MemoryResource) -> Allocator:
+    """Make an allocator that allocates as a memory resource does, without Python code.
+
+    Parameters
+    ----------
+    mr : MemoryResource
+        A resource of a pool, or an adaptor of one that needs no Python code.
+
+    Raises
+    ------
+    TypeError
+        If it is another resource.
+    """
+    pool: MemoryResource = mr
+    trackers: tuple[Tracker, ...] = ()
+    if isinstance(mr, ResourceAdaptor) and mr._is_passive:
+        pool, trackers = mr._target, mr._trackers
+    if not isinstance(pool, PooledMemoryResource) or type(pool).allocate is not PooledMemoryResource.allocate:
+        raise TypeError(
+            f"{mr!r} runs Python code for each allocation, which functions in C cannot do: use a resource of a pool "
+            "(DeviceMemoryResource, ManagedMemoryResource), or a statistics, limiting or logging adaptor of one"
+        )
+    if pool.is_closed:
+        raise closed(pool)
+    out = ffi.new("cch_allocator **")
+    boxes = ffi.new("cch_tracker *[]", [hold(tracker) for tracker in trackers])
+    check(lib.cch_allocator_create(out, hold(pool._pool), boxes, len(trackers)))
+    return adopt(Allocator, out[0])
+
+
+def set_torch_allocator(device_id: int, allocator: Allocator) -> tuple[str, str, str, int]:
+    """Set the allocator of PyTorch's functions for a device.
+
+    Returns
+    -------
+    tuple
+        The path of the library, the names of its functions that allocate and free, and the address of the one that
+        records a stream.
+    """
+    check(lib.cch_torch_set_allocator(device_id, hold(allocator)))
+    record = int(ffi.cast("uintptr_t", ffi.addressof(lib, "cch_torch_record_stream")))
+    return get_library(), "cch_torch_alloc", "cch_torch_free", record

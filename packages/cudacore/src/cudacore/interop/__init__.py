@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory resources for CuPy, PyTorch, Numba and RMM.
+
+Each function imports its library when it is called; importing this module imports none of them.
+"""
+
+from __future__ import annotations
+
+from cudacore.interop._cupy import cupy_allocator
+from cudacore.interop._numba import numba_memory_manager
+from cudacore.interop._rmm import RMMMemoryResource, rmm_resource
+from cudacore.interop._torch import torch_allocator
+
+__all__ = [
+    "RMMMemoryResource",
+    "cupy_allocator",
+    "numba_memory_manager",
+    "rmm_resource",
+    "torch_allocator",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CuPy's allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cudacore.interop._resources import check_resource, resource_for
+from cudacore_handles import CUDAError, Device, MemoryResource, Stream
+from cudacore_handles._sdk import lib
+
+
+def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[int], Any]:
+    """Return an allocator for CuPy that allocates from a memory resource.
+
+    Pass it to ``cupy.cuda.set_allocator`` or ``cupy.cuda.using_allocator``. It can be used by many threads.
+
+    An array is allocated on the stream that is CuPy's current one at that time, and freed on the same stream when the
+    last array that uses the memory is collected: as with CuPy's own pool, work on another stream must be waited for
+    before that. If the stream is captured, the allocation becomes a part of the graph, and the memory exists only
+    while the graph runs. An error of the memory resource is raised as it is: if memory runs out, that is an
+    :class:`OutOfMemoryError`, which is a ``MemoryError`` as CuPy's own is.
+
+    Parameters
+    ----------
+    memory_resource : MemoryResource, optional
+        A resource of memory that kernels can use, such as an adaptor. Default: that of the device that is CuPy's
+        current one, ``Device(...).memory_resource``.
+
+    Raises
+    ------
+    ImportError
+        If CuPy is not installed.
+    """
+    import cupy
+
+    mr = check_resource(memory_resource)
+    memory, unowned = cupy.cuda.MemoryPointer, cupy.cuda.UnownedMemory
+    current_device, current_stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
+    last: tuple[Any, Stream | None] = (None, None)  # a stream of CuPy, and ours of it: both are never changed
+
+    def allocate(size: int) -> Any:
+        nonlocal last
+        device_id = current_device()
+        given = current_stream()
+        known, stream = last
+        if stream is None or known is not given:
+            stream = _stream_of(given)
+            last = (given, stream)
+        resource = resource_for(mr, device_id)
+        try:
+            buffer = resource.allocate(size, stream=stream)
+        except CUDAError as error:
+            if error.code != lib.CCH_INVALID_CONTEXT:
+                raise
+            Device(device_id).set_current()  # nothing has used CUDA on this thread yet
+            buffer = resource.allocate(size, stream=stream)
+        return memory(unowned(buffer.handle, size, buffer, device_id), 0)
+
+    return allocate
+
+
+def _stream_of(stream: Any) -> Stream:
+    """Return a stream for one of CuPy's, which is kept alive by it."""
+    if hasattr(stream, "__cuda_stream__"):
+        return Device().create_stream(stream)
+    return Device().create_stream(_WithProtocol(stream))
+
+
+class _WithProtocol:
+    """A stream of CuPy before version 14."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._stream.ptr

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba's external memory management."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cudacore.interop._resources import check_resource, resource_for
+from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, MemoryResource, Stream
+
+
+def numba_memory_manager(memory_resource: MemoryResource | None = None, *, stream: Stream | None = None) -> type[Any]:
+    """Return a memory manager class for Numba that allocates from a memory resource.
+
+    Pass it to ``numba.cuda.set_memory_manager`` before Numba has used CUDA. Numba still manages page-locked host memory
+    itself.
+
+    Numba does not say on which stream an array will be used. Its memory is allocated and freed on one stream, by
+    default the legacy default stream. Streams of ``numba.cuda.stream()`` are ordered with that one. A non-blocking
+    stream must wait for it before it uses a new array, and the legacy stream must wait for such a stream before the
+    array is collected.
+
+    Parameters
+    ----------
+    memory_resource : MemoryResource, optional
+        A resource of memory that kernels can use, such as an adaptor. Default: that of Numba's current device,
+        ``Device(...).memory_resource``.
+    stream : Stream, optional
+        The stream that orders allocations and frees. Default: the legacy default stream.
+
+    Raises
+    ------
+    ImportError
+        If Numba is not installed.
+    """
+    import ctypes
+
+    from numba import cuda
+
+    mr, ordered_on = check_resource(memory_resource), LEGACY_DEFAULT_STREAM if stream is None else stream
+
+    class CudacoreMemoryManager(cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc, name-defined, unused-ignore]
+        """Allocates the memory of Numba's arrays from a memory resource of cudacore."""
+
+        def memalloc(self, size: int) -> Any:
+            """Allocate device memory; it is freed when the result is collected."""
+            buffer = resource_for(mr, self.context.device.id).allocate(size, stream=ordered_on)
+            pointer = ctypes.c_uint64(buffer.handle)
+            return cuda.MemoryPointer(self.context, pointer, size, finalizer=buffer.close)
+
+        def get_memory_info(self) -> Any:
+            """Return the free and the total memory of the device."""
+            return cuda.MemoryInfo(*Device(self.context.device.id).memory_info)
+
+        def get_ipc_handle(self, memory: Any) -> Any:
+            """Raise an error: the driver has no such handles of the memory of pools."""
+            raise NotImplementedError(
+                "memory of a cudacore resource has no IPC handle for Numba: share a Buffer of an IPC-enabled "
+                "DeviceMemoryResource, and use numba.cuda.as_cuda_array(buffer.view(...)) in the other process"
+            )
+
+        @property
+        def interface_version(self) -> int:
+            """int: The version of Numba's interface."""
+            return 1
+
+    return CudacoreMemoryManager

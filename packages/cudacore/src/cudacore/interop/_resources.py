@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hooks have in common: the memory resource that they are given, and the current context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cudacore_handles import Device, MemoryResource
+
+
+def check_resource(memory_resource: MemoryResource | None) -> MemoryResource | None:
+    """Return the argument if it is a memory resource for devices, or None; raise an error otherwise."""
+    if memory_resource is None:
+        return None
+    if not isinstance(memory_resource, MemoryResource):
+        raise TypeError(f"memory_resource must be a MemoryResource, not {type(memory_resource).__name__}")
+    if not memory_resource.is_device_accessible:
+        raise ValueError(f"memory_resource is {memory_resource!r}, whose memory kernels cannot use")
+    return memory_resource
+
+
+def resource_for(memory_resource: MemoryResource | None, device_id: int) -> MemoryResource:
+    """Return the resource that allocates for a device: the given one, or that of the device."""
+    if memory_resource is None:
+        return Device(device_id).memory_resource
+    if memory_resource.device_id not in (device_id, -1):
+        raise ValueError(
+            f"{memory_resource!r} has memory of device {memory_resource.device_id}, and the current device is "
+            f"{device_id}: give no memory resource, so that Device({device_id}).memory_resource is used there"
+        )
+    return memory_resource
+
+
+@contextmanager
+def current_device(device_id: int) -> Iterator[None]:
+    """Make a device current for a block of code, for libraries that use the current device."""
+    device = Device(device_id)
+    previous = device.set_current(device.context)
+    try:
+        yield
+    finally:
+        if previous is not None:
+            previous.device.set_current(previous)

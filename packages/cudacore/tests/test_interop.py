@@ -1,0 +1,636 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory resources for CuPy, PyTorch, Numba and RMM.
+
+On the simulated driver, stand-ins take the place of these libraries. With a GPU, the libraries themselves are tried,
+each in a process of its own, because most of them choose an allocator once. RMM was only tried with a stand-in, whose
+signatures are those of its type stubs.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import ctypes
+import gc
+import subprocess
+import sys
+import textwrap
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import cudacore as core
+import cudacore_handles as ch
+import cudacore_sim as sim
+from cudacore import interop
+
+ADDRESS = ctypes.c_void_p
+OUT_OF_MEMORY = 2
+
+
+def install(monkeypatch: pytest.MonkeyPatch, **modules: Any) -> None:
+    """Put stand-ins where imports find them; "a__b" is the module a.b."""
+    for name, value in modules.items():
+        module = ModuleType(name.replace("__", "."))
+        vars(module).update(value)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        parent, _, child = module.__name__.rpartition(".")
+        if parent:
+            monkeypatch.setattr(sys.modules[parent], child, module, raising=False)
+
+
+@pytest.fixture
+def statistics(device: core.Device) -> Iterator[core.StatisticsResourceAdaptor]:
+    """Give a resource that counts allocations, and is empty in the end."""
+    statistics = core.StatisticsResourceAdaptor(device.memory_resource)
+    yield statistics
+    gc.collect()
+    assert statistics.allocation_counts.current_count == 0
+
+
+@pytest.fixture
+def stream(device: core.Device) -> core.Stream:
+    """Give a stream."""
+    return device.create_stream()
+
+
+# ---- CuPy
+
+
+class UnownedMemory:
+    """CuPy's class of this name."""
+
+    def __init__(self, ptr: int, size: int, owner: object, device_id: int = -1) -> None:
+        self.ptr, self.size, self._owner, self.device_id = ptr, size, owner, device_id
+
+
+class MemoryPointer:
+    """CuPy's class of this name."""
+
+    def __init__(self, mem: UnownedMemory, offset: int) -> None:
+        self.mem, self.ptr = mem, mem.ptr + offset
+
+
+class FakeCuPy:
+    """What CuPy's allocators use of it."""
+
+    def __init__(self) -> None:
+        self.stream: Any = core.LEGACY_DEFAULT_STREAM
+        self.device_id = 0
+        runtime = SimpleNamespace(getDevice=lambda: self.device_id)
+        cuda = {"MemoryPointer": MemoryPointer, "UnownedMemory": UnownedMemory, "runtime": runtime}
+        self.modules = {"cupy": {}, "cupy__cuda": cuda | {"get_current_stream": lambda: self.stream}}
+
+
+@pytest.fixture
+def cupy(monkeypatch: pytest.MonkeyPatch) -> FakeCuPy:
+    """Install a stand-in for CuPy."""
+    fake = FakeCuPy()
+    install(monkeypatch, **fake.modules)
+    return fake
+
+
+def lines_of(log: Path) -> list[tuple[str, str]]:
+    """Return actions and streams of a log of allocations."""
+    with log.open(encoding="utf-8") as file:
+        return [(line["Action"], line["Stream"]) for line in csv.DictReader(file)]
+
+
+@pytest.mark.cuda_sim
+def test_cupy_orders_by_its_stream(cupy: FakeCuPy, device: core.Device, tmp_path: Path) -> None:
+    """CuPy's memory would be given to others before the work of its stream is done."""
+    log = core.LoggingResourceAdaptor(device.memory_resource, tmp_path / "log.csv")
+    allocate = interop.cupy_allocator(log)
+    streams = [device.create_stream() for _ in range(2)]
+    for cupy.stream in (streams[0], streams[1], streams[0]):
+        memory = allocate(100)
+        assert (memory.mem.size, memory.mem.device_id) == (100, 0)
+        assert memory.ptr != 0
+        cupy.stream = core.LEGACY_DEFAULT_STREAM
+        del memory
+    log.flush()
+    handles = [hex(stream.__cuda_stream__()[1]) for stream in (streams[0], streams[1], streams[0])]
+    assert lines_of(tmp_path / "log.csv") == [(what, at) for at in handles for what in ("allocate", "free")]
+
+
+@pytest.mark.cuda_sim
+def test_cupy_streams_without_protocol(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
+    """The allocator would not work with CuPy 13."""
+    allocate = interop.cupy_allocator(statistics)
+    cupy.stream = SimpleNamespace(ptr=2)
+    assert allocate(100).ptr != 0
+
+
+@pytest.mark.cuda_sim
+def test_cupy_memory_lives_as_long_as_its_arrays(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
+    """Memory of CuPy's arrays would leak, or be freed under them."""
+    allocate = interop.cupy_allocator(statistics)
+    memory, empty = allocate(100), allocate(0)
+    assert empty.ptr == 0
+    view = MemoryPointer(memory.mem, 16)
+    del memory
+    assert statistics.allocation_counts[:2] == (100, 1)
+    del view
+    assert statistics.allocation_counts[:2] == (0, 0)
+
+
+@pytest.mark.cuda_sim
+def test_cupy_allocations_that_fail(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
+    """A limit would be lost in CuPy, a failing driver call would leak, or the allocator would not work afterwards."""
+    allocate = interop.cupy_allocator(core.LimitingResourceAdaptor(statistics, 1000))
+    kept = allocate(600)
+    with pytest.raises(core.OutOfMemoryError, match="limit of 1000 bytes"):
+        allocate(600)
+    with pytest.raises(MemoryError), sim.failing("cuMemAllocFromPoolAsync", 0, OUT_OF_MEMORY):
+        allocate(100)
+    with sim.failing("cuMemAllocFromPoolAsync", 1, OUT_OF_MEMORY):  # the second attempt succeeds
+        again = allocate(100)
+    del kept, again
+    assert allocate(1000).ptr != 0
+
+
+@pytest.mark.cuda_sim
+def test_cupy_in_a_thread_without_context(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
+    """CuPy's first array of a thread could not be allocated."""
+    allocate = interop.cupy_allocator(statistics)
+    with ThreadPoolExecutor(1) as executor:
+        assert executor.submit(lambda: allocate(100).ptr).result() != 0
+
+
+@pytest.mark.cuda_sim
+def test_cupy_on_another_device(cupy: FakeCuPy, device: core.Device) -> None:
+    """Arrays of a second device would be in the memory of the first."""
+    allocate = interop.cupy_allocator(device.memory_resource)
+    assert allocate(100).mem.device_id == 0
+    cupy.device_id = 1
+    with pytest.raises(ValueError, match="memory of device 0, and the current device is 1"):
+        allocate(100)
+
+
+@pytest.mark.cuda_sim
+def test_cupy_in_a_capture(cupy: FakeCuPy, device: core.Device) -> None:
+    """An allocation in a capture would invalidate it, or be of memory that the graph does not know."""
+    allocate = interop.cupy_allocator()
+    cupy.stream = stream = device.create_stream()
+    with stream.create_graph_builder() as builder:
+        memory = allocate(100)
+        core.Buffer.from_handle(memory.ptr, 100).fill(1, stream=stream)
+        del memory
+    graph = builder.complete()
+    types = sorted(type(node).__name__ for node in builder.graph_definition.nodes())
+    assert types == ["AllocNode", "FreeNode", "MemsetNode"]
+    graph.launch(stream)
+    stream.sync()
+
+
+# ---- PyTorch
+
+
+class CUDAPluggableAllocator:
+    """PyTorch's class of this name: it loads functions by their names."""
+
+    def __init__(self, path: str, alloc: str, free: str) -> None:
+        library = ctypes.CDLL(path)
+        self.alloc: Any = ctypes.CFUNCTYPE(ADDRESS, ctypes.c_ssize_t, ctypes.c_int, ADDRESS)((alloc, library))
+        self.free: Any = ctypes.CFUNCTYPE(None, ADDRESS, ctypes.c_ssize_t, ctypes.c_int, ADDRESS)((free, library))
+        self._allocator = self
+
+    def set_record_stream_fn(self, address: int) -> None:
+        self.record: Any = ctypes.CFUNCTYPE(None, ADDRESS, ADDRESS)(address)
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Install a stand-in for PyTorch."""
+    memory = {"CUDAPluggableAllocator": CUDAPluggableAllocator}
+    install(monkeypatch, torch={}, torch__cuda={}, torch__cuda__memory=memory)
+    yield
+    ctypes.CDLL(ch.get_library()).cch_torch_set_allocator(0, None)
+
+
+@pytest.mark.cuda_sim
+def test_torch_allocates_from_the_resource(
+    torch: None, device: core.Device, statistics: core.StatisticsResourceAdaptor, stream: core.Stream
+) -> None:
+    """PyTorch would allocate elsewhere, adaptors would not see it, or a second stream would use freed memory."""
+    limited = core.LimitingResourceAdaptor(statistics, 1 << 20)
+    allocator = interop.torch_allocator(limited)
+    handle, second = stream.__cuda_stream__()[1], device.create_stream()
+    memory, on_default = allocator.alloc(1000, 0, handle), allocator.alloc(24, 0, None)
+    assert statistics.allocation_counts[:2] == (1024, 2)
+    assert core.Buffer.from_handle(memory, 1000).device_id == 0
+    allocator.free(on_default, 24, 0, None)
+    with sim.logging() as calls:
+        allocator.record(memory, second.__cuda_stream__()[1])
+        allocator.free(memory, 1000, 0, handle)
+    assert [call.name for call in calls].count("cuStreamWaitEvent") == 2
+    assert statistics.allocation_counts[:2] == (0, 0)
+
+
+@pytest.mark.cuda_sim
+def test_torch_memory_outlives_its_resource(torch: None, device: core.Device, stream: core.Stream) -> None:
+    """Memory of PyTorch would be freed with the pool that it is from, or the pool would never be destroyed."""
+    pool = core.DeviceMemoryResource(device, {"max_size": 1 << 24})
+    first = interop.torch_allocator(pool)
+    memory = first.alloc(1000, 0, None)
+    second = interop.torch_allocator(device.memory_resource)
+    pool.close()
+    del pool, first
+    assert core.Buffer.from_handle(memory, 1000).device_id == 0  # the driver still has it
+    with sim.logging() as calls:
+        second.free(memory, 1000, 0, None)
+    assert [call.name for call in calls if "Destroy" in call.name] == ["cuMemPoolDestroy"]
+
+
+@pytest.mark.cuda_sim
+def test_torch_resources_that_need_python(torch: None, device: core.Device) -> None:
+    """PyTorch's threads would call Python from C, or an adaptor would be passed by."""
+    tracking = core.TrackingResourceAdaptor(device.memory_resource)
+    virtual = core.VirtualMemoryResource(device)
+    for mr in (tracking, core.StatisticsResourceAdaptor(tracking), virtual, core.StatisticsResourceAdaptor(virtual)):
+        with pytest.raises(TypeError, match="runs Python code for each allocation"):
+            interop.torch_allocator(mr)
+    closed = core.DeviceMemoryResource(device, {"max_size": 1 << 24})
+    closed.close()
+    with pytest.raises(core.ClosedError):
+        interop.torch_allocator(closed)
+
+
+# ---- Numba
+
+
+class HostOnlyCUDAMemoryManager:
+    """Numba's class of this name."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+
+class NumbaPointer:
+    """Numba's class MemoryPointer."""
+
+    def __init__(self, context: Any, pointer: Any, size: int, owner: Any = None, finalizer: Any = None) -> None:
+        self.device_pointer, self.size = pointer, size
+        self._finalizer = weakref.finalize(self, finalizer)
+
+
+MemoryInfo = collections.namedtuple("MemoryInfo", ["free", "total"])
+
+
+@pytest.fixture
+def numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a stand-in for Numba."""
+    names = {
+        "HostOnlyCUDAMemoryManager": HostOnlyCUDAMemoryManager,
+        "MemoryInfo": MemoryInfo,
+        "MemoryPointer": NumbaPointer,
+    }
+    install(monkeypatch, numba={}, numba__cuda=names)
+
+
+@pytest.mark.cuda_sim
+def test_numba_memory_manager(numba: None, device: core.Device, statistics: core.StatisticsResourceAdaptor) -> None:
+    """Numba's arrays would not be allocated from the resource, or their memory would leak."""
+    manager = interop.numba_memory_manager(statistics)(SimpleNamespace(device=SimpleNamespace(id=0)))
+    pointer = manager.memalloc(100)
+    assert (pointer.size, statistics.allocation_counts[:2]) == (100, (100, 1))
+    assert core.Buffer.from_handle(pointer.device_pointer.value, 100).is_device_accessible
+    assert manager.get_memory_info() == device.memory_info
+    assert manager.interface_version == 1
+    with pytest.raises(NotImplementedError, match="no IPC handle"):
+        manager.get_ipc_handle(pointer)
+    del pointer
+    assert statistics.allocation_counts[:2] == (0, 0)
+
+
+# ---- RMM
+
+
+class RMMStream:
+    """RMM's class rmm.pylibrmm.stream.Stream."""
+
+    def __init__(self, obj: Any = None) -> None:
+        self._handle: tuple[int, int] = obj.__cuda_stream__()
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return self._handle
+
+
+class RMMResource:
+    """RMM's class rmm.mr.DeviceMemoryResource; it allocates from a pool."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[int, core.Buffer] = {}
+        self.freed_on: list[int] = []
+
+    def allocate(self, nbytes: int, stream: RMMStream) -> int:
+        assert isinstance(stream, RMMStream)
+        buffer = core.Device().allocate(nbytes, stream=stream)
+        self.buffers[buffer.handle] = buffer
+        return buffer.handle
+
+    def deallocate(self, ptr: int, nbytes: int, stream: RMMStream) -> None:
+        assert isinstance(stream, RMMStream)
+        self.freed_on.append(stream.__cuda_stream__()[1])
+        self.buffers.pop(ptr).close(stream)
+
+
+class CallbackMemoryResource(RMMResource):
+    """RMM's class of this name."""
+
+    def __init__(self, allocate_func: Callable[..., int], deallocate_func: Callable[..., None]) -> None:
+        self._allocate, self._deallocate = allocate_func, deallocate_func
+
+    def allocate(self, nbytes: int, stream: RMMStream) -> int:
+        return self._allocate(nbytes, stream)
+
+    def deallocate(self, ptr: int, nbytes: int, stream: RMMStream) -> None:
+        self._deallocate(ptr, nbytes, stream)
+
+
+class CudaAsyncViewMemoryResource(RMMResource):
+    """RMM's class of this name."""
+
+    def __init__(self, pool_handle: Any) -> None:
+        self.pool_handle = pool_handle
+
+
+@pytest.fixture
+def rmm(monkeypatch: pytest.MonkeyPatch) -> RMMResource:
+    """Install a stand-in for RMM."""
+    current = RMMResource()
+    names = {
+        "CallbackMemoryResource": CallbackMemoryResource,
+        "CudaAsyncViewMemoryResource": CudaAsyncViewMemoryResource,
+        "DeviceMemoryResource": RMMResource,
+        "get_current_device_resource": lambda: current,
+    }
+    install(monkeypatch, rmm={}, rmm__mr=names, rmm__pylibrmm={}, rmm__pylibrmm__stream={"Stream": RMMStream})
+    return current
+
+
+@pytest.mark.cuda_sim
+def test_rmm_allocates_from_the_resource(
+    rmm: RMMResource, device: core.Device, statistics: core.StatisticsResourceAdaptor, stream: core.Stream
+) -> None:
+    """RMM would not allocate from the resource, or not in the order of its streams."""
+    resource = interop.rmm_resource(statistics)
+    on = RMMStream(stream)
+    memory = resource.allocate(100, on)
+    assert statistics.allocation_counts[:2] == (100, 1)
+    resource.deallocate(memory, 100, on)
+    assert statistics.allocation_counts[:2] == (0, 0)
+    pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    pool = interop.rmm_resource()
+    assert isinstance(pool, CudaAsyncViewMemoryResource)
+    assert int(pool.pool_handle) == int(device.memory_resource.handle)  # type: ignore[attr-defined]
+
+
+@pytest.mark.cuda_sim
+def test_resource_of_rmm(rmm: RMMResource, device: core.Device, stream: core.Stream) -> None:
+    """Memory of RMM could not be used as a resource, or would be freed on another stream than that of the buffer."""
+    mr = interop.RMMMemoryResource()
+    second = device.create_stream()
+    with mr.allocate(100, stream=stream) as buffer:
+        assert buffer.memory_resource is mr
+        buffer.fill(1, stream=stream)
+        buffer[:50].close()
+    with core.StatisticsResourceAdaptor(mr).allocate(100, stream=stream) as buffer:
+        buffer.close(second)
+    gc.collect()
+    assert rmm.freed_on == [each.__cuda_stream__()[1] for each in (stream, second)]
+    assert not rmm.buffers
+    with pytest.raises(TypeError, match="rmm_mr must be a memory resource of RMM, not int"):
+        interop.RMMMemoryResource(3)
+
+
+# ---- all
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.usefixtures("cupy", "torch", "numba", "rmm")
+def test_resources_are_checked(device: core.Device) -> None:
+    """A library would be given memory that its kernels cannot use, and fail far away from here."""
+
+    class HostMemory(core.MemoryResource):
+        is_device_accessible, is_host_accessible = False, True
+
+    for make in (interop.cupy_allocator, interop.torch_allocator, interop.numba_memory_manager, interop.rmm_resource):
+        with pytest.raises(TypeError, match="memory_resource must be a MemoryResource, not int"):
+            make(3)  # type: ignore[operator]
+        with pytest.raises(ValueError, match="whose memory kernels cannot use"):
+            make(HostMemory())  # type: ignore[operator]
+
+
+def test_nothing_is_imported(on_sim: bool) -> None:
+    """Programs would import libraries that they do not use."""
+    code = """
+        import sys
+        import cudacore.interop
+        print({"cupy", "torch", "numba", "rmm", "numpy", "ctypes"} & set(sys.modules))
+    """
+    ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"
+
+
+# ---- the libraries themselves
+
+
+def run_on_gpu(code: str) -> None:
+    """Run a program in a process of its own, because a library chooses its allocator once."""
+    code = "import cudacore as core\nfrom cudacore import interop\n" + textwrap.dedent(code)
+    ran = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "cudacore:" not in ran.stderr  # a failure that was reported and not raised
+
+
+DEVICE = """
+import gc
+device = core.Device()
+device.set_current()
+statistics = core.StatisticsResourceAdaptor(device.memory_resource)
+limited = core.LimitingResourceAdaptor(statistics, 1 << 20)
+"""
+
+
+@pytest.mark.cuda_gpu
+def test_with_cupy() -> None:
+    """CuPy would compute wrong, leak, or not respect a limit."""
+    pytest.importorskip("cupy", reason="needs CuPy")
+    run_on_gpu(
+        DEVICE
+        + """
+import threading
+import cupy
+cupy.cuda.set_allocator(interop.cupy_allocator(limited))
+x = cupy.arange(1000, dtype="f4")
+assert statistics.allocation_counts.current_bytes >= 4000
+assert float((x * 2).sum()) == 999000
+stream = cupy.cuda.Stream(non_blocking=True)
+x.data.mem  # a view of the memory keeps it
+view = x[10:20]
+cupy.cuda.get_current_stream().synchronize()
+with stream:
+    y = view + 1
+    stream.synchronize()
+assert y.tolist() == [float(i) for i in range(11, 21)]
+try:
+    cupy.zeros(1 << 20, dtype="f4")
+except core.OutOfMemoryError as error:
+    assert "limit of 1048576 bytes" in str(error), error
+else:
+    raise AssertionError
+with stream:
+    a = cupy.ones(100, dtype="f4")
+    a * 2 + 1  # compiled at first use
+    stream.begin_capture()
+    b = a * 2 + 1
+    a[:] = b
+    del b
+    graph = stream.end_capture()
+    graph.launch(stream)
+    graph.launch(stream)
+    stream.synchronize()
+assert float(a[0]) == 7
+failures = []
+def work():
+    try:
+        for _ in range(200):
+            assert float(cupy.ones(100).sum()) == 100
+    except BaseException as error:
+        failures.append(error)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not failures, failures
+graph = a = x = y = view = None
+gc.collect()
+assert statistics.allocation_counts.current_count == 0, statistics.allocation_counts
+"""
+    )
+
+
+TORCH = """
+import torch
+def compute():
+    x = torch.ones(1000, device="cuda", requires_grad=True)
+    y = (x * 2).sum()
+    y.backward()
+    assert float(y) == 2000 and float(x.grad.sum()) == 2000
+"""
+
+
+@pytest.mark.cuda_gpu
+def test_with_torch_itself() -> None:
+    """PyTorch would compute wrong, leak, crash when memory runs out, or let a second stream use freed memory."""
+    pytest.importorskip("torch", reason="needs PyTorch")
+    run_on_gpu(
+        DEVICE
+        + TORCH
+        + """
+torch.cuda.memory.change_current_allocator(interop.torch_allocator(limited))
+compute()
+gc.collect()
+assert statistics.allocation_counts.total_count > 3
+assert statistics.allocation_counts.current_count == 0, statistics.allocation_counts
+try:
+    torch.empty(1 << 21, dtype=torch.uint8, device="cuda")
+except RuntimeError as error:
+    assert "CUDA out of memory: cudacore could not allocate 2097152 bytes on device 0" in str(error), error
+else:
+    raise AssertionError
+compute()
+side = torch.cuda.Stream()
+for _ in range(20):
+    x = torch.ones(50000, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(2000000)
+        total = x.sum()
+    x.record_stream(side)
+    del x
+    z = torch.zeros(50000, device="cuda")  # it must not get the memory of x yet
+    side.synchronize()
+    assert float(total) == 50000, float(total)
+    del z
+del total
+assert statistics.allocation_counts.current_count == 0, statistics.allocation_counts
+"""
+    )
+
+
+@pytest.mark.cuda_gpu
+def test_with_pool_of_torch() -> None:
+    """A MemPool of PyTorch would not take its blocks from the resource, or not return them."""
+    pytest.importorskip("torch", reason="needs PyTorch")
+    run_on_gpu(
+        DEVICE
+        + TORCH
+        + """
+pool = torch.cuda.MemPool(interop.torch_allocator(statistics).allocator())
+with torch.cuda.use_mem_pool(pool):
+    compute()
+    kept = torch.ones(1000, device="cuda")
+assert 1 <= statistics.allocation_counts.total_count < 5
+outside = torch.ones(1000, device="cuda")
+limited = core.LimitingResourceAdaptor(statistics, 1 << 20)
+interop.torch_allocator(limited)
+try:
+    with torch.cuda.use_mem_pool(pool):
+        torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+except RuntimeError as error:
+    assert "cudacore could not allocate" in str(error), error
+else:
+    raise AssertionError
+assert float(kept.sum()) == 1000
+torch.cuda.synchronize()
+del kept, pool
+gc.collect()
+torch.cuda.empty_cache()
+assert statistics.allocation_counts.current_count == 0, statistics.allocation_counts
+"""
+    )
+
+
+@pytest.mark.cuda_gpu
+def test_with_numba() -> None:
+    """Numba would compute wrong, or leak."""
+    pytest.importorskip("numba.cuda", reason="needs Numba")
+    run_on_gpu(
+        DEVICE
+        + """
+import numpy as np
+from numba import cuda
+cuda.set_memory_manager(interop.numba_memory_manager(statistics))
+@cuda.jit
+def add_one(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+x = cuda.to_device(np.arange(1000.0))
+assert statistics.allocation_counts[:2] == (8000, 1)
+add_one[4, 256](x)
+stream = cuda.stream()
+add_one[4, 256, stream](x)
+stream.synchronize()
+assert x.copy_to_host()[10] == 12
+y = x[5:10]
+del x
+assert statistics.allocation_counts.current_count == 1
+assert y.copy_to_host()[0] == 7
+del y
+gc.collect()
+assert statistics.allocation_counts.current_count == 0
+free, total = cuda.current_context().get_memory_info()
+assert 0 < free < total
+"""
+    )
