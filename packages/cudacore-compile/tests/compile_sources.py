@@ -22,7 +22,7 @@ VERSION = """
 !0 = !{i32 2, i32 0}
 """
 
-# C++: a kernel that calls what another program defines.
+# C++: a kernel that calls a function of another program.
 KERNEL = """
 extern "C" __device__ float f(float x);
 extern "C" __global__ void map(float *p, unsigned n) {

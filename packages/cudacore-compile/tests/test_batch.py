@@ -48,7 +48,7 @@ def jobs(*numbers: int, arch: str = "sm_90", target: str = "cubin") -> list[Comp
 
 
 class Immediate(Executor):
-    """An executor that does it now, and counts."""
+    """An executor that runs each call at once, and counts the calls."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -73,7 +73,7 @@ def test_code_for_one_architecture_alone(compress: bool) -> None:
 
 
 def test_code_for_a_family() -> None:
-    """A cubin for a family would be labelled as something that the compiler does not make of it."""
+    """A cubin for a family would get another label than the compiler gives it."""
     if 100 not in load().architectures():
         pytest.skip("needs an NVRTC that compiles for sm_100")
     parts = [build("sm_100f"), build("sm_100f", "ptx"), build("sm_100f", "ltoir")]
@@ -99,7 +99,7 @@ def test_ltoir_of_no_architecture(code: bytes) -> None:
 
 
 def test_what_cannot_be_combined() -> None:
-    """Code that contradicts itself would be loaded at random."""
+    """Contradictory code would be accepted, and an arbitrary part of it loaded."""
     with pytest.raises(ValueError, match="codes is empty"):
         make_fatbin([])
     with pytest.raises(ValueError, match="two of the type 'cubin' for the architecture 90"):

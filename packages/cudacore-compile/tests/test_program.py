@@ -605,7 +605,7 @@ def test_threads_compile_one_program() -> None:
 
 
 def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Closing a program would pull it from under a compilation that is running."""
+    """Closing a program would destroy it during a running compilation."""
     before = live()
     program = Program(KERNEL, "c++", SM_90)
     compile_program = compilers.NVRTC.compile

@@ -304,7 +304,7 @@ class TestForks:
     def test_body_that_is_closed_with_a_fork(
         self, device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, way: str
     ) -> None:
-        """The capture of the body would fail, and the driver destroy the graph that is built around it (2.10)."""
+        """The capture of the body would fail, and the driver destroy the graph that is built around it."""
         with stream.create_graph_builder() as builder:
             condition = builder.create_condition(1)
             body = builder.if_then(condition)
@@ -389,7 +389,7 @@ class TestForks:
         assert len(builder.graph_definition.nodes()) == 1
 
     def test_bad_input(self, stream: ch.Stream, device: ch.Device) -> None:
-        """Builders of two graphs would be joined, or numbers taken that make no sense."""
+        """Builders of two graphs would be joined, or meaningless numbers would be accepted."""
         wrong: Any = "2"
         with stream.create_graph_builder() as builder, device.create_graph_builder() as other:
             _, fork = builder.split(2)
@@ -439,7 +439,7 @@ class TestConditionals:
         assert numbers[0] == 1101
 
     def test_body_by_the_explicit_api(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-        """A body could only be captured."""
+        """A body could be built only by capturing, and not by adding nodes."""
         with stream.create_graph_builder() as builder:
             body = builder.if_then(builder.create_condition(1))
             body.graph_definition.launch(ONE, add, numbers.buffer, 3)
@@ -620,7 +620,7 @@ class TestStates:
 
     @pytest.mark.parametrize(("mode", "advice"), [("relaxed", "cannot be waited for"), ("global", "'relaxed'")])
     def test_advice_about_modes(self, stream: ch.Stream, mode: str, advice: str) -> None:
-        """The mode would be advised that the capture is in."""
+        """The error would recommend the mode that the capture is already in."""
         builder = stream.create_graph_builder().begin_building(mode)
         if mode == "global":
             with pytest.raises(ch.CUDAError, match=r"in the capture's mode: begin_building\('relaxed'\) allows it$"):
@@ -858,7 +858,7 @@ class TestStates:
 
     @pytest.mark.parametrize("drop", ["end", "close", "collect"])
     def test_another_device_is_current(self, device: ch.Device, other_device: ch.Device, drop: str) -> None:
-        """The default stream of another device would be looked at, and this one stay in capture."""
+        """The default stream of another device would be examined, and this one remain in capture."""
         stream = ch.PER_THREAD_DEFAULT_STREAM
         builder = stream.create_graph_builder().begin_building()
         other_device.set_current()
@@ -872,7 +872,7 @@ class TestStates:
         assert not is_capturing(stream)
 
     def test_no_context_is_current(self, stream: ch.Stream) -> None:
-        """A builder would look at the current context, and not at its stream's."""
+        """A builder would use the current context instead of that of its stream."""
 
         def build() -> cg.Graph:
             with stream.create_graph_builder() as builder:

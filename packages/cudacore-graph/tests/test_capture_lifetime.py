@@ -295,7 +295,7 @@ def test_drops_of_what_is_used(
     stream.sync()
 
 
-LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # needs leave, which is asked for at the first launch
+LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # must be enabled, which the first launch does
 
 FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "default memory resource": lambda made, pool: made.device.memory_resource,
@@ -639,7 +639,7 @@ def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, 
     builder.close()
     graph.close()
     del builder, graph
-    for _ in range(100):  # the driver lets go of it on a thread of its own
+    for _ in range(100):  # the driver releases it on a thread of its own
         gc.collect()
         device.create_event().close()
         if alive() is None:

@@ -245,7 +245,7 @@ def test_other_graphs(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
 
 
 def test_list_that_shrinks(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
-    """A value whose conversion changes the list would have the next one read behind its end."""
+    """A value whose conversion changes the list would make the next value be read beyond its end."""
     values: list[Any] = []
 
     class Shrinks:

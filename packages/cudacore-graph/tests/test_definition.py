@@ -191,7 +191,7 @@ def test_neighbours_are_assigned(definition: cg.GraphDefinition) -> None:
 
 
 def test_edges_are_changed_as_a_whole(definition: cg.GraphDefinition) -> None:
-    """An assignment with a node that cannot be would remove edges, and then fail."""
+    """An assignment with an invalid node would remove edges, and then fail."""
     a, b, c = (definition.empty() for _ in range(3))
     c.pred = (a,)
     with pytest.raises(ValueError, match="is a node of another graph"):
@@ -617,7 +617,7 @@ class TestBatch:
         }  # fmt: skip
 
     def test_all_or_none(self, definition: cg.GraphDefinition, numbers: Numbers, cuda_sim: Any) -> None:
-        """The driver refuses the fourth of five nodes: the first three are removed again."""
+        """If the driver refuses the fourth of five nodes, the first three would remain in the graph."""
         items: list[tuple[Any, ...]] = [("memset", None, numbers.buffer, 0, 4)] * 5
         with cuda_sim.failing(add_function("Memset"), nth=4, error=2), pytest.raises(ch.CUDAError):
             definition.add_many(items)

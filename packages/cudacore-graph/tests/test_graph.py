@@ -370,7 +370,7 @@ class TestOptions:
         call_driver("cuMemFree", memory)
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """Options that make no sense would be taken."""
+        """Meaningless options would be accepted."""
         wrong: Any = "yes"
         with pytest.raises(ValueError, match="auto_free_on_launch and device_launch cannot be both set"):
             definition.instantiate(cg.GraphCompleteOptions(auto_free_on_launch=True, device_launch=True))

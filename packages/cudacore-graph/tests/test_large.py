@@ -36,7 +36,7 @@ def test_ten_thousand_nodes(
 
 
 def test_edges_of_a_long_chain(definition: cg.GraphDefinition) -> None:
-    """Adding an edge would take the longer, the longer the chain is that it is added to."""
+    """The time to add an edge would grow with the length of the chain."""
     nodes = definition.add_many([("empty", None)] * 20_000)
 
     def add(pairs: list[tuple[cg.GraphNode, cg.GraphNode]]) -> float:

@@ -188,7 +188,7 @@ class TestMemory:
         assert numbers[0] == 9
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """Sizes, kinds of memory and addresses that cannot be would come to the driver."""
+        """Invalid sizes, kinds of memory and addresses would reach the driver."""
         bad: Any = "x"
         for call, error, match in (
             (lambda: definition.allocate(0), ValueError, "size is 0; it must be at least 1"),
@@ -347,7 +347,7 @@ class TestMemset:
     def test_bad_input(
         self, definition: cg.GraphDefinition, arguments: tuple[Any, ...], error: type[Exception], match: str
     ) -> None:
-        """A fill that cannot be would come to the driver."""
+        """An invalid fill would reach the driver."""
         with pytest.raises(error, match=match):
             definition.memset(*arguments)
         assert not definition.nodes()
@@ -466,7 +466,7 @@ class TestMemcpy:
         error: type[Exception],
         match: str,
     ) -> None:
-        """A copy that cannot be would come to the driver."""
+        """An invalid copy would reach the driver."""
         with pytest.raises(error, match=match):
             definition.memcpy(*arguments, **options)
         assert not definition.nodes()
@@ -478,7 +478,7 @@ class TestCallback:
         called: list[str] = []
         first = definition.callback(functools.partial(called.append, "a"))
         node = first.callback(lambda: called.append("b"))
-        node.callback(lambda: called.append("c"))  # on a host node it builds, as on all others
+        node.callback(lambda: called.append("c"))  # a host node has the same methods as all nodes
         run(definition)
         assert called == ["a", "b", "c"]
         assert callable(node.function)
@@ -899,7 +899,7 @@ class TestConditionals:
         run(definition)
 
     def test_of_a_body(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """A condition that was created on a body could be used in that body alone, although the driver takes it."""
+        """A condition that was created on a body could be used only in that body, unlike in the driver."""
         node = definition.if_then(definition.create_condition(0))
         node.join().while_loop(node.then.create_condition(0))
         run(definition)

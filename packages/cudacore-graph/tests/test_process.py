@@ -203,7 +203,7 @@ stream.sync()
 
 def test_a_builder_that_outlives_the_modules(run_python: Run) -> None:
     """The interpreter would report an exception in GraphBuilder.__del__ at its end."""
-    # The contents of builtins are the last that goes.
+    # The contents of builtins are destroyed last.
     keep = """
 import builtins
 from cudacore_graph import _builder

@@ -781,6 +781,6 @@ class Machine(RuleBasedStateMachine):
 
 
 def test_against_a_model(device: ch.Device, code: ch.ObjectCode) -> None:
-    """A graph that is built, edited and run in some order would be, or do, something else than is said here."""
+    """A graph that is built, edited and run in some order would differ from the model."""
     machine: Any = lambda: Machine(device, code)  # noqa: E731
     run_state_machine_as_test(machine, settings=SETTINGS)

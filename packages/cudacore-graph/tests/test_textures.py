@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Textures, surfaces and arrays that graphs use: a graph keeps them, and what they read."""
+"""Textures, surfaces and arrays that graphs use: a graph keeps them, and the memory that they read."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def out() -> ch.Buffer:
 
 @pytest.fixture
 def kernel_of() -> Callable[[str], ch.Kernel]:
-    """Give the kernel that reads what is of a kind."""
+    """Give a function that returns the kernel for a kind of resource."""
     code = ch.ObjectCode.from_ptx(PTX)
     return lambda kind: code.get_kernel(KINDS[kind])
 

@@ -165,7 +165,7 @@ def compile_cuda(on_sim: bool) -> Callable[[str, str, str], bytes]:
     @functools.cache
     def compile_once(source: str, arch: str, target: str) -> bytes:
         command = [sys.executable, str(TESTS / "compile_cuda.py"), arch, target]
-        if on_sim and target == "cubin":  # the simulator runs a cubin by the PTX that it has NVRTC put there
+        if on_sim and target == "cubin":  # the simulator makes NVRTC store the PTX in the cubin, and runs that
             command = [sys.executable, "-m", "cudacore_sim", *command]
         env = {name: value for name, value in os.environ.items() if name != "CUDACORE_DRIVER"}
         result = subprocess.run(command, input=source.encode(), capture_output=True, env=env, timeout=TIMEOUT)

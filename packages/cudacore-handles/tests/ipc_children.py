@@ -48,7 +48,7 @@ def read(buffer: ch.Buffer, stream: Any) -> bytes:
 
 
 def fill(buffer: ch.Buffer, event: ch.Event, value: int) -> None:
-    """Look at a buffer that came, and fill it."""
+    """Check a received buffer, and fill it."""
     mr = buffer.memory_resource
     assert isinstance(mr, ch.DeviceMemoryResource)
     assert mr.is_mapped
@@ -67,7 +67,7 @@ def fill(buffer: ch.Buffer, event: ch.Event, value: int) -> None:
 
 
 def fill_pinned(buffer: ch.Buffer, value: int) -> None:
-    """Look at host memory that came, from the host and by a device, and write to it."""
+    """Check received host memory, on the host and on a device, and write to it."""
     mr = buffer.memory_resource
     assert isinstance(mr, ch.PinnedMemoryResource)
     assert (mr.is_mapped, mr.is_host_accessible, mr.device_id) == (True, True, -1)
@@ -129,7 +129,7 @@ def hold_until_killed(channel: Any, buffer: ch.Buffer) -> None:
 
 
 def use(buffer: ch.Buffer, offset: int) -> None:
-    """Use a part of a buffer from two threads, while a third imports it and lets go."""
+    """Use a part of a buffer from two threads, while a third imports and releases it."""
     mr = buffer.memory_resource
     descriptor = buffer.ipc_descriptor
 
@@ -154,7 +154,7 @@ def use(buffer: ch.Buffer, offset: int) -> None:
 
 
 def receive_twice(channel: Any) -> None:
-    """Take the same message two times: its file descriptor comes once."""
+    """Unpickle a message twice, although its file descriptor arrives only once."""
     message = channel.recv_bytes()
     pickle.loads(message).close()
     try:

@@ -8,8 +8,8 @@ rounds of a few seconds, each with new threads. At the end of each, everything i
 and launches must have done all their work.
 
 The seed decides what each thread does, not how the threads interleave. The driver is chosen by ``$CUDACORE_DRIVER``,
-as for any program: ``sim`` is the simulated one. What is done to memory is always in the order of one stream, its
-lane's, so that a kernel that runs into freed memory is the library's fault.
+as for any program: ``sim`` is the simulated one. All work on a memory is ordered on one stream, that of its lane. So a
+kernel that uses freed memory is a defect of the library.
 """
 
 from __future__ import annotations

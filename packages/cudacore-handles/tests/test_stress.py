@@ -13,8 +13,8 @@ assert stress.main(["--seconds", "{seconds}", "--seed", "{seed}"]) == 0
 
 @pytest.mark.parametrize("reuse", ["0", "1"])
 def test_what_threads_share(run_on_driver: Callable[..., str], reuse: str) -> None:
-    """A thread that uses what another closes would crash, or do it to something else (traps 7, 27, 28, 30).
+    """A thread that uses what another closes would crash, or use another object.
 
-    With and without addresses that the simulated driver gives to another object at once.
+    The test runs with and without immediate reuse of addresses by the simulated driver.
     """
     run_on_driver(STRESS.format(seconds=4, seed=1), CUDACORE_SIM_REUSE=reuse)

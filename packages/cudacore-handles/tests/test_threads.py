@@ -170,6 +170,6 @@ def work(i):
 
 @pytest.mark.parametrize("work", WORK)
 def test_eight_threads_and_the_collector(run_on_driver: Callable[..., str], work: str) -> None:
-    """Threads that make, use and drop things at once would deadlock, crash, leak, or see each other's."""
+    """Threads that make, use and drop objects at once would deadlock, crash, leak, or get each other's objects."""
     rounds, prelude = WORK[work]
     run_on_driver(HAMMER.format(rounds=rounds, prelude=prelude))

@@ -89,7 +89,7 @@ def cuda(driver: Driver) -> Iterator[Driver]:
 
 @pytest.fixture
 def calls(cuda: Driver) -> Any:
-    """Give what sequences are written with: calls that are listed, and those that have to succeed."""
+    """Give a recorder, by which sequences make their calls."""
     from recorder import Recorder
 
     listing: list[str] = []

@@ -188,8 +188,8 @@ def receive(channel: socket.socket) -> tuple[Any, list[int]]:
 
 class Peer:
     """
-    A process of its own. Calling it runs a statement or gives the value of an expression there: `cu` is the entry
-    points, `fds` the descriptors that came along, and keywords are variables; `settings` are its configuration.
+    A separate process. Calling the object runs a statement there, or returns the value of an expression: `cu` has the
+    entry points, `fds` the descriptors that were sent, and keywords become variables; `settings` are its configuration.
     """
 
     def __init__(self, **settings: object) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the calls of cuda_core_calls.txt with one module, and write what came of each: ``cuda_core_calls.py MODULE``.
+"""Make the calls of cuda_core_calls.txt with one module, and write the result of each: ``cuda_core_calls.py MODULE``.
 
 That is ``["raises", names of the exception's class and its bases, message]`` or ``["gives", value]``, where a value of
 an ordinary Python type is given by its repr, and any other by the name of its type.
@@ -303,7 +303,7 @@ def main() -> None:
         scope = names(module, folder)
         json.dump({call: outcome(call, scope) for call in calls}, sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # what cuda.core does at exit is not asked
+    os._exit(0)  # the behaviour of cuda.core at exit is not compared
 
 
 if __name__ == "__main__":

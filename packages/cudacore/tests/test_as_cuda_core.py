@@ -127,7 +127,7 @@ def test_what_libraries_ask_of_objects() -> None:
 
 
 def test_child_processes(tmp_path: Path) -> None:
-    """What a program starts, workers among it, would get ``cuda.core`` itself."""
+    """Processes that a program starts, such as workers, would import the real ``cuda.core``."""
     program = tmp_path / "program.py"
     program.write_text(
         "import multiprocessing, subprocess, sys\n"
@@ -156,7 +156,7 @@ def test_too_late() -> None:
 
 
 def test_old_cuda_python(tmp_path: Path) -> None:
-    """A regular package ``cuda`` would hide the folder, and the program run on ``cuda.core`` without a word."""
+    """A regular package ``cuda`` would hide the folder, and the program would silently run on ``cuda.core``."""
     (tmp_path / "cuda" / "core").mkdir(parents=True)
     for folder in ("cuda", "cuda/core"):
         (tmp_path / folder / "__init__.py").touch()

@@ -97,7 +97,7 @@ class Worker:
         return None
 
     def works(self) -> bool:
-        """Whether all elements are what they are to be, once the worker has answered."""
+        """Return whether all elements have the expected value, after the worker has answered."""
         return self.answer() == f"1 {self.count}"
 
 
@@ -114,7 +114,7 @@ def worker(on_sim: bool) -> Iterator[Worker]:
 
 @pytest.fixture
 def process(worker: Worker) -> Iterator[Process]:
-    """Give the worker's process, which runs; whatever the test did, it runs again."""
+    """Give the worker's process, which is running, and is made to run again after the test."""
     process = worker.process
     assert process.state == "running"
     yield process

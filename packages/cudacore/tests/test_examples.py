@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-# What no simulated driver serves: these are programs of CUDA's runtime library.
+# Programs of CUDA's runtime library, which the simulated driver does not support.
 NEED_A_GPU = {"cupy_kernel", "pytorch_kernel"}
 
 
@@ -47,7 +47,7 @@ def test_it_runs_and_says_what_the_gallery_shows(example: Path, tmp_path: Path, 
     assert doctest.OutputChecker().check_output(shown, ran.stdout, flags), f"{ran.stdout}\nnot\n{shown}"
     for picture in tmp_path.glob("*.png"):
         difference = np.abs(pixels(picture) - pixels(ROOT / "docs" / "pictures" / picture.name))
-        # Of the places between texels, a GPU drops other bits than the simulated driver.
+        # For coordinates between texels, a GPU rounds differently than the simulated driver.
         assert difference.max() <= (0 if on_sim else 8)
 
 

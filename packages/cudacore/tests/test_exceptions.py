@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all packages hold to when they raise exceptions."""
+"""Rules for raising exceptions in all packages."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ import cudacore as core
 import guide_programs
 from guide_programs import DOCS, names_of_pages
 
-# Pages of several programs, of commands, or of tests, and where they are tried.
+# Pages of several programs, of commands, or of tests, with the tests that run them.
 ELSEWHERE = {
     "c/python": "packages/cudacore-handles/tests/test_capsule.py",
     "command": "packages/cudacore-compile/tests/cache/test_docs_cache.py",
@@ -32,7 +32,7 @@ ELSEWHERE = {
     "simulator/trace": "packages/cudacore/tests/test_trace_guide.py",
     "tutorial/testing": "packages/cudacore/tests/test_simulator_guides.py",
 }
-# What is true at the end of the program of a page.
+# Conditions at the end of the program of a page.
 AFTERWARDS = {
     "compile": """
 assert numbers[63] == 127
@@ -158,7 +158,7 @@ def check_picture(file: Path, dot: str) -> None:
 
 
 def test_all_pages_are_tried() -> None:
-    """The programs of a page would be tried by nobody, or a test would be of a page that is gone."""
+    """The programs of a page would not be tested, or a test would name a page that no longer exists."""
     pages = set(names_of_pages())
     assert pages >= set(ELSEWHERE) | set(AFTERWARDS) | set(PRINTED)
     assert not (set(AFTERWARDS) | set(PRINTED)) & set(ELSEWHERE)

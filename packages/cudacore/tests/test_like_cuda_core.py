@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that cuda.core and cudacore must answer alike, or differ in on purpose, made in a process each."""
+"""Calls that must have the same result in cuda.core and cudacore, or differ on purpose. Each has its own process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINES = [line for line in SCRIPT.with_suffix(".txt").read_text().splitlines() if
 DIFFERENT = {call: tuple(said.split(" -> ")) for call, _, said in (line.partition("  ## ") for line in LINES) if said}
 ALIKE = [line for line in LINES if "  ## " not in line]
 
-# What programs match of messages: their openings.
+# The beginnings of messages, which programs match.
 OPENINGS = {
     "type(ctx)()": "Context objects cannot be instantiated directly",
     "core.Stream()": "Stream objects cannot be instantiated directly",
@@ -65,14 +65,14 @@ def run(module: str) -> subprocess.CompletedProcess[str]:
 
 @functools.cache
 def outcomes(module: str) -> dict[str, Any]:
-    """Return what came of each call with a module."""
+    """Return the result of each call with a module."""
     result = run(module)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
 
 def theirs(call: str) -> Any:
-    """Return what came of a call with cuda.core, which has less on CUDA 12 or with older bindings than we have."""
+    """Return the result of a call with cuda.core, which has fewer features on CUDA 12 or with older bindings."""
     outcome = outcomes("cuda.core")[call]
     if outcome[0] == "raises" and "requires cuda-bindings" in outcome[2]:
         pytest.skip("cuda.core has this with newer cuda-bindings alone")

@@ -44,7 +44,7 @@ def objects() -> Iterator[list[object]]:
 
 
 def messages(value: object) -> Iterator[str]:
-    """Give the texts that users see of an object and of calls of its methods that cannot be right."""
+    """Yield the repr of an object, and the messages for invalid calls of its methods."""
     yield repr(value)
     yield str(value)
     cls = type(value)

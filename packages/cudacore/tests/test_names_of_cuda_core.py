@@ -26,10 +26,10 @@ MODULES = (
     *("", ".checkpoint", ".graph", ".system", ".system.exceptions", ".system.typing", ".texture", ".typing", ".utils"),
 )
 
-# What does not come: each has a line in docs/migration.rst.
+# Names that cudacore will not have. Each has a line in docs/migration.rst.
 NOT_HERE: set[str] = set()
 
-# What CPython, Cython and the modules that implement a class give it.
+# Attributes that CPython, Cython, and the modules that implement a class add to it.
 IMPLEMENTATION = re.compile(
     r"__(pyx_\w+|reduce_cython|setstate_cython|reduce|reduce_ex|setstate|getstate|dict|weakref|module|doc|slots|init|new"
     r"|annotations|dataclass_\w+|match_args|abstractmethods|parameters|orig_bases|firstlineno|static_attributes|dealloc"
@@ -80,7 +80,7 @@ def has(cls: type, member: str) -> bool:
 
 
 def missing_names() -> set[str]:
-    """Return what ``cuda.core`` has and ``cudacore`` has not, such as ``"texture.TextureObject"``."""
+    """Return the names that ``cuda.core`` has and ``cudacore`` lacks, such as ``"texture.TextureObject"``."""
     missing: set[str] = set()
     for module, names in names_of_cuda_core().items():
         try:
@@ -106,7 +106,7 @@ def test_all_names_are_here() -> None:
 
 
 def test_the_list_is_true() -> None:
-    """The list would name what is here."""
+    """The list would contain a name that exists here."""
     assert sorted(NOT_HERE - missing_names()) == []
 
 

@@ -128,7 +128,9 @@ def test_import_loads_no_driver() -> None:
 )
 def test_all_is_what_is_there(module: types.ModuleType) -> None:
     """``__all__`` would promise a name that does not exist, or hide one that does."""
-    assert all(hasattr(module, name) for name in module.__all__)  # what is made when it is asked for is made now
+    assert all(
+        hasattr(module, name) for name in module.__all__
+    )  # names that are imported at first use are imported now
     assert set(module.__all__) == public_names(module)
     assert sorted(set(module.__all__)) == sorted(module.__all__)
 

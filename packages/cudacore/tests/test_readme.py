@@ -22,7 +22,7 @@ def examples(readme: Path) -> list[str]:
 
 
 def run(readme: Path, names: dict[str, Any], change: Callable[[str], str] = str) -> dict[str, Any]:
-    """Run the examples of a README, one after the other, with names that its text speaks of."""
+    """Run the examples of a README, one after the other, with names that its text mentions."""
     found = examples(readme)
     assert found
     for example in found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs and the tests that the simulator's guides show, and what the simulator says of them."""
+"""The programs and the tests that the simulator's guides show, and the simulator's reports about them."""
 
 from __future__ import annotations
 

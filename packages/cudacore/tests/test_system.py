@@ -36,7 +36,7 @@ def device() -> system.Device:
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have NVML answer what no simulated device has."""
+    """Replace answers of NVML, for features that simulated devices do not have."""
 
     def answer(**answers: Any) -> None:
         for function, result in answers.items():
@@ -211,7 +211,7 @@ def test_memory(device: system.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_memory_in_use(device: system.Device) -> None:
-    """What the program allocates would not show."""
+    """Memory that the program allocates would not be reported."""
     cudacore.Device(0).set_current()
     pool = cudacore.DeviceMemoryResource(cudacore.Device(0), cudacore.DeviceMemoryResourceOptions())
     part = pool.allocate(64 << 20, stream=cudacore.Device(0).default_stream)
@@ -267,7 +267,7 @@ def test_not_supported(device: system.Device) -> None:
         device.utilization  # noqa: B018
 
 
-# ---- what no simulated device has: the way of each answer to the caller
+# ---- features that simulated devices do not have: the conversion of NVML's answers
 
 VALUES: list[tuple[str, dict[str, Any], Callable[[Any], Any], Any]] = [
     (

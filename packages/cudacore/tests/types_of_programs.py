@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a type checker says of programs: checked by ``nox -s types``, never run.
+"""Programs for the type checker, checked by ``nox -s types`` and never run.
 
 An ``ignore`` that is not needed is an error there: each of these lines is one in which a mistake must be found.
 """

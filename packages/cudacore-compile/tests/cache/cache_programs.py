@@ -20,7 +20,7 @@ KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
 
 @pytest.fixture
 def in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Start in an empty directory, with no memory of files: they are new, and the clocks of tests are quick."""
+    """Start in an empty directory, with empty caches of files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(_inputs, "_files", _closure.Files())
     monkeypatch.setattr(_inputs, "_closures", {})
@@ -49,7 +49,7 @@ def value_of(code: ObjectCode) -> int:
 
 
 def check(includes: str, *, change: Callable[[int], object], headers: Any = None, **options: Any) -> None:
-    """Compile with a cache while what is included changes: compare with what the compiler makes without one."""
+    """Compile with a cache while included files change, and compare the code with that of the compiler alone."""
     cache = InMemoryProgramCache()
     options.setdefault("arch", "sm_90")
     for number in (1111, 2222, 2222, 3333):

@@ -2,7 +2,7 @@
 """Compile random programs with a cache while their headers change, and compare with fresh compilations.
 
 ``python fuzz_cache.py SECONDS [SEED]`` does so for as long as one likes, and ``nox -s fuzz_cache -- SECONDS`` runs it.
-The programs use what can hide from a scanner that they read a file: macros in directives, comments and
+The programs use constructs that can hide an included file from a scanner: macros in directives, comments and
 literals that look like each other, conditionals, pasted names, and files that appear before others. A program that the
 cache refuses is no failure. The share of these is printed, so that a scanner that refuses everything is noticed.
 """
@@ -31,7 +31,7 @@ SLOTS = 6  # possible values of a program; a header can set each of them
 
 
 class StaleError(AssertionError):
-    """A cache gave out code that the compiler would not make."""
+    """A cache returned code that the compiler would not generate."""
 
 
 class Generator:
@@ -254,7 +254,7 @@ class Generator:
         text = f"#undef A{slot}\n#define A{slot} {value}\n"
         if self.choose.random() < 0.15:
             return f"#pragma once\n{text}__device__ int CAT(v, __COUNTER__) = {value};\n"
-        if self.choose.random() < 0.3:  # which is included once: circles end
+        if self.choose.random() < 0.3:  # included once, so that circular includes end
             guard = self.new("G")
             text = f"#ifndef {guard}\n#define {guard}\n{text}{self.snippet()}#endif\n"
         return text
@@ -359,7 +359,7 @@ class Case:
             os.symlink(target.resolve(), path)
 
     def change(self) -> None:
-        """Change one file, or the way to it."""
+        """Change one file, or a directory or link on its path."""
         how = self.choose.random()
         path = self.choose.choice(list(self.versions) or ["inc0/none.h"])
         if self.headers and how < 0.1:  # NVRTC takes a header in memory for the file of its name
@@ -449,7 +449,7 @@ def run(seconds: float, seed: int) -> collections.Counter[str]:
     Raises
     ------
     StaleError
-        When a cache gives out code that the compiler would not make; the folder with the program is left.
+        If a cache returns code that the compiler would not generate; the folder with the program remains.
     """
     counts: collections.Counter[str] = collections.Counter()
     end = time.monotonic() + seconds

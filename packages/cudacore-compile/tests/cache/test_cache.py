@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Program caches as mappings, and as what Program.compile keeps its code in."""
+"""Program caches as mappings, and as the storage of Program.compile."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def program(source: str = SOURCE, **options: Any) -> Program:
 
 
 def test_mapping(make: Make) -> None:
-    """A cache would not be the mapping of keys to bytes that cuda.core's is."""
+    """A cache would not be a mapping of keys to bytes, like that of cuda.core."""
     with make() as cache:
         cache["a"] = b"first"
         assert (cache[b"a"], cache.get("a"), len(cache)) == (b"first", b"first", 1)
@@ -505,7 +505,7 @@ def test_locked_by_a_stopped_process(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     ],
 )
 def test_forged_entry(tmp_path: Path, facts: Any) -> None:
-    """An entry that another program wrote, with a good checksum, would raise anything out of compile()."""
+    """An entry that another program wrote, with a good checksum, would make compile() raise an arbitrary exception."""
     cache = FileStreamProgramCache(tmp_path)
     program = Program("__global__ void k() {}", "c++", {"arch": "sm_90"})
     code = program.compile("ptx", cache=cache).code

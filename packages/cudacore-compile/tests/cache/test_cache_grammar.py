@@ -48,7 +48,7 @@ def test_ways_to_include(directive: str) -> None:
     ],
 )
 def test_header_that_is_asked_for(test: str) -> None:
-    """Code that depends on whether there is a file would not change when that appears, or goes."""
+    """Code that depends on the existence of a file would not change when the file is created or removed."""
     source = f"""
         #if {test}
         #define VALUE 2222
@@ -82,7 +82,7 @@ def test_macro_option_that_names_a_header() -> None:
 
 
 def test_computed_names() -> None:
-    """Thrust computes the names of its headers: they would not be seen to change, or never be cached."""
+    """Thrust computes the names of its headers: their changes would be missed, or such programs never be cached."""
     source = (
         "#define __THRUST_ROOT part/__THRUST_DEEP\n#define __THRUST_DEEP deep\n#define IN(name) <__THRUST_ROOT/name>\n"
     )
@@ -93,7 +93,7 @@ def test_computed_names() -> None:
 
 PASTE = "#define CAT_(a, b) a##b\n#define CAT(a, b) CAT_(a, b)\n"
 TRICKS = [
-    # issue 19: all of these were served old code
+    # All of these once got old code from a cache.
     ("", "a macro of the options has __TIME__", {"define_macro": "NOW=__TIME__"}),
     ("", "a macro of the options has __has_include", {"define_macro": "HAS=__has_include(<h.h>)"}),
     ("#define HAS __has_include\n#if HAS(<h.h>)\n#endif", "the program has __has_include other than"),

@@ -37,7 +37,7 @@ def test_header_beside_the_program(options: dict[str, Any]) -> None:
 
 
 def test_header_in_the_directory_of_the_name() -> None:
-    """A name with a directory adds that to the include path: its headers would change unseen."""
+    """A program's name can add a directory to the include path: changes of headers there would not be noticed."""
     check('#include "v.h"', change=lambda n: write("src/v.h", f"#define VALUE {n}"), name="src/program.cu")
 
 
@@ -49,7 +49,7 @@ def test_header_of_a_header() -> None:
 
 
 def test_header_that_appears_before_another() -> None:
-    """A file that is found before the one that was read would not be noticed, because that one is still the same."""
+    """A new file that is found before the one that was read would not be noticed, because the latter is unchanged."""
     write("last/v.h", "#define VALUE 1111")
 
     def change(number: int) -> None:
@@ -62,7 +62,7 @@ def test_header_that_appears_before_another() -> None:
 
 
 def test_header_in_a_directory_that_appears_first() -> None:
-    """A file that appears in a directory changes that alone, and not the one above, which had been looked at."""
+    """A new file in a subdirectory would not be noticed, because it does not change the directory above."""
     write("last/v.h", "#define VALUE 1111")
 
     def change(number: int) -> None:
@@ -128,7 +128,7 @@ def test_header_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that the compiler has made with a variable of another thread's would be kept as made without it."""
+    """Code that was compiled with another thread's environment variable would be stored as code without it."""
     monkeypatch.delenv("NVVM_SOMETHING", raising=False)
     cache = InMemoryProgramCache()
     program = Program(KERNEL, "c++", {"arch": "sm_90", "define_macro": "VALUE=1"})
@@ -145,7 +145,7 @@ def test_variable_that_is_set_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_directory_that_is_changed_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Debug information with the directory that another thread has changed to would be kept as that of the first."""
+    """Debug information with the directory that another thread has entered would be stored for the old directory."""
     cache = InMemoryProgramCache()
     program = Program(KERNEL, "c++", {"arch": "sm_90", "lineinfo": True, "define_macro": "VALUE=1"})
     (tmp_path / "elsewhere").mkdir()
@@ -162,7 +162,7 @@ def test_directory_that_is_changed_meanwhile(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_header_that_changes_and_changes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text that the compiler has read would be kept under the key of the text before and after it."""
+    """If a file changes and changes back, code of its contents in between would be stored under the wrong key."""
     old = "#define VALUE 1111"
     write("inc/v.h", old)
     write("other/v.h", "#define VALUE 2222")
@@ -277,7 +277,7 @@ def test_paths_to_one_file() -> None:
 
 @pytest.mark.parametrize("kind", ["file", "directory", "two headers"])
 def test_files_with_names_of_headers_in_memory(kind: str) -> None:
-    """NVRTC takes a header in memory for the file of its name: of that and a link to it, it would read only one."""
+    """NVRTC identifies a header in memory with the file of its name, and would read only that or a link to the file."""
     write("inc/v.h", "#pragma once\n#define VALUE 2222")
     Path("directory").mkdir()
     headers = {"m.h": "#pragma once\n"}
@@ -504,7 +504,7 @@ def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_directory_that_is_gone() -> None:
-    """In a directory that was removed, a program would not compile with a cache, but without one."""
+    """In a directory that was removed, a program would compile without a cache, but not with one."""
     os.mkdir("gone")
     os.chdir("gone")
     os.rmdir("../gone")

@@ -43,7 +43,7 @@ def start(folder: Path, seed: int, count: Count, lock: threading.Lock) -> subpro
 
 
 def size_of(folder: Path) -> int:
-    """Return the size of all files that there are, those being written too."""
+    """Return the size of all files, including those being written."""
     total = 0
     for directory, _, names in os.walk(folder):
         for name in names:

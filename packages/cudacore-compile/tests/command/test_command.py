@@ -130,7 +130,7 @@ def test_fatbin(run: Run) -> None:
 
 
 def test_failure_leaves_nothing(run: Run) -> None:
-    """A build that failed would leave files that look like those of one that did not."""
+    """A failed build would leave files that look like the output of a successful one."""
     assert run("kernel.cu", "bad.cu", "--arch", "sm_90", "--to", "cubin")[0] == 1
     assert files() == set()
 
@@ -288,7 +288,7 @@ def test_errors_name_the_source(run: Run) -> None:
 
 
 def test_byte_order_mark(run: Run) -> None:
-    """A source that an editor has put a mark before would not compile."""
+    """A source that begins with a byte order mark would not compile."""
     Path("kernel.cu").write_bytes(b"\xef\xbb\xbf" + SOURCE.encode())
     assert run("kernel.cu", "--arch", "sm_90") == (0, "", "")
 
@@ -322,7 +322,7 @@ def test_closed_output() -> None:
             assert (result.returncode, result.stderr) == (status, ""), line
 
 
-# -- the command's own
+# -- errors of the command itself
 
 
 @pytest.mark.parametrize(

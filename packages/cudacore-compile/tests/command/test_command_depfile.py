@@ -87,7 +87,7 @@ def test_dependencies_that_are_not_known() -> None:
 
 
 def test_rule(run: Run) -> None:
-    """A build system would not hear of a header."""
+    """The rule for a build system would lack a header."""
     assert run("k.cu", "-arch=sm_90", "-MD", "-o", "out/k.ptx") == (0, "", "")
     assert Path("out/k.d").read_text() == "out/k.ptx: \\\n k.cu \\\n deep.h \\\n h.h\n"
     assert run("k.cu", "-arch=sm_90", "-MD", "-MF", "rule", "-MT", "all $(X)", "-MQ", "a$b", "-MP", "-ptx")[0] == 0

@@ -90,7 +90,7 @@ def options(*words: str) -> ProgramOptions:
     ],
 )  # fmt: skip
 def test_spellings(words: list[str], fields: dict[str, Any]) -> None:
-    """A command line for nvcc would have to be rewritten; or an option would be another in the API."""
+    """A command line for nvcc would have to be rewritten; or an option would mean something else than in the API."""
     assert options(*words) == ProgramOptions(**fields)
 
 
@@ -143,7 +143,7 @@ def test_groups_of_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_native(run: Run, device: Any) -> None:
-    """Code for the devices of this machine would have to name them."""
+    """To compile for the devices of this machine, one would have to name their architectures."""
     assert run("quick.cu", "--arch", "native", "-ptx") == (0, "", "")
     assert f".target sm_{device.arch}" in Path("quick.ptx").read_text()
 

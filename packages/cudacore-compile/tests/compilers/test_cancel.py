@@ -104,7 +104,7 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cancelled_from_another_thread() -> None:
-    """A compilation could not be given up."""
+    """A compilation could not be cancelled."""
     program = Program(*SLOW_JOB[:1], "c++", SLOW_JOB[1])
     threading.Timer(0.4, program.cancel).start()
     with soon(), pytest.raises(NVRTCError, match="the compilation was cancelled") as caught:

@@ -293,7 +293,7 @@ def archive(members: dict[str, bytes]) -> bytes:
 
 @pytest.mark.parametrize("compress", [False, True])
 def test_fat_binaries_objects_and_libraries(compress: bool) -> None:
-    """Duplicates would be found in plain code alone."""
+    """Duplicates would be found only in plain code."""
     images = [build(F, "cubin"), build(F, "cubin", arch="sm_80"), build(F, arch="sm_75")]
     fatbin = make_fatbin(images, compress=compress)
     one, two = (

@@ -432,7 +432,7 @@ def test_options_newer_than_the_linker() -> None:
 
 
 def test_unknown_architecture(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """An architecture that this nvJitLink does not have would end the process, or be refused without a word."""
+    """An architecture that this nvJitLink does not have would end the process, or be refused without an explanation."""
     Linker(*ltoir, options=SM_90).link("cubin")
     with pytest.raises(NVJitLinkError, match=r"nvJitLink \d+\.\d+ does not link for this architecture: set LinkerOpt"):
         Linker(build(KERNEL, "ptx"), options={"arch": "sm_999"}).link("cubin")
@@ -623,7 +623,7 @@ def test_handle_in_threads(monkeypatch: pytest.MonkeyPatch, ltoir: tuple[ObjectC
 
 
 def as_older(ptx: ObjectCode) -> ObjectCode:
-    """Return PTX as one of a version that every driver takes."""
+    """Return PTX with its version replaced by one that every driver accepts."""
     return ObjectCode.from_ptx(re.sub(rb"\.version .*", b".version 8.0", bytes(ptx.code)))
 
 

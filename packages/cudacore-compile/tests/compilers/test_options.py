@@ -300,7 +300,7 @@ def test_options_of_other_compilers() -> None:
 
 
 def test_options_of_other_compilers_unused() -> None:
-    """Saying that something is not wanted would be an error."""
+    """Disabling an option with False would be an error."""
     options = ProgramOptions(arch="sm_90", extra_sources=[], use_libdevice=False, use_bundled_headers=False)
     assert options.as_bytes("nvrtc") == [b"-arch=sm_90"]
 

@@ -17,7 +17,7 @@ FULL = {"hint": "Do this", "log": "line 1\nline 2"}
 
 
 class DerivedError(ch.CUDAError):
-    """As compilers derive theirs: with a constructor and an attribute of its own."""
+    """An error class with its own constructor and attribute, like those of the compilers."""
 
     def __init__(self, program: str) -> None:
         super().__init__("compile", 6, "ERROR_COMPILATION", "compilation failed", **FULL)
@@ -81,7 +81,7 @@ def test_arguments_are_replaced(error: ch.CUDAError) -> None:
 
 
 def test_error_of_a_message_alone() -> None:
-    """A program that makes such errors as ``cuda.core`` does, of their text, or again of their `args`, would fail."""
+    """A program that creates such errors from a text, as ``cuda.core`` does, or from their `args`, would fail."""
     error = ch.CUDAError("it failed")
     assert (str(error), error.args, error.code, error.code_name) == ("it failed", ("it failed",), 0, "")
     full = ch.CUDAError("cuCall", 1, "CUDA_ERROR_X", "the meaning", **FULL)
@@ -93,7 +93,7 @@ def test_error_of_a_message_alone() -> None:
 
 @pytest.mark.parametrize("cls", [ch.ClosedError, ch.UnsupportedCodeError])
 def test_both_classes_that_programs_catch(cls: type[Exception]) -> None:
-    """Programs that catch what cuda.core raises, now one and now the other, would not catch ours."""
+    """Programs that catch the various exceptions of cuda.core would not catch ours."""
     assert issubclass(cls, RuntimeError)
     assert issubclass(cls, ValueError)
     assert not issubclass(cls, (TypeError, ch.CUDAError))
@@ -111,7 +111,7 @@ def test_closed_names_the_class() -> None:
 
 @pytest.fixture
 def answer(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Have cuda.bindings answer a made-up call so."""
+    """Make cuda.bindings return a given result for a made-up call."""
     from cuda.bindings import driver
 
     return lambda *result: monkeypatch.setattr(driver, "cuCall", lambda *args: result, raising=False)
@@ -250,7 +250,7 @@ OPERATIONS = {
     "PreparedLaunch": ("prepared = code.get_kernel('add').prepare(stream, config, a, 1)", "prepared(a, 2)"),
 }
 
-# Every operation in its own context; those that the current context means nothing to, in others too.
+# Every operation runs in its own context. Those that do not depend on the current context run in others, too.
 ABOUT_CURRENT = ("set_current", "current context", "default stream")
 CASES = [(name, "own") for name in OPERATIONS]
 CASES += [

@@ -13,7 +13,7 @@ from cudacore_handles._compiler import driver_linker
 
 
 class FakeLinker:
-    """cuLinkCreate and its like, which note how they are called."""
+    """Replacements for cuLinkCreate and similar functions, which record their calls."""
 
     def __init__(self, *, fails: str = "") -> None:
         self.fails = fails

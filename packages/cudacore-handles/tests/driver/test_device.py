@@ -135,7 +135,7 @@ def test_a_device_can_access_itself(device: ch.Device) -> None:
 
 
 def test_set_current(device: ch.Device, other_device: ch.Device) -> None:
-    """A device would not become current, or set_current() return something that callers trip over."""
+    """A device would not become current, or set_current() return an unexpected value."""
     assert other_device.set_current() is None
     assert ch.Device() is other_device
     assert device.set_current() is None

@@ -188,7 +188,7 @@ def test_values_are_the_drivers(device: Device) -> None:
 
 
 def test_device_properties(device: Device) -> None:
-    """Device.properties would speak of another device."""
+    """Device.properties would describe another device."""
     properties = device.properties
     assert repr(properties) == f"<DeviceProperties of device {device.device_id}>"
     assert properties.warp_size == 32

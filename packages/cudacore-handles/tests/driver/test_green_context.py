@@ -328,7 +328,7 @@ def test_default_streams(device: ch.Device, green: ch.Context) -> None:
         device.set_current()
 
 
-# ---- what cannot be
+# ---- invalid arguments
 
 
 def test_bad_resources(device: ch.Device, other_device: ch.Device) -> None:
@@ -372,7 +372,7 @@ def test_of_two_splits(run_on_sim: Callable[..., str]) -> None:
             with pytest.raises(ch.CUDAError, match=r"must be different groups, or the rest, of one call of split\(\)"):
                 device.create_context(ch.ContextOptions(resources))
         """,
-        CUDACORE_SIM_DRIVER_VERSION="13.1",  # one of CUDA 13.0 puts together whatever it is given
+        CUDACORE_SIM_DRIVER_VERSION="13.1",  # a driver for CUDA 13.0 combines any resources
     )
 
 

@@ -24,7 +24,7 @@ from cudacore_handles._launch import argtypes
 
 @pytest.fixture
 def checked() -> Iterator[list[tuple[int, int]]]:
-    """Stand in for the driver's knowledge of pointers; the addresses and devices that were asked about."""
+    """Replace the driver's queries about pointers; give the list of queried addresses and devices."""
     asked: list[tuple[int, int]] = []
 
     def check_device(value: object, address: int, device: int) -> None:
@@ -219,7 +219,7 @@ EXPORTS = ExchangeAPI(major=1, minor=3, dltensor_from_py_object_no_sync=_export)
 
 
 class Tensor:
-    """An array of a library with an exchange API, as PyTorch is. Without data it has no elements."""
+    """An array of a library with an exchange API, such as PyTorch. Without data it has no elements."""
 
     no_elements = ctypes.c_int64(0)
 

@@ -123,7 +123,7 @@ def test_mixed_sizes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> Non
 
 
 class CudaArray:
-    """An array of a library that speaks the CUDA array interface."""
+    """An array of a library that supports the CUDA array interface."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer

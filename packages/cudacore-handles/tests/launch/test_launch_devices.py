@@ -12,7 +12,7 @@ ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 
 
 class CudaArray:
-    """An array of a library that speaks the CUDA array interface."""
+    """An array of a library that supports the CUDA array interface."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer

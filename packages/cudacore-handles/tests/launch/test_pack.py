@@ -847,7 +847,7 @@ def test_converter_that_packs() -> None:
 
 
 def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
-    """A value of another class than it was looked up by would be read as the old one."""
+    """A value whose class changes after the lookup would be packed as the old class."""
 
     class Before:
         pass

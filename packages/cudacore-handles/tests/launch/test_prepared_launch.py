@@ -296,7 +296,7 @@ def test_a_closed_argument_is_refused(
 
 
 class Looks(Array):
-    """An array that looks at a launch when it goes."""
+    """An array whose finalizer examines a launch."""
 
     prepared: list[ch.PreparedLaunch]
     seen: list[bytes]

@@ -126,7 +126,7 @@ def test_other_resources(adapt: Adapt, kind: str, host_memory: Any, device: ch.D
 
 
 def test_subclass_of_a_pool(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
-    """A subclass's own allocate() would be passed by."""
+    """A subclass's own allocate() would be bypassed."""
     calls = []
 
     class Special(ch.DeviceMemoryResource):
@@ -208,7 +208,7 @@ def test_failures(
 
 
 def test_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
-    """Adaptors would not see what those around them allocate."""
+    """An adaptor would not record the allocations of the adaptors around it."""
     chain: list[Any] = [pool]
     for adapt in ADAPTORS.values():
         chain += [ch.StatisticsResourceAdaptor(adapt(chain[-1]))]
@@ -374,7 +374,7 @@ def test_log(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -
 
 
 def test_log_that_cannot_be_written(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
-    """Lines would be lost in silence."""
+    """Lines would be lost silently."""
     with pytest.raises(FileNotFoundError, match="log_file_name"):
         ch.LoggingResourceAdaptor(pool, tmp_path / "no" / "log.csv")
     with pytest.raises(TypeError, match="log_file_name"):
@@ -462,7 +462,7 @@ def test_failure_callback(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> N
 
 
 def test_failure_callback_is_not_for_outer_limits(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """The callback of the wrapped resource would be called for a limit around it, and the other way round not."""
+    """A callback inside of a limit would be called for that limit, or one around a limit would not be called."""
     asked = []
     inner = ch.FailureCallbackResourceAdaptor(pool, lambda size: asked.append(size) is not None)
     with pytest.raises(ch.OutOfMemoryError):

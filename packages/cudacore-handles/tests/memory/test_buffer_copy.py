@@ -157,7 +157,7 @@ def test_view_that_leaves_bytes_out(device: ch.Device, stream: ch.Stream) -> Non
 
 
 class ClosesBuffer:
-    """An array in host memory that closes a buffer when it is looked at, as another thread may at that moment."""
+    """An array in host memory that closes a buffer when it is examined, as another thread may do at that moment."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer

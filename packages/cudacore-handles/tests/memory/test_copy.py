@@ -103,7 +103,7 @@ def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned,
 
 
 def test_bad_copies_with_options(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
-    """Options would be an excuse for bad input."""
+    """Invalid input would be accepted if options are given."""
     buffer = pinned(SIZE)
     with pytest.raises(ValueError, match=r"buffer sizes mismatch between src and dst \(sizes are: src=64, dst=8\)"):
         buffer.copy_to(pinned(8), stream=stream, options=CopyOptions())
@@ -311,7 +311,7 @@ def test_bad_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None
 
 
 class Mine(ch.MemoryResource):
-    """A memory resource of a user's, as the guide has one."""
+    """A user's memory resource, like that of the guide."""
 
     is_device_accessible = is_host_accessible = True
     device_id = -1

@@ -92,7 +92,7 @@ def add(device: ch.Device, stream: ch.Stream) -> Callable[[ch.Buffer, int], None
 
 
 def numbers(data: bytes) -> tuple[int, int]:
-    """The first number, and that at 256 bytes."""
+    """Return the first number, and the number at byte 256."""
     return int.from_bytes(data[:4], "little"), int.from_bytes(data[256:260], "little")
 
 

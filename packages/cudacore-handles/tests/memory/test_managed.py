@@ -295,7 +295,7 @@ def test_bad_batches(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Str
 
 
 def test_empty_buffers(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
-    """A buffer of no bytes would make a batch fail that copies would pass over."""
+    """A buffer of no bytes would make a batch fail, although copies ignore such a buffer."""
     mr = buffer.memory_resource
     assert mr is not None
     empty = mr.allocate(0, stream=stream)

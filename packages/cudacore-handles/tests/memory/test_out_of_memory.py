@@ -160,7 +160,7 @@ def test_resource_of_a_user_that_raises(limited: ch.DeviceMemoryResource, stream
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("call", ["cuMemGetInfo", "cuMemPoolGetAttribute"])
 def test_report_without_answers(cuda_sim: Any, device: ch.Device, stream: ch.Stream, call: str) -> None:
-    """A question for the report that fails would take the place of the error."""
+    """A failed query for the report would replace the error."""
     cuda_sim.fail(call, 0)
     assert "were asked of device 0" in str(fails(lambda: device.allocate(TOO_MUCH, stream=stream)))
 
@@ -257,7 +257,7 @@ def test_option_for_all(
 
 
 def resources(device: ch.Device) -> dict[str, tuple[str, Callable[[], ch.Buffer]]]:
-    """Return for each kind of memory what the driver is asked, and an allocation."""
+    """Return for each kind of memory the driver's function, and a function that allocates."""
     from cudacore_handles._memory.resource import _SynchronousMemoryResource
 
     stream = device.create_stream()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The set of devices that can use a pool's memory.
 
-Most tests have four devices that are not there: 0 has the pool, and 3 reaches only itself.
+Most tests use four imaginary devices: 0 has the pool, and 3 can access only its own memory.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def test_what_is_no_device_is_not_in_the_set(peers: PeerAccessibleBySetProxy, va
     assert value not in peers
 
 
-# ---- and with the devices that are there
+# ---- real devices
 
 
 def test_own_device(resource: DeviceMemoryResource, device: Device) -> None:

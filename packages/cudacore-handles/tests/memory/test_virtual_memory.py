@@ -21,7 +21,7 @@ def resource(device: ch.Device) -> VirtualMemoryResource:
 
 
 def content(buffer: ch.Buffer, place: int, pinned: Pinned, stream: ch.Stream) -> int:
-    """The byte at a place of a buffer."""
+    """Return the byte at an offset of a buffer."""
     out = pinned(1)
     out.copy_part_from(buffer, 1, src_offset=place, stream=stream)
     stream.sync()

@@ -118,7 +118,7 @@ def test_the_work_of_the_call(run: Run, stream: ch.Stream, gate: Gate) -> None:
 
 
 def test_a_thousand_tasks(run: Run, stream: ch.Stream, gate: Gate) -> None:
-    """Each task would cost a thread, or questions would keep the event loop busy."""
+    """Each task would cost a thread, or queries would keep the event loop busy."""
 
     async def main() -> None:
         tasks = [asyncio.ensure_future(wait()) for _ in range(500) for wait in waits(stream)]

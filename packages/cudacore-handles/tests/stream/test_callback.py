@@ -32,7 +32,7 @@ def test_order(stream: ch.Stream, pinned: Callable[[int], ch.Buffer]) -> None:
 
 
 def test_streams(device: ch.Device) -> None:
-    """Default streams, and a thread without a context, could have nothing called."""
+    """No function could be called on default streams, or from a thread without a context."""
     seen: list[int] = []
     for i, stream in enumerate((ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM)):
         stream.callback(lambda i=i: seen.append(i))

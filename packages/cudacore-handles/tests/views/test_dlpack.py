@@ -385,7 +385,7 @@ def test_bad_arguments(args: tuple[Any, ...], error: type[Exception], message: s
 
 
 class Closes(LegacyPinnedMemoryResource):
-    """A memory resource under whose eyes the buffer is closed, as another thread could do."""
+    """A memory resource whose properties close the buffer, as another thread could do."""
 
     buffer: Buffer
 

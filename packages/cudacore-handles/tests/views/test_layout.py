@@ -23,7 +23,7 @@ SLICES = st.builds(slice, *[st.none() | st.integers(-5, 5)] * 2, st.none() | st.
 
 
 def array_and_layout(data: st.DataObject, shapes: st.SearchStrategy[tuple[int, ...]] = SHAPES) -> tuple[Any, Layout]:
-    """A view of NumPy's, of permuted and sliced memory whose elements are their offsets; and its layout."""
+    """Draw a permuted and sliced NumPy view whose elements are their offsets, and its layout."""
     shape = data.draw(shapes)
     array, layout = np.arange(math.prod(shape), dtype=np.int32).reshape(shape), Layout(shape, None, 4)
     if data.draw(st.booleans()):
@@ -36,7 +36,7 @@ def array_and_layout(data: st.DataObject, shapes: st.SearchStrategy[tuple[int, .
 
 
 def offsets(layout: Layout) -> Any:
-    """The offset of each element."""
+    """Return the offset of each element."""
     result = np.full(layout.shape, layout.slice_offset)
     strides = layout.strides if layout.strides is not None else layout.to_dense("C").strides
     for axis, step in enumerate(strides):

@@ -38,7 +38,7 @@ View = StridedMemoryView
 PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])
 
 
-# ---- what a view says
+# ---- properties of views
 
 
 @PRODUCERS

@@ -89,7 +89,7 @@ def test_copies(
 
 
 def as_array(view: Any, flat: Any) -> Any:
-    """Return the elements of an array that a view, of memory like it, has."""
+    """Return the elements of an array at the positions of a view of equal memory."""
     base = view.exporting_obj
     start = base.handle if isinstance(base, Buffer) else base.ctypes.data
     layout = view._layout
@@ -477,7 +477,7 @@ def moved(what: Plan) -> set[tuple[int, int]]:
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_plans(data: st.DataObject) -> None:
-    """A plan, its units, its rows, or its way over memory without gaps would be of other bytes than the elements'."""
+    """A plan, its units, its rows, or its way through dense memory would copy other bytes than the elements."""
     shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 8, 16]), max_size=3).map(tuple))
     itemsize = data.draw(st.sampled_from([1, 2, 3, 4, 8, 12]))
     order = data.draw(st.permutations(range(len(shape))))

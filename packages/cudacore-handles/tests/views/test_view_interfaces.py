@@ -292,7 +292,7 @@ def test_array_interface() -> None:
 
 
 class CupyLike:
-    """As the arrays of CuPy are, whose attributes are read."""
+    """An array like CuPy's, whose attributes are read."""
 
     def __init__(self, ptr: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any) -> None:
         self.data = types.SimpleNamespace(ptr=ptr, device_id=0)
@@ -375,7 +375,7 @@ def test_pytorch_on_the_host() -> None:
 
 @pytest.mark.cuda_gpu
 def test_pytorch_on_the_device(device: Device, stream: Stream) -> None:
-    """PyTorch would not take our memory without a copy, or we not its own."""
+    """PyTorch would not take our memory without a copy, or we would not take PyTorch's."""
     torch = pytest.importorskip("torch", reason="needs PyTorch")
     if not torch.cuda.is_available():
         pytest.skip("needs PyTorch with CUDA")
@@ -392,7 +392,7 @@ def test_pytorch_on_the_device(device: Device, stream: Stream) -> None:
 @pytest.mark.cuda_gpu
 @pytest.mark.parametrize("library", ["cupy", "numba"])
 def test_array_libraries_on_the_device(device: Device, stream: Stream, library: str) -> None:
-    """CuPy or Numba would not take our memory without a copy, or we not their own."""
+    """CuPy or Numba would not take our memory without a copy, or we would not take theirs."""
     module: Any = pytest.importorskip("numba.cuda" if library == "numba" else library, reason=f"needs {library}")
     buffer = device.allocate(64, stream=stream)
     buffer.fill(b"\0\0\x80\x3f", stream=stream)

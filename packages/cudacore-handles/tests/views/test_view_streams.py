@@ -127,7 +127,7 @@ def test_consumer_waits(buffer: Buffer, stream: Stream, device: Device, producer
 
 
 def test_the_stream_of_a_borrowed_array(buffer: Buffer, stream: Stream, producer_stream: Stream) -> None:
-    """A consumer would use the array before its producer, which speaks DLPack alone, has written it."""
+    """A consumer would use the array before its producer, which supports only DLPack, has written it."""
     place: Any = {"shape": (4,), "device": (CUDA, 0)}
     array, old = Array(buffer.handle, **place), OldArray(buffer.handle, **place)
     for producer in (array, old):

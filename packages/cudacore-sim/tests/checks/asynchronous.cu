@@ -10,7 +10,7 @@ __device__ unsigned in_other_block(const void *at) {
   return there;
 }
 
-/* Macros, for reports to name the line that uses them. */
+/* Macros, so that reports name the line that uses them. */
 #define CLUSTER_ARRIVE() asm volatile("barrier.cluster.arrive;" ::: "memory")
 #define CLUSTER_WAIT() asm volatile("barrier.cluster.wait;" ::: "memory")
 #define CLUSTER_SYNC() asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory")

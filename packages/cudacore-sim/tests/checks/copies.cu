@@ -3,7 +3,7 @@
 
 __device__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
-/* Macros, for reports to name the line that uses them. */
+/* Macros, so that reports name the line that uses them. */
 #define COPY(to, from)                                                                                                 \
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory")
 #define COPY_FOUR(to, from)                                                                                            \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads of what was never written, and some that only look so. test_checks.py says how to read this. */
+/* Reads of memory that was never written, and correct reads that look similar. test_checks.py says how to read this. */
 
 #define ZERO out[1000] /* which the compiler does not know */
 

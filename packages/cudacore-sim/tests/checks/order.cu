@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of order.py launch: as little as touches memory in each manner. */
+/* What the programs of order.py launch: the least code that accesses memory in each manner. */
 
 extern "C" __global__ void fill(int *to, int value) {
   to[threadIdx.x] = value;

@@ -87,7 +87,7 @@ class Stage:
 class Program:
     run: Callable[[Stage], None]
     text: tuple[str, ...]
-    """What its report says of the one and of the other; empty: there is none."""
+    """The texts for both sides of its report; empty if it is correct."""
 
 
 PROGRAMS: dict[str, Program] = {}

@@ -35,7 +35,7 @@ class Kernel:
     block: int
     shared: int
     text: str | None
-    """That its report has, as a regular expression; None: there is none."""
+    """The expected report as a regular expression; None if there is none."""
     found: set[int]
     other: set[int]
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accesses that nothing orders, and beside them some that only look so. test_checks.py says how to read this. */
+/* Unordered accesses, and correct ones that look similar. test_checks.py says how to read this. */
 
 //! block=64: race: ~ of 4 bytes ~ in shared memory: 'no_barrier::tile'
 extern "C" __global__ void no_barrier(int *out, int *raw) {

@@ -2,9 +2,9 @@
 """Records the reports of compute-sanitizer for the planted kernels and programs, on a machine with a GPU and a toolkit.
 
 ``python record.py raw.json`` runs each in a process of its own under the tools that are made for its kind, and keeps
-the reports; names behind it, of files of kernels or ``order``, are those that it keeps to. ``python record.py --facts
-raw.json ...`` writes what they say, the later files in place of the earlier ones, to ``compute_sanitizer.json``: for
-each kernel and tool the kinds of findings, with the source lines. What that has of other files of kernels stays. It is
+the reports; further arguments, names of files of kernels or ``order``, restrict it to these. ``python record.py --facts
+raw.json ...`` writes their findings, later files replacing earlier ones, to ``compute_sanitizer.json``: for
+each kernel and tool the kinds of findings, with the source lines. Its findings for other files of kernels remain. It is
 committed, and ``test_checks.py`` and ``test_order.py`` compare.
 """
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scopes of atomics and fences, for the check race. planted.py says how to read this. */
 
-/* Macros, for reports to name the line that uses them: a word and a flag behind it, and what waits for the flag. */
+/* Macros, so that reports name the line that uses them: a word and a flag behind it, and what waits for the flag. */
 #define PUBLISH(at, order)                                                                                             \
   asm volatile("st.global.u32 [%0+4], 7; st." order ".u32 [%0], 1;" ::"l"(__cvta_generic_to_global(at)) : "memory")
 #define RECEIVE(value, at, order)                                                                                      \
@@ -192,7 +192,7 @@ extern "C" __global__ __cluster_dims__(2) void released_to_its_cluster(int *out,
     RECEIVE(raw[0], out, "acquire.gpu"); // FOUND
 }
 
-/* What a thread learns from its block, it can hand on to all others. */
+/* A thread can pass on to all others what it has acquired from its block. */
 //! block=64 grid=2
 extern "C" __global__ void by_way_of_a_block_right(int *out, int *raw) {
   if (blockIdx.x == 0) {
@@ -209,7 +209,7 @@ extern "C" __global__ void by_way_of_a_block_right(int *out, int *raw) {
   }
 }
 
-/* Of one that all of a grid have released, a thread learns what its own block has, too. */
+/* If all threads of a grid have released a value, a thread that acquires it also acquires from its block. */
 //! block=64 grid=2
 extern "C" __global__ void wide_and_narrow_right(int *out, int *raw) {
   int *mine = out + 4 * blockIdx.x;

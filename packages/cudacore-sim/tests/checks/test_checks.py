@@ -89,7 +89,7 @@ def test_nothing_is_said_without(check: str, run_python: Run, tmp_path: Path) ->
 
 
 def test_a_list_that_is_not_one(run_python: Run) -> None:
-    """A run that was to look for races would pass without having looked."""
+    """A run with the check for races would pass without checking."""
     result = run_python("print(cudacore_sim.ignored_settings())", CHECK="races")
     assert "CUDACORE_SIM_CHECK=races is ignored: a list of race, sync, init and order" in result.stdout
 

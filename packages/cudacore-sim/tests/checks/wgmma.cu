@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wgmma, for all checks. planted.py says how to read this. */
 
-/* Macros, for reports to name the line that uses them. */
+/* Macros, so that reports name the line that uses them. */
 #define FENCE() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
 #define COMMIT() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define WAIT(groups) asm volatile("wgmma.wait_group.sync.aligned " #groups ";" ::: "memory")
@@ -19,7 +19,7 @@
 __device__ unsigned long long at(const void *matrix) {
   return (__cvta_generic_to_shared(matrix) & 0x3ffff) >> 4 | 8ull << 16 | 16ull << 32;
 }
-/* All of both matrices, by as many threads as there are. */
+/* Fills both matrices, with all threads of the block. */
 #define FILL()                                                                                                         \
   for (int i = threadIdx.x; i < 576; i += blockDim.x)                                                                  \
   (i < 512 ? left : right - 512)[i] = i

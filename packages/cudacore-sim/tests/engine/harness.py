@@ -142,7 +142,7 @@ def nvrtc(source: str, options: tuple[str, ...] = (), arch: str = "compute_90") 
 
 
 class CompileError(Exception):
-    """PTX that the engine does not take."""
+    """PTX that the engine does not accept."""
 
     def __init__(self, failure: str, log: str) -> None:
         super().__init__(f"{failure}: {log}")

@@ -79,7 +79,7 @@ class Recorder:
     library
         The driver's library.
     write
-        Is given each line of the listing at once, since the next call may crash.
+        Called with each line of the listing at once, since the next call may crash.
     """
 
     def __init__(self, library: str, write: Callable[[str], None]) -> None:

@@ -31,5 +31,5 @@ def refused(package: str, disabled: int, *options: str) -> bool:
 
 package = sys.argv[1]
 assert refused(package, 1)
-assert not refused(package, 1, "-Dpython=false")  # the C library alone does not care
+assert not refused(package, 1, "-Dpython=false")  # the C library alone does not need the GIL
 assert not refused(package, 0)

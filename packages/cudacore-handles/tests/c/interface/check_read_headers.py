@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The function table and the exported functions part: the build must fail, and name the function."""
+"""The function table and the exported functions differ: the build must fail, and name the function."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ extern "C" __global__ void vector_atomics(const i32 *a, float *out) {
   atomicAdd((float2 *)out + 2, make_float2(x * 0.5f, 3));
 }
 
-/* What old values say in any order: each ticket is drawn once, each slot is taken by one. */
+/* Old values, of which this holds in any order: each ticket is drawn once, each slot is taken by one. */
 //! u32 -> u32 u32:257 u64:2
 extern "C" __global__ void tickets(const u32 *a, u32 *drawn, u32 *slots, u64 *sums) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

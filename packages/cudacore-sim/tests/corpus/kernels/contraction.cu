@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled as programs usually are, where the compiler may fuse products and sums: here they say which are. */
+/* Compiled with the default, by which the compiler may fuse products and sums; here, the sources say which are. */
 //! nvrtc: --fmad=true
 #include "rows.cuh"
 

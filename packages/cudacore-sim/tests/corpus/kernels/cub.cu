@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUB's collectives of threads, of warps and of blocks. What is left undefined is not recorded. CUDA 12's CUB needs
+/* CUB's collectives of threads, of warps and of blocks. Undefined results are not recorded. CUDA 12's CUB needs
  * headers of the host. */
 //! cuda: 13
 #include "rows.cuh"
@@ -76,7 +76,7 @@ extern "C" __global__ void cub_block_reduce(const u32 *a, const i64 *b, u64 *out
   ROW(reduce<cub::BLOCK_REDUCE_RAKING>(Affine{x | 1, u32(y)}, Compose{}));
 }
 
-/* Fewer items than threads, several of each thread, all of them given on. */
+/* Fewer items than threads, several items per thread, and all items passed on. */
 //! u32 i32(-1000000,1000000):1024 -> rows:u32
 extern "C" __global__ void cub_block_reduce_some(const u32 *a, const i32 *b, u32 *out) {
   BEGIN(out);
@@ -98,7 +98,7 @@ extern "C" __global__ void cub_block_reduce_some(const u32 *a, const i32 *b, u32
   ROW(shared);
 }
 
-/* The order is the algorithm's, and so is what is rounded. */
+/* The algorithm determines the order, and so the rounding. */
 //! f32(-100,100) f64(-1,1) -> f32:4 f32:4 f64:4 f64:4
 extern "C" __global__ void cub_block_sums_of_floats(const float *a, const double *b, float *tree, float *raked,
                                                     double *wide_tree, double *wide_raked) {
@@ -154,7 +154,7 @@ extern "C" __global__ void cub_block_scan(const u32 *a, const i64 *b, u64 *out) 
   ROW(exclusive<cub::BLOCK_SCAN_RAKING>(Affine{x | 1, u32(y)}, Affine{3, 4}, Compose{}));
 }
 
-/* What came before a tile is asked for by the first warp, and remembered. */
+/* The first warp computes the prefix of a tile, and stores it. */
 struct Running {
   u32 total;
   __device__ u32 operator()(u32 aggregate) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuRAND's generators of the device. Sequences and uniform numbers are exact; what is made by approximations is bound.
+/* cuRAND's generators of the device. Sequences and uniform numbers are exact; results of approximations have bounds.
  */
 //! cuda: 13
 #include "rows.cuh"
@@ -71,7 +71,7 @@ extern "C" __global__ void philox(const u64 *seeds, const u64 *sequences, const 
   ROW(curand_uniform_double(&state));
 }
 
-/* Whatever the direction vectors are. */
+/* With any direction vectors. */
 //! u32:32 u32 u32 -> rows:u32
 extern "C" __global__ void sobol32(u32 *vectors, const u32 *offsets, const u32 *scramble, u32 *out) {
   BEGIN(out);
@@ -107,7 +107,7 @@ extern "C" __global__ void sobol64(u64 *vectors, const u64 *offsets, const u64 *
   ROW(curand_uniform_double(&scrambled));
 }
 
-/* The threads of a block share a state; its parameters and its first words are any. */
+/* The threads of a block share a state; its parameters and its first words are arbitrary. */
 __device__ mtgp32_kernel_params_t parameters[4];
 
 //! u32:351 u32:192 u32(4,95):4 u32(1,31):8 -> rows:u32
@@ -234,7 +234,7 @@ extern "C" __global__ void sobol_poisson(u32 *vectors, const u32 *offsets, const
   ROW(curand_poisson(&state, many[index]));
 }
 
-/* Marsaglia's, Tsang's and Wang's square histogram, of any numbers: libraries of the host make it otherwise. */
+/* Marsaglia's, Tsang's and Wang's square histogram, with arbitrary numbers: libraries of the host compute it differently. */
 //! f64(0,1):16 u32(0,16):16 u64 -> rows:u32
 extern "C" __global__ void discrete(double *sides, u32 *others, const u64 *seeds, u32 *out) {
   BEGIN(out);

@@ -152,7 +152,7 @@ extern "C" __global__ void reductions_of_tiles(const u32 *a, const i32 *b, const
   ROW(some);
 }
 
-/* What each thread gets in front of it from what all groups add to; the sums do not depend on who comes first. */
+/* The sum before each thread, to which all groups add; the sums do not depend on the order. */
 //! u32(0,100) -> u32:4 u64:2
 extern "C" __global__ void updates_of_groups(const u32 *a, u32 *sums, u64 *seen) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -216,7 +216,7 @@ extern "C" __global__ void copies_of_groups(const u32 *a, u32 *out, u32 *of_warp
     of_warps[128 * blockIdx.x + 64 * warp.meta_group_rank() + i] = part[i] + tile[i + 128] + x * (i == 7);
 }
 
-/* One thread of a group does what is to be done once; which one is left open. */
+/* One thread of a group does the work that is needed once; which one is undefined. */
 //! u32:256 -> u32:256 u32:8
 extern "C" __global__ void invocations_by_one(const u32 *a, u32 *out, u32 *counts) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -250,7 +250,7 @@ extern "C" __global__ void tiles_of_warps(const u32 *a, u32 *out, u32 *places) {
   places[index] = tile.thread_rank() << 16 | tile.meta_group_rank() << 8 | large.meta_group_rank();
 }
 
-/* What is done between arriving and waiting. */
+/* Work between arriving and waiting. */
 //! u32:512 -> u32:512 grid=8 block=64 cooperative
 extern "C" __global__ void arrivals(const u32 *a, u32 *out) {
   __shared__ u32 values[64];

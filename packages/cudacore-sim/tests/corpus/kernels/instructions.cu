@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions that C++ rarely leads to. */
+/* Instructions that C++ rarely compiles to. */
 #include "rows.cuh"
 
 //! u32 u32 i32 f32 -> rows:u32
@@ -66,7 +66,7 @@ extern "C" __global__ void packed_moves(const u64 *a, const u32 *b, u64 *out) {
 
 __device__ u32 in_global[2] = {77, 78};
 
-/* Which memory an address is of. */
+/* The memory that an address belongs to. */
 //! u32:1 -> rows:u32
 extern "C" __global__ void address_spaces(const u32 *a, u32 *out) {
   BEGIN(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integers. What C++ leaves undefined is asked of the instruction itself. */
+/* Integers. Operations that C++ leaves undefined use the instruction itself. */
 //! nvrtc: --fmad=false --device-int128
 #include "rows.cuh"
 

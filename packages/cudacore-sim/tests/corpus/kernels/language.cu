@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What C++ has: templates, structs, unions, lambdas, arrays, variables with initialisers, the heap. */
+/* Features of C++: templates, structs, unions, lambdas, arrays, variables with initialisers, the heap. */
 #include "rows.cuh"
 
 template <int N, class T> struct Power {
@@ -124,7 +124,7 @@ extern "C" __global__ void vector_types(const int4 *a, const float2 *b, const do
   ROW(make_longlong1(i64(v.x) * v.y));
 }
 
-/* Indexed by what is known at run time alone. */
+/* Indexed by values that are known only at run time. */
 //! u32:1 u32 -> u32
 extern "C" __global__ void local_arrays(const u32 *, const u32 *a, u32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -279,7 +279,7 @@ extern "C" __global__ void mixed_widths(const u8 *a, u8 *out, u64 *sums) {
   sums[2 * index + 1] = __ldg((const u64 *)a + 2 * index + 1);
 }
 
-/* memcpy, memset and comparisons of memory, of sizes that are not known. */
+/* memcpy, memset and comparisons of memory, whose sizes are unknown at compile time. */
 //! u8:512 u32(0,32) -> u8:2048 u32:64
 extern "C" __global__ void memory_functions(const u8 *a, const u32 *n, u8 *out, u32 *differences) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

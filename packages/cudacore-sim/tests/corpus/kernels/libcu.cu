@@ -448,7 +448,7 @@ extern "C" __global__ void block_barriers(const u32 *a, u32 *out) {
   out[index] = values[1][63 - i];
 }
 
-/* What is to be done when all have arrived, and those who leave. */
+/* A function that runs when all have arrived, and threads that leave. */
 struct Count {
   u32 *rounds;
   __device__ void operator()() const noexcept { ++*rounds; }

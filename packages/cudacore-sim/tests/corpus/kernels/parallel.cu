@@ -265,7 +265,7 @@ extern "C" __global__ void odd_even_sort(const i32 *a, i32 *out, u32 *rounds) {
   }
 }
 
-/* The blocks hand on: the last one to finish sums up what all of them left. */
+/* The last block to finish sums up the results of all blocks. */
 __device__ u32 finished;
 __device__ u64 partial[4];
 

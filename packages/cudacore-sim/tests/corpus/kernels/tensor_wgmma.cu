@@ -25,7 +25,7 @@ __device__ __forceinline__ u64 describe(u32 address, Layout how) {
          u64(how.swizzle) << 62;
 }
 
-/* What was written is seen by wgmma. */
+/* Makes earlier writes visible to wgmma. */
 __device__ __forceinline__ void publish() {
   asm volatile("fence.proxy.async;" ::: "memory");
   __syncthreads();
@@ -305,7 +305,7 @@ template <class Product> __device__ __forceinline__ void in_layouts(u32 *out, Pr
     Results results{out + swizzle * 128 + thread};
 #pragma unroll 1
     for (u32 which = 0; which < layouts; ++which) {
-      /* The matrices begin in the middle of what is swizzled together, too. */
+      /* The matrices also begin inside of a swizzled unit. */
       const u32 a_begins = which % 5 * 32, b_begins = which % 3 * 144 + which % 2 * 1024;
       const u64 a_matrix = describe(address_of(memory) + a_begins, layout(swizzle, which)),
                 b_matrix = describe(address_of(memory) + b_begins, layout(swizzle, (which + 3) % layouts));
@@ -354,7 +354,7 @@ extern "C" __global__ void wgmma_layouts_m_n(u32 *out) {
   IN_LAYOUTS(".sync.aligned.m64n64k16.f32.f16.f16 ", ", 1, 1, 1, 1");
 }
 
-/* --- as programs have it ---------------------------------------------------------------------------------------- */
+/* --- as in programs ---------------------------------------------------------------------------------------- */
 
 /*
  * Two groups of warps, each with 64 of 128 rows, multiply by 64 columns: k is 64, of which each product takes 16, the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvcuda::wmma: fragments of matrices, from memory and back, and what is in the lanes' parts of them. */
+/* nvcuda::wmma: fragments of matrices, from memory and back, and the contents of the lanes' parts. */
 #include "matrices.cuh"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -10,7 +10,7 @@ using namespace nvcuda;
 struct Binary {
   static constexpr int bits = 1;
 };
-/* What of `matrices.cuh` an element is, and its size in memory. */
+/* The type of `matrices.cuh` for an element, and its size in memory. */
 template <class Element> struct Kind;
 template <> struct Kind<__half> : F16 {
   using words = F16;
@@ -46,7 +46,7 @@ template <> struct Kind<wmma::experimental::precision::b1> : Binary {
   using words = B1;
 };
 
-/* Of elements that are no type of C++, what pointers to them are. */
+/* For elements without a type in C++, the type of pointers to them. */
 template <class Element> struct InMemory {
   using type = Element;
 };
@@ -106,7 +106,7 @@ template <class Fragment> __device__ void put(Results &results, const Fragment &
     results.put(words[i]);
 }
 
-/* What makes the product of fragments. */
+/* The code that multiplies fragments. */
 struct Plain {
   template <class D, class A, class B, class C>
   static __device__ void multiply(D &d, const A &a, const B &b, const C &c) {

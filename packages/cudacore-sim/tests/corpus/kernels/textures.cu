@@ -2,7 +2,7 @@
 /* Textures: tex, tld4 and txq. */
 #include "rows.cuh"
 
-/* Of textures of the same array or memory in all four modes for what is outside. */
+/* Of textures of the same array or memory in all four modes for coordinates outside. */
 //! texture:f32x1:13@clamp texture:f32x1:13@border texture:f32x1:13@wrap,normalized texture:f32x1:13@mirror,normalized f32(-30,43) -> rows:f32
 extern "C" __global__ void tex_1d_points(cudaTextureObject_t clamp, cudaTextureObject_t border,
                                          cudaTextureObject_t wrap, cudaTextureObject_t mirror, const float *x,

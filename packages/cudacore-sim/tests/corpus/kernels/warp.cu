@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the threads of a warp tell each other. */
+/* Data that the threads of a warp exchange. */
 #include "rows.cuh"
 
 //! i32 u32(0,40) -> rows:u32

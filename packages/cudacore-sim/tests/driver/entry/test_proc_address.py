@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cuGetProcAddress gives the very version that was asked for."""
+"""cuGetProcAddress returns exactly the requested version."""
 
 from __future__ import annotations
 

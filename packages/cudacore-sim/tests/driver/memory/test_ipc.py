@@ -428,7 +428,7 @@ def test_free_of_pool_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: 
     [(DEVICE, 1, {0, 1}), (HOST, 1, {0}), (HOST_NUMA, 1, {0, 1}), (4, 1, set()), (DEVICE, 2, {0}), (0, 2, {0})],
 )
 def test_pools_that_there_are(cuda: Any, cu: Any, location: int, kind: int, good: set[int]) -> None:
-    """Pools would be made that an H200 refuses, or the other way round; so handle types of each kind of memory."""
+    """Pools, or handle types of a kind of memory, that an H200 refuses would be accepted, or the reverse."""
     made = {handles for handles in (0, 1, 2, 4) if new_pool(cu, handles, location, kind)[0] == 0}
     assert made == good
 

@@ -75,7 +75,7 @@ def test_read_mostly(managed: Managed) -> None:
 
 
 def test_accessed_by(managed: Managed) -> None:
-    """A processor would be listed that was said of a part only, or the host before the devices."""
+    """A processor would be listed that has only a part of the range mapped, or the host before the devices."""
     assert managed.processors() == [NONE] * 3
     assert [managed.advise(5, DEVICE), managed.advise(5, HOST)] == [0, 0]
     assert managed.processors() == [0, CPU, NONE]
