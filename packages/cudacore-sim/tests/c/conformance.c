@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The behaviour that cudacore-handles relies on, tested on the driver that $CUDACORE_DRIVER names. The simulated driver
- * must give the same answers as a real one.
+ * must give the same results as a real one.
  */
 #include "conformance.h"
 
@@ -147,7 +147,7 @@ static void tear_down(void) {
   ANSWERS(0, cuDevicePrimaryCtxRelease(0));
 }
 
-/* Flags, priorities or unrecorded events are answered otherwise. */
+/* Flags, priorities or unrecorded events would give other results. */
 static void streams_and_events(void) {
   CUstream made;
   CUevent event;
@@ -169,7 +169,7 @@ static void streams_and_events(void) {
   ANSWERS(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&elapsed, untimed, untimed));
 }
 
-/* Empty, huge, foreign or unknown memory is answered otherwise. */
+/* Empty, huge, foreign or unknown memory would give other results. */
 static void memory_calls(void) {
   CUdeviceptr ptr;
   void *pinned = &ptr;
@@ -198,7 +198,7 @@ static void memory_calls(void) {
   CHECK_EQ(type, CU_MEMORYTYPE_DEVICE);
 }
 
-/* The end of a parameter list, or arguments of a wrong size, are answered otherwise. */
+/* The end of a parameter list, or arguments of a wrong size, would give other results. */
 static void kernels(void) {
   CUkernel found;
   size_t offset = 0, size = 0, args_size;

@@ -2,7 +2,7 @@
 /* Version, path, live counts. */
 #include "check.h"
 
-/* The header and the loaded library have different versions. */
+/* The header and the loaded library would have different versions. */
 static void version_is_the_headers(void) {
   CHECK_EQ(cch_version(), CCH_VERSION);
   CHECK_EQ(CCH_VERSION >> 16, CCH_VERSION_MAJOR);
@@ -10,7 +10,7 @@ static void version_is_the_headers(void) {
   CHECK_EQ(CCH_VERSION & 0xff, CCH_VERSION_PATCH);
 }
 
-/* A program cannot determine which copy of the library it runs on. */
+/* A program could not determine which copy of the library it runs on. */
 static void path_names_the_library(void) {
   CHECK_HAS(cch_library_path(), "libcudacore_handles.so");
   FILE *file = fopen(cch_library_path(), "rb");
@@ -18,7 +18,7 @@ static void path_names_the_library(void) {
   fclose(file);
 }
 
-/* Live counts are not those of the kind that was asked for, or an unknown kind reads beyond the table. */
+/* Live counts would be those of another kind, or an unknown kind would be read beyond the table. */
 static void live_counts_are_by_kind(void) {
   cch_context *context;
   cch_stream *stream, *legacy = cch_stream_legacy();
@@ -42,7 +42,7 @@ static void live_counts_are_by_kind(void) {
   CHECK_EQ(cch_live_count(1 << 30), 0);
 }
 
-/* A NULL given to the three verbs crashes a caller that cleans up boxes that it never made. */
+/* Passing NULL to ref, unref or raw would crash a caller that cleans up boxes that it never made. */
 static void verbs_take_null(void) {
 #define VERBS(type)                                                                                                    \
   CHECK(type##_ref(NULL) == NULL);                                                                                     \

@@ -19,7 +19,7 @@ static cch_event *event(void) {
 static int released;
 static void release(void *object) { released += *(int *)object; }
 
-/* The owners in a bundle are destroyed before it, or never. */
+/* The owners in a bundle would be destroyed before it, or never. */
 static void owners_live_as_long_as_the_bundle(void) {
   int one = 1, ten = 10;
   cch_bundle *bundle;
@@ -56,7 +56,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   close();
 }
 
-/* A bundle that is refused an owner keeps it all the same. */
+/* A bundle that fails to take an owner would keep it all the same. */
 static void refused_owners_stay_the_callers(void) {
   int one = 1;
   cch_bundle *bundle = NULL;
@@ -72,7 +72,7 @@ static void refused_owners_stay_the_callers(void) {
   CHECK_EQ(released, 0);
 }
 
-/* A holder of boxes of all kinds cannot count their references, or gets a wrong kind. */
+/* A holder of boxes of all kinds could not count their references, or would get a wrong kind. */
 static void verbs_take_any_box(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_bundle *bundle;

@@ -63,7 +63,7 @@ static int open_import(import **out, int which, bool fail) {
   return 0;
 }
 
-/* The same value gives a second box, or another value the same. */
+/* The same value would give a second box, or another value the same box. */
 static void value_is_one_box(void) {
   import *first, *again, *other;
   OK(cch_driver_init());
@@ -96,7 +96,7 @@ static void open_and_drop(int index, void *argument) {
 }
 
 /*
- * While one thread drops the last reference to an import, another one opens it: two at the same time, or none any more.
+ * If one thread drops the last reference to an import while another one opens it, there would be two imports, or none.
  */
 static void threads_open_what_others_drop(void) {
   OK(cch_driver_init());
@@ -106,7 +106,7 @@ static void threads_open_what_others_drop(void) {
   cch_reclaim_drain();
 }
 
-/* A thread waits forever for a queued import that cannot be destroyed here. */
+/* A thread would wait forever for a queued import that cannot be destroyed here. */
 static void queued_import_cannot_be_opened_in_a_host_function(void) {
   import *dead, *again = NULL;
   OK(cch_driver_init());
@@ -134,7 +134,7 @@ static void open_again(void *owner) {
   cch_unref(again);
 }
 
-/* A release function that opens what its own thread is about to destroy waits for itself. */
+/* A release function would wait for itself if it opens what its own thread is about to destroy. */
 static void release_function_opens_what_dies_with_it(void) {
   import *dying;
   cch_bundle *bundle;
@@ -186,7 +186,7 @@ static void let_go_anywhere(int index, void *argument) {
   }
 }
 
-/* Threads that open, drop, queue and are refused imports, also in release functions, wait for each other for ever. */
+/* Threads that open, drop and queue imports, also in release functions, would wait for each other forever. */
 static void threads_let_go_anywhere(void) {
   OK(cch_driver_init());
   check_threads(THREADS, let_go_anywhere, NULL);
@@ -206,7 +206,7 @@ static void drop_while_locked(import *first, import *second) {
   _exit(0);
 }
 
-/* A child that queues an import waits for a lock whose holder does not exist. */
+/* A child that queues an import would wait for a lock whose holder does not exist. */
 static void forked_child_queues_nothing(void) {
   import *first, *second;
   int status;
@@ -224,7 +224,7 @@ static void forked_child_queues_nothing(void) {
   cch_unref(second);
 }
 
-/* A resource that its owner destroyed is destroyed again, or used. */
+/* A resource that its owner destroyed would be destroyed again, or used. */
 static void tombstones_are_touched_safely(void) {
   static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
   cch_context *context;

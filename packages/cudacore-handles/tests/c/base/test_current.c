@@ -68,7 +68,7 @@ static void run(const operation *operation, int which) {
 }
 
 /*
- * On a thread without a context, or with that of another device, a call fails, goes to a wrong context, or changes the
+ * On a thread without a context, or with that of another device, a call would fail, use a wrong context, or change the
  * current one.
  */
 static void every_call_with_every_current_context(void) {
@@ -79,7 +79,7 @@ static void every_call_with_every_current_context(void) {
   }
 }
 
-/* A call that fails half-way leaves its own context current. */
+/* A call that fails half-way would leave its own context current. */
 static void failing_calls_restore_the_context(void) {
   static const char *const failing[] = {
       "cuStreamCreateWithPriority", "cuEventCreate",           "cuMemAlloc",          "cuMemHostAlloc",

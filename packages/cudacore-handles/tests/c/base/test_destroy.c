@@ -58,7 +58,7 @@ static const cudasim_call *call_of(const char *name, int nth) {
 
 enum { DEEP = CHECK_SANITIZED ? 100000 : 1000000 };
 
-/* The end of a long chain of boxes that hold one another overflows the stack. */
+/* Destroying a long chain of boxes that hold one another would overflow the stack. */
 static void chains_are_deep(void) {
   cch_bundle *chain = NULL;
   for (int i = 0; i < DEEP; i++) {
@@ -99,7 +99,7 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   release(owner);
 }
 
-/* A garbage collection in a host function that was not announced leaks boxes, or calls the driver. */
+/* A garbage collection in a host function that was not announced would leak boxes, or call the driver. */
 static void host_functions_only_queue(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
   int one = 1;
@@ -158,7 +158,7 @@ static void host_functions_only_queue(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* A refusal of the destroying call itself loses the resource, or is reported. */
+/* If the destroying call itself is refused, the resource would be lost, or the refusal reported. */
 static void refused_call_is_repeated(void) {
   static const char *const names[] = {
       "cuMemFreeAsync",  "cuMemFree",       "cuMemFreeHost",  "cuMemPoolDestroy",
@@ -189,7 +189,7 @@ static void refused_call_is_repeated(void) {
   }
 }
 
-/* A drop during a capture invalidates it: the same thread's or another's. */
+/* Dropping a box during a capture, by the same thread or another one, would invalidate the capture. */
 static void drops_break_no_capture(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
   cch_library *library;
@@ -234,7 +234,7 @@ static void drops_break_no_capture_of_another_thread(void) {
   close();
 }
 
-/* A box destroyed while its own stream is captured is freed into the graph, or lost. */
+/* A box that is destroyed while its own stream is captured would be freed into the graph, or be lost. */
 static void free_waits_for_the_end_of_a_capture(void) {
   cch_deviceptr *pinned;
   open();
@@ -259,7 +259,7 @@ static void *unref_it(void *box) {
   return NULL;
 }
 
-/* A capture that ends between the refusal of a free and the question why it was refused: the memory is lost. */
+/* If a capture ends between the refusal of a free and the query for the reason, the memory would be lost. */
 static void capture_ends_in_the_middle_of_a_free(void) {
   pthread_t thread;
   open();
@@ -280,8 +280,8 @@ static void capture_ends_in_the_middle_of_a_free(void) {
 static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
 
 /*
- * Memory of a capture is not freed where it was allocated, is freed in the next capture, or is freed although it does
- * not exist.
+ * Memory of a capture would not be freed in that capture, be freed in the next one, or be freed although it does not
+ * exist.
  */
 static void memory_of_a_capture_is_freed_in_it(void) {
   CUgraph graph;
@@ -340,7 +340,7 @@ static void legacy_stream_waits_for_captures(void) {
   close();
 }
 
-/* Boxes that the driver refused to destroy make every later call slower. */
+/* Boxes that the driver refused to destroy would make every later call slower. */
 static void refused_boxes_cost_little(void) {
   enum { MANY = 2000 };
   static cch_deviceptr *ptrs[MANY];
@@ -362,7 +362,7 @@ static void refused_boxes_cost_little(void) {
   close();
 }
 
-/* Allocation and free make more calls of the driver than necessary. */
+/* Allocation and free would make more calls of the driver than necessary. */
 static void usual_path_is_short(void) {
   open();
   OK(cch_context_set_current(context));
@@ -374,7 +374,7 @@ static void usual_path_is_short(void) {
   close();
 }
 
-/* A launch, a record or a wait on a stream is not a safe point. */
+/* A launch, a record or a wait on a stream would not be a safe point. */
 static void every_call_drains(void) {
   static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
   cch_library *library;
@@ -410,7 +410,7 @@ static void allocate_in_thread(int index, void *argument) {
   OK(cch_context_set_current(NULL));
 }
 
-/* Memory in use by a thread's default stream is freed in the order of another thread's. */
+/* Memory in use by a thread's default stream would be freed in the order of another thread's. */
 static void per_thread_stream_is_the_allocating_threads(void) {
   cch_context *other;
   open();
@@ -453,7 +453,7 @@ static void set_and_read_the_stream(int index, void *argument) {
   }
 }
 
-/* Threads that set and read the stream of one allocation free it under each other. */
+/* Threads that set and read the stream of one allocation would free it under each other. */
 static void threads_set_the_stream(void) {
   open();
   cch_deviceptr *ptr = buffer(stream);
@@ -483,7 +483,7 @@ static void drop_while_capturing(int index, void *argument) {
   }
 }
 
-/* Threads that try each other's refused boxes again lose one, or free it twice. */
+/* Threads that retry each other's refused boxes would lose one, or free it twice. */
 static void threads_retry_what_was_refused(void) {
   open();
   check_threads(THREADS, drop_while_capturing, NULL);

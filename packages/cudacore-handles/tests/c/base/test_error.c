@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* A code of the library's has no name or meaning of its own. */
+/* A code of the library would have no name or meaning of its own. */
 static void own_codes_have_names(void) {
 #define NAMED(code) CHECK_STR(cch_error_name(code), #code);
   NAMED(CCH_OK)
@@ -21,7 +21,7 @@ static void own_codes_have_names(void) {
   }
 }
 
-/* The driver's own names are lost, or an unknown code gives NULL. */
+/* The driver's own names would be lost, or an unknown code would give NULL. */
 static void driver_codes_have_names(void) {
   OK(cch_driver_init());
   CHECK_STR(cch_error_name(1), "CUDA_ERROR_INVALID_VALUE");
@@ -32,7 +32,7 @@ static void driver_codes_have_names(void) {
   CHECK(*cch_error_string(-12345) != '\0');
 }
 
-/* Domain, code, operation or message of a failure are not those of the failure. */
+/* Domain, code, operation or message of a failure would be those of another failure. */
 static void record_says_what_failed(void) {
   int value;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
@@ -53,7 +53,7 @@ static void record_says_what_failed(void) {
   CHECK_EQ(check_error()->code, 0);
 }
 
-/* "Not ready", an answer that is asked for in loops, is taken for a failure. */
+/* "Not ready", which programs query in loops, would count as a failure. */
 static void not_ready_is_no_failure(void) {
   cch_stream *stream = cch_stream_legacy();
   OK(cch_driver_init());
@@ -71,7 +71,7 @@ static void *other_thread(void *argument) {
   return NULL;
 }
 
-/* One thread reads another's failure. */
+/* One thread would read another's failure. */
 static void record_belongs_to_the_thread(void) {
   int value;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
@@ -98,7 +98,8 @@ static void destroy_badly(cch_context *context, int code) {
   CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the one that "failed" */
 }
 
-/* A failure in a destructor is lost, repeated without end, or one that the driver's end explains is reported. */
+/* A failure in a destructor would be lost or repeated without end, or one because of the driver's end would be
+ * reported. */
 static void destructor_failures_are_reported_once(void) {
   cch_context *context;
   OK(cch_context_primary(&context, 0));
@@ -134,7 +135,7 @@ static void free_in_callback(void *owner, CUdeviceptr ptr, size_t size, cch_stre
   fail_in_callback(owner);
 }
 
-/* The release function of an owner cannot read its own failure, or overwrites the failure of its caller. */
+/* The release function of an owner could not read its own failure, or would overwrite the failure of its caller. */
 static void owners_have_a_record_of_their_own(void) {
   int dummy, value;
   cch_context *context, *same;
@@ -162,7 +163,7 @@ static void owners_have_a_record_of_their_own(void) {
   cch_context_unref(context);
 }
 
-/* A long name or text overruns the record, or leaves it without its NUL. */
+/* A long name or text would overrun the record, or leave it without its NUL. */
 static void long_texts_are_cut(void) {
   char name[1000];
   memset(name, 'x', sizeof name - 1);
@@ -175,7 +176,7 @@ static void long_texts_are_cut(void) {
   CHECK(strchr(check_error()->message, '\n') == NULL);
 }
 
-/* The record that can grow differs from the one that cannot, or is written beyond its size. */
+/* The record that can grow would differ from the one that cannot, or be written beyond its size. */
 static void record_honours_its_size(void) {
   struct {
     cch_error_record now;
@@ -242,7 +243,7 @@ static void away_close(away at) {
   cch_context_unref(at.context);
 }
 
-/* After an error that stays, the way back fails too, and is blamed for what failed before it. */
+/* After a sticky error, restoring the context also fails, and would be reported instead of the first failure. */
 static void way_back_is_not_what_failed(void) {
   away at = away_open();
   uint64_t value;
@@ -271,7 +272,7 @@ static void way_back_is_not_what_failed(void) {
   away_close(at);
 }
 
-/* If restoring it fails once, the thread remains in relaxed capture mode, or in another device's context. */
+/* If restoring it fails once, the thread would remain in relaxed capture mode, or in another device's context. */
 static void way_back_is_tried_twice(void) {
   away at = away_open();
   uint64_t value;

@@ -92,7 +92,7 @@ static void fail_one(const operation *operation, const char *name, unsigned nth)
   CHECK_CLEAN();
 }
 
-/* A failure of the driver is lost or changed, blamed on another call, leaks, or touches an out-parameter. */
+/* A failure of the driver would be lost or changed, be attributed to another call, leak, or change an out-parameter. */
 static void every_driver_call_of_every_function(void) {
   size_t failed = 0;
   cch_error_set_report(report);

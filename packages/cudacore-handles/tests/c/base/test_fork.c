@@ -40,7 +40,7 @@ static void use_cuda(void *argument) {
   CHECK_CLEAN();
 }
 
-/* A child of a process that had not used CUDA cannot use it, or the parent cannot any more. */
+/* A child of a process that had not used CUDA could not use it, or the parent could not afterwards. */
 static void fork_before_init(void) {
   in_child(use_cuda, NULL);
   CHECK_EQ(cch_process_forked(), 0);
@@ -85,7 +85,7 @@ static void use_world_in_child(void *argument) {
   CHECK_EQ(sim.reports(), 0);
 }
 
-/* A child calls the driver of its parent, or frees the parent's objects; or the parent's are damaged by it. */
+/* A child would call the driver of its parent, or free or damage the parent's objects. */
 static void fork_after_init(void) {
   world w;
   world_open(&w);
@@ -107,7 +107,7 @@ static void drop_wrapped(void *argument) {
   CHECK_EQ(released, 0);
 }
 
-/* A foreign owner is released in the child: it is the parent's. */
+/* A foreign owner, which belongs to the parent, would be released in the child. */
 static void owners_are_the_parents(void) {
   world w;
   cch_event *wrapped;
@@ -122,7 +122,7 @@ static void owners_are_the_parents(void) {
 static void grandchild(void *argument) { use_world_in_child(argument); }
 static void child_that_forks(void *argument) { in_child(grandchild, argument); }
 
-/* A child's child believes that it may use CUDA. */
+/* A child's child would use CUDA. */
 static void fork_twice(void) {
   world w;
   world_open(&w);
@@ -160,7 +160,7 @@ static void touch_everything(void *argument) {
   cch_live_count(CCH_KIND_EVENT);
 }
 
-/* Another thread held a lock of the library when the process forked: the child waits for it forever. */
+/* If another thread held a lock of the library when the process forked, the child would wait for it forever. */
 static void fork_while_locks_are_held(void) {
   enum { THREADS = 4, FORKS = CHECK_SANITIZED ? 20 : 100 };
   world w;
@@ -204,8 +204,8 @@ static void fork_in_the_middle_of_init(void *argument) {
 }
 
 /*
- * A child that is forked while another thread initialises the driver gets half of one; or the fork waits for the
- * driver, which may wait for the fork: its own handlers hold its lock.
+ * A child that is forked while another thread initialises the driver would get half of one; or the fork would wait for
+ * the driver, which may wait for the fork, because its own handlers hold its lock.
  */
 static void fork_during_init(void) { in_child(fork_in_the_middle_of_init, NULL); }
 
@@ -220,7 +220,7 @@ static void init_fails_and_is_tried_again(void *argument) {
     CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
 
-/* An attempt that failed keeps the child, or the parent's next threads, from another. */
+/* A failed attempt would keep the child, or later threads of the parent, from trying again. */
 static void fork_after_failed_init(void) { in_child(init_fails_and_is_tried_again, NULL); }
 
 int main(void) {

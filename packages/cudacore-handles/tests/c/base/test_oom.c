@@ -105,7 +105,7 @@ static bool succeeds_with(const operation *operation, size_t allocations) {
   return status == 0;
 }
 
-/* If memory runs out, a function crashes, leaks, continues with half an object, or returns a wrong error. */
+/* If memory runs out, a function would crash, leak, continue with half an object, or return a wrong error. */
 static void every_allocation_of_every_function(void) {
   size_t failures = 0;
   for (size_t i = 0; i < operation_count; i++)
@@ -116,7 +116,7 @@ static void every_allocation_of_every_function(void) {
   CHECK(failures > 20);
 }
 
-/* A registry that cannot grow loses boxes, or new boxes fail. */
+/* A registry that cannot grow would lose boxes, or new boxes would fail. */
 static void registry_does_without_growing(void) {
   enum { MANY = 1000 };
   static cch_event *events[MANY];
@@ -141,7 +141,7 @@ static void registry_does_without_growing(void) {
   cch_context_unref(context);
 }
 
-/* A compiler or its program is half there, or lost, when its box cannot be made. */
+/* A compiler or its program would be incomplete, or lost, if its box cannot be made. */
 static void failed_programs_are_not_left(void) {
   static const char *const options[] = {"-arch=sm_90"};
   const char *path = getenv("FAKE_COMPILER");

@@ -120,13 +120,14 @@ static void permute(int *order, int n, void (*function)(const int *order)) {
   }
 }
 
-/* Some order of dropping a context, stream, event, pool, allocation, library and kernel ends one under another. */
+/* In some order of dropping a context, stream, event, pool, allocation, library and kernel, one would be destroyed
+ * before another that needs it. */
 static void every_order(void) {
   int order[BOXES] = {0, 1, 2, 3, 4, 5, 6};
   permute(order, 0, drop_in_order);
 }
 
-/* A second reference to each is not a reference. */
+/* A second reference to an object would not keep it. */
 static void twice_referenced(void) {
   int dropped[BOXES] = {0};
   make();
@@ -144,7 +145,7 @@ static void unref_in_thread(int index, void *argument) {
   unref(index);
 }
 
-/* Threads that drop boxes which need each other meet in a destructor. */
+/* Threads that drop boxes which need each other would destroy one twice. */
 static void every_box_from_its_own_thread(void) {
   for (int i = 0; i < 200; i++) {
     make();
@@ -153,7 +154,7 @@ static void every_box_from_its_own_thread(void) {
   }
 }
 
-/* The deferred queue destroys in the order of arrival, whatever needs what. */
+/* The deferred queue would destroy boxes in the order of arrival, even if a later one needs an earlier one. */
 static void every_order_deferred(void) {
   int order[BOXES] = {0, 1, 2, 3, 4, 5, 6};
   for (int i = 0; i < BOXES; i++) {

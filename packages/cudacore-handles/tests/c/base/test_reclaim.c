@@ -28,7 +28,7 @@ static cch_event *event(void) {
   return made;
 }
 
-/* A reference dropped in a CUDA callback enters the driver there, or is never destroyed. */
+/* Dropping a reference in a CUDA callback would call the driver there, or the box would never be destroyed. */
 static void drop_in_a_callback_is_queued(void) {
   open();
   cch_event *first = event(), *second = event(), *third;
@@ -51,7 +51,8 @@ static void drop_in_a_callback_is_queued(void) {
   close();
 }
 
-/* Leaving more often than entering counts below zero, and everything is queued for ever. */
+/* If a program leaves more often than it enters, the count would be negative, and everything would be queued forever.
+ */
 static void leaving_too_often_is_harmless(void) {
   open();
   cch_callback_leave();
@@ -60,7 +61,7 @@ static void leaving_too_often_is_harmless(void) {
   close();
 }
 
-/* The deferred form drops more than one reference, or destroys at once. */
+/* The deferred form would drop more than one reference, or destroy at once. */
 static void deferred_unref_drops_one(void) {
   open();
   cch_event *shared = cch_event_ref(event());
@@ -80,7 +81,7 @@ static void expect_drained(const char *by) {
     check_fail(__FILE__, __LINE__, "%s left the queue as it was", by);
 }
 
-/* One of the calls that create or wait is not a safe point. */
+/* One of the calls that create or wait would not be a safe point. */
 static void creating_and_waiting_drain(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_context *other;
@@ -127,7 +128,7 @@ static void drain_bare(int index, void *argument) {
   CHECK_EQ(sim.depth(), 0);
 }
 
-/* Without a current context, queued boxes are not freed, or are freed in a wrong context. */
+/* Without a current context, queued boxes would not be freed, or be freed in a wrong context. */
 static void draining_needs_no_context(void) {
   cch_deviceptr *ptrs[3];
   cch_stream *other, *legacy = cch_stream_legacy();
@@ -161,7 +162,7 @@ static void release(void *owner) {
   atomic_fetch_add(&releases, 1);
 }
 
-/* An owner is released inside the callback, under a lock, or not at all. */
+/* An owner would be released inside the callback, under a lock, or not at all. */
 static void owners_are_released_at_the_safe_point(void) {
   CUevent raw;
   cch_event *wrapped[3];
@@ -183,7 +184,7 @@ static void owners_are_released_at_the_safe_point(void) {
   close();
 }
 
-/* A handle whose box is queued is known, and the dead box is handed out again. */
+/* A handle whose box is queued would still be registered, so that the dead box is returned again. */
 static void queued_box_is_not_found(void) {
   open();
   cch_event *dead = event(), *found;
@@ -214,7 +215,7 @@ static void queue_many(int index, void *argument) {
   }
 }
 
-/* Threads that queue and drain at once lose a box or destroy it twice. */
+/* Threads that queue and drain at the same time would lose a box or destroy it twice. */
 static void threads_queue_and_drain(void) {
   open();
   check_threads(THREADS, queue_many, NULL);
@@ -235,14 +236,14 @@ static void queue_and_drain_cheaply(int index, void *argument) {
   }
 }
 
-/* With nothing else to do, two threads that drain at once take the same box. */
+/* Two threads that drain at the same time would take the same box. */
 static void threads_drain_at_once(void) {
   OK(cch_driver_init());
   check_threads(THREADS, queue_and_drain_cheaply, NULL);
   cch_reclaim_drain();
 }
 
-/* Many queued at once overflow something. */
+/* Queueing many boxes at once would overflow something. */
 static void very_many_are_queued(void) {
   enum { MANY = 100000 };
   int dummy = 0;
@@ -263,7 +264,7 @@ static void report(const cch_error *error) {
   atomic_fetch_add(&reports, 1);
 }
 
-/* A failure while draining fails the call that drained, or overwrites what that call has on record. */
+/* A failure while draining would fail the call that drained, or overwrite the failure that is on record. */
 static void failing_destructor_fails_nobody_else(void) {
   open();
   cch_event *dead = event(), *made = NULL;

@@ -35,7 +35,7 @@ static void wrap_one(int index, void *argument) {
   }
 }
 
-/* Wrapping one foreign handle from many threads gives a freed box. */
+/* Wrapping one foreign handle from many threads would give a freed box. */
 static void one_foreign_handle(void) {
   CUstream raw;
   open();
@@ -73,7 +73,7 @@ static void look_up_dying(int index, void *argument) {
   }
 }
 
-/* A lookup that races with the last unref finds a box that is being destroyed. */
+/* A lookup that races with the last unref would find a box that is being destroyed. */
 static void handle_in_its_last_moments(void) {
   open();
   check_threads(THREADS, look_up_dying, NULL);
@@ -102,14 +102,14 @@ static void make_and_drop(int index, void *argument) {
     cch_event_unref(kept[i]);
 }
 
-/* A handle that one thread freed and another one created is still registered for the old box. */
+/* A handle that one thread freed and another one created would still be registered for the old box. */
 static void handles_change_hands(void) {
   open();
   check_threads(THREADS, make_and_drop, NULL);
   close();
 }
 
-/* A registry loses boxes when it grows, or returns a box with another handle. */
+/* A registry would lose boxes when it grows, or return a box with another handle. */
 static void many_handles(void) {
   enum { MANY = 5000 };
   static cch_event *events[MANY];
@@ -145,7 +145,7 @@ static void use_contexts(int index, void *argument) {
   }
 }
 
-/* Threads that are each other's last users of a device release its context under one another. */
+/* Threads that are each other's last users of a device would release its context while it is in use. */
 static void contexts_come_and_go(void) { check_threads(THREADS, use_contexts, NULL); }
 
 static void use_libraries(int index, void *argument) {
@@ -165,7 +165,7 @@ static void use_libraries(int index, void *argument) {
   }
 }
 
-/* Kernels of libraries that come and go are taken for each other's. */
+/* Kernels of libraries that are loaded and unloaded would be mistaken for each other. */
 static void libraries_come_and_go(void) {
   cch_library *library;
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
@@ -189,7 +189,7 @@ static void use_owners(int index, void *argument) {
   }
 }
 
-/* One of many owners stated for one handle is released twice or never. */
+/* One of many owners that are given for one handle would be released twice or never. */
 static void owners_are_released_once_each(void) {
   CUevent raw;
   open();

@@ -17,7 +17,7 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-/* The next event at an address has the flags of the one before. */
+/* The next event at an address would have the flags of the one before. */
 static void event_at_the_same_address(void) {
   cch_event *event, *found;
   open();
@@ -34,7 +34,7 @@ static void event_at_the_same_address(void) {
   close();
 }
 
-/* A foreign event at an address that was ours is taken for ours, and destroyed. */
+/* A foreign event at an address that was ours would be destroyed as one of ours. */
 static void foreign_event_at_our_address(void) {
   cch_event *event;
   CUevent raw;
@@ -52,7 +52,7 @@ static void foreign_event_at_our_address(void) {
   close();
 }
 
-/* A stale borrowed box hides a stream of the library that got its address. */
+/* A stale borrowed box would hide a stream of the library that has got its address. */
 static void stale_borrowed_box_is_overridden(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw;
@@ -73,7 +73,7 @@ static void stale_borrowed_box_is_overridden(void) {
   close();
 }
 
-/* A stale borrowed box comes back when the stream that took its address is gone. */
+/* A stale borrowed box would be found again after the stream that took its address is destroyed. */
 static void stale_borrowed_box_stays_forgotten(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw, again;
@@ -94,7 +94,8 @@ static void stale_borrowed_box_stays_forgotten(void) {
   close();
 }
 
-/* A kernel at the address of a kernel of an unloaded library has the library and the parameters of the old one. */
+/* A kernel at the address of a kernel of an unloaded library would have the library and the parameters of the old one.
+ */
 static void kernel_at_the_same_address(void) {
   static const char other[] =
       ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
@@ -125,7 +126,7 @@ static void kernel_at_the_same_address(void) {
   close();
 }
 
-/* A pool at the address of a destroyed one reports the device of the old one. */
+/* A pool at the address of a destroyed one would report the device of the old one. */
 static void pool_at_the_same_address(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1, .location_id = 0};
   cch_pool *pool, *found;
@@ -142,7 +143,7 @@ static void pool_at_the_same_address(void) {
   cch_pool_unref(pool);
 }
 
-/* A borrowed kernel, unloaded by its owner, is returned for the kernel of another library at its address. */
+/* A borrowed kernel, unloaded by its owner, would be returned for the kernel of another library at its address. */
 static void borrowed_kernel_at_the_same_address(void) {
   static const char other[] =
       ".version 8.0\n.target sm_70\n.address_size 64\n.visible .entry first(.param .u8 a) { ret; }\n"
@@ -181,7 +182,7 @@ static void borrowed_kernel_at_the_same_address(void) {
   close();
 }
 
-/* A borrowed stream, destroyed by its owner, is returned for another stream, with the old device. */
+/* A borrowed stream, destroyed by its owner, would be returned for another stream, with the old device. */
 static void borrowed_stream_at_the_same_address(void) {
   cch_context *other;
   cch_stream *stale, *found;
@@ -214,7 +215,7 @@ static void *unref_event(void *event) {
   return NULL;
 }
 
-/* While the driver destroys an event, its handle is still registered, and a thread gets the dying box. */
+/* While the driver destroys an event, its handle would still be registered, and a thread would get the dying box. */
 static void handle_is_forgotten_before_it_is_destroyed(void) {
   cch_event *event, *found;
   pthread_t thread;
@@ -240,7 +241,7 @@ static void *make_event(void *argument) {
   return NULL;
 }
 
-/* A lock of the library is held while the driver creates an object, and blocks all other threads. */
+/* A lock of the library would be held while the driver creates an object, and block all other threads. */
 static void driver_is_entered_without_locks(void) {
   cch_event *event, *found;
   pthread_t thread;

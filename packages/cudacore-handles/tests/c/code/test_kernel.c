@@ -28,7 +28,7 @@ static cch_kernel *get(const char *name) {
   return kernel;
 }
 
-/* The same kernel gets a second box, or a missing one is found. */
+/* The same kernel would get a second box, or a missing one would be found. */
 static void kernel_is_one_box(void) {
   cch_kernel *none = NULL;
   open();
@@ -44,7 +44,7 @@ static void kernel_is_one_box(void) {
   close();
 }
 
-/* The offsets of parameters differ from the driver's, or the driver is queried again and again. */
+/* The offsets of parameters would differ from the driver's, or the driver would be queried again and again. */
 static void parameters_are_asked_for_once(void) {
   static const cch_param expected[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
   const cch_param *params, *again;
@@ -68,7 +68,7 @@ static void parameters_are_asked_for_once(void) {
   close();
 }
 
-/* A kernel is launched with other arguments or another geometry than given. */
+/* A kernel would be launched with other arguments or another geometry than given. */
 static void launch_is_as_given(void) {
   const cch_launch_config config = {
       .size = sizeof config,
@@ -105,7 +105,7 @@ static void launch_is_as_given(void) {
   close();
 }
 
-/* If the driver can report the parameters, its answer counts, and not the stated ones. */
+/* Stated parameters would be used although the driver can report the real ones. */
 static void statements_change_nothing(void) {
   static const cch_param wrong = {0, 1};
   const cch_param *params;
@@ -119,7 +119,7 @@ static void statements_change_nothing(void) {
   close();
 }
 
-/* An array of pointers reaches the driver as something else. */
+/* An array of pointers would reach the driver as something else. */
 static void launch_by_pointers(void) {
   check_mixed copy = arguments;
   void *params[] = {&copy.pointer, &copy.single, &copy.count, &copy.value, copy.block};
@@ -135,7 +135,7 @@ static void launch_by_pointers(void) {
   close();
 }
 
-/* Arguments with too few or too many bytes reach the driver, which accepts too few silently. */
+/* Arguments with too few or too many bytes would reach the driver, which accepts too few silently. */
 static void wrong_size_is_refused(void) {
   char block[CHECK_MIXED_SIZE + 1] = {0};
   open();
@@ -152,7 +152,7 @@ static void wrong_size_is_refused(void) {
   close();
 }
 
-/* A geometry that the device cannot have passes, or a config of another header is read beyond its end. */
+/* A geometry that the device cannot have would pass, or a config of another header would be read beyond its end. */
 static void bad_configs_fail(void) {
   open();
   cch_kernel *kernel = get("empty");
@@ -192,7 +192,7 @@ static void bad_configs_fail(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* A foreign kernel loses its owner or its library, or hides a kernel of the library. */
+/* A foreign kernel would lose its owner or its library, or hide a kernel of the library. */
 static void foreign_kernel_keeps_its_owner(void) {
   int one_owner = 1;
   CUlibrary raw_library;
@@ -232,7 +232,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   close();
 }
 
-/* An object that is not a kernel keeps a library, and is launched. */
+/* An object that is not a kernel would keep a library, and be launched. */
 static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;
@@ -259,7 +259,7 @@ static void launch_in_thread(int index, void *argument) {
     OK(cch_launch(stream, &one, shared_kernel, &mine, CHECK_MIXED_SIZE));
 }
 
-/* Threads that launch a kernel for the first time at once interfere when they query its parameters. */
+/* Threads that launch a kernel for the first time at once would interfere when they query its parameters. */
 static void threads_share_a_kernel(void) {
   open();
   for (int i = 0; i < 20; i++) {
@@ -286,7 +286,7 @@ static void get_in_thread(int index, void *argument) {
   }
 }
 
-/* Threads that request a kernel at once get a box each. */
+/* Threads that request a kernel at once would get a box each. */
 static void threads_get_one_box(void) {
   open();
   CHECK_EQ(pthread_barrier_init(&together, NULL, ASKERS), 0);

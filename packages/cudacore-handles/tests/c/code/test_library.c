@@ -19,7 +19,7 @@ static int load(const void *image, size_t size) {
   return status;
 }
 
-/* PTX needs a NUL at its end, or loses one that it has, or its text is kept hold of. */
+/* PTX would need a NUL at its end, or lose one that it has, or its text would be referred to later. */
 static void ptx_needs_no_nul(void) {
   OK(load(check_ptx, strlen(check_ptx)));
   OK(load(check_ptx, strlen(check_ptx) + 1));
@@ -27,7 +27,7 @@ static void ptx_needs_no_nul(void) {
   OK(load("\n\t /* .entry */ // x\n.version 8.0\n", strlen("\n\t /* .entry */ // x\n.version 8.0\n")));
 }
 
-/* Text that is cut in two by a NUL loads, and half of it is missing. */
+/* Text that contains a NUL would load, without the part after the NUL. */
 static void ptx_with_a_nul_inside_is_refused(void) {
   char text[] = ".version 8.0\n.target sm_70\n.visible .entry k()\n{ ret; }\n";
   text[20] = '\0';
@@ -37,7 +37,7 @@ static void ptx_with_a_nul_inside_is_refused(void) {
   FAILS(CCH_EIMAGE, load(two, sizeof two));
 }
 
-/* Bytes of no known format reach the driver, which believes that they are one. */
+/* Bytes of no known format would reach the driver, which treats them as code. */
 static void other_bytes_are_refused(void) {
   cch_library *library = NULL;
   FAILS(CCH_EIMAGE, load("", 0));
@@ -116,7 +116,7 @@ static void make_fatbin(unsigned char *image) {
   memcpy(image + 16 + 64 + 128, &entry, sizeof entry);
 }
 
-/* A good image is refused. */
+/* A valid image would be refused. */
 static void good_images_load(void) {
   unsigned char elf[ELF_SIZE], fatbin[FATBIN_SIZE];
   make_elf(elf);
@@ -126,7 +126,7 @@ static void good_images_load(void) {
   CHECK_EQ(sim.calls("cuLibraryLoadData"), 2);
 }
 
-/* A relocatable object is refused, whose sections without bytes in the file have CUDA's own types. */
+/* A relocatable object would be refused, whose sections without bytes in the file have CUDA's own types. */
 static void relocatable_objects_load(void) {
   static const uint32_t types[] = {0x70000007, 0x7000000a, 0x70000015};
   const size_t third = ELF_SIZE - 2 * sizeof(Elf64_Shdr), type_at = third + offsetof(Elf64_Shdr, sh_type);
@@ -141,7 +141,7 @@ static void relocatable_objects_load(void) {
   FAILS(CCH_EIMAGE, load(elf, sizeof elf));
 }
 
-/* A truncated image reaches the driver, which reads beyond its end. */
+/* A truncated image would reach the driver, which reads beyond its end. */
 static void truncated_images_are_refused(void) {
   unsigned char elf[ELF_SIZE], fatbin[FATBIN_SIZE];
   make_elf(elf);
@@ -153,7 +153,7 @@ static void truncated_images_are_refused(void) {
   CHECK_EQ(sim.calls("cuLibraryLoadData"), 0);
 }
 
-/* Another machine's ELF file, such as a shared library, is taken for a cubin. */
+/* Another machine's ELF file, such as a shared library, would be treated as a cubin. */
 static void other_machines_are_refused(void) {
   unsigned char elf[ELF_SIZE];
   make_elf(elf);
@@ -165,7 +165,7 @@ static void other_machines_are_refused(void) {
   FAILS(CCH_EIMAGE, load(elf, sizeof elf));
 }
 
-/* Sizes near 2**64 overflow the check and pass it. */
+/* Sizes near 2**64 would overflow the check and pass it. */
 static void huge_numbers_do_not_overflow(void) {
   static const uint64_t huge[] = {UINT64_MAX, UINT64_MAX - 15, UINT64_MAX - 63, 1ull << 63, UINT64_MAX - ELF_SIZE};
   unsigned char image[ELF_SIZE];
@@ -214,7 +214,7 @@ static void load_damaged(const unsigned char *image, size_t size) {
   CHECK(status == 0 || status == CCH_EIMAGE);
 }
 
-/* Damaged images are read beyond their end, by the check or by the driver. */
+/* Damaged images would be read beyond their end, by the check or by the driver. */
 static void damaged_images_stay_within_bounds(void) {
   unsigned char elf[ELF_SIZE], fatbin[FATBIN_SIZE], ptx[ELF_SIZE], noise[ELF_SIZE];
   size_t ptx_size = strlen(check_ptx);
@@ -235,7 +235,7 @@ static void damaged_images_stay_within_bounds(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* A library is unloaded before its kernels are released, or never. */
+/* A library would be unloaded before its kernels are released, or never. */
 static void kernel_keeps_the_library(void) {
   cch_library *library;
   cch_kernel *kernel;
@@ -248,7 +248,7 @@ static void kernel_keeps_the_library(void) {
   CHECK_EQ(sim.live(CUDASIM_LIBRARY), 0);
 }
 
-/* A foreign library is unloaded by us, or loses its owner. */
+/* A foreign library would be unloaded by us, or lose its owner. */
 static void foreign_library_keeps_its_owner(void) {
   int one = 1;
   CUlibrary raw;

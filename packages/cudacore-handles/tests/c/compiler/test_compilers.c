@@ -41,7 +41,7 @@ static const cch_error_record *full_error(void) {
   return &record;
 }
 
-/* One library has several tables, or a path and a handle lead to different ones. */
+/* One library would have several tables, or a path and a handle would lead to different ones. */
 static void libraries_are_found_once(void) {
   cch_nvrtc *again;
   OK(cch_nvrtc_load(&nvrtc, getenv("FAKE_COMPILER")));
@@ -55,7 +55,7 @@ static void libraries_are_found_once(void) {
   CHECK(old_nvrtc != nvrtc);
 }
 
-/* A library that is not a compiler is accepted, or a missing one is not named. */
+/* A library that is not a compiler would be accepted, or a missing one would not be named. */
 static void other_libraries_are_refused(void) {
   cch_nvrtc *no_nvrtc = NULL;
   cch_nvvm *no_nvvm = NULL;
@@ -72,7 +72,7 @@ static void other_libraries_are_refused(void) {
   CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
 }
 
-/* NVRTC could not compile, because it does not find the library beside it that it opens by its bare name. */
+/* NVRTC could not compile, because it would not find the library beside it that it opens by its bare name. */
 static void builtins_are_found(void) {
   const char *name = "libnvrtc-builtins.so.12.1";
   cch_nvrtc *found = NULL;
@@ -83,7 +83,7 @@ static void builtins_are_found(void) {
   dlclose(builtins);
 }
 
-/* A version is not reported. */
+/* A version would not be reported. */
 static void versions(void) {
   int major, minor, debug_major, debug_minor, llvm;
   OK(cch_nvrtc_version(&major, &minor, nvrtc));
@@ -100,7 +100,7 @@ static void versions(void) {
   CHECK_EQ(100 * major + minor, 1201);
 }
 
-/* The architectures exceed the size of the array. */
+/* The architectures would exceed the size of the array. */
 static void architectures(void) {
   int out[2] = {0, 0};
   size_t count = 0;
@@ -114,7 +114,7 @@ static void architectures(void) {
   CHECK(out[0] == 80 && out[1] == 90);
 }
 
-/* The compiled code is not returned, or exceeds the caller's memory. */
+/* The compiled code would not be returned, or exceed the caller's memory. */
 static void nvrtc_compiles(void) {
   static const char *const options[] = {"-arch=sm_90"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -148,7 +148,7 @@ static void nvrtc_compiles(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* The library is asked for an output that was not generated, and may crash. */
+/* The library would be called for an output that was not generated, and may crash. */
 static void empty_output_is_not_fetched(void) {
   static const char *const options[] = {"-arch=compute_90", "-dlto"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -163,7 +163,7 @@ static void empty_output_is_not_fetched(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* Headers in memory do not arrive. */
+/* Headers in memory would not reach the compiler. */
 static void headers_arrive(void) {
   const char *headers[] = {"content"}, *names[] = {"a.h"};
   char out[64];
@@ -176,7 +176,7 @@ static void headers_arrive(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* A failure lacks its domain, its code, or the first line of the log. */
+/* A failure would lack its domain, its code, or the first line of the log. */
 static void failures_are_told(void) {
   static const char *const unknown[] = {"--unknown"}, *const wrong_arch[] = {"-arch=wrong"};
   cch_nvrtc_program *program = NULL;
@@ -214,7 +214,7 @@ static void failures_are_told(void) {
   CHECK_EQ(programs(), before);
 }
 
-/* NVVM's modules get lost, or are taken for lazy ones. */
+/* NVVM's modules would be lost, or treated as lazy ones. */
 static void nvvm_compiles(void) {
   static const char *const lto[] = {"-gen-lto"};
   cch_nvvm_program *program = NULL;
@@ -234,7 +234,7 @@ static void nvvm_compiles(void) {
   cch_nvvm_program_unref(program);
 }
 
-/* nvJitLink's inputs get lost, or an old one, whose functions have other names, is not usable. */
+/* nvJitLink's inputs would be lost, or an old version, whose functions have other names, would not be usable. */
 static void nvjitlink_links(void) {
   static const char *const options[] = {"-arch=sm_90"};
   cch_nvjitlink *each[] = {nvjitlink, old_nvjitlink};
@@ -266,7 +266,7 @@ static void nvjitlink_links(void) {
   }
 }
 
-/* A function that an old library lacks disables others, or is called, or is not named. */
+/* A function that an old library lacks would disable others, be called, or not be named. */
 static void old_libraries_do_without(void) {
   cch_nvrtc_program *program = NULL;
   char out[64];
@@ -292,7 +292,7 @@ static void *cancel_soon(void *program) {
   return NULL;
 }
 
-/* A compilation that is no longer needed cannot be cancelled by another thread, or before it begins. */
+/* A compilation that is no longer needed could not be cancelled by another thread, or before it begins. */
 static void compilations_are_cancelled(void) {
   int before = programs();
   cch_nvrtc_program *program = nvrtc_program("endless");
@@ -318,7 +318,7 @@ static void compilations_are_cancelled(void) {
   CHECK_EQ(programs(), before);
 }
 
-/* The outcome of a precompiled header is lost. */
+/* The status of a precompiled header would be lost. */
 static void precompiled_headers(void) {
   cch_nvrtc_program *program = nvrtc_program("source");
   int status = 0;
@@ -336,7 +336,7 @@ static void precompiled_headers(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* A code has no name, or another's. */
+/* A code would have no name, or another's. */
 static void names_of_results(void) {
   CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVRTC, 18), "NVRTC_ERROR_BUSY");
   CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVVM, 9), "NVVM_ERROR_COMPILATION");
@@ -347,7 +347,7 @@ static void names_of_results(void) {
   CHECK_STR(cch_error_string_in(CCH_DOMAIN_HANDLES, CCH_ENOCOMPILER), "the compiler library cannot be loaded");
 }
 
-/* A program that is still held is destroyed, or is destroyed twice, or never. */
+/* A program that is still referenced would be destroyed, or one would be destroyed twice, or never. */
 static void programs_are_destroyed_once(void) {
   static const char *const options[] = {"-arch=sm_90"};
   cch_nvrtc_program *program = nvrtc_program("source");
@@ -373,7 +373,7 @@ static void programs_are_destroyed_once(void) {
   CHECK_EQ(destroyed(), before + 3);
 }
 
-/* Compiling needs a driver. */
+/* Compiling would need a driver. */
 static void no_driver_is_needed(void) {
   char *path = strdup(getenv("CUDACORE_DRIVER"));
   setenv("CUDACORE_DRIVER", "libno-such-driver.so.1", 1);
@@ -388,7 +388,7 @@ static void no_driver_is_needed(void) {
 static cch_error reported;
 static void report(const cch_error *error) { reported = *error; }
 
-/* A compiler that cannot destroy its program is not heard of. */
+/* The failure of a compiler to destroy its program would not be reported. */
 static void failure_is_reported(void) {
   cch_nvrtc_program *program = nvrtc_program("source");
   compiler_result(4);
@@ -401,7 +401,7 @@ static void failure_is_reported(void) {
   CHECK_HAS(reported.message, "NVRTC_ERROR_INVALID_PROGRAM");
 }
 
-/* A program that is dropped in a CUDA callback is destroyed there and then, or never. */
+/* A program that is dropped in a CUDA callback would not be destroyed there, or never. */
 static void dropped_in_a_callback(void) {
   cch_nvrtc_program *program = nvrtc_program("source");
   int before = destroyed();
@@ -423,14 +423,14 @@ static void work(int index, void *argument) {
   }
 }
 
-/* Threads that compile at once lose programs, counts, or each other's errors. */
+/* Threads that compile at once would lose programs, counts, or each other's errors. */
 static void threads_compile_at_once(void) {
   int before = destroyed();
   check_threads(4, work, NULL);
   CHECK_EQ(destroyed(), before + 4000);
 }
 
-/* A forked child calls the compiler, although another thread of the parent may have held a lock of it. */
+/* A forked child would call the compiler, although another thread of the parent may have held a lock of it. */
 static void child_leaves_inherited_programs_alone(void) {
   int count;
   OK(cch_device_count(&count));

@@ -20,7 +20,7 @@ static void close(void) {
   cch_context_unref(first);
 }
 
-/* Another device is described, or the text exceeds the caller's memory. */
+/* Another device would be described, or the text would exceed the caller's memory. */
 static void devices_are_described(void) {
   char text[32], other[32];
   unsigned char uuid[17], other_uuid[16];
@@ -44,7 +44,7 @@ static void devices_are_described(void) {
   CHECK_EQ(can, 0);
 }
 
-/* A device that is not there is described. */
+/* A device that does not exist would be described. */
 static void missing_devices_are_refused(void) {
   char text[32];
   unsigned char uuid[16];
@@ -56,7 +56,7 @@ static void missing_devices_are_refused(void) {
   CHECK_EQ(out, 7);
 }
 
-/* A setting for one device affects another one, or needs a context. */
+/* A setting for one device would affect another one, or need a context. */
 static void kernel_attributes_are_of_a_device(void) {
   const int limit = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
   int out;
@@ -72,7 +72,7 @@ static void kernel_attributes_are_of_a_device(void) {
   close();
 }
 
-/* The current context's device is asked instead of the stated context's, or it stays current. */
+/* The current context's device would be queried instead of the given context's, or the given one would stay current. */
 static void occupancy_is_of_a_context(void) {
   int out;
   open();
@@ -98,7 +98,7 @@ static void occupancy_is_of_a_context(void) {
 
 static size_t hundred_a_thread(int block_size) { return 100 * (size_t)block_size; }
 
-/* The shared memory that a block needs is ignored, or the two results are exchanged. */
+/* The shared memory that a block needs would be ignored, or the two results would be exchanged. */
 static void block_size_fills_the_device(void) {
   int grid, block;
   open();
@@ -115,7 +115,7 @@ static void block_size_fills_the_device(void) {
   close();
 }
 
-/* Clusters are counted without the launch's own cluster, or on another device than the stream's. */
+/* Clusters would be counted without the launch's own cluster, or on another device than the stream's. */
 static void clusters_are_of_a_launch(void) {
   cch_launch_config config = {.size = sizeof config, .grid = {8, 1, 1}, .block = {64, 1, 1}, .cluster = {2, 2, 1}};
   cch_stream *stream;
@@ -139,7 +139,7 @@ static void clusters_are_of_a_launch(void) {
   close();
 }
 
-/* An attribute of 64 bits loses half of them, or one of 32 bits includes the bytes after it. */
+/* An attribute of 64 bits would lose half of them, or one of 32 bits would include the bytes after it. */
 static void pool_attributes_have_their_width(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_pool *pool;
@@ -156,7 +156,7 @@ static void pool_attributes_have_their_width(void) {
   cch_pool_unref(pool);
 }
 
-/* One device's access becomes another's, or half of a change is made. */
+/* One device's access would become another's, or half of a change would be made. */
 static void pool_access_is_of_a_device(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_pool *pool;
@@ -176,7 +176,7 @@ static void pool_access_is_of_a_device(void) {
   cch_pool_unref(pool);
 }
 
-/* Querying a pool invalidates the thread's captures, or leaves its capture mode changed. */
+/* Querying a pool would invalidate the thread's captures, or leave its capture mode changed. */
 static void pools_are_asked_in_relaxed_mode(void) {
   static const char *const expected[] = {"cuThreadExchangeStreamCaptureMode", "cuMemPoolGetAttribute",
                                          "cuThreadExchangeStreamCaptureMode"};
@@ -202,7 +202,7 @@ static void pools_are_asked_in_relaxed_mode(void) {
   cch_pool_unref(pool);
 }
 
-/* Ordinary memory is an error, or device memory the host's. */
+/* Ordinary memory would be an error, or device memory would be reported as the host's. */
 static void addresses_are_told_apart(void) {
   int type, device, managed, local = 0;
   cch_deviceptr *memory, *pinned;

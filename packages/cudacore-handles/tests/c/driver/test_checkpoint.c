@@ -10,7 +10,7 @@ static int state(void) {
   return out;
 }
 
-/* A process has another state than reported, or calls affect another process. */
+/* A process would have another state than reported, or calls would affect another process. */
 static void states_follow_the_calls(void) {
   const int self = getpid();
   CHECK_EQ(state(), CU_PROCESS_STATE_RUNNING);
@@ -24,7 +24,7 @@ static void states_follow_the_calls(void) {
   CHECK_EQ(state(), CU_PROCESS_STATE_RUNNING);
 }
 
-/* An operation in the wrong state counts as done. */
+/* An operation in the wrong state would be reported as done. */
 static void wrong_states_are_refused(void) {
   const int self = getpid();
   FAILS(CUDA_ERROR_ILLEGAL_STATE, cch_checkpoint_save(self));
@@ -36,7 +36,7 @@ static void wrong_states_are_refused(void) {
   OK(cch_checkpoint_unlock(self));
 }
 
-/* UUIDs are read in another order, or a mapping is left out. */
+/* UUIDs would be read in another order, or a mapping would be left out. */
 static void devices_are_mapped(void) {
   const int self = getpid();
   unsigned char uuids[4 * 16];
@@ -57,7 +57,7 @@ static void wait_for_flag(void *flag) {
     usleep(100);
 }
 
-/* A process that does not come to rest is locked all the same, or stays locked halfway. */
+/* A process whose work does not end would be locked all the same, or stay half-locked. */
 static void limits_of_time_end(void) {
   int flag = 0, out = 77;
   cch_context *context;

@@ -2,7 +2,7 @@
 /* Primary, foreign and current contexts. */
 #include "check.h"
 
-/* Two requests for one device retain its context twice, or give two boxes. */
+/* Two requests for one device would retain its context twice, or give two boxes. */
 static void primary_is_one_box(void) {
   cch_context *first, *second, *other;
   OK(cch_context_primary(&first, 0));
@@ -22,7 +22,7 @@ static void primary_is_one_box(void) {
   cch_context_unref(other);
 }
 
-/* A released primary context cannot be retained again. */
+/* A released primary context could not be retained again. */
 static void primary_comes_back(void) {
   for (int i = 0; i < 3; i++) {
     cch_context *context;
@@ -33,7 +33,7 @@ static void primary_comes_back(void) {
   }
 }
 
-/* A wrong ordinal reaches the driver's retain, or changes *out. */
+/* A wrong ordinal would reach the driver's retain, or change *out. */
 static void wrong_device_is_refused(void) {
   cch_context *context = NULL;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_context_primary(&context, 2));
@@ -47,7 +47,7 @@ static void release(void *owner) {
   released++;
 }
 
-/* A foreign context is released by us, or its owner too early, never or twice. */
+/* A foreign context would be released by us; or its owner would be released too early, twice or never. */
 static void foreign_context_keeps_its_owner(void) {
   int owner = 42;
   CUcontext raw;
@@ -69,7 +69,7 @@ static void foreign_context_keeps_its_owner(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(1), 0);
 }
 
-/* Wrapping a context of the library makes a second, borrowed box, or keeps an owner that it does not need. */
+/* Wrapping a context of the library would make a second, borrowed box, or keep an owner that it does not need. */
 static void own_context_is_recognised(void) {
   int owner = 42;
   cch_context *context, *wrapped;
@@ -82,7 +82,7 @@ static void own_context_is_recognised(void) {
   cch_context_unref(context);
 }
 
-/* A borrowed box of a context hides the one that retains it. */
+/* A borrowed box of a context would hide the one that retains it. */
 static void primary_replaces_borrowed(void) {
   CUcontext raw;
   cch_context *borrowed, *primary, *found;
@@ -100,14 +100,14 @@ static void primary_replaces_borrowed(void) {
   cch_context_unref(primary);
 }
 
-/* A NULL context is wrapped, and crashes later. */
+/* A NULL context would be wrapped, and crash later. */
 static void null_context_is_refused(void) {
   cch_context *context = NULL;
   FAILS(CCH_EINVAL, cch_context_wrap(&context, NULL, NULL, NULL));
   CHECK(context == NULL);
 }
 
-/* The current context is another one, or no context is a failure. */
+/* The current context would be another one, or having none would be a failure. */
 static void current_context_is_found(void) {
   cch_context *context, *found;
   int device = -1;
@@ -128,7 +128,7 @@ static void current_context_is_found(void) {
   cch_context_unref(context);
 }
 
-/* Priorities of a stream are asked of another context, or with none current they cannot be asked at all. */
+/* Stream priorities would be those of another context, or could not be queried if no context is current. */
 static void priority_range_is_the_contexts(void) {
   cch_context *context;
   int lowest = 77, highest = 77;
@@ -140,7 +140,8 @@ static void priority_range_is_the_contexts(void) {
   cch_context_unref(context);
 }
 
-/* Memory of a device would be asked of another context, with none current not at all, or break a capture. */
+/* Free memory would be that of another device, could not be queried if no context is current, or would break a capture.
+ */
 static void memory_info_is_the_contexts(void) {
   cch_context *context;
   cch_stream *stream;

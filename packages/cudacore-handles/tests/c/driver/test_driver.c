@@ -20,7 +20,7 @@
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);                                                              \
   } while (0)
 
-/* A missing driver is not said to be missing, or the next call does not look again. */
+/* A missing driver would not be reported as missing, or the next call would not look again. */
 static void missing_driver_is_named_and_retried(void) {
   char *path = strdup(getenv("CUDACORE_DRIVER"));
   int version = -1;
@@ -37,14 +37,14 @@ static void missing_driver_is_named_and_retried(void) {
   free(path);
 }
 
-/* Any shared library passes for a driver. */
+/* Any shared library would be accepted as a driver. */
 static void other_library_is_refused(void) {
   setenv("CUDACORE_DRIVER", "libm.so.6", 1);
   FAILS(CCH_ENODRIVER, cch_driver_init());
   CHECK_HAS(check_error()->message, "libm.so.6");
 }
 
-/* An empty variable is taken for a path: the driver of the system is not looked for. */
+/* An empty variable would be used as a path, and the driver of the system not be found. */
 static void empty_variable_means_the_system_driver(void) {
   setenv("CUDACORE_DRIVER", "", 1);
   int status = cch_driver_init();
@@ -52,7 +52,7 @@ static void empty_variable_means_the_system_driver(void) {
     CHECK_HAS(check_error()->message, "libcuda.so.1");
 }
 
-/* No device, or another failure of cuInit, is remembered. */
+/* A missing device, or another failure of cuInit, would be remembered. */
 static void failed_init_is_retried(void) {
   int count;
   sim.fail("cuInit", 1, CUDA_ERROR_NO_DEVICE);
@@ -78,13 +78,13 @@ static void init_in_thread(int index, void *argument) {
   OK(cch_device_count(&count));
 }
 
-/* Several threads that make the first call initialise the driver more than once, or use a half-loaded one. */
+/* Several threads that make the first call would initialise the driver more than once, or use a half-loaded one. */
 static void threads_initialise_once(void) {
   check_threads(8, init_in_thread, NULL);
   CHECK_EQ(sim.calls("cuInit"), 1);
 }
 
-/* An entry point that one driver lacks is not said to be missing, or takes others with it. */
+/* An entry point that one driver lacks would not be reported as missing, or would disable others. */
 static void hidden_entry_point_fails_alone(void) {
   sim.hide("cuStreamGetPriority");
   sim.hide("cuPointerGetAttribute");
@@ -107,7 +107,7 @@ static void hidden_entry_point_fails_alone(void) {
   cch_context_unref(context);
 }
 
-/* A driver of CUDA 12.0 cannot be used at all, or an error does not name the required version. */
+/* A driver of CUDA 12.0 could not be used at all, or an error would not name the required version. */
 static void old_driver_serves_what_it_has(void) {
   cch_context *context;
   cch_library *library;
@@ -132,7 +132,8 @@ static void old_driver_serves_what_it_has(void) {
   cch_context_unref(context);
 }
 
-/* A driver that cannot be asked for parameters launches something else, or does not find a kernel's library. */
+/* With a driver that cannot report parameters, something else would be launched, or a kernel's library would not be
+ * found. */
 static void launch_as_stated(void) {
   static const cch_param stated[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
   const cch_param *params;
@@ -184,7 +185,7 @@ static void init_survives_hidden(void) {
     CHECK_EQ(status, 0);
 }
 
-/* A driver of CUDA 13 lacks a function that the library requires. */
+/* A driver of CUDA 13 would lack a function that the library requires. */
 static void every_entry_point_is_found(void) {
   OK(cch_driver_init());
 #define FOUND(name, version)                                                                                           \
@@ -197,7 +198,7 @@ static void every_entry_point_is_found(void) {
 #undef FOUND
 }
 
-/* cch_driver_symbol gives another version's entry point, or changes *out when it fails. */
+/* cch_driver_symbol would return another version's entry point, or change *out when it fails. */
 static void symbols_are_versioned(void) {
   void *newest, *oldest, *none = &newest;
   OK(cch_driver_symbol(&newest, "cuEventElapsedTime", 12080));
@@ -209,7 +210,7 @@ static void symbols_are_versioned(void) {
   CHECK(none == &newest);
 }
 
-/* Devices are miscounted, or attributes are those of another. */
+/* Devices would be miscounted, or attributes would be those of another device. */
 static void devices_are_asked(void) {
   int count, first, second, bus;
   OK(cch_device_count(&count));

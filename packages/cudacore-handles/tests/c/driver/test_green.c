@@ -23,7 +23,7 @@ static cch_context *make_green(int device, uint32_t count) {
   return green;
 }
 
-/* The numbers of a resource differ from the driver's. */
+/* The numbers of a resource would differ from the driver's. */
 static void resources_say_what_they_are(void) {
   cch_resource all = all_of(1), queues;
   uint32_t count, least, together, flags, limit;
@@ -44,7 +44,7 @@ static void resources_say_what_they_are(void) {
   CHECK_EQ(scope, CCH_WORKQUEUE_BALANCED);
 }
 
-/* One kind of resource is read as another one, or a resource that the driver does not have is read. */
+/* One kind of resource would be read as another one, or a resource that the driver does not have would be read. */
 static void kinds_are_told_apart(void) {
   cch_resource all = all_of(0), queues, none = {{7}};
   uint32_t number = 77;
@@ -65,7 +65,7 @@ static void kinds_are_told_apart(void) {
   CHECK_EQ(none.opaque[0], 7);
 }
 
-/* Groups have another size than was asked for, or the rest is lost. */
+/* Groups would have another size than requested, or the rest would be lost. */
 static void multiprocessors_are_split(void) {
   cch_resource all = all_of(0), parts[3], rest;
   size_t count = 3;
@@ -89,7 +89,7 @@ static void multiprocessors_are_split(void) {
   CHECK_EQ(groups[2].count, 106);
 }
 
-/* A split that the driver refuses changes the given resources. */
+/* A split that the driver refuses would change the given resources. */
 static void refused_splits_change_nothing(void) {
   cch_resource all = all_of(0), part, again = {{7}}, rest = {{7}};
   size_t count = 1;
@@ -107,7 +107,7 @@ static void refused_splits_change_nothing(void) {
   CHECK_EQ(rest.opaque[0], 7);
 }
 
-/* A green context is not destroyed with its box, or twice, or passes for a primary one. */
+/* A green context would not be destroyed with its box, be destroyed twice, or be treated as a primary one. */
 static void green_contexts_end_with_their_boxes(void) {
   int is_green = 77;
   cch_context *green = make_green(1, 16), *found;
@@ -132,7 +132,7 @@ static void green_contexts_end_with_their_boxes(void) {
   CHECK_EQ(sim.calls("cuDevicePrimaryCtxRelease"), 0);
 }
 
-/* A green context of other code is taken for an ordinary one, or is destroyed. */
+/* A green context of other code would be treated as an ordinary one, or be destroyed. */
 static void borrowed_contexts_are_asked(void) {
   int is_green = 77;
   cch_context *primary, *borrowed;
@@ -155,7 +155,7 @@ static void borrowed_contexts_are_asked(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* A stream or an event of a green context is made in the current one, or outlives it. */
+/* A stream or an event of a green context would be made in the current one, or outlive it. */
 static void streams_and_events_are_in_it(void) {
   cch_context *green = make_green(0, 16), *other = make_green(0, 16), *primary;
   cch_stream *stream, *ordinary, *wrapped, *none = NULL;
@@ -189,7 +189,7 @@ static void streams_and_events_are_in_it(void) {
   CHECK_EQ(sim.calls("cuGreenCtxDestroy"), 2);
 }
 
-/* A default stream belongs to another context than the current one, and its work is not recorded. */
+/* A default stream would belong to another context than the current one, and its work would not be recorded. */
 static void default_streams_are_the_current_contexts(void) {
   cch_context *green = make_green(0, 16), *primary;
   cch_event *events[2];
@@ -214,7 +214,7 @@ static void default_streams_are_the_current_contexts(void) {
   }
 }
 
-/* A context is created without resources or with those of another device, or remains after a failed call. */
+/* A context would be created without resources or with those of another device, or remain after a failed call. */
 static void refused_contexts_leave_nothing(void) {
   cch_resource here = all_of(0), there = all_of(1), both[] = {here, there};
   cch_context *context = NULL;
@@ -241,7 +241,7 @@ static void make_and_drop(int index, void *shared) {
   cch_stream_unref(stream);
 }
 
-/* Threads that make, share and drop green contexts destroy one twice or never. */
+/* Threads that make, share and drop green contexts would destroy one twice or never. */
 static void threads_share_them(void) {
   cch_context *shared = make_green(0, 8);
   check_threads(8, make_and_drop, shared);

@@ -24,7 +24,7 @@ static void launch(void) {
   OK(cch_launch(world.stream, &graphs_config, world.kernel, &graphs_arguments, CHECK_MIXED_SIZE));
 }
 
-/* The graph does not contain the captured work, or has no box, or two boxes. */
+/* The graph would not contain the captured work, or have no box, or two boxes. */
 static void captures_make_graphs(void) {
   graphs_open();
   cch_graph *none = NULL, *asked;
@@ -69,7 +69,7 @@ static void captures_make_graphs(void) {
   graphs_close();
 }
 
-/* Objects that captured work uses are destroyed before the graph and everything that runs it. */
+/* Objects that captured work uses would be destroyed before the graph and everything that runs it. */
 static void captures_keep_what_work_uses(void) {
   graphs_open();
   cch_graph *g = begin(CCH_CAPTURE_THREAD_LOCAL);
@@ -91,7 +91,8 @@ static void captures_keep_what_work_uses(void) {
   graphs_close();
 }
 
-/* A capture of others: what work uses ends before the graph and all that runs it, or never. */
+/* Objects that work in another library's capture uses would be destroyed before the graph and all that runs it, or
+ * never. */
 static void captures_of_others_keep_what_work_uses(void) {
   graphs_open();
   CHECK(!is_active());
@@ -151,8 +152,8 @@ static int launch_keeping(told *keep) {
 }
 
 /*
- * A launch makes more calls than one for the context and one for the capture; or captured work is submitted before the
- * graph keeps what it uses.
+ * A launch would make more than two calls, for the context and for the capture; or captured work would be submitted
+ * before the graph keeps what it uses.
  */
 static void launches_ask_twice_and_keep_first(void) {
   graphs_open();
@@ -186,7 +187,8 @@ static void launches_ask_twice_and_keep_first(void) {
   graphs_close();
 }
 
-/* Memory of a captured copy or fill is freed while the graph still uses it, because the caller kept nothing. */
+/* Memory of a captured copy or fill would be freed while the graph still uses it, because the caller did not keep it.
+ */
 static void captured_copies_and_fills_keep_their_memory(void) {
   graphs_open();
   enum { SIZE = 64 };
@@ -212,7 +214,7 @@ static void captured_copies_and_fills_keep_their_memory(void) {
   graphs_close();
 }
 
-/* Work of a stream is taken for work of our capture, which others have ended to begin another one. */
+/* If other code ends our capture and begins another one, work of the stream would be added to our capture. */
 static void captures_that_others_begin_anew(void) {
   graphs_open();
   CUgraph raw, second;
@@ -235,7 +237,7 @@ static void captures_that_others_begin_anew(void) {
   graphs_close();
 }
 
-/* A step after the beginning fails, and the stream stays in capture, or its graph remains. */
+/* If a step after the beginning fails, the stream would stay in capture, or its graph would remain. */
 static void failed_beginnings_leave_no_capture(void) {
   static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo"};
   graphs_open();
@@ -252,7 +254,7 @@ static void failed_beginnings_leave_no_capture(void) {
   graphs_close();
 }
 
-/* A capture that is never ended remains in its stream. */
+/* A capture that is never ended would remain in its stream. */
 static void dropped_captures_end(void) {
   graphs_open();
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
@@ -272,7 +274,7 @@ static void dropped_captures_end(void) {
 /* Calls that no thread may make during a global capture. */
 static void invalidate(void) { FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_event_query(world.event)); }
 
-/* The box of a capture outlives its failure as if there were a graph. */
+/* After a failed capture, its box would be used as if there were a graph. */
 static void invalidated_captures_have_no_graph(void) {
   graphs_open();
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL), *none = NULL;
@@ -302,7 +304,7 @@ static void drop(int index, void *argument) {
   cch_graph_unref(argument);
 }
 
-/* A capture that is dropped on another thread, or where CUDA must not be called, continues. */
+/* A capture that is dropped on another thread, or where CUDA must not be called, would continue. */
 static void dropped_captures_end_from_anywhere(void) {
   graphs_open();
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
@@ -332,7 +334,7 @@ static void end_elsewhere(int index, void *argument) {
   FAILS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cch_capture_end(argument, world.stream));
 }
 
-/* A refused end is taken for the end of a capture that continues; or a failed capture leaves a graph. */
+/* A refused end would be taken for the end of a capture that continues; or a failed capture would leave a graph. */
 static void failed_ends_are_told_apart(void) {
   graphs_open();
   cch_stream *other;
@@ -353,7 +355,7 @@ static void failed_ends_are_told_apart(void) {
   graphs_close();
 }
 
-/* A capture into an existing graph destroys that graph when it fails, or leaves it without the captured work. */
+/* A failed capture into an existing graph would destroy that graph, or leave it without the captured work. */
 static void captures_into_bodies(void) {
   graphs_open();
   cch_graph *g = new_graph(), *asked;
@@ -401,7 +403,7 @@ static cch_stream *fork_of(cch_stream *from) {
   return fork;
 }
 
-/* A joined stream is forgotten before the memory that is freed on it, or kept after the capture. */
+/* A joined stream would be forgotten before the memory that is freed on it, or kept after the capture. */
 static void joined_streams_are_held(void) {
   graphs_open();
   size_t streams = sim.live(CUDASIM_STREAM);
@@ -428,7 +430,8 @@ static void joined_streams_are_held(void) {
   graphs_close();
 }
 
-/* The address of memory that a capture allocates is another's when its graph has gone, and is freed there. */
+/* After the graph of a capture is destroyed, the address of its memory can belong to other memory, which would be
+ * freed. */
 static void memory_holds_its_graph(void) {
   graphs_open();
   cch_pool *pool;
@@ -454,7 +457,7 @@ static void memory_holds_its_graph(void) {
   graphs_close();
 }
 
-/* A capture that other code has ended is ended once more, although the stream may be in another capture. */
+/* A capture that other code has ended would be ended once more, although the stream may be in another capture. */
 static void captures_that_others_ended_are_left_alone(void) {
   graphs_open();
   CUgraph raw, second;
@@ -480,7 +483,7 @@ static void captures_that_others_ended_are_left_alone(void) {
   graphs_close();
 }
 
-/* Work is added to a capture of other code, or a capture begins in a mode that does not exist. */
+/* Work would be added to a capture of other code, or a capture would begin in a mode that does not exist. */
 static void bad_captures_are_refused(void) {
   graphs_open();
   cch_graph *none = NULL;

@@ -4,7 +4,7 @@
 
 static void call_nothing(void *data) { (void)data; }
 
-/* The parameters of a node differ from those that it reports. */
+/* The parameters of a node would differ from those that it reports. */
 static void every_type_is_told_as_it_was_made(void) {
   graphs_open();
   cch_graph *g = new_graph(), *child = new_graph(), *told_graph;
@@ -193,7 +193,7 @@ static void edges_come_and_go(void) {
   graphs_close();
 }
 
-/* A box of another kind, in a structure or an array, is taken for one of the right kind. */
+/* A box of another kind, in a structure or an array, would be treated as one of the right kind. */
 static void boxes_in_structures_are_checked(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -235,7 +235,7 @@ static void boxes_in_structures_are_checked(void) {
   graphs_close();
 }
 
-/* Bad input comes as far as the driver, or changes the graph. */
+/* Invalid input would reach the driver, or change the graph. */
 static void bad_specs_change_nothing(void) {
   graphs_open();
   cch_graph *g = new_graph(), *other = new_graph();
@@ -306,7 +306,7 @@ static void bad_specs_change_nothing(void) {
   graphs_close();
 }
 
-/* A field that only a newer library has is ignored. */
+/* A field that only a newer library has would be ignored. */
 static void structures_grow(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -368,7 +368,7 @@ static void structures_grow(void) {
   graphs_close();
 }
 
-/* A batch leaves a part of itself, or its nodes have other edges. */
+/* A failed batch would leave some of its nodes, or nodes would have other edges. */
 static void batch_is_all_or_nothing(void) {
   enum { MANY = 200 };
   graphs_open();
@@ -420,7 +420,8 @@ static void batch_is_all_or_nothing(void) {
   graphs_close();
 }
 
-/* Attributes of a kernel are lost on the way to its node or back, or remain although they are no longer requested. */
+/* Attributes of a kernel would be lost on the way to its node or back, or remain although they are no longer requested.
+ */
 static void kernels_keep_their_attributes(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -478,7 +479,7 @@ static void kernels_keep_their_attributes(void) {
   graphs_close();
 }
 
-/* A function waits for the thread that waits for it; or the driver is called where that is forbidden. */
+/* A function would wait for the thread that waits for it; or the driver would be called where that is forbidden. */
 static void functions_that_cuda_calls_use_no_graph(void) {
   graphs_open();
   cch_graph *g = new_graph(), *other = NULL;
@@ -516,7 +517,7 @@ static void check_context(cch_graph_node *node, cch_context *expected) {
   cch_context_unref(before);
 }
 
-/* A node is taken for one of the context that happens to be current. */
+/* A node would be treated as one of the context that happens to be current. */
 static void nodes_tell_their_context(void) {
   graphs_open();
   cch_context *second;
@@ -569,7 +570,8 @@ static void nodes_tell_their_context(void) {
   graphs_close();
 }
 
-/* A kernel waits for the end of another that it may overlap; or its edge is lost when it goes and comes. */
+/* A kernel would wait for the end of another one that it may overlap; or its edge would be lost when it is removed and
+ * added again. */
 static void programmatic_launches_are_edges(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -604,7 +606,7 @@ static void programmatic_launches_are_edges(void) {
   graphs_close();
 }
 
-/* Arguments are only reported if they were given; not in a clone, or in a capture. */
+/* Arguments would only be reported if they were given, but not in a clone or in a capture. */
 static void arguments_are_told_wherever_they_come_from(void) {
   graphs_open();
   cch_graph *g = new_graph(), *clone;
@@ -625,7 +627,7 @@ static void arguments_are_told_wherever_they_come_from(void) {
   graphs_close();
 }
 
-/* A handle of the driver's is taken for another node, or found in no graph. */
+/* A handle from the driver would be mistaken for another node, or be found in no graph. */
 static void handles_are_found_below(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -657,7 +659,7 @@ static void handles_are_found_below(void) {
   graphs_close();
 }
 
-/* A graph of a hundred thousand nodes takes time that grows with its square. */
+/* Building a graph of a hundred thousand nodes would take time that grows with its square. */
 static void large_graphs_are_linear(void) {
   enum { MANY = CHECK_SANITIZED ? 2000 : 100000 };
   graphs_open();

@@ -9,7 +9,7 @@ static cch_memcpy_node copy(size_t width) {
                            .width = width};
 }
 
-/* A graph runs other work than it was built from, or runs disabled nodes. */
+/* A graph would run other work than it was built from, or run disabled nodes. */
 static void graphs_run(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -72,7 +72,8 @@ static void drop_in_host(void *data) {
   dropped = NULL;
 }
 
-/* A host function is not called with its data, also in a clone, or references that it drops are destroyed within it. */
+/* A host function would not be called with its data, also in a clone; or references that it drops would be destroyed
+ * within it. */
 static void host_functions_drop_what_they_like(void) {
   graphs_open();
   int calls = 0;
@@ -100,7 +101,7 @@ static void host_functions_drop_what_they_like(void) {
   graphs_close();
 }
 
-/* A failure that the driver only reports in its result is taken for a graph, or has no node. */
+/* A failure that the driver only reports in its result would be treated as success, or have no node. */
 static void failed_instantiation_names_the_node(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -126,7 +127,7 @@ static void failed_instantiation_names_the_node(void) {
   graphs_close();
 }
 
-/* An update accepts an incompatible graph, gives no reason, or releases what it brought. */
+/* An update would accept an incompatible graph, give no reason, or release the objects of the new graph. */
 static void updates_come_from_another_graph(void) {
   graphs_open();
   cch_graph *g = new_graph(), *same = new_graph(), *unlike = new_graph();
@@ -159,7 +160,7 @@ static void updates_come_from_another_graph(void) {
   graphs_close();
 }
 
-/* A node of another graph is accepted. */
+/* A node of another graph would be accepted. */
 static void nodes_of_other_graphs_are_refused(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph(), *other = new_graph();
@@ -198,7 +199,8 @@ static void nodes_of_other_graphs_are_refused(void) {
 /* From here on, events never report that work is done. */
 static void nothing_is_done(void) { sim.fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
 
-/* Objects of a launch in flight are released when a node gets new parameters; or nothing is ever released. */
+/* Objects of a launch in flight would be released when a node gets new parameters; or nothing would ever be released.
+ */
 static void launches_in_flight_keep_what_they_use(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -250,7 +252,7 @@ static cch_graph_exec *instantiate_and_set(cch_graph *g, cch_graph_node *node) {
   return exec;
 }
 
-/* The end of an executable graph waits for its launches, or does not. */
+/* Destroying an executable graph would wait for its launches, or release their objects too early. */
 static void the_end_waits_without_blocking(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -269,7 +271,7 @@ static void the_end_waits_without_blocking(void) {
   graphs_close();
 }
 
-/* The event after a launch is recorded into a later capture of the stream. */
+/* The event after a launch would be recorded into a later capture of the stream. */
 static void marks_stay_out_of_captures(void) {
   graphs_open();
   cch_graph *g = new_graph(), *captured;
@@ -290,7 +292,8 @@ static void marks_stay_out_of_captures(void) {
   graphs_close();
 }
 
-/* A launch into a capture, which drivers refuse so far, keeps or loses what a node of the executable graph was given.
+/* A launch into a capture, which drivers refuse so far, would keep or lose the objects that a node of the executable
+ * graph was given.
  */
 static void captured_launches_are_refused(void) {
   graphs_open();

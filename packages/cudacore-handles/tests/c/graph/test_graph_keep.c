@@ -14,7 +14,7 @@ static cch_graph *new_user(void) {
   return graph;
 }
 
-/* CUDA keeps what we do, too, for a call or two more at each node and at each launch. */
+/* The driver would also keep our objects, for one or two more calls at each node and at each launch. */
 static void user_objects_are_for_shared_graphs(void) {
   graphs_open();
   cch_graph *g = new_user(), *copy, *captured;
@@ -36,7 +36,7 @@ static void user_objects_are_for_shared_graphs(void) {
   graphs_close();
 }
 
-/* Graphs that other code makes from a shared graph use destroyed objects. */
+/* Graphs that other code makes from a shared graph would use destroyed objects. */
 static void shared_graphs_are_kept_by_the_driver(void) {
   graphs_open();
   cch_graph *g = new_user(), *empty = new_graph();
@@ -68,7 +68,7 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   graphs_close();
 }
 
-/* The creator of a graph that was taken over uses destroyed objects through the handle. */
+/* The creator of a graph that was taken over would use destroyed objects through the handle. */
 static void adopted_graphs_are_shared(void) {
   graphs_open();
   CUgraph raw;
@@ -84,7 +84,7 @@ static void adopted_graphs_are_shared(void) {
   graphs_close();
 }
 
-/* A failure half-way leaves a graph that counts as shared, and is not, or a user object that nothing owns. */
+/* A failure half-way would leave a graph that counts as shared, and is not, or a user object that nothing owns. */
 static void graphs_that_cannot_be_shared_are_not(void) {
   static const char *const steps[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
   graphs_open();
@@ -104,7 +104,7 @@ static void graphs_that_cannot_be_shared_are_not(void) {
   graphs_close();
 }
 
-/* Objects made from a graph use objects that are destroyed with the graph. */
+/* Objects made from a graph would use objects that are destroyed with the graph. */
 static void what_is_made_of_graphs_keeps_what_they_use(void) {
   graphs_open();
   cch_graph *g = new_user(), *copy, *outer = new_graph();
@@ -134,7 +134,8 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   graphs_close();
 }
 
-/* Updating or destroying nodes releases what earlier executable graphs use; or nothing is ever released. */
+/* Updating or destroying nodes would release objects that earlier executable graphs use; or nothing would ever be
+ * released. */
 static void versions_end_with_their_last_user(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -163,7 +164,7 @@ static void versions_end_with_their_last_user(void) {
   graphs_close();
 }
 
-/* Objects of a launch in flight are destroyed with the executable graph, or by an update of it. */
+/* Objects of a launch in flight would be destroyed with the executable graph, or by an update of it. */
 static void launches_in_flight_keep_what_the_graph_used(void) {
   graphs_open();
   cch_graph *g = new_user(), *next = new_user();
@@ -186,7 +187,7 @@ static void launches_in_flight_keep_what_the_graph_used(void) {
   graphs_close();
 }
 
-/* An update that the driver refuses releases objects that the graph still uses. */
+/* An update that the driver refuses would release objects that the graph still uses. */
 static void refused_updates_change_nothing(void) {
   graphs_open();
   cch_graph *g = new_user(), *unlike = new_user();
@@ -202,7 +203,7 @@ static void refused_updates_change_nothing(void) {
   graphs_close();
 }
 
-/* Somebody else's stream is asked about a launch after it was destroyed. */
+/* Another library's stream would be queried about a launch after it was destroyed. */
 static void borrowed_streams_are_asked_at_once(void) {
   graphs_open();
   CUstream raw;

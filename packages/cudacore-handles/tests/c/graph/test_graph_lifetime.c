@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* A node's bundle is destroyed before the graph, its clones and its executable graphs; or never. */
+/* A node's bundle would be destroyed before the graph, its clones and its executable graphs; or never. */
 static void bundles_live_as_long_as_what_was_made(void) {
   graphs_open();
   cch_graph *g = new_graph(), *clone;
@@ -27,7 +27,7 @@ static void bundles_live_as_long_as_what_was_made(void) {
   graphs_close();
 }
 
-/* An update releases the old bundle while a clone runs with it, or keeps it forever. */
+/* An update would release the old bundle while a clone runs with it, or keep it forever. */
 static void updates_replace_the_bundle(void) {
   graphs_open();
   cch_graph *g = new_graph(), *clone;
@@ -63,7 +63,7 @@ static void updates_replace_the_bundle(void) {
   graphs_close();
 }
 
-/* The kernel of a node, its library or its event end before the graph. */
+/* The kernel of a node, its library or its event would be destroyed before the graph. */
 static void boxes_of_parameters_are_kept(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -89,7 +89,7 @@ static void boxes_of_parameters_are_kept(void) {
   graphs_close();
 }
 
-/* A child graph, or a node in it, does not keep the root; or the root is destroyed by something else than its end. */
+/* A child graph, or a node in it, would not keep the root; or destroying them would destroy the root. */
 static void any_box_keeps_the_root(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -112,7 +112,7 @@ static void any_box_keeps_the_root(void) {
   graphs_close();
 }
 
-/* A node has two boxes at the same time, or its record is lost with its box. */
+/* A node would have two boxes at the same time, or its record would be lost with its box. */
 static void nodes_have_one_box(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -145,7 +145,8 @@ static void nodes_have_one_box(void) {
 }
 
 /*
- * A resource that CUDA destroyed with a node is used through a box, or its address is taken for that of the next one.
+ * A resource that CUDA destroyed with a node would be used through a box, or its address be mistaken for that of the
+ * next one.
  */
 static void boxes_outlive_what_cuda_destroys(void) {
   graphs_open();
@@ -186,7 +187,7 @@ static void boxes_outlive_what_cuda_destroys(void) {
   graphs_close();
 }
 
-/* A child graph that is replaced leaves boxes that work on freed memory. */
+/* A child graph that is replaced would leave boxes that work on freed memory. */
 static void replaced_children_are_gone(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -206,7 +207,7 @@ static void replaced_children_are_gone(void) {
   graphs_close();
 }
 
-/* A graph cannot keep an object that none of its nodes uses. */
+/* A graph could not keep an object that none of its nodes uses. */
 static void graphs_keep_bundles(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -222,7 +223,7 @@ static void graphs_keep_bundles(void) {
   graphs_close();
 }
 
-/* A graph that a stranger made is not destroyed, or twice. */
+/* A graph that was taken over from other code would not be destroyed, or be destroyed twice. */
 static void adopted_graphs_end(void) {
   graphs_open();
   CUgraph raw;
@@ -237,7 +238,7 @@ static void adopted_graphs_end(void) {
   graphs_close();
 }
 
-/* A graph whose last reference goes in a host function is destroyed there, or never. */
+/* A graph whose last reference is given back in a host function would be destroyed there, or never. */
 static void graphs_die_anywhere(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -273,7 +274,7 @@ static void list_and_drop(int index, void *argument) {
   }
 }
 
-/* A box that is being destroyed on another thread is given out, or removes the record of its successor. */
+/* A box that is being destroyed on another thread would be returned, or remove the record of its successor. */
 static void boxes_die_on_other_threads(void) {
   graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
@@ -288,7 +289,7 @@ static void boxes_die_on_other_threads(void) {
   graphs_close();
 }
 
-/* A reference is given back under a lock, and the driver is called; or the reference is lost. */
+/* A reference would be given back under a lock, and the driver called; or the reference would be lost. */
 static void references_go_lightly(void) {
   graphs_open();
   CHECK(cch_unref_lightly(NULL) == NULL);
@@ -340,7 +341,7 @@ static void list_and_drop_lightly(int index, void *argument) {
   }
 }
 
-/* A node that several threads release is destroyed twice, or never, or is given out while it is destroyed. */
+/* A node that several threads release would be destroyed twice, or never, or be returned while it is destroyed. */
 static void nodes_go_lightly_on_threads(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -385,8 +386,8 @@ static void add_and_drop(int index, void *argument) {
 }
 
 /*
- * A box that is released in one way while others are created and released is lost or destroyed twice; or its record is
- * removed although it is needed.
+ * A box that is released in one way while others are created and released would be lost or destroyed twice; or its
+ * record would be removed although it is needed.
  */
 static void nodes_go_in_all_ways(void) {
   graphs_open();
@@ -409,7 +410,7 @@ static void drop_all(int index, void *argument) {
     drop_somehow(index + i, nodes[(i + index) % 8]);
 }
 
-/* When threads release the last nodes of a graph at once, none of them destroys it, or several do. */
+/* When threads release the last nodes of a graph at once, none of them, or several, would destroy it. */
 static void last_nodes_end_the_graph_once(void) {
   graphs_open();
   for (int round = 0; round < ROUNDS / 8; round++) {

@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-/* A compatible table is refused, or given to a program that expects another one. */
+/* A compatible table would be refused, or given to a program that expects another one. */
 static void table_is_sized_and_versioned(void) {
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   CHECK(api != NULL);
@@ -17,7 +17,7 @@ static void table_is_sized_and_versioned(void) {
   CHECK(cch_get_api(0, sizeof(cch_api)) == NULL);
 }
 
-/* An entry is empty, or another function's. */
+/* An entry would be empty, or another function's. */
 static void entries_are_the_functions(void) {
   const cch_api *api = cch_get_api(CCH_ABI_VERSION, sizeof(cch_api));
   void *entry;

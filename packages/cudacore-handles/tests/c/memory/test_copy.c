@@ -42,7 +42,8 @@ static void check_copied(void) {
   }
 }
 
-/* A batch is not one call, or not all of it is copied; on default streams, which the driver refuses, it fails. */
+/* A batch would take more than one call, or not be copied completely; or it would fail on default streams, which the
+ * driver refuses. */
 static void batch_is_one_call(void) {
   cch_stream *legacy = cch_stream_legacy();
   open();
@@ -67,7 +68,7 @@ static void batch_is_one_call(void) {
   close();
 }
 
-/* A source is used again while it is still read. */
+/* A source would be used again while it is still read. */
 static void source_is_read_during_the_call(void) {
   cch_stream *legacy = cch_stream_legacy();
   const cch_copy_attributes now = {.size = sizeof now, .order = CCH_COPY_DURING_CALL};
@@ -87,7 +88,7 @@ static void source_is_read_during_the_call(void) {
   close();
 }
 
-/* Part of a bad batch is copied. */
+/* Part of an invalid batch would be copied. */
 static void bad_batch_is_refused(void) {
   cch_deviceptr *small;
   open();
@@ -111,7 +112,7 @@ static void bad_batch_is_refused(void) {
   close();
 }
 
-/* Parts are taken from, or put, elsewhere than was said, or beyond the memory. */
+/* Parts would be copied from or to another place than stated, or beyond the memory. */
 static void part_is_copied(void) {
   open();
   for (int i = 0; i < SIZE; i++)
@@ -152,7 +153,7 @@ static void part_is_copied(void) {
   close();
 }
 
-/* Memory of two devices is copied by functions that need access, or memory of one device by functions for two. */
+/* Memory of two devices would be copied by functions that need access, or memory of one device by functions for two. */
 static void memory_of_two_devices_is_copied(void) {
   cch_context *other;
   cch_deviceptr *here, *there;
@@ -186,7 +187,7 @@ static void memory_of_two_devices_is_copied(void) {
   close();
 }
 
-/* Rows are not copied from or to ordinary host memory, whose location the driver cannot determine. */
+/* Rows could not be copied from or to ordinary host memory, whose location the driver cannot determine. */
 static void rows_of_pageable_memory_are_copied(void) {
   unsigned char memory[SIZE] = {1, 2, 0, 0, 3, 4};
   cch_deviceptr *pageable;
@@ -222,7 +223,7 @@ static void drop_managed(cch_deviceptr **managed) {
   OK(cch_context_set_current(NULL));
 }
 
-/* A batch of prefetches is many calls; an empty one reaches the driver, which refuses it. */
+/* A batch of prefetches would take many calls; or an empty one would reach the driver, which refuses it. */
 static void batch_is_moved_by_one_call(void) {
   const cch_location locations[COUNT] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_HOST, 0}, {CCH_LOCATION_DEVICE, 1}};
   open();
@@ -255,7 +256,7 @@ static int called;
 static void call(void *data) { called += *(int *)data; }
 static void release(void *owner) { *(int *)owner = 0; }
 
-/* A host function is not called, or its bundle is released before that, or never. */
+/* A host function would not be called, or its bundle would be released before that, or never. */
 static void function_is_called_once(void) {
   int one = 1, owner = 5;
   cch_bundle *bundle;
@@ -275,7 +276,7 @@ static void function_is_called_once(void) {
   close();
 }
 
-/* A captured function is called at once, or its bundle is released with the capture. */
+/* A captured function would be called at once, or its bundle would be released with the capture. */
 static void function_is_captured(void) {
   int one = 1, owner = 5;
   cch_bundle *bundle;

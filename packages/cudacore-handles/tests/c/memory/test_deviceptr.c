@@ -20,7 +20,7 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-/* Memory of a pool is freed by another call, on another stream, or never; or its box loses the pool. */
+/* Memory of a pool would be freed by another call, on another stream, or never; or its box would lose the pool. */
 static void pool_memory_is_freed_on_its_stream(void) {
   cch_deviceptr *ptr;
   open();
@@ -36,7 +36,7 @@ static void pool_memory_is_freed_on_its_stream(void) {
   CHECK_EQ(sim.calls("cuMemFreeAsync"), 1);
 }
 
-/* A buffer's stream cannot be changed, or its first stream is kept for ever. */
+/* A buffer's stream could not be changed, or its first stream would be kept forever. */
 static void stream_of_the_free_can_be_changed(void) {
   cch_stream *second;
   cch_deviceptr *ptr;
@@ -55,7 +55,7 @@ static void stream_of_the_free_can_be_changed(void) {
   close();
 }
 
-/* On a default stream the free finds no context, or that of another device. */
+/* On a default stream, the free would have no context, or that of another device. */
 static void default_stream_remembers_the_context(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *ptr;
@@ -75,7 +75,7 @@ static void default_stream_remembers_the_context(void) {
   close();
 }
 
-/* Device and pinned memory are freed with the wrong call, or under the stream that uses them. */
+/* Device and pinned memory would be freed with the wrong call, or while its stream uses it. */
 static void immediate_frees_wait_for_the_stream(void) {
   cch_deviceptr *device, *pinned, *quiet;
   open();
@@ -106,7 +106,7 @@ static void count_release(void *owner) {
   releases++;
 }
 
-/* Registered memory is given back while it is registered, or under the stream that uses it, or never. */
+/* Registered memory would be given back while it is registered, or while its stream uses it, or never. */
 static void registered_memory_is_released(void) {
   static char host[100];
   cch_deviceptr *ptr = NULL, *part;
@@ -136,7 +136,7 @@ static void registered_memory_is_released(void) {
   close();
 }
 
-/* Managed memory is freed with the wrong call, or under the stream that uses it. */
+/* Managed memory would be freed with the wrong call, or while its stream uses it. */
 static void managed_memory(void) {
   cch_deviceptr *ptr = NULL;
   int type, device, is_managed = 0;
@@ -153,7 +153,7 @@ static void managed_memory(void) {
   close();
 }
 
-/* Nothing is allocated for a size of 0, and a null pointer is passed on for memory. */
+/* Nothing would be allocated for a size of 0, and a null pointer be passed on as memory. */
 static void nothing_is_refused(void) {
   cch_deviceptr *ptr = NULL;
   open();
@@ -170,7 +170,7 @@ static void nothing_is_refused(void) {
   close();
 }
 
-/* More memory than there is gives a pointer, or leaves a box. */
+/* Requesting more memory than there is would give a pointer, or leave a box. */
 static void too_much_is_refused(void) {
   cch_deviceptr *ptr = NULL;
   const size_t much = (size_t)1 << 50;
@@ -205,7 +205,7 @@ static uint32_t word(const cch_deviceptr *ptr, int index) {
   return out;
 }
 
-/* Copies and fills affect other bytes than requested, or exceed an allocation. */
+/* Copies and fills would affect other bytes than requested, or exceed an allocation. */
 static void bytes_arrive(void) {
   cch_deviceptr *pinned, *device, *from_pool;
   open();
@@ -248,7 +248,8 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
   freed_on = on;
 }
 
-/* Foreign memory is freed by the library itself; or its free function is called twice, never, or without the stream. */
+/* Foreign memory would be freed by the library itself; or its free function would be called twice, never, or without
+ * the stream. */
 static void foreign_memory_is_freed_by_its_owner(void) {
   int one = 1;
   cch_deviceptr *ptr;
@@ -272,7 +273,7 @@ static void foreign_memory_is_freed_by_its_owner(void) {
   close();
 }
 
-/* A pointer of another device, or of none, passes for one that a kernel can be given. */
+/* A pointer of another device, or an unknown one, would pass as one that a kernel can use. */
 static void pointers_are_checked(void) {
   cch_deviceptr *here, *there, *pinned;
   char local[16];

@@ -26,7 +26,7 @@ static void finish(cch_graphics *resource) {
   CHECK_EQ(sim.live(CUDASIM_GRAPHICS), 0);
 }
 
-/* Memory has other bytes than OpenGL's, or OpenGL does not get them back. */
+/* Memory would have other bytes than OpenGL's, or OpenGL would not get them back. */
 static void memory_is_the_buffers(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory, *part;
@@ -48,7 +48,7 @@ static void memory_is_the_buffers(void) {
   finish(resource);
 }
 
-/* Memory, or a part of it, is used after OpenGL has it again, when its address may belong to another mapping. */
+/* Memory, or a part of it, would be used after OpenGL has it again, when its address may belong to another mapping. */
 static void unmapping_invalidates(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory, *part, *again, *other;
@@ -76,7 +76,7 @@ static void unmapping_invalidates(void) {
   finish(resource);
 }
 
-/* A resource is unregistered while its memory is in use, or in a function where CUDA calls are forbidden. */
+/* A resource would be unregistered while its memory is in use, or in a function where CUDA calls are forbidden. */
 static void memory_keeps_the_resource(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory;
@@ -97,7 +97,7 @@ static void memory_keeps_the_resource(void) {
   finish(NULL);
 }
 
-/* A call that the driver refuses changes something. */
+/* A call that the driver refuses would change something. */
 static void refusals_change_nothing(void) {
   cch_graphics *resource = begin(), *none = NULL;
   cch_deviceptr *memory = NULL;
@@ -120,7 +120,7 @@ static void refusals_change_nothing(void) {
   finish(resource);
 }
 
-/* Without OpenGL the driver's code is lost, or something is left. */
+/* Without OpenGL, the driver's code would be lost, or an object would remain. */
 static void there_is_no_opengl(void) {
   cch_graphics *resource = begin(), *none = NULL;
   sim.gl_delete(name);
@@ -130,7 +130,7 @@ static void there_is_no_opengl(void) {
   finish(resource);
 }
 
-/* A resource that is released on a thread without the OpenGL context stays registered or mapped forever. */
+/* A resource that is released on a thread without the OpenGL context would stay registered or mapped forever. */
 static void another_thread_has_opengl(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory;
@@ -157,7 +157,7 @@ static void map_and_unmap(int index, void *resource) {
   }
 }
 
-/* Threads unmap a resource twice, or use what another one has unmapped. */
+/* Threads would unmap a resource twice, or use memory that another one has unmapped. */
 static void threads_share_a_resource(void) {
   cch_graphics *resource = begin();
   check_threads(8, map_and_unmap, resource);

@@ -52,7 +52,7 @@ static int open_import(cch_deviceptr **out, shared *s, int which, int stream) {
   return cch_deviceptr_import(out, s->imported, &s->handles[which], SIZE, s->streams[stream]);
 }
 
-/* A pool that is imported twice has two boxes, or is destroyed with the first of them. */
+/* A pool that is imported twice would have two boxes, or be destroyed with the first of them. */
 static void pool_is_one_box(void) {
   shared s;
   cch_pool *again;
@@ -73,7 +73,7 @@ static void pool_is_one_box(void) {
   close_shared(&s);
 }
 
-/* Memory has two names, by which another process maps it twice, and the end of one mapping is that of both. */
+/* Memory would get two names; another process would map it once for each, and ending one mapping would end both. */
 static void memory_has_one_name(void) {
   shared s;
   cch_ipc_handle again;
@@ -92,7 +92,7 @@ static void memory_has_one_name(void) {
   close_shared(&s);
 }
 
-/* Two imports are two mappings, or the end of one is that of the other. */
+/* Two imports would be two mappings, or the end of one would be that of the other. */
 static void memory_is_mapped_once(void) {
   shared s;
   cch_deviceptr *first, *second, *other;
@@ -119,7 +119,7 @@ static void memory_is_mapped_once(void) {
   close_shared(&s);
 }
 
-/* An invalid import is accepted, or maps something. */
+/* An invalid import would be accepted, or map something. */
 static void bad_imports_are_refused(void) {
   shared s;
   cch_deviceptr *out = NULL, *good;
@@ -160,7 +160,7 @@ static size_t position_of(const char *name, const void *stream, size_t from) {
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
 
-/* Memory is unmapped while work of a stream is under way that an earlier import was used on. */
+/* Memory would be unmapped while work is under way on a stream on which an earlier import was used. */
 static void end_comes_behind_all_streams(void) {
   shared s;
   cch_deviceptr *first, *second;
@@ -197,7 +197,7 @@ static void end_comes_behind_all_streams(void) {
   close_shared(&s);
 }
 
-/* If no stream can be made to wait, memory is unmapped while it is used. */
+/* If no stream can be made to wait, memory would be unmapped while it is used. */
 static void end_without_streams_waits(void) {
   static const char *const steps[] = {"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord",
                                       "cuStreamWaitEvent"};
@@ -219,7 +219,7 @@ static void end_without_streams_waits(void) {
   close_shared(&s);
 }
 
-/* The stream of an import that has ended is captured: the capture breaks, or the memory is never unmapped. */
+/* If the stream of an import that has ended is captured, the capture would break, or the memory never be unmapped. */
 static void end_waits_for_a_capture(void) {
   shared s;
   cch_deviceptr *first, *second, *again = NULL;
@@ -242,7 +242,7 @@ static void end_waits_for_a_capture(void) {
   close_shared(&s);
 }
 
-/* A mapping that lives long keeps every stream that it was ever used on. */
+/* A mapping that lives long would keep every stream that it was ever used on. */
 static void streams_are_let_go(void) {
   shared s;
   cch_deviceptr *holder, *import;
@@ -286,8 +286,8 @@ static void open_use_drop(int index, void *argument) {
 }
 
 /*
- * Threads import what others drop: two mappings at the same time, one that ends while it is used, or one that never
- * ends.
+ * If threads import memory that others drop, there would be two mappings at the same time, one that ends while it is
+ * used, or one that never ends.
  */
 static void threads_import_what_others_drop(void) {
   shared s;
@@ -321,7 +321,7 @@ static void *drop_pool(void *pool) {
   return NULL;
 }
 
-/* An import that ends while another thread has imported the pool again, with memory, is never ended. */
+/* If another thread imports a pool again, with memory, while an import ends, that import would never be ended. */
 static void import_ends_beside_another(void) {
   shared s;
   cch_pool *again;
@@ -344,7 +344,7 @@ static void import_ends_beside_another(void) {
   close_shared(&s);
 }
 
-/* Threads import the pool itself while others drop it. */
+/* The same for threads that import the pool itself while others drop it. */
 static void threads_import_the_pool(void) {
   shared s;
   open_shared(&s);
@@ -355,7 +355,7 @@ static void threads_import_the_pool(void) {
   close_shared(&s);
 }
 
-/* Events lose their flags on the way, or one that cannot be shared is. */
+/* Events would lose their flags on the way, or an event that cannot be shared would be shared. */
 static void events_are_shared(void) {
   cch_context *context;
   cch_event *event, *plain, *import = NULL;

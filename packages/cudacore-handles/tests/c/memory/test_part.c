@@ -29,7 +29,7 @@ static void close_memory(memory *m) {
   cch_reclaim_drain();
 }
 
-/* A part refers to other memory, or is freed with the whole. */
+/* A part would refer to other memory, or be freed with the whole. */
 static void parts_keep_the_memory(void) {
   memory m;
   cch_deviceptr *part, *of_part, *empty;
@@ -58,7 +58,7 @@ static void parts_keep_the_memory(void) {
   close_memory(&m);
 }
 
-/* A part exceeds the whole. */
+/* A part would exceed the whole. */
 static void bad_parts_are_refused(void) {
   static const size_t bad[][2] = {{0, SIZE + 1}, {SIZE, 1}, {SIZE + 1, 0}, {SIZE_MAX, 2}, {1, SIZE_MAX}};
   memory m;
@@ -84,7 +84,7 @@ static size_t position_of(const char *name, const void *stream) {
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
 
-/* Memory is freed while work is under way on a stream that a part was closed on. */
+/* Memory would be freed while work is under way on a stream on which a part was closed. */
 static void memory_ends_behind_its_parts(void) {
   for (int last = 0; last < 2; last++) {
     memory m;
@@ -117,7 +117,7 @@ static void note_free(void *owner, CUdeviceptr ptr, size_t size, cch_stream *str
   *f = (freed){ptr, size, f->count + 1};
 }
 
-/* Memory that other code frees is freed with its first part, or part by part. */
+/* Memory that other code frees would be freed with its first part, or part by part. */
 static void foreign_memory_is_freed_once(void) {
   for (int streams = 0; streams < 4; streams++) {
     memory m;
@@ -144,7 +144,7 @@ static void foreign_memory_is_freed_once(void) {
   }
 }
 
-/* Memory that is freed at once is freed under a part's work. */
+/* Memory that is freed synchronously would be freed while a part is in use. */
 static void pinned_memory_waits_for_its_parts(void) {
   memory m;
   cch_deviceptr *pinned, *part;
@@ -160,7 +160,7 @@ static void pinned_memory_waits_for_its_parts(void) {
   close_memory(&m);
 }
 
-/* A part's stream is captured when the memory ends: the capture breaks, or the memory is lost. */
+/* If the stream of a part is captured when the memory ends, the capture would break, or the memory be lost. */
 static void memory_waits_for_a_capture(void) {
   memory m;
   cch_deviceptr *part;
@@ -179,7 +179,7 @@ static void memory_waits_for_a_capture(void) {
   close_memory(&m);
 }
 
-/* A graph that allocates memory keeps a part of it, and both live for ever. */
+/* A graph that allocates memory would keep a part of it, and both would live forever. */
 static void a_capture_keeps_no_part_of_its_own_memory(void) {
   memory m;
   cch_deviceptr *captured, *part;
@@ -219,7 +219,7 @@ static void part_and_drop(int index, void *argument) {
   }
 }
 
-/* Threads that make and drop parts of one allocation corrupt its list of uses. */
+/* Threads that make and drop parts of one allocation would corrupt its list of uses. */
 static void threads_share_an_allocation(void) {
   memory m;
   open_memory(&m);

@@ -6,7 +6,7 @@ static cch_pool_config config(int device) {
   return (cch_pool_config){.size = sizeof(cch_pool_config), .location_type = 1, .location_id = device};
 }
 
-/* A pool is of another device than asked for, or outlives its box. */
+/* A pool would be of another device than requested, or outlive its box. */
 static void pool_is_as_asked(void) {
   cch_pool *pool, *host;
   cch_pool_config on_device = config(1), on_host = {.size = sizeof on_host, .location_type = CCH_LOCATION_HOST};
@@ -29,7 +29,7 @@ static void pool_is_as_asked(void) {
   cch_pool_unref(host);
 }
 
-/* A config of an older or newer header is read beyond its end. */
+/* A config of an older or newer header would be read beyond its end. */
 static void config_says_its_size(void) {
   cch_pool *pool = NULL;
   cch_pool_config small = config(0);
@@ -56,7 +56,7 @@ static void config_says_its_size(void) {
   cch_pool_unref(pool);
 }
 
-/* An invalid location is returned as success. */
+/* An invalid location would be returned as success. */
 static void bad_location_is_refused(void) {
   cch_pool *pool = NULL;
   cch_pool_config bad = config(7);
@@ -68,7 +68,7 @@ static void bad_location_is_refused(void) {
   CHECK(pool == NULL);
 }
 
-/* A device's own pool is destroyed with the box that borrows it. */
+/* A device's own pool would be destroyed with the box that borrows it. */
 static void devices_pool_is_borrowed(void) {
   cch_pool *pool, *again;
   OK(cch_pool_current(&pool, 1));
@@ -80,7 +80,7 @@ static void devices_pool_is_borrowed(void) {
   CHECK_EQ(sim.calls("cuMemPoolDestroy"), 0);
 }
 
-/* A pool is destroyed before its allocations. */
+/* A pool would be destroyed before its allocations. */
 static void allocation_keeps_the_pool(void) {
   cch_pool_config on_device = config(0);
   cch_context *context;
@@ -102,7 +102,7 @@ static void allocation_keeps_the_pool(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* A foreign pool is destroyed by us, or loses its owner. */
+/* A foreign pool would be destroyed by us, or lose its owner. */
 static void foreign_pool_keeps_its_owner(void) {
   int one = 1;
   CUmemoryPool raw;

@@ -32,7 +32,7 @@ static void check_live(size_t addresses, size_t physical) {
   CHECK_EQ(all - left, physical * UNIT);
 }
 
-/* Sizes of no granularity reach the driver; the memory is not there, or stays. */
+/* Sizes that are not multiples of the granularity would reach the driver; or the memory would be missing, or remain. */
 static void size_is_rounded_up(void) {
   cch_virtual_config c = config();
   cch_deviceptr *ptr;
@@ -52,7 +52,7 @@ static void size_is_rounded_up(void) {
   cch_deviceptr_unref(ptr);
 }
 
-/* Grown memory does not share the physical memory of the original, or one is freed with the other. */
+/* Grown memory would not share the physical memory of the original, or one would be freed with the other. */
 static void grown_memory_shares(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *grown, *more;
@@ -75,7 +75,7 @@ static void grown_memory_shares(void) {
   }
 }
 
-/* If the addresses after it are taken, it does not grow, or the old memory is lost. */
+/* If the addresses after it are taken, memory could not grow, or the old memory would be lost. */
 static void memory_moves_where_it_must(void) {
   cch_virtual_config c = config();
   cch_deviceptr *first, *behind, *grown, *more;
@@ -97,7 +97,7 @@ static void memory_moves_where_it_must(void) {
   check_live(0, 0);
 }
 
-/* Bad input reaches the driver, or an out-parameter is touched. */
+/* Invalid input would reach the driver, or an out-parameter would change. */
 static void bad_input_is_refused(void) {
   cch_virtual_config c = config(), bad = c;
   cch_deviceptr *ptr, *other = NULL;
@@ -131,7 +131,7 @@ static void bad_input_is_refused(void) {
   cch_context_unref(context);
 }
 
-/* Memory is unmapped under the work that uses it. */
+/* Memory would be unmapped while work uses it. */
 static void end_waits_for_the_stream(void) {
   cch_virtual_config c = config();
   cch_context *context;
@@ -149,7 +149,7 @@ static void end_waits_for_the_stream(void) {
   cch_context_unref(context);
 }
 
-/* Memory that is released in a host function is unmapped there, or never. */
+/* Memory that is released in a host function would be unmapped there, or never. */
 static void end_waits_for_a_safe_point(void) {
   cch_virtual_config c = config();
   cch_deviceptr *ptr, *grown;
@@ -165,7 +165,7 @@ static void end_waits_for_a_safe_point(void) {
   check_live(0, 0);
 }
 
-/* Another process maps other memory than was exported, or memory is kept, or freed too early. */
+/* Another process would map other memory than was exported, or memory would be kept, or freed too early. */
 static void memory_is_shared(void) {
   cch_virtual_config c = config(), host = config();
   cch_deviceptr *first, *grown, *import = NULL, *part;

@@ -15,7 +15,7 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-/* The flags, which the driver cannot be asked for, are forgotten. */
+/* The flags, which the driver cannot report, would be forgotten. */
 static void flags_are_remembered(void) {
   static const unsigned kinds[] = {0, CCH_EVENT_BLOCKING_SYNC, CCH_EVENT_DISABLE_TIMING,
                                    CCH_EVENT_DISABLE_TIMING | CCH_EVENT_INTERPROCESS};
@@ -33,7 +33,7 @@ static void flags_are_remembered(void) {
   close();
 }
 
-/* Flags that exclude each other reach the driver, whose error has no reason. */
+/* Flags that exclude each other would reach the driver, whose error has no reason. */
 static void bad_flags_are_refused(void) {
   cch_event *event = NULL;
   open();
@@ -45,7 +45,7 @@ static void bad_flags_are_refused(void) {
   close();
 }
 
-/* Elapsed time runs backwards, or an event that cannot measure it gives a number. */
+/* Elapsed time would run backwards, or an event that cannot measure it would give a number. */
 static void time_passes_between_events(void) {
   cch_event *start, *end, *untimed;
   float elapsed = -1.0f;
@@ -71,7 +71,7 @@ static void time_passes_between_events(void) {
   close();
 }
 
-/* On a default stream an event is recorded in the context that happens to be current, not in its own. */
+/* On a default stream, an event would be recorded in the context that happens to be current, not in its own. */
 static void default_stream_is_the_events(void) {
   cch_context *other;
   cch_event *event;
@@ -89,7 +89,7 @@ static void default_stream_is_the_events(void) {
   close();
 }
 
-/* An event recorded on another device's stream is accepted. */
+/* An event recorded on another device's stream would be accepted. */
 static void other_contexts_stream_is_refused(void) {
   cch_context *other;
   cch_event *event;
@@ -108,7 +108,7 @@ static void other_contexts_stream_is_refused(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* A foreign event reports flags that are not known, is destroyed by the library, or loses its owner. */
+/* A foreign event would report flags that are not known, be destroyed by the library, or lose its owner. */
 static void foreign_event_keeps_its_owner(void) {
   int one = 1;
   CUevent raw;

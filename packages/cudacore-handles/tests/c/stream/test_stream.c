@@ -6,7 +6,7 @@ static cch_context *context;
 
 static void primary(void) { OK(cch_context_primary(&context, 0)); }
 
-/* Flags or priority are not those asked for, or the stream is of another context. */
+/* Flags or priority would differ from the requested ones, or the stream would be of another context. */
 static void stream_is_as_asked(void) {
   cch_stream *stream;
   unsigned flags;
@@ -28,7 +28,7 @@ static void stream_is_as_asked(void) {
   cch_context_unref(context);
 }
 
-/* A stream goes while a reference is held, or its context goes before it. */
+/* A stream would be destroyed while a reference is held, or its context before it. */
 static void references_keep_the_stream(void) {
   cch_stream *stream;
   primary();
@@ -43,7 +43,7 @@ static void references_keep_the_stream(void) {
   CHECK_EQ(sim.calls("cuStreamDestroy"), 1);
 }
 
-/* Unknown flags are accepted, or a failed creation leaves an object. */
+/* Unknown flags would be accepted, or a failed creation would leave an object. */
 static void bad_requests_fail(void) {
   cch_stream *stream = NULL;
   primary();
@@ -56,7 +56,7 @@ static void bad_requests_fail(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* The default streams are created again, are destroyed, need a context of their own, or keep a given owner. */
+/* The default streams would be created again, be destroyed, need a context of their own, or keep a given owner. */
 static void default_streams_are_static(void) {
   int one = 1;
   cch_stream *legacy = cch_stream_legacy(), *per_thread = cch_stream_per_thread(), *wrapped;
@@ -80,7 +80,7 @@ static void default_streams_are_static(void) {
   cch_stream_unref(legacy);
 }
 
-/* An operation on a default stream does not mean the context that is current. */
+/* An operation on a default stream would not use the current context. */
 static void default_streams_mean_the_current_context(void) {
   cch_stream *legacy = cch_stream_legacy();
   cudasim_call call;
@@ -97,7 +97,8 @@ static void default_streams_mean_the_current_context(void) {
   cch_context_unref(context);
 }
 
-/* A foreign stream is destroyed by us, loses its context, or its owner goes too early, never or twice. */
+/* A foreign stream would be destroyed by us, or lose its context; or its owner would be released too early, twice or
+ * never. */
 static void foreign_stream_keeps_its_owner(void) {
   int one = 1, ten = 10;
   CUstream raw;
@@ -125,7 +126,7 @@ static void foreign_stream_keeps_its_owner(void) {
   cch_context_unref(context);
 }
 
-/* On failure the owner is taken all the same. */
+/* On failure, the owner would be taken all the same. */
 static void failed_wrap_leaves_the_owner(void) {
   int one = 1;
   cch_stream *stream = NULL;
@@ -142,7 +143,7 @@ static void failed_wrap_leaves_the_owner(void) {
   cch_context_unref(context);
 }
 
-/* A stream of the library that other code returns is not recognised. */
+/* A stream of the library that other code returns would not be recognised. */
 static void own_stream_is_recognised(void) {
   int one = 1;
   cch_stream *stream, *wrapped;
@@ -157,7 +158,7 @@ static void own_stream_is_recognised(void) {
   cch_context_unref(context);
 }
 
-/* Waiting for another stream does not wait, leaves its event behind, or fails across devices. */
+/* Waiting for another stream would not wait, leave its event behind, or fail across devices. */
 static void stream_waits_for_stream(void) {
   cch_context *other_context;
   cch_stream *stream, *other, *legacy = cch_stream_legacy();
@@ -183,7 +184,7 @@ static void stream_waits_for_stream(void) {
   cch_context_unref(context);
 }
 
-/* Without a current context, the query of the legacy stream has no context. */
+/* Without a current context, the query of the legacy stream would have no context. */
 static void waiting_for_the_legacy_stream_needs_a_context(void) {
   cch_stream *stream, *legacy = cch_stream_legacy();
   primary();
