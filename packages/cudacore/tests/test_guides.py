@@ -149,7 +149,7 @@ def lines_shown(page: str) -> list[str]:
 
 
 def check_picture(file: Path, dot: str) -> None:
-    """Compare a picture of the guide with the graph that it shows; CUDACORE_DRAW=1 writes it anew."""
+    """Compare a picture of the guide with the graph that it shows."""
     labels = re.findall(r'label="(.*?)"', dot)
     drawn = re.findall(r"<text [^>]*>(.*?)</text>", file.read_text(encoding="utf-8"))
     assert sorted(_ADDRESS.sub("", html.unescape(line)) for line in drawn) == sorted(
