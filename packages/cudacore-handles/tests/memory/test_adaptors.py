@@ -125,6 +125,20 @@ def test_other_resources(adapt: Adapt, kind: str, host_memory: Any, device: ch.D
         assert len(host_memory.freed) == 1
 
 
+def test_virtual_memory(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
+    """Memory that an adaptor counts would grow without being counted, or could not be exported."""
+    virtual = ch.VirtualMemoryResource(device)
+    adaptor = adapt(virtual)
+    with adaptor.allocate(100, stream=stream) as buffer:
+        with pytest.raises(ValueError, match="counts it with its present size") as refused:
+            virtual.modify_allocation(buffer, 2 * buffer.size)
+        assert repr(adaptor) in str(refused.value)
+        with virtual.export_allocation(buffer) as descriptor:
+            assert descriptor.size == buffer.size
+    with adaptor.allocate(0, stream=stream) as empty, pytest.raises(ValueError, match="allocated through"):
+        virtual.modify_allocation(empty, 100)
+
+
 def test_subclass_of_a_pool(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
     """A subclass's own allocate() would be bypassed."""
     calls = []

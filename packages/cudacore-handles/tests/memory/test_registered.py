@@ -282,6 +282,19 @@ def test_mapped_files(device: ch.Device, stream: ch.Stream, tmp_path: Any) -> No
         buffer.close()
 
 
+def test_files_that_the_device_cannot_write(tmp_path: Path) -> None:
+    """The error would not say that a file on a disk can be registered for reading only."""
+    if os.major(tmp_path.stat().st_dev) == 0:
+        pytest.skip("the folder for temporary files is not known to be on a disk")
+    path = tmp_path / "data"
+    path.write_bytes(bytes(8192))
+    array = np.memmap(path, np.uint8, "r+")
+    with pytest.raises(ch.CUDAError, match="a file that is mapped for writing, need read_only=True"):
+        register_host_memory(array)
+    with register_host_memory(array, read_only=True) as buffer:
+        assert buffer.is_read_only
+
+
 def test_a_capture_keeps_it(device: ch.Device, stream: ch.Stream) -> None:
     """The array would be gone when the graph runs."""
     pytest.importorskip("cudacore_graph")

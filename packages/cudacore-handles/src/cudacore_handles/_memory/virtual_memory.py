@@ -193,7 +193,7 @@ class VirtualMemoryResource(MemoryResource):
         Parameters
         ----------
         buf : Buffer
-            A buffer of this memory resource.
+            A buffer of this memory resource, not one that was allocated through an adaptor.
         new_size : int
             Bytes, which are rounded up.
         config : VirtualMemoryResourceOptions, optional
@@ -210,8 +210,12 @@ class VirtualMemoryResource(MemoryResource):
         if buf.is_closed:
             raise closed(buf)
         nbytes = check_size(new_size, "new_size")
+        self._check_own(buf, "make it larger")
         if buf.memory_resource is not self:
-            raise ValueError("buf is of another memory resource, which alone can make it larger")
+            raise ValueError(
+                f"buf was allocated through {buf.memory_resource!r}, which counts it with its present size: to make it "
+                "larger, allocate a new buffer there, or use this memory resource without an adaptor"
+            )
         given = self.config if config is None else as_options(VirtualMemoryResourceOptions, config, "config")
         settings, _keep = _read(self._device, given)
         if nbytes <= buf.size:
@@ -253,8 +257,7 @@ class VirtualMemoryResource(MemoryResource):
             raise TypeError(f"buf must be a Buffer, not {type(buf).__name__}")
         if buf.is_closed:
             raise closed(buf)
-        if buf.memory_resource is not self:
-            raise ValueError("buf is of another memory resource, which alone can export it")
+        self._check_own(buf, "export it")
         return export_buffer(buf, self.config)
 
     def import_allocation(
@@ -290,6 +293,11 @@ class VirtualMemoryResource(MemoryResource):
             return buffer
         with buffer:
             return buffer[descriptor.offset : descriptor.offset + descriptor.size]
+
+    def _check_own(self, buf: Buffer, what: str) -> None:
+        mr = buf.memory_resource
+        if mr is None or mr._origin is not self:
+            raise ValueError(f"buf is of another memory resource, which alone can {what}")
 
     def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
         return reduce_buffer(self, buffer)

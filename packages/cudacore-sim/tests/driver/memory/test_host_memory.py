@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,6 +82,31 @@ def test_registering_what_cannot_be_used(cuda: Any, pages: Map) -> None:
     """Inaccessible memory would be registered, and the first copy would end the process."""
     for protection, flags, code in ((NONE, 0, 1), (NONE, 8, 1), (READ, 0, 1), (READ, 8, 0), (WRITE, 0, 0)):
         assert cuda.code("cuMemHostRegister_v2", Pointer(pages(2, protection)), Size(2 * PAGE), flags) == code
+
+
+@pytest.mark.parametrize("folder", ["disk", "memory"])
+def test_registering_mapped_files(cuda: Any, folder: str, tmp_path: Path) -> None:
+    """A file that Linux does not let a device write would be registered, other than on an H200."""
+    place = Path("/dev/shm") if folder == "memory" else tmp_path
+    if not place.is_dir() or (os.major(place.stat().st_dev) == 0) != (folder == "memory"):
+        pytest.skip(f"{place} is not known to be on a {folder}" if folder == "disk" else "there is no /dev/shm")
+    shared, private = 1, 2
+    with tempfile.NamedTemporaryFile(dir=place) as file:
+        file.write(bytes(2 * PAGE))
+        file.flush()
+        for sharing, protection, flags, accepted in (
+            (shared, WRITE, 0, folder == "memory"),
+            (shared, WRITE, 8, True),
+            (shared, READ, 8, True),
+            (private, WRITE, 0, True),
+            (private, READ, 8, True),
+        ):
+            address = libc.mmap(None, 2 * PAGE, protection, sharing, file.fileno(), 0)
+            code = cuda.code("cuMemHostRegister_v2", Pointer(address), Size(2 * PAGE), flags)
+            assert code == (0 if accepted else INVALID_VALUE), (sharing, protection, flags)
+            if accepted:
+                cuda.cuMemHostUnregister(Pointer(address))
+            libc.munmap(address, 2 * PAGE)
 
 
 def test_memory_that_was_registered_to_be_read(cuda: Any, pages: Map) -> None:

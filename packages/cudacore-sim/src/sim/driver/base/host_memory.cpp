@@ -6,8 +6,11 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <linux/magic.h>
 #include <memory>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -24,27 +27,47 @@ bool is_range(uint64_t address, uint64_t bytes) { return address != 0 && bytes !
 /* Committing this much takes longer than reading the list of mappings. */
 constexpr uint64_t much = 4 << 20;
 
-enum class Of { any, no_file };
+/* A line of the system's list of mappings. */
+struct Mapping {
+  uint64_t from = 0, to = 0, file = 0; /* `file`: the inode, 0 for memory of no file */
+  char readable = 0, writable = 0, executable = 0, sharing = 0;
+  const char *path = ""; /* valid until the next line is read */
+};
 
-/* Reads the system's list of mappings. It does not show that a file has become shorter than its mapping. */
-bool is_listed(uint64_t address, uint64_t end, bool write, Of what) {
+/*
+ * Whether all mappings from an address to another fulfil a condition. A mapping that is missing does not. The list does
+ * not show that a file has become shorter than its mapping. `unknown`: the answer if there is no list.
+ */
+template <class Condition> bool all_mappings(uint64_t address, uint64_t end, bool unknown, const Condition &condition) {
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> maps(std::fopen("/proc/self/maps", "re"), std::fclose);
   if (maps == nullptr)
-    return what == Of::any;
+    return unknown;
   char *line = nullptr;
   size_t capacity = 0;
-  uint64_t from = 0, to = 0, file = 0;
-  char readable = 0, writable = 0;
+  Mapping found;
+  int path = 0;
   while (address < end && getline(&line, &capacity, maps.get()) > 0)
-    if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c%*s %*s %*s %" SCNu64, &from, &to, &readable, &writable,
-                    &file) == 5 &&
-        to > address) {
-      if (from > address || readable != 'r' || (write && writable != 'w') || (what == Of::no_file && file != 0))
+    if (std::sscanf(line, "%" SCNx64 "-%" SCNx64 " %c%c%c%c %*s %*s %" SCNu64 " %n", &found.from, &found.to,
+                    &found.readable, &found.writable, &found.executable, &found.sharing, &found.file, &path) == 7 &&
+        found.to > address) {
+      line[std::strcspn(line, "\n")] = '\0';
+      found.path = line + path;
+      if (found.from > address || !condition(found))
         break;
-      address = to;
+      address = found.to;
     }
   std::free(line);
   return address >= end;
+}
+
+bool is_accessible(const Mapping &mapping, bool write) {
+  return mapping.readable == 'r' && (!write || mapping.writable == 'w');
+}
+
+/* Whether a mapped file is only in memory. A file whose file system is not known is taken to be so. */
+bool is_in_memory(const char *path) {
+  struct statfs system;
+  return statfs(path, &system) != 0 || system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;
 }
 
 } // namespace
@@ -53,17 +76,26 @@ bool is_usable(uint64_t address, uint64_t bytes, bool write) {
   if (!is_range(address, bytes))
     return false;
   uint64_t start = address / page * page, end = address + bytes;
-  if (bytes >= much && is_listed(address, end, write, Of::no_file))
+  if (bytes >= much && all_mappings(address, end, false, [write](const Mapping &mapping) {
+        return is_accessible(mapping, write) && mapping.file == 0;
+      }))
     return true;
   if (madvise(reinterpret_cast<void *>(start), end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0)
     return true;
   /* No permission, memory of a device, or Linux before 5.14: they cannot be distinguished. */
-  return errno == EINVAL && is_listed(address, end, write, Of::any);
+  return errno == EINVAL &&
+         all_mappings(address, end, true, [write](const Mapping &mapping) { return is_accessible(mapping, write); });
 }
 
 bool is_mapped(uint64_t address, uint64_t bytes) {
   uint64_t start = address / page * page;
   return is_range(address, bytes) && msync(reinterpret_cast<void *>(start), address + bytes - start, MS_ASYNC) == 0;
+}
+
+bool can_be_pinned_for_writing(uint64_t address, uint64_t bytes) {
+  return all_mappings(address, address + bytes, true, [](const Mapping &mapping) {
+    return mapping.file == 0 || mapping.sharing != 's' || is_in_memory(mapping.path);
+  });
 }
 
 } // namespace sim

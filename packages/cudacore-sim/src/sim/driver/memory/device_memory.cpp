@@ -270,7 +270,8 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
       return other->kind == Allocation::Kind::registered ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                                                          : CUDA_ERROR_INVALID_VALUE;
   /* All of it is committed, because it is pinned. */
-  if (!is_usable(base, bytesize, (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0))
+  bool write = (Flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0;
+  if (!is_usable(base, bytesize, write) || (write && !can_be_pinned_for_writing(base, bytesize)))
     return CUDA_ERROR_INVALID_VALUE;
   auto allocation = std::make_shared<Allocation>();
   allocation->kind = Allocation::Kind::registered;
