@@ -9,10 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cudacore_compile._compilers import nvrtc as _nvrtc
-from cudacore_compile._compilers import process_state as _process_state
 from cudacore_compile._compilers.errors import CompilerError, NVRTCError, cancelled, without_frames
-from cudacore_compile._compilers.hints import explain
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import Request
@@ -264,6 +261,8 @@ class Program:
             self._cancelled = True
             running = list(self._running)
         if self._code_type is SourceCodeType.CXX:
+            from cudacore_compile._compilers import nvrtc as _nvrtc
+
             for box in running:
                 _nvrtc.load().cancel(box)
 
@@ -282,13 +281,16 @@ class Program:
         del box  # nvrtcDestroyProgram, outside the lock
 
     def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
+        from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed where code comes from a cache
+        from cudacore_compile._compilers import process_state
+
         options = self._options
         flags = options.as_bytes(CompilerBackendType.NVRTC, target)
         options._check_trace_file()
         compiler = _nvrtc.load()
         if is_kept:
             flags += compiler.no_cache_flags(flags)
-        _process_state.note(options)
+        process_state.note(options)
         name, creates_pch = encode(self._name), bool(options.pch or options.create_pch)
         try:
             with self._compiling() as box:
@@ -297,6 +299,8 @@ class Program:
                 with self._compiling() as box:
                     result = compiler.compile(box, flags, names, target, program_name=name, creates_pch=True)
         except NVRTCError as error:
+            from cudacore_compile._compilers.hints import explain
+
             error.hint = explain(error.code_name, error.log, names, compiler.version_text, compiler.architectures)
             raise
         if target is ObjectCodeFormatType.CUBIN:
@@ -322,6 +326,8 @@ class Program:
     def _new_box(self) -> Any:
         """Return a new program of the compiler; the caller must compile it."""
         if self._code_type is SourceCodeType.CXX:
+            from cudacore_compile._compilers import nvrtc as _nvrtc
+
             return _nvrtc.load().create(self._code, encode(self._name), self._headers)
         if self._code_type is SourceCodeType.NVVM:
             from cudacore_compile._compilers import nvvm as _nvvm
@@ -396,6 +402,8 @@ class Program:
             box, names = self._box, self._cubin_names
         if names is None:
             return None
+        from cudacore_compile._compilers import nvrtc as _nvrtc
+
         return ObjectCode._init(_nvrtc.load().ptx(box), "ptx", name=self._name, symbol_mapping=names)
 
     @property
@@ -415,6 +423,8 @@ class Program:
         if box is None:
             raise closed(self)
         if self._code_type is SourceCodeType.CXX:
+            from cudacore_compile._compilers import nvrtc as _nvrtc
+
             return _nvrtc.load().handle(box)
         if self._code_type is SourceCodeType.NVVM:
             from cudacore_compile._compilers import nvvm as _nvvm

@@ -11,10 +11,9 @@ from typing import Any
 from cudacore_compile._cache.digest import Key, has_other_builtins, program_key
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.identity import Look
-from cudacore_compile._cache.inputs import Notes
+from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource
 from cudacore_compile._cache.uncacheable import UncacheableError
-from cudacore_compile._compilers import process_state
 from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
@@ -113,6 +112,8 @@ class Watch:
                 return b""
         except UncacheableError:
             return b""
+        from cudacore_compile._compilers import process_state  # after a compilation, so that hits do not import it
+
         return key.key if process_state.is_clean_for(self._request.options, self._request.code_type) else b""
 
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from cudacore_compile._cache.chosen import chosen_build
 from cudacore_compile._cache.identity import Look
-from cudacore_compile._cache.inputs import Inputs, Notes, inputs_of
+from cudacore_compile._cache.inputs import Inputs, inputs_of
+from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.settings import check_options, environment, processors
 from cudacore_compile._cache.uncacheable import UncacheableError
-from cudacore_compile._compilers import nvrtc as _nvrtc
 from cudacore_compile._compilers.errors import NVJitLinkError
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import BACKENDS, files_written
@@ -83,7 +84,7 @@ def program_key(
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     inputs = None
     try:
-        digest.add(b"compiler", compiler_identity(code_type, code))
+        digest.add(b"compiler", compiler_identity(code_type, code, notes))
         check_options(options)
         if code_type is SourceCodeType.CXX:
             inputs = inputs_of(code, flags, options, names=expressions, headers=headers, notes=notes)
@@ -99,10 +100,14 @@ def program_key(
     return Key(digest.digest(), inputs)
 
 
-def compiler_identity(code_type: SourceCodeType, code: bytes) -> bytes:
+def compiler_identity(code_type: SourceCodeType, code: bytes, notes: Notes | None) -> bytes:
     """Return an identification of the build of the compiler for a program."""
     backend = BACKENDS[code_type]
-    return nvrtc_identity() if backend is CompilerBackendType.NVRTC else _identity(backend, code)
+    if backend is not CompilerBackendType.NVRTC:
+        return _identity(backend, code)
+    if notes is None or nvrtc_identity.cache_info().currsize:
+        return nvrtc_identity()
+    return chosen_build(notes, _load_nvrtc)
 
 
 class Digest:
@@ -164,11 +169,21 @@ def _linker_of(ptx: bytes) -> str:
 @functools.cache
 def nvrtc_identity() -> bytes:
     """Return an identification of the build of NVRTC and its built-in functions."""
+    from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed for most cache hits
+
     compiler = _nvrtc.load()
     parts = [compiler.version_text.encode()]
     if compiler.path:
         parts += [loaded_identity(compiler.path), *_builtins(compiler.path).values()]
     return b"\0".join(parts)
+
+
+def _load_nvrtc() -> tuple[bytes, list[str]]:
+    """Return the identification of NVRTC and its built-in functions, and their files."""
+    from cudacore_compile._compilers import nvrtc as _nvrtc
+
+    path = _nvrtc.load().path
+    return nvrtc_identity(), [path, os.path.realpath(path), *_builtins(path)] if path else []
 
 
 def has_other_builtins() -> bool:
@@ -177,6 +192,8 @@ def has_other_builtins() -> bool:
     NVRTC loads them for the first compilation. Before that, the file can be replaced, or another library can load a
     file with the same name.
     """
+    from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed for most cache hits
+
     compiler = _nvrtc.load()
     if not compiler.path:
         return False

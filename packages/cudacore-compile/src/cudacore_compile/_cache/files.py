@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cudacore_compile._cache.entry import Entry
-from cudacore_compile._cache.inputs import Notes
+from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.resource import ProgramCacheResource, check_limit, key_bytes
 
 if TYPE_CHECKING:

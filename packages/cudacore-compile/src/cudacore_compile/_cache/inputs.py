@@ -8,10 +8,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
 
+from cudacore_compile._cache import notes as _notes
 from cudacore_compile._cache.closure import Closure, Files, close_over
-from cudacore_compile._cache.identity import Identity, Look, Way, is_same_way, way_to
+from cudacore_compile._cache.identity import Look, Way, is_same_way, way_to
+from cudacore_compile._cache.notes import Notes
 from cudacore_compile._cache.scan import scan, scan_names
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.options import ProgramOptions
@@ -22,13 +23,6 @@ _VERSION = f"cudacore-closure-4 {__version__}"  # the format may differ between 
 _FRESH_SECONDS = 0.02
 _files = Files()
 _closures: dict[bytes, Closure] = {}
-
-
-class Notes(NamedTuple):
-    """The storage of closures for other processes."""
-
-    load: Callable[[bytes], bytes | None]
-    save: Callable[[bytes, bytes], None]
 
 
 class Inputs:
@@ -187,28 +181,15 @@ def _unpack(data: bytes) -> Closure | None:
     try:
         facts = json.loads(data)
         return Closure(
-            {_text(path): (bytes.fromhex(digest), _some(identity)) for path, digest, identity in facts["files"]},
             {
-                _text(path): (_identity(identity), {_text(name) for name in names})
+                _notes.text(path): (bytes.fromhex(digest), _notes.identity(identity))
+                for path, digest, identity in facts["files"]
+            },
+            {
+                _notes.text(path): (_notes.identity_or_none(identity), {_notes.text(name) for name in names})
                 for path, identity, names in facts["directories"]
             },
-            {_text(path): _identity(identity) for path, identity in facts["others"]},
+            {_notes.text(path): _notes.identity_or_none(identity) for path, identity in facts["others"]},
         )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(value)
-    return value
-
-
-def _some(fields: Any) -> Identity:
-    if not all(isinstance(field, int) for field in fields):
-        raise TypeError(fields)
-    return Identity(*fields)
-
-
-def _identity(fields: Any) -> Identity | None:
-    return None if fields is None else _some(fields)

@@ -14,7 +14,7 @@ from cudacore_compile._cache.entry import Entry
 from cudacore_handles._sdk import public
 
 if TYPE_CHECKING:
-    from cudacore_compile._cache.inputs import Notes
+    from cudacore_compile._cache.notes import Notes
     from cudacore_handles import ObjectCode
 
     Key = bytes | str

@@ -7,10 +7,13 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from cudacore_compile._cache.uncacheable import UncacheableError
-from cudacore_compile._compilers.linker_options import LinkerOptions
 from cudacore_compile._compilers.options import ProgramOptions
+
+if TYPE_CHECKING:
+    from cudacore_compile._compilers.linker_options import LinkerOptions
 
 # None of this is documented. NVRTC 12.0 to 13.5 look up these names.
 _PREFIXES = (
@@ -64,9 +67,7 @@ _PTXAS_NAMES = "|".join(
     suppress-[a-z-]+ v verbose v2 verbose2 w warn-[a-z-]+ warning-as-error Werror O[0-9]?
     """.split()
 )
-_PTXAS = re.compile(
-    rf"--?(?:{_PTXAS_NAMES})(?:=(?:true|false|yes|no|on|off|all|max|mid|min|[0-9]+|c[agsv]|lu|wb|wt)?)?"
-)
+_PTXAS = rf"--?(?:{_PTXAS_NAMES})(?:=(?:true|false|yes|no|on|off|all|max|mid|min|[0-9]+|c[agsv]|lu|wb|wt)?)?"
 
 
 def environment() -> list[tuple[str, str]]:
@@ -134,5 +135,5 @@ def check_ptxas_options(options: str, given: str | Sequence[str] | None) -> None
     """Raise UncacheableError for an option of ptxas that may name a file."""
     for option in (given,) if isinstance(given, str) else given or ():
         for word in option.replace(",", " ").split():
-            if not _PTXAS.fullmatch(word):
+            if not re.fullmatch(_PTXAS, word):
                 raise UncacheableError(f"{options}.ptxas_options: {word!r} may name a file")

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers import option_values as values
-from cudacore_compile._compilers.nvrtc import load
 from cudacore_compile._compilers.option_spellings import LETTERS, SHORT
 from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.targets import check_backend, check_target
@@ -443,6 +442,8 @@ def since(field: str) -> str:
 
 def _headers_directory() -> str:
     """Return the directory of the loaded NVRTC's bundled headers. Each version has a directory of its own."""
+    from cudacore_compile._compilers.nvrtc import load
+
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(cache):  # as the XDG specification requires
         cache = os.path.join(os.path.expanduser("~"), ".cache")

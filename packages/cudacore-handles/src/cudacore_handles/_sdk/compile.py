@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from cudacore_handles._base.later import later
 from cudacore_handles._base.simulated import carries_ptx
-from cudacore_handles._code.demangle import demangle
-from cudacore_handles._code.ptx_signatures import ptx_signatures
 from cudacore_handles._compiler import compilers
 
 if TYPE_CHECKING:
+    from cudacore_handles._code.demangle import demangle
     from cudacore_handles._code.link_symbols import Symbol, has_only_ltoir, parts_of, ptx_symbols
+    from cudacore_handles._code.ptx_signatures import ptx_signatures
     from cudacore_handles._compiler.driver_linker import driver_cuda_version, link_with_driver
 
 __all__ = [
@@ -28,8 +28,10 @@ __all__ = [
     "ptx_symbols",
 ]
 
-# Only linkers use these.
+# Not used where code comes from a cache.
 _LATER = {
+    "cudacore_handles._code.demangle": ("demangle",),
+    "cudacore_handles._code.ptx_signatures": ("ptx_signatures",),
     "cudacore_handles._code.link_symbols": ("Symbol", "has_only_ltoir", "parts_of", "ptx_symbols"),
     "cudacore_handles._compiler.driver_linker": ("driver_cuda_version", "link_with_driver"),
 }

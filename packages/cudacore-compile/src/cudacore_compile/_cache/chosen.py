@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build of the NVRTC that this process would load, known from an earlier process.
+
+To find and load NVRTC takes longer than everything else of a cache hit. So the identification of its build is kept
+beside the entries of a cache, with the identities of all files and directories that decide which NVRTC is found. As
+long as none of them has changed, and no library has loaded an NVRTC, a lookup does not load it.
+
+This is only for lookups. Before code is stored, the build is that of the NVRTC that was loaded to compile it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import site
+import sys
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from cudacore_compile._cache import notes as _notes
+from cudacore_compile._cache.identity import Identity, Look, identity_of, is_settled, settled
+from cudacore_compile._cache.notes import Notes
+from cudacore_compile._cache.uncacheable import UncacheableError
+from cudacore_compile._version import __version__
+
+_VERSION = f"cudacore-nvrtc-1 {__version__}"
+_LOADED = re.compile(rb"/libnvrtc\.so")
+_TOOLKITS = ("CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH")
+# Where the dynamic loader searches, apart from $LD_LIBRARY_PATH and the directories of Python.
+_SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
+_LOADER_CACHE = "/etc/ld.so.cache"
+_LIBRARIES = ("*", "*/lib*", "*/*/lib*")  # the directories of a toolkit or of wheels that can have libraries
+_VARIANTS = ("*-linux-gnu", "glibc-hwcaps", "glibc-hwcaps/*", "*-linux-gnu/glibc-hwcaps", "*-linux-gnu/glibc-hwcaps/*")
+
+Load = Callable[[], "tuple[bytes, list[str]]"]
+_Places = list[tuple[str, "Identity | None"]]
+
+
+class _Chosen(NamedTuple):
+    build: bytes
+    places: _Places
+
+
+_chosen: bytes | None = None
+
+
+def chosen_build(notes: Notes, load: Load) -> bytes:
+    """Return an identification of the build of the NVRTC that this process would load.
+
+    It stays the same for the process, as if that NVRTC had been loaded.
+
+    Parameters
+    ----------
+    notes : Notes
+        Where it is kept for other processes.
+    load : callable
+        Loads NVRTC; returns the identification, and the files that it depends on. If there are none, it is not kept.
+    """
+    global _chosen
+    if _chosen is None:
+        question = None if _is_loaded() else _question()
+        if question is None:
+            return load()[0]
+        _chosen = _recall(question, notes)
+        if _chosen is None:
+            return _load_and_keep(question, notes, load)
+    return _chosen
+
+
+def _recall(question: bytes, notes: Notes) -> bytes | None:
+    """Return the build that was kept; None if there is none, or if something has changed."""
+    data = notes.load(question)
+    known = None if data is None else _unpack(data)
+    try:
+        return known.build if known is not None and Look().are(known.places) else None
+    except UncacheableError:  # something cannot be looked up any more
+        return None
+
+
+def _load_and_keep(question: bytes, notes: Notes, load: Load) -> bytes:
+    """Load NVRTC and keep its build, unless something changes meanwhile."""
+    try:
+        before = _look_up(_places())
+    except UncacheableError:
+        return load()[0]
+    build, files = load()
+    try:
+        if files and before == _look_up(path for path, _ in before):
+            places = before + _look_up({*files, *map(os.path.dirname, files)})
+            if all(is_settled(identity) for _, identity in places):
+                notes.save(question, _pack(_Chosen(build, places)))
+    except UncacheableError:
+        pass
+    return build
+
+
+def _is_loaded() -> bool:
+    """Return whether this process has an NVRTC already, which can be another one than it would find."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            return _LOADED.search(file.read()) is not None
+    except OSError:
+        return True
+
+
+def _question() -> bytes | None:
+    """Return a hash of everything but files that decides which NVRTC is found; None if that is not known."""
+    loader = sorted(item for item in os.environb.items() if item[0].startswith(b"LD_"))
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            at_start = sorted(tuple(item.split(b"=", 1)) for item in file.read().split(b"\0") if item[:3] == b"LD_")
+        if loader != at_start:  # the dynamic loader uses the variables that the process was started with
+            return None
+        python = (sys.version, sys.executable, sys.prefix, sys.base_prefix, _directories(sys.path), _site_packages())
+        parts = (_VERSION, python, loader, _toolkits(), _library_path())
+    except OSError:  # there is no current directory, or no /proc
+        return None
+    return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).digest()
+
+
+def _directories(paths: Iterable[str]) -> list[str]:
+    return [os.path.abspath(path) for path in paths]
+
+
+def _site_packages() -> list[str]:
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return [*site.getsitepackages(), *user]
+
+
+def _toolkits() -> list[str]:
+    return [os.path.abspath(os.environ[name]) if os.environ.get(name) else "" for name in _TOOLKITS]
+
+
+def _library_path() -> list[str]:
+    path = os.environ.get("LD_LIBRARY_PATH")
+    return _directories(path.replace(";", ":").split(":")) if path else []
+
+
+def _places() -> set[str]:
+    """Return the files and directories that decide which NVRTC is found. Some of them do not exist."""
+    from glob import escape, glob  # not needed where the build is known
+
+    python = _directories(sys.path)
+    toolkits = [path for path in _toolkits() if path]
+    toolkits += [os.path.join(path, "nvidia") for path in [*_site_packages(), *python]]
+    libraries = [*_library_path(), *_SYSTEM]
+    libraries += [os.path.join(top, name) for top in (sys.prefix, sys.base_prefix) for name in ("lib", "lib64")]
+    found = {*toolkits, *libraries, _LOADER_CACHE, os.path.realpath(sys.executable)}
+    found.update(os.path.join(path, "cuda", "pathfinder", "__init__.py") for path in python)
+    patterns = [os.path.join(escape(top), below) for top in toolkits for below in _LIBRARIES]
+    patterns += [os.path.join(escape(path), below) for path in libraries for below in _VARIANTS]
+    for pattern in patterns:
+        found.update(filter(os.path.isdir, glob(pattern)))
+    return found
+
+
+def _look_up(paths: Iterable[str]) -> _Places:
+    """Return the identities of files and directories. Those that have just changed differ from all others."""
+    return [(path, settled(identity_of(path))) for path in sorted(paths)]
+
+
+def _pack(chosen: _Chosen) -> bytes:
+    return json.dumps({"build": chosen.build.hex(), "places": chosen.places}).encode()
+
+
+def _unpack(data: bytes) -> _Chosen | None:
+    """Return what :func:`_pack` was given; None for other bytes."""
+    try:
+        facts = json.loads(data)
+        places = [(_notes.text(path), _notes.identity_or_none(found)) for path, found in facts["places"]]
+        return _Chosen(bytes.fromhex(facts["build"]), places)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None

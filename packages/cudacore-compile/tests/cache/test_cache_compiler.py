@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build of NVRTC that a cache knows from an earlier process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cudacore_compile._cache import chosen as _chosen
+from cudacore_compile._cache import identity as _identity
+from cudacore_compile._cache.notes import Notes
+
+PROGRAM = """
+import sys
+from cudacore_compile import FileStreamProgramCache, Program
+
+if sys.argv[2:] == ["loads"]:
+    from cuda.pathfinder import load_nvidia_dynamic_lib
+    load_nvidia_dynamic_lib("nvrtc")
+cache = FileStreamProgramCache(sys.argv[1])
+code = Program('extern "C" __global__ void k() {}', "c++", {"arch": "sm_90"}).compile("ptx", cache=cache)
+assert b"entry k" in code.code
+print(cache.statistics.hits, "libnvrtc" in open("/proc/self/maps").read(), "cuda.pathfinder" in sys.modules)
+"""
+
+
+def start(folder: Path, *arguments: str) -> str:
+    command = [sys.executable, "-c", PROGRAM, str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_hit_without_the_compiler(tmp_path: Path) -> None:
+    """The second start of a program would search for NVRTC and load it, only to find out that it is the same."""
+    assert start(tmp_path) == "0 True True\n"
+    assert start(tmp_path) == "1 False False\n"
+    assert start(tmp_path, "loads") == "1 True True\n"
+
+
+class Searches:
+    """A process that searches for NVRTC below a folder, and a cache that knows what earlier ones have found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.library = folder / "site" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
+        self.notes: dict[bytes, bytes] = {}
+        self.during: Callable[[], object] = lambda: None
+
+    def loads(self) -> bool:
+        """Return whether a new process loads NVRTC."""
+        loaded = []
+
+        def load() -> tuple[bytes, list[str]]:
+            loaded.append(self.library)
+            self.during()
+            return b"build", [str(self.library)]
+
+        _chosen._chosen = None
+        notes = Notes(self.notes.get, lambda question, data: self.notes.update({question: data}))
+        assert _chosen.chosen_build(notes, load) == b"build"
+        return bool(loaded)
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Searches:
+    found = Searches(tmp_path)
+    for path in ("site/nvidia/cu13/lib", "user", "toolkit/targets", "program"):
+        (tmp_path / path).mkdir(parents=True)
+    found.library.write_bytes(b"library")
+    monkeypatch.setattr(_chosen, "_is_loaded", lambda: False)
+    monkeypatch.setattr(_chosen, "_chosen", None)
+    monkeypatch.setattr(_chosen, "_site_packages", lambda: [str(tmp_path / "site"), str(tmp_path / "user")])
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "program"), str(tmp_path / "site")])
+    monkeypatch.setenv("CUDA_PATH", str(tmp_path / "toolkit"))
+    monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)  # long after
+    return found
+
+
+def test_nothing_has_changed(searches: Searches) -> None:
+    """Lookups would load NVRTC although its build is known."""
+    assert [searches.loads() for _ in range(3)] == [True, False, False]
+    (question,) = searches.notes
+    searches.notes[question] = b"damaged"
+    assert [searches.loads() for _ in range(2)] == [True, False]
+
+
+def upgrade(folder: Path) -> None:
+    path = folder / "site/nvidia/cu13/lib/libnvrtc.so.13"
+    path.with_suffix(".new").write_bytes(b"another")
+    path.with_suffix(".new").replace(path)
+
+
+def make(path: str) -> Callable[[Path], object]:
+    def make(folder: Path) -> None:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(b"")
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        upgrade,
+        lambda folder: os.truncate(folder / "site/nvidia/cu13/lib/libnvrtc.so.13", 3),
+        make("site/nvidia/cu13/lib/libnvrtc-builtins.so.13.0"),
+        make("site/nvidia/cuda_nvrtc/lib/libnvrtc.so.12"),
+        make("user/nvidia/cu13/lib/libnvrtc.so.13"),
+        make("program/cuda/pathfinder/__init__.py"),
+        make("toolkit/lib64/libnvrtc.so.13"),
+        make("toolkit/targets/x86_64-linux/lib/libnvrtc.so.13"),
+        lambda folder: (folder / "toolkit").rename(folder / "other"),
+    ],
+)
+def test_something_has_changed(searches: Searches, tmp_path: Path, change: Callable[[Path], object]) -> None:
+    """Code of an old compiler would be used after another one was installed, perhaps in a place searched before."""
+    assert [searches.loads() for _ in range(2)] == [True, False]
+    change(tmp_path)
+    assert [searches.loads() for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize("variable", ["CUDA_PATH", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD"])
+def test_environment_has_changed(searches: Searches, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """The compiler of another environment would be taken for the one of this environment."""
+    assert searches.loads()
+    monkeypatch.setenv(variable, "/elsewhere")
+    assert searches.loads()
+    # The dynamic loader does not see the variables that are set later, so nothing is known with these.
+    assert searches.loads() == variable.startswith("LD_")
+
+
+def test_change_during_the_search(searches: Searches, tmp_path: Path) -> None:
+    """A compiler that is upgraded while it is loaded would be known as the other one for good."""
+    searches.during = lambda: make("site/nvidia/cu13/lib/new")(tmp_path)
+    assert searches.loads()
+    assert not searches.notes
+
+
+def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within one tick of the clock of the file system, a second change would not be noticed."""
+    monkeypatch.setattr(_identity.time, "time_ns", lambda: searches.library.stat().st_ctime_ns)
+    assert searches.loads()
+    assert not searches.notes
+
+
+def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVRTC that another library has loaded from elsewhere is the one that compiles: it would be taken for another."""
+    assert searches.loads()
+    monkeypatch.setattr(_chosen, "_is_loaded", lambda: True)
+    notes = dict(searches.notes)
+    assert searches.loads()
+    assert searches.notes == notes
