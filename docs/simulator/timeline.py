@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import Any
 
 WIDTH, LABELS, ROW, BAR = 900, 190, 46, 26
+STYLE = (
+    "text{fill:#222} .row{stroke:#ddd} .edge{stroke:#444;fill:#444} .time{fill:#666} .label{fill:white} "
+    "@media (prefers-color-scheme: dark) "
+    "{ text{fill:#ddd} .row{stroke:#444} .edge{stroke:#bbb;fill:#bbb} .time{fill:#aaa} .label{fill:white} }"
+)
 COLOURS = ("#4c78a8", "#59a14f", "#e8a33d", "#b07aa1", "#9c755f")
 
 
@@ -38,13 +43,13 @@ def draw(events: list[dict[str, Any]]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}"',
         '  font-family="sans-serif" font-size="12">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">',
-        '  <path d="M0,0 L8,4 L0,8 z" fill="#444"/></marker></defs>',
-        f'<rect width="{WIDTH}" height="{height}" fill="white"/>',
+        '  <path d="M0,0 L8,4 L0,8 z" class="edge"/></marker></defs>',
+        f"<style>{STYLE}</style>",
     ]
     for number, track in enumerate(tracks):
         middle = number * ROW + ROW / 2
         out.append(f'<text x="8" y="{middle + 4}">{escape(names[track])}</text>')
-        out.append(f'<line x1="{LABELS}" x2="{WIDTH - 10}" y1="{middle}" y2="{middle}" stroke="#ddd"/>')
+        out.append(f'<line x1="{LABELS}" x2="{WIDTH - 10}" y1="{middle}" y2="{middle}" class="row"/>')
     for e in slices:
         colour = colours.setdefault(e["name"], COLOURS[len(colours) % len(COLOURS)])
         left, width = x(e["ts"]), max(x(e["ts"] + e["dur"]) - x(e["ts"]), 1)
@@ -54,7 +59,7 @@ def draw(events: list[dict[str, Any]]) -> str:
         )
         label = e["name"].partition("(")[0]
         if width > 7 * len(label):
-            out.append(f'<text x="{left + 5:.1f}" y="{y(e) + 17:.1f}" fill="white">{escape(label)}</text>')
+            out.append(f'<text x="{left + 5:.1f}" y="{y(e) + 17:.1f}" class="label">{escape(label)}</text>')
     ends = {e["id"]: e for e in events if e["ph"] == "f"}
     for e in events:
         if e["ph"] == "s" and e["cat"] == "dependency":
@@ -62,10 +67,10 @@ def draw(events: list[dict[str, Any]]) -> str:
             down = y(to) > y(e)
             begin, end = y(e) + (BAR if down else 0), y(to) + (0 if down else BAR)
             out.append(
-                f'<line x1="{x(e["ts"]):.1f}" y1="{begin:.1f}" x2="{x(to["ts"]):.1f}" y2="{end:.1f}" stroke="#444" '
+                f'<line x1="{x(e["ts"]):.1f}" y1="{begin:.1f}" x2="{x(to["ts"]):.1f}" y2="{end:.1f}" class="edge" '
                 'marker-end="url(#tip)"/>'
             )
-    out.append(f'<text x="{LABELS}" y="{height - 8}" fill="#666">{(last - first) / 1000:.0f} ms</text></svg>')
+    out.append(f'<text x="{LABELS}" y="{height - 8}" class="time">{(last - first) / 1000:.0f} ms</text></svg>')
     return "\n".join(out) + "\n"
 
 

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sphinx extension: the Python API under the names that users import, with types in all signatures.
+
+- Signatures of the extension module get their types from its stubs.
+- References find an object by any of its names: ``cudacore.Device``, ``cudacore_handles.Device``, ``Device``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+from sphinx.util.typing import ExtensionMetadata
+
+import cudacore
+import cudacore.checkpoint
+import cudacore.graph
+import cudacore.system
+import cudacore.texture
+import cudacore.typing
+import cudacore.utils
+import cudacore_handles
+
+UMBRELLA = (
+    cudacore,
+    cudacore.graph,
+    cudacore.utils,
+    cudacore.texture,
+    cudacore.typing,
+    cudacore.checkpoint,
+    cudacore.system,
+)
+PACKAGES = ("cudacore_handles", "cudacore_compile", "cudacore_graph")
+STUBS = ("_native.pyi", "_sdk/graph_native.pyi")
+# Types that stubs describe in more detail than a reader wants.
+PLAIN = {"type[_H]": "type", "_T": "Any", "_H": "Self", "_OnStream": "Stream | None", "_C": "Any"}
+
+
+def read_stubs() -> dict[str, list[ast.FunctionDef]]:
+    """Return the functions and the methods of the extension module, by their names."""
+    found = defaultdict(list)
+    folder = Path(cudacore_handles.__file__).parent
+    for stub in STUBS:
+        for node in ast.walk(ast.parse((folder / stub).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                found[node.name].append(node)
+    return found
+
+
+def plain(text: str) -> str:
+    """Replace names that only the stubs have."""
+    return re.sub(r"\b_\w+(\[_\w+\])?", lambda match: PLAIN.get(match[0], match[0]), text)
+
+
+def names_of(function: ast.FunctionDef) -> list[str]:
+    """Return the names of the parameters, without the object itself."""
+    arguments = function.args
+    listed = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
+    return [argument.arg for argument in listed if argument is not None and argument.arg not in ("self", "cls")]
+
+
+def signature_of(function: ast.FunctionDef) -> tuple[str, str | None]:
+    """Return the parameters of a function of a stub, without the object itself, and the type of its result."""
+    arguments = function.args
+    arguments.args = [argument for argument in arguments.args if argument.arg not in ("self", "cls")]
+    arguments.posonlyargs = [argument for argument in arguments.posonlyargs if argument.arg not in ("self", "cls")]
+    result = function.returns
+    return f"({plain(ast.unparse(arguments))})", plain(ast.unparse(result)) if result is not None else None
+
+
+STUB_FUNCTIONS = read_stubs()
+
+
+def complete_signature(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
+) -> tuple[str, str | None] | None:
+    """Show types where only a stub has them, and no signature of classes that are not made by calling them."""
+    if what == "class":
+        return ("", None) if signature == "(*args, **kwargs)" else None
+    if inspect.isbuiltin(obj) or inspect.ismethoddescriptor(obj):
+        wanted = [parameter for parameter in re.findall(r"\*{0,2}(\w+)", signature or "") if parameter]
+        for function in STUB_FUNCTIONS.get(name.rpartition(".")[2], ()):
+            if all(parameter in wanted for parameter in names_of(function)):
+                return signature_of(function)
+    return None
+
+
+def umbrella_names() -> dict[str, str]:
+    """Return the names that users import, by the names of the objects."""
+    return {name: f"{module}.{name}" for module, names in reversed(NAMES.items()) for name in names}
+
+
+# What the umbrella's modules have, apart from modules.
+NAMES = {
+    module.__name__: [name for name in module.__all__ if not inspect.ismodule(getattr(module, name))]
+    for module in UMBRELLA
+}
+IMPORTED = umbrella_names()
+
+
+def imported_name(target: str, module: str | None) -> str:
+    """Return the name by which users import what a reference in a module names."""
+    parts = target.split(".")
+    if parts[0] in PACKAGES:
+        public = [part for part in parts[1:] if not part.startswith("_") or part[1:2].isupper()]
+        parts = public if public else parts
+    if module in NAMES and parts[0] in NAMES[module]:
+        return ".".join([module, *parts])
+    return ".".join([IMPORTED[parts[0]], *parts[1:]]) if parts[0] in IMPORTED else target
+
+
+def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
+    """Have references name objects as users import them, and show the values of attributes, not their descriptors."""
+    for node in doctree.findall(addnodes.pending_xref):
+        target = node.get("reftarget", "")
+        if node.get("refdomain") == "py" and not target.startswith(("cudacore.", "python.")):
+            node["reftarget"] = imported_name(target, node.get("py:module"))
+    for annotation in doctree.findall(addnodes.desc_annotation):
+        found = re.fullmatch(r": Attribute\[(\w+)\]", annotation.astext())
+        if found:
+            annotation.children = [nodes.Text(f": {found[1]}")]
+
+
+def find_in_packages(
+    app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, contnode: nodes.TextElement
+) -> nodes.reference | None:
+    """Resolve a reference to an object of a package that the umbrella does not have."""
+    if node.get("refdomain") != "py":
+        return None
+    objects = env.domains.python_domain.objects
+    inside = node["reftarget"].rpartition("cudacore.")[2]
+    for name in (f"{package}.{inside}" for package in PACKAGES):
+        if name in objects:
+            return make_refnode(
+                app.builder, node["refdoc"], objects[name].docname, objects[name].node_id, contnode, name
+            )
+    return None
+
+
+def add_names_of_packages(app: Sphinx, env: BuildEnvironment) -> None:
+    """Have other projects' documentation find objects by the names of the packages that they come from, too."""
+    objects = env.domains.python_domain.objects
+    for full_name, entry in list(objects.items()):
+        for module in UMBRELLA:
+            inside = full_name.removeprefix(f"{module.__name__}.")
+            first = inside.partition(".")[0]
+            if inside == full_name or first not in NAMES[module.__name__]:
+                continue
+            package = (getattr(getattr(module, first, None), "__module__", None) or "").partition(".")[0]
+            if package in PACKAGES:
+                objects.setdefault(f"{package}.{inside}", entry._replace(aliased=True))
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Connect the extension to the build."""
+    app.connect("autodoc-process-signature", complete_signature)
+    app.connect("doctree-read", name_as_imported)
+    app.connect("missing-reference", find_in_packages, priority=400)  # before intersphinx
+    app.connect("env-check-consistency", add_names_of_packages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
