@@ -211,6 +211,15 @@ CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
 CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *library, const char *name));
 
 /**
+ * Adds the section ".cudacore_sim.ptx" to a cubin in a file, with the PTX from which an assembler has made it. `files`
+ * ends with NULL; files that do not exist or are not PTX are ignored, so that the arguments of the assembler can be
+ * given. `python -m cudacore_sim` does this for ptxas, wherever it is started.
+ *
+ * @return 0, or -1: the file is not a cubin, no file is PTX, or a file cannot be read or written
+ */
+CUDASIM_EXPORT int cudasim_keep_ptx(const char *cubin, const char *const *files);
+
+/**
  * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. On a GPU,
  * a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay valid.
  * Objects whose destruction was refused meanwhile are still alive. What cudasim_why() gave is forgotten.

@@ -2,7 +2,9 @@
 /* Reads and writes the section of a cubin that holds the PTX it was made from. */
 #include "sim/carry/carried.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <elf.h>
 
@@ -60,6 +62,35 @@ const Elf64_Shdr *find(const char *data, size_t size, const Elf64_Ehdr &header,
 
 } // namespace
 
+bool starts_as_ptx(std::string_view text) {
+  while (!text.empty()) {
+    size_t from = text.find_first_not_of(" \t\r\n");
+    if (from == text.npos)
+      return false;
+    text.remove_prefix(from);
+    if (text.compare(0, 2, "//") == 0)
+      text.remove_prefix(std::min(text.find('\n'), text.size()));
+    else if (text.compare(0, 2, "/*") == 0 && text.find("*/") != text.npos)
+      text.remove_prefix(text.find("*/") + 2);
+    else
+      return text.compare(0, 8, ".version") == 0;
+  }
+  return false;
+}
+
+bool read_file(const char *name, std::vector<char> &out) {
+  std::FILE *file = std::fopen(name, "rbe");
+  if (file == nullptr)
+    return false;
+  out.clear();
+  char part[65536];
+  for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
+    out.insert(out.end(), part, part + got);
+  bool complete = std::ferror(file) == 0; /* a folder can be opened, but not read */
+  std::fclose(file);
+  return complete;
+}
+
 std::vector<char> with_carried(const char *cubin, size_t size, const std::vector<Carried> &parts) {
   std::vector<char> out(cubin, cubin + size);
   Elf64_Ehdr header{};
@@ -113,14 +144,15 @@ std::vector<Carried> carried_by(const char *cubin, size_t size) {
     at += sizeof length + length;
     return true;
   };
-  if (!get(data, section->sh_size, at, count))
-    return parts;
-  at += sizeof count;
-  for (uint64_t i = 0; i < count; i++) {
-    Carried part;
-    if (!text(part.name) || !text(part.code))
-      return {};
-    parts.push_back(std::move(part));
+  /* nvlink puts the sections of its inputs into one, each at the next multiple of their alignment. */
+  for (; get(data, section->sh_size, at, count); at = (at + 7) / 8 * 8) {
+    at += sizeof count;
+    for (uint64_t i = 0; i < count; i++) {
+      Carried part;
+      if (!text(part.name) || !text(part.code))
+        return {};
+      parts.push_back(std::move(part));
+    }
   }
   return parts;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /*
@@ -23,6 +24,10 @@ std::vector<char> with_carried(const char *cubin, size_t size, const std::vector
 
 /* The inputs that a cubin carries; empty: it has no such section. */
 std::vector<Carried> carried_by(const char *cubin, size_t size);
+
+bool starts_as_ptx(std::string_view text);
+
+bool read_file(const char *name, std::vector<char> &out);
 
 /* A cubin without machine code, for a capability such as 90. */
 std::vector<char> empty_cubin(int capability);

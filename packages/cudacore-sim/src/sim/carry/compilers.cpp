@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #include <map>
@@ -146,18 +145,6 @@ std::shared_ptr<Linking> linking_of(void *handle) {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = linkings.find(handle);
   return found != linkings.end() ? found->second : nullptr;
-}
-
-bool read_file(const char *path, std::string &out) {
-  std::FILE *file = std::fopen(path, "rbe");
-  if (file == nullptr)
-    return false;
-  char part[65536];
-  for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
-    out.append(part, got);
-  bool complete = std::ferror(file) == 0;
-  std::fclose(file);
-  return complete;
 }
 
 struct NvJitLink {
@@ -307,9 +294,9 @@ struct NvJitLink {
     }
     static int add_file(void *handle, int type, const char *path) {
       int result = self()->add_file(handle, type, path);
-      std::string code;
+      std::vector<char> code;
       if (result == 0 && read_file(path, code))
-        note(handle, type, path, std::move(code));
+        note(handle, type, path, std::string(code.data(), code.size()));
       return result;
     }
     static int size(void *handle, size_t *out) {

@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The library that python -m cudacore_sim preloads into programs. It replaces dlsym(), which then returns functions of
- * NVRTC and nvJitLink whose cubins contain their PTX. It depends only on the C library, and loads the simulator only
- * when one of these functions is looked up.
- */
+/* Replaces dlsym(), for programs that look functions of NVRTC and nvJitLink up. */
+#include "sim/carry/preload.h"
+
 #include <atomic>
-#include <cstring>
 #include <dlfcn.h>
+
+namespace sim {
 
 namespace {
 
-using LookUp = void *(*)(void *library, const char *name);
 using Symbol = void *(*)(void *library, const char *name, LookUp look_up);
 
 std::atomic<LookUp> real{nullptr};
 
-template <class F> F as_function(void *symbol) {
-  F function = nullptr;
-  std::memcpy(&function, &symbol, sizeof function);
-  return function;
-}
+} // namespace
 
 /* The dlsym of the C library is found by its symbol version, which this one does not have. */
 LookUp real_dlsym() {
@@ -37,15 +31,29 @@ bool gives_cubins(const char *name) {
                              std::strncmp(name, "__nvJitLink", 11) == 0);
 }
 
-} // namespace
+bool is_own(const void *function) {
+  Dl_info own{}, other{};
+  return dladdr(&real, &own) != 0 && dladdr(function, &other) != 0 && own.dli_fbase == other.dli_fbase;
+}
+
+void *replacement(void *library, const char *name) {
+  LookUp look_up = real_dlsym();
+  void *simulator = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  auto symbol = simulator != nullptr ? as_function<Symbol>(look_up(simulator, "cudasim_symbol")) : nullptr;
+  return symbol != nullptr ? symbol(library, name, look_up) : look_up(library, name);
+}
+
+} // namespace sim
 
 /* Other names are passed to dlsym of the C library. This must be a jump, because RTLD_NEXT depends on the caller. */
 extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict library,
                                                               const char *__restrict name) noexcept {
+  using namespace sim;
   LookUp look_up = real_dlsym();
   if (library == RTLD_NEXT || !gives_cubins(name))
     return look_up(library, name);
-  void *simulator = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  auto symbol = simulator != nullptr ? as_function<Symbol>(look_up(simulator, "cudasim_symbol")) : nullptr;
-  return symbol != nullptr ? symbol(library, name, look_up) : look_up(library, name);
+  void *found = look_up(library, name);
+  if (found != nullptr && is_own(found)) /* the search included this library, which stands before all others */
+    return linked_function(name, __builtin_return_address(0));
+  return replacement(library, name);
 }

@@ -146,6 +146,16 @@ uint64_t Cursor::integer(const char *what) {
   return value.value;
 }
 
+Dim3 Cursor::triple(const char *what) {
+  Dim3 value{1, 1, 1};
+  for (size_t i = 0; i < 3; ++i) {
+    value[i] = static_cast<uint32_t>(integer(what));
+    if (!accept(","))
+      break;
+  }
+  return value;
+}
+
 ast::Operand Cursor::constant() { return conditional(0); }
 
 ast::Operand Cursor::conditional(int depth) {

@@ -374,24 +374,14 @@ private:
     module_.functions.push_back(std::move(f));
   }
 
-  Dim3 triple(const char *what) {
-    Dim3 value{1, 1, 1};
-    for (size_t i = 0; i < 3; ++i) {
-      value[i] = static_cast<uint32_t>(in_.integer(what));
-      if (!in_.accept(","))
-        break;
-    }
-    return value;
-  }
-
   void function_directives(ast::Function &f) {
     for (;;) {
       if (in_.accept(".maxntid"))
-        f.max_threads = triple(".maxntid");
+        f.max_threads = in_.triple(".maxntid");
       else if (in_.accept(".reqntid"))
-        f.required_threads = triple(".reqntid");
+        f.required_threads = in_.triple(".reqntid");
       else if (in_.accept(".reqnctapercluster"))
-        f.required_cluster = triple(".reqnctapercluster");
+        f.required_cluster = in_.triple(".reqnctapercluster");
       else if (in_.accept(".minnctapersm"))
         f.min_blocks = static_cast<uint32_t>(in_.integer(".minnctapersm"));
       else if (in_.accept(".explicitcluster"))
@@ -401,6 +391,8 @@ private:
         in_.integer("a limit");
       else if (in_.is(".pragma"))
         pragma();
+      else if (in_.is(".language")) /* how a driver launches such kernels is in no document */
+        in_.fail("kernels of cuda.tile are not simulated");
       else if (!in_.accept(".noreturn") && !in_.accept(".unified") && !in_.accept(".blocksareclusters"))
         return;
     }

@@ -107,22 +107,6 @@ bool text_length(const char *text, size_t &out) {
 
 } // namespace
 
-bool starts_as_ptx(std::string_view text) {
-  while (!text.empty()) {
-    size_t from = text.find_first_not_of(" \t\r\n");
-    if (from == text.npos)
-      return false;
-    text.remove_prefix(from);
-    if (text.compare(0, 2, "//") == 0)
-      text.remove_prefix(std::min(text.find('\n'), text.size()));
-    else if (text.compare(0, 2, "/*") == 0 && text.find("*/") != text.npos)
-      text.remove_prefix(text.find("*/") + 2);
-    else
-      return text.compare(0, 8, ".version") == 0;
-  }
-  return false;
-}
-
 /* The magic number of an image: its first four bytes, or fewer of a shorter text. 0: unknown. */
 static uint32_t magic_of(const void *code) {
   const auto *bytes = static_cast<const unsigned char *>(code);
@@ -342,6 +326,7 @@ CUresult Image::run_carried(const char *data, size_t size) {
   for (const Carried &part : carried_by(data, size))
     find_ptx(part.name, std::vector<char>(part.code.begin(), part.code.end()), found, lacking);
   CUresult result = CUDA_ERROR_INVALID_PTX;
+  no_ptx = found.empty() && lacking.empty();
   if (found.empty())
     messages = "its PTX is not known";
   else
@@ -411,19 +396,6 @@ CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &co
     code = std::move(unpacked);
   }
   return CUDA_SUCCESS;
-}
-
-bool read_file(const char *name, std::vector<char> &out) {
-  std::FILE *file = std::fopen(name, "rbe");
-  if (file == nullptr)
-    return false;
-  out.clear();
-  char part[65536];
-  for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
-    out.insert(out.end(), part, part + got);
-  bool complete = std::ferror(file) == 0; /* a folder can be opened, but not read */
-  std::fclose(file);
-  return complete;
 }
 
 bool unpack_lz4(const char *data, size_t size, std::vector<char> &out) {

@@ -41,6 +41,7 @@ public:
   int binary_version() const { return binary; } /* the capability that it runs as: 90 for 9.0 */
 
   const std::string &log() const { return messages; } /* why prepare() failed, or why a cubin cannot run */
+  bool lacks_ptx() const { return no_ptx; }           /* a cubin that cannot run because it carries no PTX */
 
 private:
   CUresult understand();
@@ -55,6 +56,7 @@ private:
   PtxOrigin origin = PtxOrigin::text;
   std::shared_ptr<const Module> compiled;
   bool lacks_instruction = false; /* the PTX has an instruction that is not simulated */
+  bool no_ptx = false;
   std::vector<KernelInfo> kernel_infos;
   std::vector<Variable> variable_infos;
   int ptx = 0, binary = 0;
@@ -67,16 +69,12 @@ private:
 CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
                            bool *beside_cubin = nullptr);
 
-bool starts_as_ptx(std::string_view text);
-
 /* Collects the PTX of some code. `lacking`: the inputs that have none. */
 void find_ptx(const std::string &name, std::vector<char> code, std::vector<PtxText> &found, std::string &lacking);
 
 /* The PTX that replaces libcudadevrt.a, for an input with that name. */
 bool is_device_runtime(const std::string &name);
 PtxText device_runtime();
-
-bool read_file(const char *name, std::vector<char> &out);
 
 /* Reads the sections of a cubin. False: it is not a cubin, or damaged. */
 bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, std::vector<Variable> &variables,

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <cxxabi.h>
+#include <dlfcn.h>
 
 namespace sim {
 namespace {
@@ -328,12 +329,29 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
   return CUDA_SUCCESS;
 }
 
+namespace {
+
+/* How a program gets cubins that carry their PTX, which depends on how this process was started. */
+const char *advice_for_cubins() {
+  if (dlopen("libcudacore_sim_preload.so", RTLD_LAZY | RTLD_NOLOAD) == nullptr)
+    return "This process was not started by python -m cudacore_sim, which has NVRTC, nvJitLink, nvcc and ptxas put the "
+           "PTX into their cubins. Start it so, let cudacore compile the code, or load PTX in place of the cubin";
+  return "It was compiled by a process that python -m cudacore_sim did not start, as cubins in files and caches can be "
+         "(Triton's cache is one), or by a compiler that it does not reach: one that is linked statically "
+         "(libnvrtc_static, libnvptxcompiler_static), or one that makes no PTX. Compile it again, or load PTX in place "
+         "of the cubin";
+}
+
+} // namespace
+
 CUresult check_code(const Callable &what) {
   if (what.image->module() != nullptr)
     return CUDA_SUCCESS;
-  report("kernel '" + what.info().name + "' is in a cubin, which cannot run here, because " + what.image->log() +
-         ". Compile it in a program that python -m cudacore_sim runs, or compile to PTX: by compile(\"ptx\") in "
-         "cudacore, nvcc -ptx or nvrtcGetPTX");
+  std::string begin = "kernel '" + what.info().name + "' is in a cubin, which cannot run here";
+  if (what.image->lacks_ptx())
+    report(begin + ": it does not carry the PTX that it was made from. " + advice_for_cubins());
+  else
+    report(begin + ", because " + what.image->log());
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -64,6 +64,8 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
   const Dim3 asked_cluster = request.cluster;
   if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
     return result;
+  if (CUresult result = is_captured ? CUDA_SUCCESS : check_code(what))
+    return result;
   request.multiprocessors = multiprocessors_of(*stream);
   if (CUresult result = check_sizes(what, *context->device, request)) {
     if (is_captured)
@@ -75,8 +77,6 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
     capture_launch(stream, handle, what, request, std::move(arguments), parameters == nullptr && extra != nullptr);
     return CUDA_SUCCESS;
   }
-  if (CUresult result = check_code(what))
-    return result;
   std::function<void()> work;
   if (CUresult result = kernel_work(what, request, arguments, work))
     return result;

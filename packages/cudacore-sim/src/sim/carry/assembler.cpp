@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Has the assembler ptxas, which nvcc and others start, put the PTX that it reads into the cubins that it writes. This
+ * library is preloaded into child processes, too. When ptxas ends, the simulator adds the section to its output.
+ */
+#include "sim/carry/preload.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+namespace {
+
+/* The arguments of ptxas; null in other processes. */
+char **arguments = nullptr;
+
+/* The file that ptxas writes, and what it was before. */
+const char *output = "elf.o";
+struct stat before;
+
+bool is_file(const char *path, struct stat &out) { return stat(path, &out) == 0 && S_ISREG(out.st_mode); }
+
+/* The value of an argument that begins with an option: after "=", or the next argument. Null: it is another one. */
+const char *value_of(const char *argument, const char *option, const char *next) {
+  size_t size = std::strlen(option);
+  if (std::strncmp(argument, option, size) != 0)
+    return nullptr;
+  return argument[size] == '=' ? argument + size + 1 : argument[size] == '\0' ? next : nullptr;
+}
+
+__attribute__((constructor)) void begin(int, char **argv, char **) {
+  if (std::strncmp(program_invocation_short_name, "ptxas", 5) != 0)
+    return;
+  arguments = argv + 1;
+  constexpr const char *options[] = {"-o", "--output-file"};
+  for (char **each = arguments; *each != nullptr; each++)
+    for (const char *option : options)
+      if (const char *value = value_of(*each, option, each[1]))
+        output = value;
+  if (stat(output, &before) != 0)
+    before = {};
+}
+
+/* Whether ptxas has written its output: after an error the file is an older one, or none. */
+bool is_written() {
+  struct stat now{};
+  return is_file(output, now) &&
+         (now.st_ino != before.st_ino || now.st_dev != before.st_dev || now.st_size != before.st_size ||
+          now.st_mtim.tv_sec != before.st_mtim.tv_sec || now.st_mtim.tv_nsec != before.st_mtim.tv_nsec);
+}
+
+__attribute__((destructor)) void end() {
+  if (arguments == nullptr || !is_written())
+    return;
+  using Keep = int (*)(const char *cubin, const char *const *files);
+  void *simulator = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (simulator != nullptr)
+    if (auto keep = sim::as_function<Keep>(sim::real_dlsym()(simulator, "cudasim_keep_ptx")))
+      keep(output, const_cast<const char *const *>(arguments));
+}
+
+} // namespace
