@@ -69,7 +69,8 @@ CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_
 
 /**
  * Adds a new allocation to a tracker. `announced` is the size that was passed to cch_tracker_begin(). *id is the number
- * of the allocation. If this function fails, the announcement is ended. @since 0.1
+ * of the allocation. If this function fails, the announcement is ended. CCH_ELIMIT if the allocation is larger than
+ * announced, and would exceed the limit. @since 0.1
  */
 CCH_EXPORT int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
 

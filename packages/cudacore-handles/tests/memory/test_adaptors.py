@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cudacore_handles as ch
@@ -242,6 +243,62 @@ def test_long_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     assert {used(each) for each in chain} == {(0, 0)}
 
 
+def test_subclass_of_an_adaptor(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
+    """An adaptor would go around the allocate() of the adaptor that it wraps."""
+
+    class Doubling(ch.StatisticsResourceAdaptor):
+        def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
+            return super().allocate(2 * size, stream=stream)
+
+    doubling = Doubling(pool)
+    for outer in (adapt(doubling), adapt(adapt(doubling))):
+        with outer.allocate(100, stream=stream) as buffer:
+            assert buffer.size == 200
+            assert used(doubling) == (200, 1)
+
+
+def test_resource_that_gives_parts(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
+    """Memory that is a part of a larger one would count as freed while parts of it are in use."""
+
+    class Arena(ch.MemoryResource):
+        block, begin = pool.allocate(1000, stream=stream), 0
+
+        def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
+            self.begin += size
+            return self.block[self.begin - size : self.begin]
+
+    statistics = ch.StatisticsResourceAdaptor(Arena())
+    outer = ch.StatisticsResourceAdaptor(adapt(statistics))
+    first, second = (outer.allocate(100, stream=stream) for _ in range(2))
+    part = first[10:90][10:20]
+    first.close()
+    assert used(outer) == used(statistics) == (200, 2)
+    part.close()
+    assert used(outer) == used(statistics) == (100, 1)
+    second.close()
+    assert used(outer) == used(statistics) == (0, 0)
+    Arena.block.close()
+
+
+def test_resource_that_gives_no_memory(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
+    """What a wrapped resource was asked for, and did not give, would count forever."""
+
+    class Broken(ch.MemoryResource):
+        def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
+            buffer = pool.allocate(size, stream=stream)
+            buffer.close()
+            return buffer
+
+    limiting = ch.LimitingResourceAdaptor(ch.StatisticsResourceAdaptor(Broken()), 100)
+    for _ in range(3):
+        with pytest.raises(ch.ClosedError):
+            limiting.allocate(60, stream=stream)
+    Broken.allocate = lambda self, size, *, stream=None: ch.Buffer.from_handle(0, 0)  # type: ignore[method-assign]
+    for _ in range(3):
+        limiting.allocate(60, stream=stream)
+    assert limiting.allocated_bytes == 0
+
+
 # ---- each of them
 
 
@@ -387,13 +444,25 @@ def test_log(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -
     assert len(path.read_text().splitlines()) == 9
 
 
+def test_log_of_several_adaptors(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
+    """Each adaptor would write a header to the file that they share."""
+    logs = [ch.LoggingResourceAdaptor(pool, tmp_path / "log.csv") for _ in range(3)]
+    for log in logs:
+        log.allocate(100, stream=stream).close()
+        log.flush()
+    lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert [line.count("Thread,") for line in lines] == [1] + 6 * [0]
+
+
 def test_log_that_cannot_be_written(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path) -> None:
     """Lines would be lost silently."""
-    with pytest.raises(FileNotFoundError, match="log_file_name"):
+    with pytest.raises(FileNotFoundError, match=r"log\.csv"):
         ch.LoggingResourceAdaptor(pool, tmp_path / "no" / "log.csv")
+    with pytest.raises(ValueError, match="null"):
+        ch.LoggingResourceAdaptor(pool, f"{tmp_path}/log\0.csv")
     with pytest.raises(TypeError, match="log_file_name"):
         ch.LoggingResourceAdaptor(pool, 1)  # type: ignore[arg-type]
-    with pytest.raises(ch.CUDAError, match="cannot be opened"):
+    with pytest.raises(IsADirectoryError):
         ch.LoggingResourceAdaptor(pool, tmp_path)
     if sys.platform == "linux":
         log = ch.LoggingResourceAdaptor(pool, "/dev/full")
@@ -432,6 +501,20 @@ def test_limit(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     for limit, error in ((0, ValueError), (-1, ValueError), ("1", TypeError)):
         with pytest.raises(error, match="allocation_limit"):
             ch.LimitingResourceAdaptor(pool, limit)  # type: ignore[arg-type]
+
+
+def test_limit_of_sizes_that_are_rounded_up(device: ch.Device, cuda_sim: Any) -> None:
+    """Memory whose size is rounded up would exceed the limit."""
+    limiting = ch.LimitingResourceAdaptor(ch.VirtualMemoryResource(device), 3 * MIB)
+    statistics = ch.StatisticsResourceAdaptor(limiting)
+    first = statistics.allocate(1)
+    with pytest.raises(ch.OutOfMemoryError, match=f"{2 * MIB} bytes would exceed the limit of {3 * MIB}") as caught:
+        statistics.allocate(1)
+    assert caught.value.code_name == "CCH_ELIMIT"
+    assert used(statistics) == (2 * MIB, 1)
+    assert cuda_sim.live()["address_range"] == 1
+    first.close()
+    statistics.allocate(1).close()
 
 
 @pytest.mark.parametrize("direct", [True, False])
@@ -473,6 +556,15 @@ def test_failure_callback(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> N
     assert len(asked) == 3
     with pytest.raises(TypeError, match="callback must be callable"):
         ch.FailureCallbackResourceAdaptor(pool, 1)  # type: ignore[arg-type]
+
+
+def test_failure_callback_gets_an_int(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
+    """The function would be called with whatever the size was given as."""
+    seen: list[Any] = []
+    adaptor = ch.FailureCallbackResourceAdaptor(pool, seen.append)  # type: ignore[arg-type]
+    with pytest.raises(ch.OutOfMemoryError):
+        adaptor.allocate(np.int64(65 * MIB), stream=stream)  # type: ignore[arg-type]
+    assert [type(size) for size in seen] == [int]
 
 
 def test_failure_callback_is_not_for_outer_limits(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:

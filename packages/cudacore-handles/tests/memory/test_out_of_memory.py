@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import cudacore_handles as ch
+from cudacore_handles._memory import out_of_memory
 
 MIB = 1 << 20
 TOO_MUCH = 1 << 50
@@ -166,6 +168,43 @@ def test_report_without_answers(cuda_sim: Any, device: ch.Device, stream: ch.Str
 
 
 @pytest.mark.cuda_sim
+def test_report_at_exit(run_on_driver: Callable[..., str]) -> None:
+    """When the interpreter ends, the error would be replaced by one of the report: nothing can be imported any more."""
+    out = run_on_driver(
+        """
+        import cudacore_handles as ch
+
+        device = ch.Device()
+        device.set_current()
+        mr = ch.DeviceMemoryResource(device, {"max_size": 64 << 20})
+        stream = device.create_stream()
+
+        class Finalized:
+            def __init__(self, buffer):
+                self.myself, self.buffer = self, buffer
+
+            def __del__(self, error=ch.OutOfMemoryError, mr=mr, stream=stream):
+                try:
+                    mr.allocate(65 << 20, stream=stream)
+                except error:
+                    print("out of memory")
+
+        kept = Finalized(mr.allocate(1, stream=stream))
+        """
+    )
+    assert out == "out of memory\n"
+
+
+def test_name_that_raises(stream: ch.Stream, host_memory: Any) -> None:
+    """The error would be replaced by one of a memory resource's repr()."""
+
+    class Nameless(type(host_memory)):  # type: ignore[misc]
+        def __repr__(self) -> str:
+            raise ValueError
+
+    fails(lambda: ch.LimitingResourceAdaptor(Nameless(), 5).allocate(6, stream=stream))
+
+
 def test_other_operations(cuda_sim: Any, device: ch.Device, stream: ch.Stream) -> None:
     """An allocation that is not a buffer would have no information about memory."""
     with cuda_sim.failing("cuStreamCreateWithPriority", error=OUT_OF_MEMORY):
@@ -223,6 +262,59 @@ def test_garbage_is_collected(limited: ch.DeviceMemoryResource, stream: ch.Strea
     assert len(collections) == 3
     fails(lambda: limited.allocate(65 * MIB, stream=stream))
     assert len(collections) == 4
+
+
+def test_garbage_that_another_thread_collects(
+    limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If several threads run out of memory, all but one would fail: gc.collect() does nothing during a collection."""
+    results: list[object] = []
+
+    def allocate() -> None:
+        stream.device.set_current()
+        try:
+            results.append(limited.allocate(48 * MIB, stream=stream))
+        except ch.OutOfMemoryError as error:
+            results.append(error)
+
+    class Finalized(Cycle):
+        patience = 0.2
+
+        def __del__(self) -> None:
+            other.start()
+            other.join(self.patience)
+
+    other = threading.Thread(target=allocate)
+    Finalized(limited.allocate(48 * MIB, stream=stream))
+    gc.collect()
+    other.join()
+    (buffer,) = results
+    assert isinstance(buffer, ch.Buffer), buffer
+
+    # Here the finalizer waits for the other thread, which must not wait for the finalizer.
+    monkeypatch.setattr(out_of_memory, "_PATIENCE", 0.01)
+    monkeypatch.setattr(Finalized, "patience", None)
+    Finalized(buffer)
+    del buffer, results[:]
+    other = threading.Thread(target=allocate)
+    limited.allocate(48 * MIB, stream=stream).close()
+    assert len(results) == 1
+
+
+def test_finalizer_that_allocates(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:
+    """A finalizer that runs out of memory in a collection would wait for that collection."""
+    errors: list[str] = []
+
+    class Finalized(Cycle):
+        def __del__(self) -> None:
+            try:
+                limited.allocate(48 * MIB, stream=stream)
+            except ch.OutOfMemoryError as error:  # a reference to it would keep this object
+                errors.append(str(error))
+
+    Finalized(limited.allocate(48 * MIB, stream=stream))
+    limited.allocate(48 * MIB, stream=stream).close()
+    assert len(errors) == 1
 
 
 def test_garbage_is_not_collected_without_need(

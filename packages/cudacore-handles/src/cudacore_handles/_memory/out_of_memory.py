@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 _Error = TypeVar("_Error", bound=CUDAError)
 
 _SHOWN = 5
+_PATIENCE = 0.25  # seconds to wait for the collection of another thread
 _CODES = (lib.CCH_ENOMEM, results.OUT_OF_MEMORY)
+_thread = threading.local()  # `collects`: whether this thread is in _collect()
 _ADVICE = (
     "Close buffers that are not needed any more, or ask for less. Memory whose free still waits for its stream can "
     "only be used by its own pool: sync() the stream first. A TrackingResourceAdaptor shows where memory was allocated"
@@ -44,8 +48,29 @@ def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | No
                 return False
         except CUDAError:
             return False
-    gc.collect()
+    _collect()
     return True
+
+
+def _collect() -> None:
+    """Collect garbage. If another thread is collecting, gc.collect() does nothing, so wait for that thread first."""
+    if getattr(_thread, "collects", False):  # it is a finalizer of this collection that allocates
+        return
+    # The wait has an end: a finalizer can wait for this thread, or allocate on the thread that collects.
+    deadline = time.monotonic() + _PATIENCE
+    before = _full_collections()
+    _thread.collects = True
+    try:
+        gc.collect()
+        while _full_collections() == before and time.monotonic() < deadline:
+            time.sleep(1e-3)
+            gc.collect()
+    finally:
+        _thread.collects = False
+
+
+def _full_collections() -> int:
+    return int(gc.get_stats()[-1]["collections"])
 
 
 def allocate_with(
@@ -113,7 +138,10 @@ def memory_report(device_id: int | None = None) -> str:
             lines.append(f"Device {device_id} has {size_text(total)}, of which {size_text(free)} are free")
         except (CUDAError, RuntimeError, ValueError):
             pass
-    pools, buffers = _holders(device_id)
+    try:
+        pools, buffers = _holders(device_id)
+    except Exception:  # when the interpreter ends, modules cannot be imported any more
+        pools, buffers = [], []
     if pools:
         lines.append("Pools of this process:")
         lines += (
@@ -147,7 +175,7 @@ def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int
             key = type(resource), resource._pool._raw  # memory of graphs has attributes of its own
             if _device_of(resource) == device_id and key not in pools:
                 attributes = resource.attributes
-                pools[key] = (attributes.reserved_mem_current, attributes.used_mem_current, _name(resource))
+                pools[key] = (attributes.reserved_mem_current, attributes.used_mem_current, _pool_name(resource))
         except Exception:  # a closed or unfinished object, or one without a pool: the report does without it
             continue
     wholes: dict[int, tuple[int, int, str]] = {}
@@ -158,7 +186,7 @@ def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int
                 continue
             whole = lib.cch_deviceptr_whole(box)
             where = int(lib.cch_deviceptr_raw(whole))
-            wholes[where] = (int(lib.cch_deviceptr_size(whole)), where, _name(resource))
+            wholes[where] = (int(lib.cch_deviceptr_size(whole)), where, _pool_name(resource))
         except Exception:
             continue
     return (
@@ -167,10 +195,18 @@ def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int
     )
 
 
-def _name(resource: Any) -> str:
+def name_of(resource: Any) -> str:
+    """Describe a memory resource for messages."""
+    try:
+        return repr(resource)
+    except Exception:  # a resource of a user's
+        return f"<{type(resource).__name__}>"
+
+
+def _pool_name(resource: Any) -> str:
     """Describe a memory resource, with the handle of its pool, because a device can have many pools."""
     pool = getattr(resource, "_pool", None)
-    return repr(resource) if pool is None else f"{resource!r}, pool {pool._raw:#x}"
+    return name_of(resource) if pool is None else f"{name_of(resource)}, pool {pool._raw:#x}"
 
 
 def _device_of(resource: MemoryResource) -> int | None:

@@ -23,6 +23,7 @@ struct cch__use {
 struct cch__part {
   cch_deviceptr ptr; /* its backing is the whole */
   cch__use *use;     /* allocated in advance, because closing a part cannot fail */
+  cch__part *within; /* the part with trackers of which it is a part: for these, that part ends with its last part */
 };
 
 enum { MANY_USES = 16 };
@@ -74,6 +75,14 @@ int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t
 
 cch_deviceptr *cch__part_ptr(cch__part *part) { return &part->ptr; }
 
+/* The innermost part with trackers that contains an allocation; NULL if there is none, or if it is a whole. */
+static cch__part *tracked_part(cch_deviceptr *ptr) {
+  if (ptr->origin != CCH__PART)
+    return NULL;
+  cch__part *part = (cch__part *)ptr;
+  return ptr->tracks != NULL ? part : part->within;
+}
+
 int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size) {
   CCH__REQUIRE_USABLE(out, ptr);
   if (offset > ptr->size || size > ptr->size - offset)
@@ -89,6 +98,7 @@ int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, s
     return status;
   }
   cch__box_ref(whole);
+  part->within = cch__box_ref(tracked_part(ptr));
   part->ptr.context = ptr->context != NULL ? cch_context_ref(ptr->context) : NULL;
   *out = &part->ptr;
   return 0;
@@ -188,8 +198,10 @@ int cch__use_record(cch_deviceptr *whole, cch_stream *stream, const char *operat
 }
 
 void cch__uses_drop(cch_deviceptr *ptr) {
-  if (ptr->origin == CCH__PART)
+  if (ptr->origin == CCH__PART) {
     free(((cch__part *)ptr)->use);
+    cch__box_unref(((cch__part *)ptr)->within);
+  }
   for (cch__use *use = ptr->uses, *next; use != NULL; use = next) {
     next = use->next;
     forget(use);

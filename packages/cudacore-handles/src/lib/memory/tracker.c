@@ -113,6 +113,7 @@ static int open_log(cch__tracker_log **out, const char *path, const char *operat
   if (fstat(log->file, &known) != 0 || known.st_size == 0) {
     memcpy(log->lines, header, sizeof header - 1);
     log->used = sizeof header - 1;
+    write_lines(log); /* now, so that another tracker of the same file does not write it, too */
   }
   *out = log;
   return 0;
@@ -230,20 +231,34 @@ static inline void discount_one(cch_tracker_counts *counts, int64_t size) {
   counts->current_count--;
 }
 
+/*
+ * Whether an allocation fits into the limit, if there is one. `announced` are the bytes that were announced for it
+ * already. If it does not fit, *used is what the others use. The lock must be held.
+ */
+static bool fits(const cch_tracker *tracker, size_t size, size_t announced, uint64_t *used) {
+  if (tracker->limit == 0)
+    return true;
+  *used = (uint64_t)tracker->counts.current_bytes + tracker->announced - announced;
+  return *used <= tracker->limit && size <= tracker->limit - *used;
+}
+
+static int fail_limit(const cch_tracker *tracker, size_t size, uint64_t used, const char *operation) {
+  return cch__fail(CCH_ELIMIT, operation,
+                   "%zu bytes would exceed the limit of %" PRIu64 " bytes, of which %" PRIu64 " are in use", size,
+                   tracker->limit, used);
+}
+
 int cch_tracker_begin(cch_tracker *tracker, size_t size) {
   CCH__REQUIRE(tracker);
   if (tracker->limit == 0)
     return 0;
+  uint64_t used = 0;
   bool locked = lock(tracker);
-  uint64_t used = (uint64_t)tracker->counts.current_bytes + tracker->announced;
-  bool fits = used <= tracker->limit && size <= tracker->limit - used;
-  if (fits)
+  bool is_allowed = fits(tracker, size, 0, &used);
+  if (is_allowed)
     tracker->announced += size;
   unlock(tracker, locked);
-  return fits ? 0
-              : cch__fail(CCH_ELIMIT, __func__,
-                          "%zu bytes would exceed the limit of %" PRIu64 " bytes, of which %" PRIu64 " are in use",
-                          size, tracker->limit, used);
+  return is_allowed ? 0 : fail_limit(tracker, size, used, __func__);
 }
 
 void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *stream) {
@@ -268,6 +283,15 @@ int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size
   }
   *track = (cch__track){.next = ptr->tracks, .tracker = cch__box_ref(tracker), .ptr = ptr, .size = ptr->size};
   bool locked = lock(tracker);
+  uint64_t used = 0;
+  if (ptr->size > announced && !fits(tracker, ptr->size, announced, &used)) { /* its size was rounded up */
+    unlock(tracker, locked);
+    cch_tracker_cancel(tracker, announced, cch_deviceptr_stream(ptr));
+    int status = fail_limit(tracker, ptr->size, used, __func__);
+    cch__box_unref(tracker); /* the reference of the track; the caller has one, too */
+    free(track);
+    return status;
+  }
   *id = track->id = ++tracker->last_id;
   if (tracker->limit != 0)
     tracker->announced -= announced;

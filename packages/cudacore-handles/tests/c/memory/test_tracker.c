@@ -87,6 +87,28 @@ static void parts_belong_to_the_allocation(void) {
   close_pool();
 }
 
+/* A part that was given to a tracker would count as freed while parts of it live. */
+static void parts_belong_to_the_part_that_is_tracked(void) {
+  open_pool();
+  cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
+  cch_deviceptr *a = allocate(t, 100), *part, *inner, *innermost;
+  uint64_t id;
+  OK(cch_deviceptr_part(&part, a, 10, 20));
+  OK(cch_tracker_begin(t, 20));
+  OK(cch_tracker_add(&id, t, part, 20));
+  OK(cch_deviceptr_part(&inner, part, 0, 10));
+  OK(cch_deviceptr_part(&innermost, inner, 0, 5));
+  cch_deviceptr_unref(part);
+  cch_deviceptr_unref(inner);
+  CHECK_EQ(counts(t).current_bytes, 120);
+  cch_deviceptr_unref(innermost);
+  CHECK_EQ(counts(t).current_bytes, 100);
+  cch_deviceptr_unref(a);
+  CHECK_EQ(counts(t).current_bytes, 0);
+  cch_tracker_unref(t);
+  close_pool();
+}
+
 /* A free that is put off because a stream is captured would count too early, or never. */
 static void frees_are_counted_when_they_happen(void) {
   open_pool();
@@ -108,6 +130,27 @@ static void frees_are_counted_when_they_happen(void) {
   cch_stream_unref(blocking);
   cch_stream_unref(legacy);
   OK(cch_context_set_current(NULL));
+  cch_tracker_unref(t);
+  close_pool();
+}
+
+/* An allocation that is larger than was announced would exceed the limit. */
+static void limits_hold_for_sizes_that_are_rounded_up(void) {
+  open_pool();
+  cch_tracker *t = tracker(100, 0, NULL), *none = tracker(0, 0, NULL);
+  cch_deviceptr *a = allocate(none, 60);
+  uint64_t id;
+  OK(cch_tracker_begin(t, 41));
+  OK(cch_tracker_begin(t, 10));
+  FAILS(CCH_ELIMIT, cch_tracker_add(&id, t, a, 10));
+  OK(cch_tracker_begin(t, 10)); /* the announcement was ended */
+  cch_tracker_cancel(t, 41, NULL);
+  OK(cch_tracker_add(&id, t, a, 10));
+  CHECK_EQ(counts(t).current_bytes, 60);
+  FAILS(CCH_ELIMIT, cch_tracker_begin(t, 41));
+  OK(cch_tracker_begin(t, 40));
+  cch_deviceptr_unref(a);
+  cch_tracker_unref(none);
   cch_tracker_unref(t);
   close_pool();
 }
@@ -302,8 +345,10 @@ int main(void) {
   RUN(allocations_are_counted);
   RUN(allocations_keep_their_tracker);
   RUN(parts_belong_to_the_allocation);
+  RUN(parts_belong_to_the_part_that_is_tracked);
   RUN(frees_are_counted_when_they_happen);
   RUN(limits_hold);
+  RUN(limits_hold_for_sizes_that_are_rounded_up);
   RUN(measurements_count_a_time);
   RUN(lists_are_of_live_allocations);
   RUN(logs_have_all_lines);

@@ -14,7 +14,7 @@ from cudacore_handles._base.pickles import public
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer
-from cudacore_handles._memory.out_of_memory import collect_garbage, explained
+from cudacore_handles._memory.out_of_memory import collect_garbage, explained, name_of
 from cudacore_handles._memory.pool import PooledMemoryResource
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
@@ -59,17 +59,15 @@ class ResourceAdaptor(MemoryResource):
     with the last of them.
     """
 
-    # Whether allocations need no Python code of this adaptor, so that those around it can go directly to its upstream.
-    _is_passive = True
-
     def __init__(self, upstream_mr: MemoryResource, tracker: Tracker | None = None) -> None:
         if not isinstance(upstream_mr, MemoryResource):
             raise TypeError(f"upstream_mr must be a MemoryResource, not {type(upstream_mr).__name__}")
         self._upstream = target = upstream_mr
         self._trackers: tuple[Tracker, ...] = () if tracker is None else (tracker,)
+        # An adaptor without an allocate() of its own needs no Python code, so its upstream is called directly.
         if (
             isinstance(upstream_mr, ResourceAdaptor)
-            and upstream_mr._is_passive
+            and type(upstream_mr).allocate is ResourceAdaptor.allocate
             and len(upstream_mr._trackers) < _MAX_TRACKERS
         ):
             target = upstream_mr._target
@@ -192,46 +190,40 @@ def _allocate_from(
 ) -> Buffer:
     """Allocate from a memory resource that is not a pool, for an adaptor."""
     nbytes = check_size(size)
-    if nbytes:
-        _begin(target, mr, trackers, nbytes, stream)
-    try:
-        buffer = allocate_upstream(target, nbytes, stream)
-    except BaseException:
-        if nbytes:
-            _cancel(trackers, nbytes, stream)
-        raise
-    for place, tracker in enumerate(trackers if buffer.size else ()):
-        try:
-            add_to(tracker, buffer, nbytes)
-        except BaseException:
-            _cancel(trackers[place + 1 :], nbytes, stream)
-            raise
-    buffer._set_memory_resource(mr)
-    return buffer
+    made = _try_to_allocate(target, trackers, nbytes, stream)
+    if made == lib.CCH_ELIMIT and collect_garbage(target, stream):
+        made = _try_to_allocate(target, trackers, nbytes, stream)
+    if not isinstance(made, Buffer):
+        raise explained(last_error(made), mr, nbytes, name_of(mr))
+    made._set_memory_resource(mr)
+    return made
 
 
-def _begin(
-    target: MemoryResource,
-    mr: MemoryResource,
-    trackers: Sequence[Tracker],
-    nbytes: int,
-    stream: Stream | IsStreamType | None,
-) -> None:
-    """Announce an allocation to all trackers, any of which can refuse it."""
-    status = _try_to_begin(trackers, nbytes, stream)
-    if status == lib.CCH_ELIMIT and collect_garbage(target, stream):
-        status = _try_to_begin(trackers, nbytes, stream)
-    if status:
-        raise explained(last_error(status), mr, nbytes, repr(mr))
-
-
-def _try_to_begin(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None) -> int:
+def _try_to_allocate(
+    target: MemoryResource, trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None
+) -> Buffer | int:
+    """Return a buffer that all trackers have counted, or the status of the tracker that refused it."""
+    if not nbytes:  # it is not counted
+        return allocate_upstream(target, nbytes, stream)
     for place, tracker in enumerate(trackers):
         status: int = lib.cch_tracker_begin(hold(tracker), nbytes)
         if status:
             _cancel(trackers[:place], nbytes, stream)
             return status
-    return 0
+    added = 0
+    try:
+        buffer = allocate_upstream(target, nbytes, stream)
+        box, number = hold(buffer), ffi.new("uint64_t *")
+        for tracker in trackers:
+            added += 1  # a failure ends the announcement, too
+            status = lib.cch_tracker_add(number, hold(tracker), box, nbytes)
+            if status:
+                _cancel(trackers[added:], nbytes, stream)
+                return status
+    except BaseException:
+        _cancel(trackers[added:], nbytes, stream)
+        raise
+    return buffer
 
 
 def _cancel(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from cudacore_handles._base.pickles import public
 from cudacore_handles._memory.adaptors.base import ResourceAdaptor, allocate_upstream
+from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.resource import MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream
@@ -26,8 +27,6 @@ class FailureCallbackResourceAdaptor(ResourceAdaptor):
         the error is raised. Other errors are raised without a call.
     """
 
-    _is_passive = False
-
     def __init__(self, upstream_mr: MemoryResource, callback: Callable[[int], bool]) -> None:
         if not callable(callback):
             raise TypeError(f"callback must be callable, with the number of bytes, not {type(callback).__name__}")
@@ -36,11 +35,12 @@ class FailureCallbackResourceAdaptor(ResourceAdaptor):
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate from the upstream resource; see :meth:`ResourceAdaptor.allocate`."""
+        nbytes = check_size(size)
         while True:
             try:
-                buffer = allocate_upstream(self._upstream, size, stream)
+                buffer = allocate_upstream(self._upstream, nbytes, stream)
             except MemoryError:
-                if not self._callback(size):
+                if not self._callback(nbytes):
                     raise
                 continue
             buffer._set_memory_resource(self)

@@ -28,15 +28,20 @@ class LoggingResourceAdaptor(ResourceAdaptor):
     upstream_mr : MemoryResource
         The resource to allocate from.
     log_file_name : str or os.PathLike
-        The file. It is created if it does not exist.
+        The file. It is created if it does not exist. Several adaptors can write to one file.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened.
     """
 
     def __init__(self, upstream_mr: MemoryResource, log_file_name: str | os.PathLike[str]) -> None:
         if not isinstance(log_file_name, (str, os.PathLike)):
             raise TypeError(f"log_file_name must be a str or a path, not {type(log_file_name).__name__}")
         self._file_name = os.path.abspath(os.fspath(log_file_name))
-        if not os.path.isdir(os.path.dirname(self._file_name)):
-            raise FileNotFoundError(f"log_file_name is {log_file_name!s}, whose folder does not exist")
+        with open(self._file_name, "ab"):  # an OSError, if it cannot be written
+            pass
         self._tracker = new_tracker(log=os.fsencode(self._file_name))
         super().__init__(upstream_mr, self._tracker)
         weakref.finalize(self, _flush_at_end, self._tracker)

@@ -66,8 +66,6 @@ class TrackingResourceAdaptor(ResourceAdaptor):
         Whether to keep the stack of Python frames of each allocation, which takes a few microseconds. Default True.
     """
 
-    _is_passive = False
-
     def __init__(self, upstream_mr: MemoryResource, capture_stacks: bool = True) -> None:
         self._tracker = new_tracker(lists=True)
         super().__init__(upstream_mr)
