@@ -7,32 +7,49 @@ import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-BLOCK = re.compile(
-    r"^\.\. code-block:: python\n(?:   :class: (?P<needs>[\w-]+)\n|   :caption: .*\n)?\n(?P<code>(?:   .*\n|\n)+)"
-    r"|^\.\. literalinclude:: (?P<file>\S+)\n   :language: python\n(?P<options>(?:   :.*\n)*)",
+DIRECTIVE = re.compile(
+    r"^\.\. (?:code-block:: (?P<language>\S+)|literalinclude:: (?P<file>\S+))\n(?P<options>(?:   :.*\n)*)"
+    r"(?:\n(?P<code>(?:   .*\n|\n)+))?",
     re.MULTILINE,
 )
 
 
+class Block(NamedTuple):
+    """A block of a page: its language, its options such as "class" and "caption", and the code."""
+
+    language: str
+    options: dict[str, str]
+    code: str
+
+
+def blocks_of(page: str, *languages: str) -> list[Block]:
+    """Return the blocks of a page in some languages, also of files that the page includes."""
+    path = DOCS / f"{page}.rst"
+    blocks = []
+    for found in DIRECTIVE.finditer(path.read_text(encoding="utf-8")):
+        options = dict(re.findall(r":([\w-]+): *(.*)\n", found["options"]))
+        language = found["language"] or options.get("language", "")
+        if language not in languages:
+            continue
+        if found["file"] is None:
+            code = textwrap.dedent(found["code"])
+        else:
+            code = (path.parent / found["file"]).read_text(encoding="utf-8")
+            code = code.partition(options["start-after"])[2] if "start-after" in options else code
+            code = code.partition(options["end-before"])[0] if "end-before" in options else code
+        blocks.append(Block(language, options, code))
+    return blocks
+
+
 def names_of_pages() -> list[str]:
     """Return the pages that have blocks of Python."""
-    pages = (page for page in sorted(DOCS.rglob("*.rst")) if BLOCK.search(page.read_text(encoding="utf-8")))
-    return [str(page.relative_to(DOCS).with_suffix("")) for page in pages]
+    pages = sorted(str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.rst"))
+    return [page for page in pages if blocks_of(page, "python")]
 
 
 def program_of(page: str, can_run: Callable[[str | None], bool]) -> str:
     """Return the program of a page, without the blocks of a class for which `can_run` is false."""
-    path = DOCS / f"{page}.rst"
-    blocks = []
-    for found in BLOCK.finditer(path.read_text(encoding="utf-8")):
-        if found["file"] is None:
-            if can_run(found["needs"]):
-                blocks.append(textwrap.dedent(found["code"]))
-            continue
-        text = (path.parent / found["file"]).read_text(encoding="utf-8")
-        options = dict(re.findall(r":([\w-]+): (.*)\n", found["options"]))
-        text = text.partition(options.get("start-after", ""))[2] if "start-after" in options else text
-        blocks.append(text.partition(options["end-before"])[0] if "end-before" in options else text)
-    return "\n".join(blocks)
+    return "\n".join(block.code for block in blocks_of(page, "python") if can_run(block.options.get("class")))

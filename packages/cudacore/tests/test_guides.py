@@ -16,7 +16,7 @@ import pytest
 
 import cudacore as core
 import guide_programs
-from guide_programs import DOCS, names_of_pages
+from guide_programs import DOCS, blocks_of, names_of_pages
 
 # Pages of several programs, of commands, or of tests, with the tests that run them.
 ELSEWHERE = {
@@ -70,8 +70,7 @@ PRINTED = {
     "green-contexts": "16\n",
     "migration": "1.2.2 True\n",
 }
-# What a page shows of the output of its program, without addresses and times.
-SHOWN = re.compile(r"^\.\. code-block:: console\n\n((?:   .*\n|\n)+)", re.MULTILINE)
+# Addresses and times in the output of a program, which differ from run to run.
 VARIES = re.compile(r"0x[0-9a-f]+|\d+\.\d+ ms|\.\.[0-9a-f]{6}")
 _ADDRESS = re.compile(r"\.\.[0-9a-f]{6}|0x[0-9a-f]+")
 
@@ -143,8 +142,8 @@ def test_what_is_pasted_runs(page: str, tmp_path: Path, on_sim: bool) -> None:
 
 def lines_shown(page: str) -> list[str]:
     """Return the lines of output in the console blocks of a page of the tutorial."""
-    blocks = SHOWN.findall((DOCS / f"{page}.rst").read_text(encoding="utf-8")) if page.startswith("tutorial/") else []
-    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    blocks = blocks_of(page, "console") if page.startswith("tutorial/") else []
+    lines = [line.strip() for block in blocks for line in block.code.splitlines()]
     return [line for line in lines if line and line != "..." and not line.startswith("$")]
 
 

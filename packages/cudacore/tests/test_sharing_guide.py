@@ -4,11 +4,9 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import subprocess
 import sys
-import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,8 @@ from typing import Any
 import pytest
 
 import cudacore as core
+from guide_programs import blocks_of
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "sharing.rst"
 TIMEOUT = 240
 
 
@@ -28,10 +26,7 @@ def environment(on_sim: bool) -> dict[str, str]:
 
 
 def examples() -> list[str]:
-    blocks = re.findall(
-        r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE
-    )
-    return [textwrap.dedent(block) for block in blocks]
+    return [block.code for block in blocks_of("sharing", "python")]
 
 
 def start(code: str, folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
@@ -74,7 +69,7 @@ def test_sockets(tmp_path: Path, environment: dict[str, str]) -> None:
 def test_virtual_memory(device: Any) -> None:
     """The functions of the guide would not send the memory."""
     code: dict[str, Any] = {}
-    exec(compile(examples()[3], GUIDE.name, "exec"), code)
+    exec(compile(examples()[3], "sharing.rst", "exec"), code)
     stream, resource = device.create_stream(), core.VirtualMemoryResource(device)
     buffer = resource.allocate(1, stream=stream)
     ours, theirs = socket.socketpair()

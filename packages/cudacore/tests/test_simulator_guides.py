@@ -7,21 +7,15 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parents[3] / "docs" / "simulator"
-ORDER = DOCS / "order.py"
+from guide_programs import DOCS, blocks_of
+
+ORDER = DOCS / "simulator" / "order.py"
 
 pytestmark = pytest.mark.cuda_sim
-
-
-def blocks(page: str, language: str = "python") -> list[str]:
-    text = (DOCS / f"{page}.rst").read_text(encoding="utf-8")
-    found = re.findall(rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
-    return [textwrap.dedent(block).strip() + "\n" for block in found]
 
 
 def run(*command: str | Path, folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -39,26 +33,25 @@ def without_places(text: str) -> str:
 
 
 def reports_of(page: str) -> list[str]:
-    return [without_places(block) for block in blocks(page, "text")]
+    return [without_places(block.code) for block in blocks_of(page, "text")]
 
 
 @pytest.mark.parametrize("page", ["control", "testing"])
 def test_tests(page: str, tmp_path: Path) -> None:
     """Tests that a reader pastes into a file would not pass."""
-    (tests,) = blocks(page)
-    (tmp_path / "test_pasted.py").write_text(tests)
+    tests = blocks_of(f"simulator/{page}", "python")[0]  # the others are included files
+    (tmp_path / "test_pasted.py").write_text(tests.code)
     options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
     ran = run("-m", "pytest", *options, "test_pasted.py", folder=tmp_path)
     assert ran.returncode == 0, ran.stdout
-    assert f"{tests.count('def test_')} passed" in ran.stdout
+    assert f"{tests.code.count('def test_')} passed" in ran.stdout
 
 
 def test_the_tutorial(tmp_path: Path) -> None:
     """The tests of the tutorial would not pass, or would not find the mistake that the tutorial makes."""
-    text = (DOCS.parent / "tutorial" / "testing.rst").read_text(encoding="utf-8")
-    files = dict(re.findall(r"^\.\. code-block:: python\n   :caption: (\S+)\n\n((?:   .*\n|\n)+)", text, re.MULTILINE))
-    for name, code in files.items():
-        (tmp_path / name).write_text(textwrap.dedent(code))
+    text = (DOCS / "tutorial" / "testing.rst").read_text(encoding="utf-8")
+    for block in blocks_of("tutorial/testing", "python"):
+        (tmp_path / block.options["caption"]).write_text(block.code)
     options = ("--cuda-driver=sim", "-p", "no:cacheprovider", "-p", "no:randomly", "-q")
     ran = run("-m", "pytest", *options, folder=tmp_path)
     assert ran.returncode == 0, ran.stdout
@@ -73,17 +66,17 @@ def test_the_tutorial(tmp_path: Path) -> None:
 
 def test_an_illegal_read(tmp_path: Path) -> None:
     """The program of the guide would not be stopped, or the report would differ from the guide."""
-    (saxpy,) = blocks("checks")
-    (tmp_path / "saxpy.py").write_text(saxpy)
+    saxpy = blocks_of("simulator/checks", "python")[0]
+    (tmp_path / "saxpy.py").write_text(saxpy.code)
     ran = run("saxpy.py", folder=tmp_path)
     assert ran.returncode == 1
     report = next(line for line in ran.stderr.splitlines() if line.startswith("cudacore-sim: kernel"))
-    assert without_places(report) in reports_of("checks")
+    assert without_places(report) in reports_of("simulator/checks")
 
 
 def test_a_race(tmp_path: Path) -> None:
     """The race of the guide would not be found, or the report would differ from the guide."""
-    (kernel,) = blocks("checks", "cuda")
+    (kernel,) = blocks_of("simulator/checks", "cuda")
     program = f"""
 import cudacore as core
 
@@ -91,22 +84,23 @@ device = core.Device()
 device.set_current()
 stream = device.create_stream()
 options = core.ProgramOptions(name="reverse.cu", arch=f"sm_{{device.arch}}", lineinfo=True)
-reverse = core.Program('''{kernel}''', "c++", options).compile("cubin").get_kernel("reverse")
+reverse = core.Program('''{kernel.code}''', "c++", options).compile("cubin").get_kernel("reverse")
 core.launch(stream, core.LaunchConfig(grid=1, block=64), reverse, device.allocate(256, stream=stream))
 stream.sync()
 """
     ran = run("-c", program, folder=tmp_path, CHECK="race")
     assert ran.returncode == 0, ran.stderr
-    assert without_places(ran.stderr) in reports_of("checks")
+    assert without_places(ran.stderr) in reports_of("simulator/checks")
 
 
 def test_a_missing_order(tmp_path: Path) -> None:
     """The program of the guide would have no finding, or seeds would show other values than in the guide."""
     ran = run(ORDER, folder=tmp_path, CHECK="order")
-    assert (ran.returncode, ran.stdout) == (0, "7\n"), ran.stderr
+    assert ran.returncode == 0, ran.stderr
     finding = without_places(ran.stderr)
     if finding.startswith("cudacore-sim: order: copy"):
-        assert finding in reports_of("checks")
+        assert ran.stdout == "7\n"
+        assert finding in reports_of("simulator/checks")
     else:  # on a busy machine, the kernel can run last
         assert finding.startswith("cudacore-sim: order: kernel 'fill'")
         assert "which copy (cuMemcpyAsync" in finding

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,7 @@ import pytest
 from cudacore_compile import NVFatbinError, NVJitLinkError
 from cudacore_compile._command import main
 from cudacore_compile._compilers import process_state as _process_state
-
-DOCS = Path(__file__).resolve().parents[4] / "docs"
-EXAMPLE = re.compile(
-    r"^\.\. code-block:: (?P<language>python|console)\n(?P<link>   :class: (?:fatbin|link)\n)?\n"
-    r"(?P<code>(?:   .*\n|\n)+)",
-    re.MULTILINE,
-)
+from guide_programs import DOCS, blocks_of
 
 
 def has_linkers() -> bool:
@@ -39,14 +31,13 @@ def run_guide(name: str, least_commands: int) -> None:
     """Run the examples of a guide: Python programs and commands."""
     names: dict[str, Any] = {"__name__": "guide"}
     commands = 0
-    for example in EXAMPLE.finditer((DOCS / name).read_text(encoding="utf-8")):
-        if example["link"] and not has_linkers():
+    for block in blocks_of(name, "python", "console"):
+        if "class" in block.options and not has_linkers():
             continue
-        code = textwrap.dedent(example["code"])
-        if example["language"] == "python":
-            exec(compile(code, name, "exec"), names)
+        if block.language == "python":
+            exec(compile(block.code, name, "exec"), names)
             continue
-        for line in code.strip().splitlines():
+        for line in block.code.strip().splitlines():
             prompt, command, *words = shlex.split(line)
             assert (prompt, command) == ("$", "cudacore-compile")
             assert main(words) == 0, line
@@ -63,13 +54,13 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_guide_to_caches(capsys: pytest.CaptureFixture[str]) -> None:
     """The examples of the guide would not work."""
-    run_guide("compile-cache.rst", 1)
+    run_guide("compile-cache", 1)
     assert "1 of 2" in capsys.readouterr().out
 
 
 def test_guide_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     """The examples of the guide would not work."""
-    run_guide("command.rst", 12)
+    run_guide("command", 12)
     out, err = capsys.readouterr()
     assert "function.cu, ptx for sm_90: hit" in out
     assert Path("build/function.sm_80.cubin").exists()

@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from typing import Any
 
 from cudacore_graph.typing import GraphMemoryType
 from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, Kernel
 from cudacore_handles._sdk import as_address, as_integer, lib
-from cudacore_handles._sdk.graph import check_kernel, fill_pattern, has_protocol, pack, why_no_array
+from cudacore_handles._sdk.graph import (
+    ParamKind,
+    check_kernel,
+    fill_pattern,
+    has_protocol,
+    pack,
+    pack_layout,
+    why_no_array,
+)
 
 _PINNED, _MANAGED = 1, 2  # CUmemAllocationType
 # Location and type of the allocation.
@@ -20,7 +27,7 @@ _MEMORY = {
     GraphMemoryType.MANAGED: (lib.CCH_LOCATION_DEVICE, _MANAGED),
 }
 # A parameter that takes a pointer, so that values are converted to addresses.
-_ONE_POINTER = struct.pack("=3I", 0, 8, 7)
+_ONE_POINTER = pack_layout([(0, 8, ParamKind.POINTER)])
 
 
 def check_node_kernel(config: object, kernel: object, kernel_args: tuple[object, ...]) -> Kernel:

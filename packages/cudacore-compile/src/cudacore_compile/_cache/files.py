@@ -13,14 +13,11 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._cache.notes import Notes
-from cudacore_compile._cache.resource import ProgramCacheResource, check_limit, key_bytes
-
-if TYPE_CHECKING:
-    from cudacore_handles import ObjectCode
+from cudacore_compile._cache.resource import EntryCache, check_limit, key_bytes
 
 # a later layout gets its own directory, so that releases that share a cache do not see each other's files
 _LAYOUT = "v1"
@@ -37,7 +34,7 @@ class _File(NamedTuple):
     path: str
 
 
-class FileStreamProgramCache(ProgramCacheResource):
+class FileStreamProgramCache(EntryCache):
     """A cache of compiled code in files, shared by all processes that use the directory.
 
     An entry is written to a temporary file and then renamed, so that no process reads an incomplete entry. Entries have
@@ -79,15 +76,6 @@ class FileStreamProgramCache(ProgramCacheResource):
 
     def __repr__(self) -> str:
         return f"<FileStreamProgramCache path={str(self._path)!r} max_size_bytes={self._limit}>"
-
-    def __getitem__(self, key: bytes | str) -> bytes:
-        entry = self._load(key_bytes(key))
-        if entry is None:
-            raise KeyError(key)
-        return entry.code
-
-    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
-        self._save(key_bytes(key), Entry.of(value))
 
     def __delitem__(self, key: bytes | str) -> None:
         try:

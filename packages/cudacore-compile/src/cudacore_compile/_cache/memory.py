@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
 
 from cudacore_compile._cache.entry import Entry
-from cudacore_compile._cache.resource import ProgramCacheResource, check_limit, key_bytes
-
-if TYPE_CHECKING:
-    from cudacore_handles import ObjectCode
+from cudacore_compile._cache.resource import EntryCache, check_limit, key_bytes
 
 
-class InMemoryProgramCache(ProgramCacheResource):
+class InMemoryProgramCache(EntryCache):
     """A cache of compiled code in the memory of this process.
 
     All methods can be called from any thread.
@@ -34,15 +30,6 @@ class InMemoryProgramCache(ProgramCacheResource):
 
     def __repr__(self) -> str:
         return f"<InMemoryProgramCache entries={len(self)} bytes={self.size_bytes} max_size_bytes={self._limit}>"
-
-    def __getitem__(self, key: bytes | str) -> bytes:
-        entry = self._load(key_bytes(key))
-        if entry is None:
-            raise KeyError(key)
-        return entry.code
-
-    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
-        self._save(key_bytes(key), Entry.of(value))
 
     def __delitem__(self, key: bytes | str) -> None:
         with self._lock:

@@ -168,6 +168,25 @@ class ProgramCacheResource(abc.ABC):
         self.count("stores")
 
 
+class EntryCache(ProgramCacheResource):
+    """A cache that stores entries: code together with the information about it."""
+
+    def __getitem__(self, key: bytes | str) -> bytes:
+        entry = self._load(key_bytes(key))
+        if entry is None:
+            raise KeyError(key)
+        return entry.code
+
+    def __setitem__(self, key: bytes | str, value: bytes | bytearray | memoryview | ObjectCode) -> None:
+        self._save(key_bytes(key), Entry.of(value))
+
+    @abc.abstractmethod
+    def _load(self, key: bytes) -> Entry | None: ...
+
+    @abc.abstractmethod
+    def _save(self, key: bytes, entry: Entry) -> None: ...
+
+
 _counting = threading.Lock()
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +12,7 @@ from cudacore_handles._base.errors import CUDAError, last_error, raise_status
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._code.param_kinds import KINDS, ParamKind, kinds_of
+from cudacore_handles._code.param_kinds import ParamKind, kinds_of, pack_layout, unpack_layout
 from cudacore_handles._driver.device import Device
 from cudacore_handles.typing import KernelArgumentType
 
@@ -161,8 +160,7 @@ class Kernel(_native.KernelHandle):
         params = out[0][0 : count[0]]
         symbol, signature = getattr(self, "_known", (None, None))
         kinds = kinds_of(symbol, signature, [p.size for p in params])
-        numbers = [n for p, kind in zip(params, kinds, strict=True) for n in (p.offset, p.size, KINDS.index(kind))]
-        layout = self._layout = struct.pack(f"={len(numbers)}I", *numbers)
+        layout = self._layout = pack_layout((p.offset, p.size, kind) for p, kind in zip(params, kinds, strict=True))
         return layout
 
     def _ready(self, context: Context, args: Sequence[object], *, stacklevel: int) -> Kernel:
@@ -196,8 +194,7 @@ class Kernel(_native.KernelHandle):
         made = Kernel._init(out[0], self._name)
         suggested = by_values(args)
         state(hold(made), [(offset, size) for offset, size, _ in suggested])
-        numbers = [n for offset, size, kind in suggested for n in (offset, size, KINDS.index(kind))]
-        made._layout = struct.pack(f"={len(numbers)}I", *numbers)
+        made._layout = pack_layout(suggested)
         return made
 
     def _allow_shared(self, nbytes: int, device: Device) -> None:
@@ -250,7 +247,7 @@ class Kernel(_native.KernelHandle):
         compiled, and for kernels with C++ names. For other ``extern "C"`` kernels they are unknown.
         """
         layout = self._ask_layout(Device().context) if self._layout is None else self._layout
-        return [ParamInfo(offset, size, KINDS[kind]) for offset, size, kind in struct.iter_unpack("=3I", layout)]
+        return [ParamInfo(*param) for param in unpack_layout(layout)]
 
     @property
     def handle(self) -> driver.CUkernel:

@@ -9,7 +9,8 @@ given if it is certain; otherwise it is unknown.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cudacore_handles import _native
@@ -50,6 +51,20 @@ KINDS = tuple(ParamKind(name) for name, _ in _native.PARAM_KINDS)
 def kinds_that(takes: int) -> frozenset[ParamKind]:
     """Return the kinds of parameters that accept some values, a constant of ``_native`` such as ``TAKES_BYTES``."""
     return frozenset(ParamKind(name) for name, what in _native.PARAM_KINDS if what & takes)
+
+
+# A parameter in a layout: its offset, its size, and the number of its kind.
+_PARAM = struct.Struct("=3I")
+
+
+def pack_layout(params: Iterable[tuple[int, int, ParamKind]]) -> bytes:
+    """Return the layout of a kernel's parameters for the extension module, from their offsets, sizes and kinds."""
+    return b"".join(_PARAM.pack(offset, size, KINDS.index(kind)) for offset, size, kind in params)
+
+
+def unpack_layout(layout: bytes) -> Iterator[tuple[int, int, ParamKind]]:
+    """Return the offset, size and kind of each parameter of a layout."""
+    return ((offset, size, KINDS[kind]) for offset, size, kind in _PARAM.iter_unpack(layout))
 
 
 class Parameter(NamedTuple):

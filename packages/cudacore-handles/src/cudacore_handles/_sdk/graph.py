@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """For cudacore-graph: arguments of nodes, memory, and streams. The compiled part is in ``graph_native``."""
 
+from cudacore_handles._code.param_kinds import ParamKind, pack_layout
 from cudacore_handles._launch.launch import check_kernel
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_array
@@ -14,6 +15,7 @@ __all__ = [
     "HAS_VALUE",
     "UNSIGNED",
     "Builder",
+    "ParamKind",
     "Pool",
     "Stream_accept",
     "allocate",
@@ -26,6 +28,7 @@ __all__ = [
     "has_protocol",
     "is_capturing",
     "pack",
+    "pack_layout",
     "register",
     "why_no_array",
 ]

@@ -5,41 +5,24 @@
  */
 #include "base/native.h"
 
+#include "lib/base/kind_list.h"
+
+/* Boxes without an object of CUDA: their own addresses stand for them. */
+#define cch_bundle_raw(box) (box)
+#define cch_tracker_raw(box) (box)
+#define cch_allocator_raw(box) (box)
+
 static uintptr_t raw_of(const void *box, int kind) {
-  switch (kind) {
-  case CCH_KIND_CONTEXT:
-    return (uintptr_t)cch_context_raw(box);
-  case CCH_KIND_STREAM:
-    return (uintptr_t)cch_stream_raw(box);
-  case CCH_KIND_EVENT:
-    return (uintptr_t)cch_event_raw(box);
-  case CCH_KIND_POOL:
-    return (uintptr_t)cch_pool_raw(box);
-  case CCH_KIND_DEVICEPTR:
-    return (uintptr_t)cch_deviceptr_raw(box);
-  case CCH_KIND_LIBRARY:
-    return (uintptr_t)cch_library_raw(box);
-  case CCH_KIND_KERNEL:
-    return (uintptr_t)cch_kernel_raw(box);
-  case CCH_KIND_GRAPH:
-    return (uintptr_t)cch_graph_raw(box);
-  case CCH_KIND_GRAPH_NODE:
-    return (uintptr_t)cch_graph_node_raw(box);
-  case CCH_KIND_GRAPH_EXEC:
-    return (uintptr_t)cch_graph_exec_raw(box);
-  case CCH_KIND_GRAPHICS:
-    return (uintptr_t)cch_graphics_raw(box);
-  case CCH_KIND_ARRAY:
-    return (uintptr_t)cch_array_raw(box);
-  case CCH_KIND_MIPMAPPED_ARRAY:
-    return (uintptr_t)cch_mipmapped_array_raw(box);
-  case CCH_KIND_TEXTURE:
-    return (uintptr_t)cch_texture_raw(box);
-  case CCH_KIND_SURFACE:
-    return (uintptr_t)cch_surface_raw(box);
-  default:
-    return (uintptr_t)box;
+  switch ((cch_kind)kind) {
+#define RAW(KIND, type, ...)                                                                                           \
+  case CCH_KIND_##KIND:                                                                                                \
+    return (uintptr_t)type##_raw(box);
+    CCH__KINDS(RAW)
+#undef RAW
+  case CCH_KIND_COUNT:
+    break;
   }
+  return 0;
 }
 
 void box_let_go(void *box) {

@@ -23,34 +23,45 @@ static int find_context(CUcontext *out, const cch_memcpy_node *node, const cch_b
   return *out != NULL ? 0 : CCH__CALL(cuCtxGetCurrent, (out));
 }
 
+/* The source or the destination of a copy. */
+typedef struct side {
+  CUmemorytype type;
+  CUarray array;
+  CUdeviceptr device;
+  size_t pitch, height;
+} side;
+
+static side side_of(CUarray array, CUdeviceptr device, size_t pitch, size_t height, const CUDA_MEMCPY3D *copy) {
+  if (array != NULL)
+    return (side){.type = CU_MEMORYTYPE_ARRAY, .array = array};
+  /* Unified: the driver finds the kind of each address, also for memory that the graph itself allocates. */
+  return (side){.type = CU_MEMORYTYPE_UNIFIED,
+                .device = device,
+                .pitch = pitch != 0 ? pitch : copy->WidthInBytes,
+                .height = height != 0 ? height : copy->Height};
+}
+
 static int fill_memcpy(cch__node_params *out, const cch__node_source *from) {
   cch_memcpy_node node;
   int status = CCH__NODE_READ(node, from, src_height);
   if (status != 0)
     return status;
-  size_t height = cch__or_one(node.height), depth = cch__or_one(node.depth);
-  /* Unified: the driver finds the kind of each address, also for memory that the graph itself allocates. */
   CUDA_MEMCPY_NODE_PARAMS *native = &out->native.memcpy;
   CUDA_MEMCPY3D *copy = &native->copyParams;
-  *copy = (CUDA_MEMCPY3D){.WidthInBytes = node.width, .Height = height, .Depth = depth};
-  if (node.src_array != NULL) {
-    copy->srcMemoryType = CU_MEMORYTYPE_ARRAY;
-    copy->srcArray = node.src_array;
-  } else {
-    copy->srcMemoryType = CU_MEMORYTYPE_UNIFIED;
-    copy->srcDevice = node.src;
-    copy->srcPitch = node.src_pitch != 0 ? node.src_pitch : node.width;
-    copy->srcHeight = node.src_height != 0 ? node.src_height : height;
-  }
-  if (node.dst_array != NULL) {
-    copy->dstMemoryType = CU_MEMORYTYPE_ARRAY;
-    copy->dstArray = node.dst_array;
-  } else {
-    copy->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-    copy->dstDevice = node.dst;
-    copy->dstPitch = node.dst_pitch != 0 ? node.dst_pitch : node.width;
-    copy->dstHeight = node.dst_height != 0 ? node.dst_height : height;
-  }
+  *copy =
+      (CUDA_MEMCPY3D){.WidthInBytes = node.width, .Height = cch__or_one(node.height), .Depth = cch__or_one(node.depth)};
+  side src = side_of(node.src_array, node.src, node.src_pitch, node.src_height, copy);
+  copy->srcMemoryType = src.type;
+  copy->srcArray = src.array;
+  copy->srcDevice = src.device;
+  copy->srcPitch = src.pitch;
+  copy->srcHeight = src.height;
+  side dst = side_of(node.dst_array, node.dst, node.dst_pitch, node.dst_height, copy);
+  copy->dstMemoryType = dst.type;
+  copy->dstArray = dst.array;
+  copy->dstDevice = dst.device;
+  copy->dstPitch = dst.pitch;
+  copy->dstHeight = dst.height;
   if (from->context == NULL)
     status = find_context(&native->copyCtx, &node, from->bundle);
   else
