@@ -49,6 +49,16 @@ class Linker:
     ------
     TypeError, ValueError
         If an argument is invalid, for example if there is no code.
+
+    Examples
+    --------
+    >>> options = core.ProgramOptions(arch="sm_90", relocatable_device_code=True)
+    >>> one = core.Program("__device__ int one() { return 1; }", "c++", options).compile("ptx")
+    >>> code = 'extern __device__ int one(); extern "C" __global__ void k(int *x) { *x = one(); }'
+    >>> main = core.Program(code, "c++", options).compile("ptx")
+    >>> linked = core.Linker(one, main, options=core.LinkerOptions(arch="sm_90")).link("cubin")
+    >>> linked.code_type
+    'cubin'
     """
 
     __slots__ = ("__weakref__", "_box", "_closed", "_codes", "_lock", "_logs", "_options")

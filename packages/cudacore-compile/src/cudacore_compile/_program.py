@@ -57,6 +57,14 @@ class Program:
     ------
     TypeError, ValueError
         If an argument is invalid, such as a type of source code that this release cannot compile.
+
+    Examples
+    --------
+    >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+    >>> program = core.Program(code, "c++", core.ProgramOptions(arch="sm_90"))
+    >>> module = program.compile("ptx")
+    >>> b".visible .entry twice" in module.code
+    True
     """
 
     __slots__ = (
@@ -160,6 +168,12 @@ class Program:
             If the file of `fdevice_time_trace` cannot be written.
         TypeError, ValueError
             If an argument is invalid, options contradict the target, or the program is closed.
+
+        Examples
+        --------
+        >>> code = "template <class T> __global__ void twice(T *x) { x[threadIdx.x] *= 2; }"
+        >>> module = core.Program(code, "c++").compile("cubin", name_expressions=("twice<float>",))
+        >>> kernel = module.get_kernel("twice<float>")
         """
         request = self._request(target_type, name_expressions)
         if logs is not None and not callable(getattr(logs, "write", None)):

@@ -131,6 +131,17 @@ class GraphBuilder(Builder):
 
     A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
     *conditional body*. Calls that its state does not allow raise a ``RuntimeError`` that names the allowed ones.
+
+    Examples
+    --------
+    >>> buffer = device.allocate(64, stream=stream)
+    >>> with stream.create_graph_builder() as builder:
+    ...     left, right = builder.split(2)
+    ...     buffer[:32].fill(0, stream=left)
+    ...     buffer[32:].fill(1, stream=right)
+    ...     builder = builder.join(left, right)
+    >>> graph = builder.complete()
+    >>> graph.launch(stream)
     """
 
     _kind = _Kind.PRIMARY

@@ -33,6 +33,17 @@ class GraphDefinition(_native.GraphHandle):
 
     ``print(definition)`` shows it as a tree, :meth:`to_dot`, :meth:`to_svg` and :meth:`to_mermaid` draw it, and a
     notebook displays the picture.
+
+    Examples
+    --------
+    >>> from cudacore.graph import GraphDefinition
+    >>> buffer = device.allocate(64, stream=stream)
+    >>> definition = GraphDefinition()
+    >>> zeros = definition.memset(buffer, 0, 64)
+    >>> ones = zeros.memset(buffer, 1, 32)  # after the first one
+    >>> len(definition.nodes()), ones.pred == {zeros}
+    (2, True)
+    >>> definition.instantiate().launch(stream)
     """
 
     __slots__ = ("__weakref__",)

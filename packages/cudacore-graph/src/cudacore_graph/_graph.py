@@ -55,6 +55,17 @@ class Graph(_native.ExecHandle):
     Made by :meth:`GraphDefinition.instantiate` and :meth:`GraphBuilder.complete`. It keeps alive what its nodes use,
     independently of the definition. ``graph[node]`` is a view of one node, by which its parameters can be changed and
     it can be disabled.
+
+    Examples
+    --------
+    >>> from cudacore.graph import GraphDefinition
+    >>> buffer = device.allocate(64, stream=stream)
+    >>> definition = GraphDefinition()
+    >>> node = definition.memset(buffer, 0, 64)
+    >>> graph = definition.instantiate()
+    >>> graph.launch(stream)
+    >>> graph[node].update(dst=buffer, value=1, width=64)
+    >>> graph.launch(stream)  # with the new value
     """
 
     __slots__ = ("__weakref__", "_source")

@@ -107,6 +107,10 @@ class StreamHandle(Handle):
         ------
         CUDAError
             If the driver fails, also because earlier work failed.
+
+        Examples
+        --------
+        >>> stream.sync()
         """
     def record(self, event: Event | None = None, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
         """Record an event behind the stream's present work (cuEventRecord).
@@ -122,6 +126,13 @@ class StreamHandle(Handle):
         -------
         Event
             The event.
+
+        Examples
+        --------
+        >>> event = stream.record()
+        >>> event.sync()
+        >>> event.is_done
+        True
         """
     def wait(self, event_or_stream: Event | Stream | IsStreamType) -> None:
         """Make later work of this stream wait, without blocking the host.
@@ -130,6 +141,11 @@ class StreamHandle(Handle):
         ----------
         event_or_stream : Event or Stream
             The event to wait for (cuStreamWaitEvent), or a stream, whose present work is waited for.
+
+        Examples
+        --------
+        >>> other = device.create_stream()
+        >>> other.wait(stream)  # later work of `other` comes after the present work of `stream`
         """
     def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> None:
         """Call a host function after the stream's present work and before its later work (cuLaunchHostFunc).
@@ -407,6 +423,13 @@ def launch(
     CUDAError
         If the driver refuses the launch, if earlier work failed, or if an argument's memory is on a device that the
         stream's device cannot access.
+
+    Examples
+    --------
+    >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+    >>> twice = core.Program(code, "c++").compile("cubin").get_kernel("twice")
+    >>> buffer = device.allocate(128, stream=stream)
+    >>> core.launch(stream, core.LaunchConfig(grid=1, block=32), twice, buffer)
     """
 
 def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple[Any, ...], /) -> None:

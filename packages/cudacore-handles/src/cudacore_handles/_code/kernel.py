@@ -63,6 +63,15 @@ class Kernel(_native.KernelHandle):
 
     Kernels come from :meth:`ObjectCode.get_kernel`; :meth:`from_handle` borrows one. Two kernels are equal if they are
     the same CUDA kernel.
+
+    Examples
+    --------
+    >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+    >>> twice = core.Program(code, "c++").compile("cubin").get_kernel("twice")
+    >>> twice.num_arguments
+    1
+    >>> twice.attributes.max_threads_per_block
+    1024
     """
 
     __slots__ = ("__weakref__", "_known", "_warned")
@@ -145,6 +154,15 @@ class Kernel(_native.KernelHandle):
             The configuration; later changes to it have no effect.
         *kernel_args
             The first arguments.
+
+        Examples
+        --------
+        >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+        >>> twice = core.Program(code, "c++").compile("cubin").get_kernel("twice")
+        >>> first, second = (device.allocate(128, stream=stream) for _ in range(2))
+        >>> prepared = twice.prepare(stream, core.LaunchConfig(grid=1, block=32), first)
+        >>> prepared()  # with `first`
+        >>> prepared(second)
         """
         from cudacore_handles._launch.launch import prepare
 

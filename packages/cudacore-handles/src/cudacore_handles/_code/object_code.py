@@ -45,6 +45,15 @@ class ObjectCode:
     Compilers return it (``Program.compile``), and the ``from_*`` methods make it from code or from the path of a file.
     The code is loaded into the driver when its first kernel is requested, so that an ObjectCode can be made and pickled
     on a machine without a GPU.
+
+    Examples
+    --------
+    >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+    >>> module = core.Program(code, "c++").compile("cubin")
+    >>> module.code_type
+    'cubin'
+    >>> same = core.ObjectCode.from_cubin(module.code)  # as from a file
+    >>> kernel = same.get_kernel("twice")
     """
 
     __slots__ = ("__weakref__", "_box", "_code", "_code_type", "_name", "_places", "_signatures", "_symbol_mapping")

@@ -89,6 +89,15 @@ class Device:
         If there is no driver or no device.
     ValueError
         If there is no device with that ordinal.
+
+    Examples
+    --------
+    >>> device = core.Device(0)
+    >>> device.set_current()
+    >>> device == core.Device()
+    True
+    >>> device.properties.warp_size
+    32
     """
 
     __slots__ = ("__weakref__", "_id", "_memory_resource", "_primary", "_properties", "_resources")
@@ -144,6 +153,10 @@ class Device:
         -------
         Context or None
             With `ctx`: the context that was current before, if any. Without: None.
+
+        Examples
+        --------
+        >>> core.Device().set_current()
         """
         if ctx is not None:
             return self._set_context(ctx)
@@ -184,6 +197,13 @@ class Device:
             A stream to borrow; it is kept alive as long as the stream is in use.
         options : StreamOptions or dict of its fields, optional
             Options of a new stream; an error together with `obj`.
+
+        Examples
+        --------
+        >>> stream = device.create_stream()
+        >>> urgent = device.create_stream(options=core.StreamOptions(priority=-1))
+        >>> urgent.priority
+        -1
         """
         if obj is None:
             return Stream._create(self._target(), options)
@@ -208,6 +228,12 @@ class Device:
         ----------
         options : EventOptions or dict of its fields, optional
             Options of the event. Default: no timing, no blocking.
+
+        Examples
+        --------
+        >>> event = device.create_event(core.EventOptions(timing_enabled=True))
+        >>> event.is_timing_enabled
+        True
         """
         return Event._create(self._target(), options)
 
@@ -220,6 +246,12 @@ class Device:
             Bytes; a buffer of 0 bytes has no memory.
         stream : Stream
             The stream on which the allocation, and later the free, is ordered.
+
+        Examples
+        --------
+        >>> with device.allocate(1024, stream=stream) as buffer:
+        ...     buffer.size
+        1024
         """
         resource: MemoryResource = self._memory_resource or self.memory_resource
         buffer = resource.allocate(size, stream=stream)

@@ -43,6 +43,12 @@ class LaunchConfig(_native.Config):
     ------
     TypeError, ValueError
         If an argument has a wrong type, or exceeds the limits of all CUDA devices.
+
+    Examples
+    --------
+    >>> config = core.LaunchConfig(grid=(4, 2), block=256, shmem_size=1024)
+    >>> config.grid, config.block
+    ((4, 2, 1), (256, 1, 1))
     """
 
     __slots__ = ("__weakref__", "_block", "_cluster", "_grid", "_priority")

@@ -47,6 +47,16 @@ class Buffer(_native.BufferHandle):
     A buffer can be passed to kernels and exported by DLPack. If the host can access the memory, the buffer supports the
     buffer protocol (Python 3.12 and later; :meth:`__buffer__` works in all versions). ``buffer[a:b]`` is a buffer of a
     part of the memory.
+
+    Examples
+    --------
+    >>> values = np.arange(4, dtype=np.float32)
+    >>> buffer = device.allocate(values.nbytes, stream=stream)
+    >>> buffer.copy_from(values, stream=stream)
+    >>> half = np.empty(2, np.float32)
+    >>> buffer[8:].copy_to(half, stream=stream)
+    array([2., 3.], dtype=float32)
+    >>> buffer.close()
     """
 
     __slots__ = ("__weakref__", "_descriptor")
@@ -245,6 +255,13 @@ class Buffer(_native.BufferHandle):
             `mr` that refers to the buffer is never garbage collected: close the buffer, or use a weak reference.
         stream : Stream, optional
             The stream that is passed to `mr`. Default: the one given to :meth:`close`, or the default stream.
+
+        Examples
+        --------
+        >>> owner = device.allocate(64, stream=stream)
+        >>> buffer = core.Buffer.from_handle(owner.handle, 64, owner=owner)
+        >>> buffer.size
+        64
         """
         where = 0 if ptr is None else as_address(ptr, "ptr must be an int, the memory's address")
         nbytes = check_size(size)
@@ -334,6 +351,13 @@ class Buffer(_native.BufferHandle):
         -------
         Buffer or array
             `dst`, or the new buffer.
+
+        Examples
+        --------
+        >>> buffer = device.allocate(4, stream=stream)
+        >>> buffer.fill(1, stream=stream)
+        >>> buffer.copy_to(np.empty(4, np.uint8), stream=stream)
+        array([1, 1, 1, 1], dtype=uint8)
         """
         attributes = None if options is None else _attributes("copy_to", options, stream)
         if dst is None:
@@ -367,6 +391,11 @@ class Buffer(_native.BufferHandle):
             The stream that the copy is ordered on.
         options : CopyOptions, optional
             Options of the copy. Default: it reads its source in the order of the stream.
+
+        Examples
+        --------
+        >>> buffer = device.allocate(16, stream=stream)
+        >>> buffer.copy_from(np.arange(4, dtype=np.int32), stream=stream)
         """
         attributes = None if options is None else _attributes("copy_from", options, stream)
         if isinstance(src, Buffer):
@@ -433,6 +462,12 @@ class Buffer(_native.BufferHandle):
             ``ml_dtypes.bfloat16(1.5)``. The buffer's size must be a multiple of it.
         stream : Stream
             The stream that the fill is ordered on.
+
+        Examples
+        --------
+        >>> buffer = device.allocate(16, stream=stream)
+        >>> buffer.fill(0, stream=stream)  # bytes
+        >>> buffer.fill(np.float32(1.5), stream=stream)  # or elements of 2 or 4 bytes
         """
         if type(value) is int and 0 <= value < 256:
             width = 1
@@ -459,6 +494,12 @@ class Buffer(_native.BufferHandle):
         -------
         StridedMemoryView
             See :meth:`StridedMemoryView.from_buffer`, which has more options.
+
+        Examples
+        --------
+        >>> matrix = device.allocate(64, stream=stream).view("float32", (4, 4))
+        >>> matrix.shape
+        (4, 4)
         """
         from cudacore_handles._views.dtypes import type_given
         from cudacore_handles._views.view import StridedMemoryView

@@ -105,6 +105,12 @@ def copy_batch(
     ------
     TypeError, ValueError
         If an argument is invalid. Nothing is copied then.
+
+    Examples
+    --------
+    >>> sources = [device.allocate(64, stream=stream) for _ in range(3)]
+    >>> targets = [device.allocate(64, stream=stream) for _ in sources]
+    >>> core.utils.copy_batch(stream, sources, targets)
     """
     sources, targets = check_buffers("copy_batch", srcs, _SINGLE), check_buffers("copy_batch", dsts, _SINGLE)
     if len(sources) != len(targets):

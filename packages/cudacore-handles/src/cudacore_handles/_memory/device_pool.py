@@ -42,6 +42,13 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     -----
     Keep a new pool as long as other threads use CUDA. Driver 580 (CUDA 13.0) can hang or crash if a pool is destroyed
     (``cuMemPoolDestroy``) while another thread waits for a stream.
+
+    Examples
+    --------
+    >>> pool = core.DeviceMemoryResource(device)
+    >>> buffer = pool.allocate(1024, stream=stream)
+    >>> buffer.memory_resource is pool
+    True
     """
 
     def __init__(

@@ -53,6 +53,12 @@ class ManagedMemoryResource(PooledMemoryResource):
     ----------
     options : ManagedMemoryResourceOptions, optional
         Options of a new pool. Default: the shared pool of the process.
+
+    Examples
+    --------
+    >>> managed = core.ManagedMemoryResource()
+    >>> buffer = managed.allocate(1024, stream=stream)
+    >>> buffer.prefetch(device, stream=stream)
     """
 
     _preferred: tuple[ManagedMemoryLocationType, int | None] | None = None

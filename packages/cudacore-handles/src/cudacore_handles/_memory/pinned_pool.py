@@ -63,6 +63,13 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     options : PinnedMemoryResourceOptions, optional
         Options of a new pool, which all devices can use. Default: the host's shared pool (CUDA 13), or a new one with
         an older driver.
+
+    Examples
+    --------
+    >>> pinned = core.PinnedMemoryResource()
+    >>> buffer = pinned.allocate(16, stream=stream)
+    >>> stream.sync()  # then the host can use it
+    >>> array = np.from_dlpack(buffer.view("float32", (4,)))
     """
 
     _numa_id = -1

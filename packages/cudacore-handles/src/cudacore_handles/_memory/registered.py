@@ -90,9 +90,10 @@ def register_host_memory(
 
     Examples
     --------
-    >>> array = np.zeros(1 << 20, np.float32)
-    >>> with register_host_memory(array) as buffer:
-    ...     buffer.copy_to(memory, stream=stream)  # the host does not wait
+    >>> array = np.zeros(1 << 10, np.float32)
+    >>> memory = device.allocate(array.nbytes, stream=stream)
+    >>> with core.register_host_memory(array) as buffer:
+    ...     memory.copy_from(buffer, stream=stream)  # the host does not wait
     ...     stream.sync()
     """
     writes = read_only is not None and not as_flag("read_only", read_only)

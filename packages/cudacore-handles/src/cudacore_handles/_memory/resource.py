@@ -125,7 +125,14 @@ def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None
 
 
 class LegacyPinnedMemoryResource(MemoryResource):
-    """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc)."""
+    """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc).
+
+    Examples
+    --------
+    >>> buffer = core.LegacyPinnedMemoryResource().allocate(16)
+    >>> array = np.from_dlpack(buffer.view("float32", (4,)))
+    >>> array[:] = 1  # the host and the device can use it
+    """
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -178,6 +185,12 @@ class LegacyManagedMemoryResource(MemoryResource):
     memory of a :class:`ManagedMemoryResource`. It works with all drivers for CUDA 12. The free waits for all work of
     the device. If a device cannot share the memory with the host, the host must wait for all work of that device before
     it uses the memory; a warning is given then.
+
+    Examples
+    --------
+    >>> buffer = core.LegacyManagedMemoryResource().allocate(16)
+    >>> array = np.from_dlpack(buffer.view("float32", (4,)))
+    >>> array[:] = 1
     """
 
     def __init__(self) -> None:

@@ -129,6 +129,14 @@ class VirtualMemoryResource(MemoryResource):
     ----------
     config : VirtualMemoryResourceOptions
         As given.
+
+    Examples
+    --------
+    >>> resource = core.VirtualMemoryResource(device)
+    >>> buffer = resource.allocate(1 << 20)
+    >>> larger = resource.modify_allocation(buffer, 2 * buffer.size)
+    >>> larger.size >= 2 << 20
+    True
     """
 
     def __init__(

@@ -55,6 +55,16 @@ class NodeMethods:
         -------
         KernelNode
             The new node.
+
+        Examples
+        --------
+        >>> code = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+        >>> twice = core.Program(code, "c++").compile("cubin").get_kernel("twice")
+        >>> from cudacore.graph import GraphDefinition
+        >>> buffer = device.allocate(128, stream=stream)
+        >>> definition = GraphDefinition()
+        >>> node = definition.launch(core.LaunchConfig(grid=1, block=32), twice, buffer)
+        >>> again = node.launch(core.LaunchConfig(grid=1, block=32), twice, buffer)  # after the first one
         """
     def memcpy(
         self,

@@ -31,6 +31,16 @@ class Event(_native.EventHandle):
     Events are made by :meth:`Device.create_event` and :meth:`Stream.record`. ``end - start`` is the time between two
     recorded events in milliseconds (cuEventElapsedTime); a :class:`CUDAError` is raised if an event was created without
     timing, was never recorded, or its work is not done yet. Two events are equal if they are the same CUDA event.
+
+    Examples
+    --------
+    >>> timing = core.EventOptions(timing_enabled=True)
+    >>> begin = stream.record(options=timing)
+    >>> device.allocate(1024, stream=stream).fill(0, stream=stream)
+    >>> end = stream.record(options=timing)
+    >>> end.sync()
+    >>> end - begin >= 0  # milliseconds
+    True
     """
 
     __slots__ = ("__weakref__", "_descriptor")

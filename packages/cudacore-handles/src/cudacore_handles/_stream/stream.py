@@ -47,6 +47,13 @@ class Stream(_native.StreamHandle):
     Functions with a stream argument accept any object with ``__cuda_stream__``. Two streams are equal if they are the
     same CUDA stream. After closing, the stream's work still runs. The CUDA stream is destroyed when nothing uses it any
     more, such as a buffer that will be freed on it.
+
+    Examples
+    --------
+    >>> stream = device.create_stream()
+    >>> buffer = device.allocate(64, stream=stream)
+    >>> buffer.fill(1, stream=stream)  # queued
+    >>> stream.sync()  # done
     """
 
     __slots__ = ("__weakref__", "_is_of_zero")
@@ -100,6 +107,12 @@ class Stream(_native.StreamHandle):
         ----------
         handle : int
             Address of a ``CUstream``. 0 and 1 mean the legacy default stream, 2 the per-thread default stream.
+
+        Examples
+        --------
+        >>> borrowed = core.Stream.from_handle(int(stream.handle))  # such as the stream of another library
+        >>> borrowed == stream
+        True
         """
         out = ffi.new("cch_stream **")
         raw = ffi.cast("CUstream", as_address(handle, "handle must be an int, the stream's address"))
@@ -134,7 +147,15 @@ class Stream(_native.StreamHandle):
         return adopt(Stream, out[0])
 
     def create_graph_builder(self) -> GraphBuilder:
-        """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``."""
+        """Create a graph builder that captures this stream. Needs the package ``cudacore-graph``.
+
+        Examples
+        --------
+        >>> buffer = device.allocate(64, stream=stream)
+        >>> with stream.create_graph_builder() as builder:
+        ...     buffer.fill(1, stream=builder)
+        >>> builder.complete().launch(stream)
+        """
         if self.is_closed:
             raise closed(self)
         from cudacore_handles._driver.device import graph_module

@@ -123,6 +123,13 @@ class TextureObject(AnyObject):
     ``cudaTextureObject_t``. A texture keeps its array or buffer alive. A launch keeps the texture alive only until it
     is submitted, so close the texture after the kernels that use it have ended. A graph keeps it alive as long as the
     graph can run.
+
+    Examples
+    --------
+    >>> from cudacore.texture import OpaqueArrayOptions, ResourceDescriptor, TextureObjectOptions
+    >>> array = device.create_opaque_array(OpaqueArrayOptions(shape=(64, 32), format="float32", num_channels=1))
+    >>> resource = ResourceDescriptor.from_opaque_array(array)
+    >>> texture = device.create_texture_object(resource=resource, options=TextureObjectOptions(filter_mode="linear"))
     """
 
     __slots__ = ("_shown",)

@@ -64,6 +64,13 @@ class TensorMapDescriptor(_native.TensorMapHandle):
     Kernels copy boxes of the tensor. Tensor maps are made by :meth:`StridedMemoryView.as_tensor_map`, or by the class
     methods here for images. They need a device of compute capability 9.0 or later. A kernel declares the parameter as
     ``const __grid_constant__ CUtensorMap``. The descriptor, and launches that use it, keep the tensor's memory alive.
+
+    Examples
+    --------
+    >>> matrix = device.allocate(4096, stream=stream).view("float32", (32, 32))
+    >>> tensor_map = matrix.as_tensor_map(box_dim=(8, 8))
+    >>> len(bytes(tensor_map))  # what a kernel gets
+    128
     """
 
     __slots__ = ("__weakref__",)

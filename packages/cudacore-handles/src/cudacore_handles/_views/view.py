@@ -57,6 +57,15 @@ class StridedMemoryView(_native.ViewHandle):
 
     A view can be given to kernels and, by DLPack, its C exchange API or ``__cuda_array_interface__``, to other
     libraries.
+
+    Examples
+    --------
+    >>> buffer = device.allocate(64, stream=stream)
+    >>> view = buffer.view("float32", (4, 4))
+    >>> view.shape, view.dtype
+    ((4, 4), dtype('float32'))
+    >>> array = np.arange(16, dtype=np.float32).reshape(4, 4)
+    >>> view.copy_from(core.utils.StridedMemoryView.from_any_interface(array), stream)
     """
 
     __slots__ = ("__weakref__",)
