@@ -151,6 +151,19 @@ def allocating_through(name: str, resource: str, *, over_row: tuple[str, float] 
     return Row(name, statement, 2_000, 7, setup=setup, drain=True, ours=True, over_row=over_row)
 
 
+def transferring(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
+    """A row that copies host memory to the device; the host does not wait."""
+    setup = f"import cudacore, numpy; there = device.allocate(65536, stream=stream); source = {source}"
+    statement = "source.copy_to(there, stream=stream)"
+    return Row(f"copy of 64 KiB to the device, {name}", statement, 500, 15, setup, True, ours=True, over_row=over_row)
+
+
+def hooked(name: str, statement: str, setup: str, *, needs: str, per: int, over_row: tuple[str, float] | None) -> Row:
+    """A row that allocates by another library, which has freed such memory before."""
+    setup = f"import {needs}, cudacore.interop; {setup}"
+    return Row(name, statement, 2_000 // per, 15, setup, True, ours=True, needs=needs, per=per, over_row=over_row)
+
+
 def copying(name: str, source: str, *, over_row: tuple[str, float] | None = None) -> Row:
     """A row that copies to a dense view. The device's time is included."""
     setup = (
@@ -175,6 +188,7 @@ def large(name: str, statement: str, factor: float | None, *, floor: str | None 
 
 MIXED = ", buffer, f32, i32, 3.0, u64"
 INTS2, INTS8, RAW_KERNEL = "launch, 2 ints", "launch, 8 ints", "CuPy's RawKernel, 8 arrays"
+OWN_POOL, OWN_ALLOCATOR = "cupy.empty, CuPy's pool", "torch.empty, PyTorch's allocator"
 NODES, PREDECESSORS, LARGE = 1000, 100, 100_000  # numbers of nodes in the graphs; floor_graphs.c has the same numbers
 THREADS, LAUNCHES = (
     8,
@@ -331,6 +345,26 @@ ROWS = (
         pools=True,
     ),
     Row(
+        "managed buffer without a pool, allocate and close",
+        "resource.allocate(1024).close()",
+        100,
+        setup="import cudacore; resource = cudacore.LegacyManagedMemoryResource()",
+        ours=True,
+    ),
+    Row(
+        "register and unregister an array of 1 MiB",
+        "cudacore.register_host_memory(large).close()",
+        20,
+        setup="import cudacore, numpy; large = numpy.zeros(1 << 20, 'u1')",
+        ours=True,
+    ),
+    transferring("pinned", "cudacore.PinnedMemoryResource().allocate(65536, stream=stream)"),
+    transferring(
+        "registered",
+        "cudacore.register_host_memory(numpy.zeros(65536, 'u1'))",
+        over_row=("copy of 64 KiB to the device, pinned", 1.1),
+    ),
+    Row(
         "import and close of an IPC buffer",
         "from_ipc_descriptor(shared_pool, ipc_descriptor, stream=stream).close(stream)",
         500,
@@ -351,6 +385,24 @@ ROWS = (
     viewing("CuPy array, with a stream", "cupy2[0], int(stream.handle)", needs="cupy", ratio=1.0),
     Row(RAW_KERNEL, "raw8(one, one, cupy8)", 500, 15, drain=True, ours=True, needs="cupy", floor=INTS8),
     with_arrays("8 CuPy arrays again", "k8", "cupy8", needs="cupy", over_row=(RAW_KERNEL, 0.9)),
+    hooked(OWN_POOL, "cupy.empty(256, 'f4')", "pass", needs="cupy", per=1, over_row=None),
+    hooked(
+        "cupy.empty, cudacore's pool",
+        "with cupy.cuda.using_allocator(allocator):\n    for _ in range(100): cupy.empty(256, 'f4')",
+        "allocator = cudacore.interop.cupy_allocator()",
+        needs="cupy",
+        per=100,
+        over_row=(OWN_POOL, 1.5),
+    ),
+    hooked(OWN_ALLOCATOR, "torch.empty(256, device='cuda')", "pass", needs="torch", per=1, over_row=None),
+    hooked(
+        "torch.empty, MemPool of cudacore's pool",
+        "with torch.cuda.use_mem_pool(pool):\n    for _ in range(100): torch.empty(256, device='cuda')",
+        "pool = torch.cuda.MemPool(cudacore.interop.torch_allocator().allocator())",
+        needs="torch",
+        per=100,
+        over_row=(OWN_ALLOCATOR, 1.1),
+    ),
 )
 
 # From the start of a process to the first result of its kernel. Each row has its program cache, if it uses one, and its

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measure each kind of memory on one GPU. The table of docs/which-memory.rst is of one run of this program.
+
+usage: memory_kinds.py [MIB]        MIB: the size of copies; default 256
+
+Copies go between the memory and a buffer of the device's pool. Times are the best of several rounds. The columns:
+
+- the allocation and the free of 1 MiB, after the first one; of registered memory, both for an array of `MIB` MiB
+- bandwidths of copies to and from the device, and the time after which such a call returns to the host
+- the bandwidth of a kernel that reads the memory where it is: for the first time, and again
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import cudacore as core
+
+MIB = 1 << 20
+SOURCE = """
+extern "C" __global__ void read_all(const uint4 *from, size_t count, unsigned *sum) {
+    unsigned total = 0;
+    for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < count; i += gridDim.x * size_t(blockDim.x)) {
+        uint4 value = from[i];
+        total += value.x ^ value.y ^ value.z ^ value.w;
+    }
+    if (total == 123456789) atomicAdd(sum, total);
+}
+"""
+ROUNDS, HEADER = 7, ("kind", "allocate, free", "to device", "from device", "call returns", "kernel", "kernel again")
+
+device = core.Device()
+device.set_current()
+stream = device.create_stream()
+timing = core.EventOptions(timing_enabled=True)
+
+
+def gigabytes(size: int, work: Callable[[], Any], rounds: int = ROUNDS) -> float:
+    """Return the bandwidth of work on the stream, in GB/s."""
+    best = float("inf")
+    for _ in range(rounds):
+        stream.sync()
+        began = stream.record(options=timing)
+        work()
+        ended = stream.record(options=timing)
+        stream.sync()
+        best = min(best, ended - began)
+    return size / best / 1e6
+
+
+def host_gigabytes(size: int, work: Callable[[], Any]) -> float:
+    """Return the bandwidth of work that the host waits for."""
+    return size / microseconds(lambda: (work(), stream.sync())) / 1e3
+
+
+def microseconds(work: Callable[[], Any], number: int = 1, rounds: int = ROUNDS) -> float:
+    """Return the host's time for work, in microseconds."""
+    best = float("inf")
+    for _ in range(rounds):
+        stream.sync()
+        began = time.perf_counter()
+        for _ in range(number):
+            work()
+        best = min(best, time.perf_counter() - began)
+        stream.sync()
+    return best / number * 1e6
+
+
+class Kind:
+    """A kind of memory: how it is made, and what can be done with it."""
+
+    def __init__(self, name: str, resource: core.MemoryResource | None = None, number: int = 200) -> None:
+        self.name, self.resource, self.number = name, resource, number
+
+    def make(self, size: int) -> Any:
+        """Return memory of `size` bytes."""
+        if self.resource is not None:
+            return self.resource.allocate(size, stream=stream)[:size]  # virtual memory is rounded up
+        array = np.zeros(size, np.uint8)
+        return core.register_host_memory(array) if self.name == "registered array" else array
+
+    def measure(self, size: int, kernel: core.Kernel, total: core.Buffer) -> tuple[str, ...]:
+        """Return the cells of the row."""
+        there = device.allocate(size, stream=stream)
+        if self.resource is not None:
+            resource = self.resource
+            alone = microseconds(lambda: resource.allocate(MIB, stream=stream).close(), self.number)
+        elif self.name == "registered array":
+            array = np.zeros(size, np.uint8)
+            alone = microseconds(lambda: core.register_host_memory(array).close())
+        else:
+            alone = 0.0
+        memory = self.make(size)
+        if isinstance(memory, np.ndarray):
+            to = host_gigabytes(size, lambda: there.copy_from(memory, stream=stream))
+            back = host_gigabytes(size, lambda: there.copy_to(memory, stream=stream))
+            returns = microseconds(lambda: there.copy_from(memory, stream=stream))
+            return self.name, "-", f"{to:.0f}", f"{back:.0f}", f"{returns:,.0f}", "-", "-"
+        if memory.is_host_accessible:
+            view = np.frombuffer(memory.__buffer__(), np.uint8)
+            view[:] = 1  # by the host: managed pages are there now
+        else:
+            memory.fill(1, stream=stream)
+        config = core.LaunchConfig(grid=2 * device.properties.multiprocessor_count, block=1024)
+
+        def read() -> None:
+            core.launch(stream, config, kernel, memory, np.uint64(size // 16), total)
+
+        stream.sync()
+        first, again = gigabytes(size, read, 1), gigabytes(size, read)
+        to = gigabytes(size, lambda: memory.copy_to(there, stream=stream))
+        back = gigabytes(size, lambda: memory.copy_from(there, stream=stream))
+        returns = microseconds(lambda: memory.copy_to(there, stream=stream))
+        memory.close()
+        cells = f"{alone:.1f}", f"{to:.0f}", f"{back:.0f}", f"{returns:.1f}", f"{first:.0f}", f"{again:.0f}"
+        return self.name, *cells
+
+
+def moving(size: int) -> None:
+    """Print how fast pages of managed memory move when they are asked for."""
+    managed = core.ManagedMemoryResource().allocate(size, stream=stream)
+    stream.sync()
+    np.frombuffer(managed.__buffer__(), np.uint8)[:] = 1
+    to = gigabytes(size, lambda: managed.prefetch(device, stream=stream), 1)
+    back = gigabytes(size, lambda: managed.prefetch(core.Host(), stream=stream), 1)
+    print(f"prefetch of managed memory to the device: {to:.0f} GB/s; to the host: {back:.0f} GB/s")
+
+
+def main(size: int) -> None:
+    """Print a line for each kind."""
+    options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
+    target = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
+    kernel = core.Program(SOURCE, "c++", options).compile(target).get_kernel("read_all")
+    total = device.allocate(4, stream=stream)
+    kinds = (
+        Kind("device pool", device.memory_resource),
+        Kind("pinned pool", core.PinnedMemoryResource()),
+        Kind("pinned, without a pool", core.LegacyPinnedMemoryResource(), 20),
+        Kind("registered array"),
+        Kind("managed pool", core.ManagedMemoryResource()),
+        Kind("managed, without a pool", core.LegacyManagedMemoryResource(), 20),
+        Kind("virtual", core.VirtualMemoryResource(device), 20),
+        Kind("NumPy array"),
+    )
+    print(f"{device.name}, copies of {size // MIB} MiB; us and GB/s")
+    print("".join(f"{cell:>16}" if i else f"{cell:26}" for i, cell in enumerate(HEADER)))
+    for kind in kinds:
+        try:
+            cells = kind.measure(size, kernel, total)
+        except Exception as error:  # the other rows are still measured
+            cells = (kind.name, f"{type(error).__name__}: {error}".splitlines()[0])
+        print("".join(f"{cell:>16}" if i else f"{cell:26}" for i, cell in enumerate(cells)), flush=True)
+    moving(size)
+
+
+if __name__ == "__main__":
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[-1]})
+    main(int(sys.argv[1]) * MIB if len(sys.argv) > 1 else 256 * MIB)
