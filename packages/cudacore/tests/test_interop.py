@@ -76,14 +76,37 @@ class MemoryPointer:
         self.mem, self.ptr = mem, mem.ptr + offset
 
 
+class CUDARuntimeError(RuntimeError):
+    """CuPy's class of this name."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+class MemoryPool:
+    """CuPy's class of this name: when memory runs out, it tries again."""
+
+    def __init__(self, allocator: Callable[[int], MemoryPointer]) -> None:
+        self._allocator = allocator
+
+    def malloc(self, size: int) -> MemoryPointer:
+        try:
+            return self._allocator(512)
+        except CUDARuntimeError as error:
+            if error.status != OUT_OF_MEMORY:
+                raise
+            return self._allocator(512)
+
+
 class FakeCuPy:
     """What CuPy's allocators use of it."""
 
     def __init__(self) -> None:
         self.stream: Any = core.LEGACY_DEFAULT_STREAM
         self.device_id = 0
-        runtime = SimpleNamespace(getDevice=lambda: self.device_id)
-        cuda = {"MemoryPointer": MemoryPointer, "UnownedMemory": UnownedMemory, "runtime": runtime}
+        runtime = SimpleNamespace(getDevice=lambda: self.device_id, CUDARuntimeError=CUDARuntimeError)
+        classes = {"MemoryPointer": MemoryPointer, "UnownedMemory": UnownedMemory, "MemoryPool": MemoryPool}
+        cuda = {"runtime": runtime} | classes
         self.modules = {"cupy": {}, "cupy__cuda": cuda | {"get_current_stream": lambda: self.stream}}
 
 
@@ -188,6 +211,21 @@ def test_cupy_in_a_capture(cupy: FakeCuPy, device: core.Device) -> None:
     stream.sync()
 
 
+@pytest.mark.cuda_sim
+def test_pool_of_cupy(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
+    """CuPy's pool would not release what it keeps, and try again, when memory runs out."""
+    pool = interop.cupy_pool(core.LimitingResourceAdaptor(statistics, 600))
+    block = pool.malloc(1)
+    assert statistics.allocation_counts[:2] == (512, 1)
+    with pytest.raises(CUDARuntimeError) as failed:
+        pool.malloc(1)
+    assert isinstance(failed.value.__cause__, core.OutOfMemoryError)
+    del failed, block
+    gc.collect()
+    with sim.failing("cuMemAllocFromPoolAsync", 0, 999), pytest.raises(core.CUDAError, match="CUDA_ERROR_UNKNOWN"):
+        pool.malloc(1)
+
+
 # ---- PyTorch
 
 
@@ -200,6 +238,9 @@ class CUDAPluggableAllocator:
         self.free: Any = ctypes.CFUNCTYPE(None, ADDRESS, ctypes.c_ssize_t, ctypes.c_int, ADDRESS)((free, library))
         self._allocator = self
 
+    def allocator(self) -> CUDAPluggableAllocator:
+        return self
+
     def set_record_stream_fn(self, address: int) -> None:
         self.record: Any = ctypes.CFUNCTYPE(None, ADDRESS, ADDRESS)(address)
 
@@ -207,8 +248,8 @@ class CUDAPluggableAllocator:
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install a stand-in for PyTorch."""
-    memory = {"CUDAPluggableAllocator": CUDAPluggableAllocator}
-    install(monkeypatch, torch={}, torch__cuda={}, torch__cuda__memory=memory)
+    memory, pool = {"CUDAPluggableAllocator": CUDAPluggableAllocator}, {"MemPool": lambda allocator: allocator}
+    install(monkeypatch, torch={}, torch__cuda=pool, torch__cuda__memory=memory)
     yield
     ctypes.CDLL(ch.get_library()).cch_torch_set_allocator(0, None)
 
@@ -230,6 +271,26 @@ def test_torch_allocates_from_the_resource(
         allocator.free(memory, 1000, 0, handle)
     assert [call.name for call in calls].count("cuStreamWaitEvent") == 2
     assert statistics.allocation_counts[:2] == (0, 0)
+
+
+@pytest.mark.cuda_sim
+def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, stream: core.Stream) -> None:
+    """A C++ exception would keep PyTorch's pool from releasing what it keeps; or an address would leak."""
+    pool = interop.torch_pool(core.LimitingResourceAdaptor(statistics, 1000))
+    handle = stream.__cuda_stream__()[1]
+    assert pool.alloc(0, 0, handle) is None
+    assert pool.alloc(2000, 0, handle) is None
+    assert pool.alloc(100, 1, handle) is None
+    with sim.logging() as calls:
+        memory = pool.alloc(1000, 0, handle)
+    pool.free(memory, 1000, 0, handle)
+    for nth in range(1, len(calls) + 1):
+        with sim.failing(None, nth):
+            memory = pool.alloc(1000, 0, handle)
+        if memory is not None:  # the library did not need the answer
+            pool.free(memory, 1000, 0, handle)
+        assert statistics.allocation_counts.current_count == 0
+    assert len(calls) > 1
 
 
 @pytest.mark.cuda_sim
@@ -299,7 +360,8 @@ def test_numba_memory_manager(numba: None, device: core.Device, statistics: core
     manager = interop.numba_memory_manager(statistics)(SimpleNamespace(device=SimpleNamespace(id=0)))
     pointer = manager.memalloc(100)
     assert (pointer.size, statistics.allocation_counts[:2]) == (100, (100, 1))
-    assert core.Buffer.from_handle(pointer.device_pointer.value, 100).is_device_accessible
+    assert core.Buffer.from_handle(pointer.device_pointer, 100).is_device_accessible
+    assert pointer.device_pointer.value == pointer.device_pointer
     assert manager.get_memory_info() == device.memory_info
     assert manager.interface_version == 1
     with pytest.raises(NotImplementedError, match="no IPC handle"):
@@ -519,6 +581,38 @@ assert statistics.allocation_counts.current_count == 0, statistics.allocation_co
     )
 
 
+@pytest.mark.cuda_gpu
+def test_with_pool_of_cupy() -> None:
+    """A pool of CuPy would not take its blocks from the resource, not return them, or not try again."""
+    pytest.importorskip("cupy", reason="needs CuPy")
+    run_on_gpu(
+        DEVICE
+        + """
+import cupy
+pool = interop.cupy_pool(limited)
+cupy.cuda.set_allocator(pool.malloc)
+for _ in range(10):
+    x = cupy.arange(1000, dtype="f4")
+    assert float((x * 2).sum()) == 999000
+assert 0 < statistics.allocation_counts.total_count < 10
+x = cupy.zeros(500_000, dtype="u1")
+del x
+y = cupy.zeros(900_000, dtype="u1")  # the block of x is released for it
+assert float(y.sum()) == 0
+try:
+    cupy.zeros(1 << 20, dtype="f4")
+except cupy.cuda.memory.OutOfMemoryError as error:
+    assert "Out of memory allocating 4,194,304 bytes" in str(error), error
+else:
+    raise AssertionError
+del y
+pool.free_all_blocks()
+cupy.cuda.Device().synchronize()
+assert statistics.allocation_counts.current_count == 0, statistics.allocation_counts
+"""
+    )
+
+
 TORCH = """
 import torch
 def compute():
@@ -576,24 +670,23 @@ def test_with_pool_of_torch() -> None:
         DEVICE
         + TORCH
         + """
-pool = torch.cuda.MemPool(interop.torch_allocator(statistics).allocator())
+pool = interop.torch_pool(statistics)
 with torch.cuda.use_mem_pool(pool):
     compute()
     kept = torch.ones(1000, device="cuda")
 assert 1 <= statistics.allocation_counts.total_count < 5
 outside = torch.ones(1000, device="cuda")
-limited = core.LimitingResourceAdaptor(statistics, 1 << 20)
-interop.torch_allocator(limited)
+second = interop.torch_pool(limited)
 try:
-    with torch.cuda.use_mem_pool(pool):
+    with torch.cuda.use_mem_pool(second):
         torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
-except RuntimeError as error:
-    assert "cudacore could not allocate" in str(error), error
+except torch.OutOfMemoryError as error:
+    assert "Tried to allocate 64.00 MiB" in str(error), error
 else:
     raise AssertionError
 assert float(kept.sum()) == 1000
 torch.cuda.synchronize()
-del kept, pool
+del kept, pool, second
 gc.collect()
 torch.cuda.empty_cache()
 assert statistics.allocation_counts.current_count == 0, statistics.allocation_counts

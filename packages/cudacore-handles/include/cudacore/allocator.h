@@ -41,20 +41,26 @@ CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
 CCH_EXPORT int cch_allocator_record_stream(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
 /**
- * Sets the allocator that cch_torch_alloc() uses for a device from now on; NULL removes it. The allocations of the
+ * Sets the allocator that PyTorch's functions use for a device from now on; NULL removes it. The allocations of the
  * previous one remain valid. @since 0.1
  */
 CCH_EXPORT int cch_torch_set_allocator(int device, cch_allocator *CCH_NULLABLE allocator);
 
 /**
- * The allocation function for torch.cuda.memory.CUDAPluggableAllocator: it allocates from the allocator of
- * cch_torch_set_allocator(), ordered on the stream. PyTorch does not check for NULL, so a failure is thrown as a C++
- * exception (std::runtime_error), which PyTorch turns into a RuntimeError. If libstdc++ is not loaded, the function
- * returns NULL. @since 0.1
+ * An allocation function for torch.cuda.memory.CUDAPluggableAllocator: it allocates from the allocator of
+ * cch_torch_set_allocator(), ordered on the stream. NULL for a size of 0. PyTorch does not check for NULL when it uses
+ * the allocator for each tensor, so a failure is thrown as a C++ exception (std::runtime_error), which PyTorch turns
+ * into a RuntimeError. If libstdc++ is not loaded, a failure returns NULL. @since 0.1
  */
 CCH_EXPORT void *cch_torch_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
 
-/** The function that frees what cch_torch_alloc() allocated. Failures are reported as those of destructors. @since 0.1
+/**
+ * The same for a torch.cuda.MemPool: NULL if it fails. PyTorch then releases the blocks that it keeps, tries once more,
+ * and raises torch.OutOfMemoryError. @since 0.1
+ */
+CCH_EXPORT void *cch_torch_try_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
+
+/** The function that frees what they allocated. Failures are reported as those of destructors. @since 0.1
  */
 CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device, CUstream CCH_NULLABLE stream);
 

@@ -424,6 +424,7 @@ typedef struct cch_api {
   void (*torch_record_stream)(void *ptr, CUstream stream);
   cch_allocator *(*allocator_ref)(cch_allocator *allocator);
   void (*allocator_unref)(cch_allocator *allocator);
+  void *(*torch_try_alloc)(int64_t size, int device, CUstream stream);
 } cch_api;
 
 /**

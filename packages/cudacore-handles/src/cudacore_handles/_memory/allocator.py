@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from cudacore_handles import _native
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import adopt, hold
@@ -49,15 +51,23 @@ def make_allocator(mr: MemoryResource) -> Allocator:
     return adopt(Allocator, out[0])
 
 
-def set_torch_allocator(device_id: int, allocator: Allocator) -> tuple[str, str, str, int]:
-    """Set the allocator of PyTorch's functions for a device.
+class TorchFunctions(NamedTuple):
+    """PyTorch's functions of the C library."""
 
-    Returns
-    -------
-    tuple
-        The path of the library, the names of its functions that allocate and free, and the address of the one that
-        records a stream.
-    """
+    path: str
+    """The path of the library."""
+    alloc: str
+    """The name of the function that allocates, or throws a C++ exception."""
+    try_alloc: str
+    """The name of the function that allocates, or returns NULL."""
+    free: str
+    """The name of the function that frees."""
+    record_stream: int
+    """The address of the function that records a stream."""
+
+
+def set_torch_allocator(device_id: int, allocator: Allocator) -> TorchFunctions:
+    """Set the allocator of PyTorch's functions for a device; return these functions."""
     check(lib.cch_torch_set_allocator(device_id, hold(allocator)))
     record = int(ffi.cast("uintptr_t", ffi.addressof(lib, "cch_torch_record_stream")))
-    return get_library(), "cch_torch_alloc", "cch_torch_free", record
+    return TorchFunctions(get_library(), "cch_torch_alloc", "cch_torch_try_alloc", "cch_torch_free", record)

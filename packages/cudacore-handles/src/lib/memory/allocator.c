@@ -166,12 +166,18 @@ CCH__COLD static void throw_failure(int status, size_t size, int device) {
     throw_runtime_error(text);
 }
 
+/* PyTorch asks for 0 bytes, too, and never frees NULL. */
 void *cch_torch_alloc(int64_t size, int device, CUstream stream) {
   CUdeviceptr ptr = 0;
-  int status = torch_alloc(&ptr, (size_t)size, device, stream, __func__);
+  int status = size == 0 ? 0 : torch_alloc(&ptr, (size_t)size, device, stream, __func__);
   if (status != 0)
     throw_failure(status, (size_t)size, device);
   return (void *)(uintptr_t)ptr;
+}
+
+void *cch_torch_try_alloc(int64_t size, int device, CUstream stream) {
+  CUdeviceptr ptr = 0;
+  return size == 0 || torch_alloc(&ptr, (size_t)size, device, stream, __func__) != 0 ? NULL : (void *)(uintptr_t)ptr;
 }
 
 void cch_torch_free(void *ptr, int64_t size, int device, CUstream stream) {

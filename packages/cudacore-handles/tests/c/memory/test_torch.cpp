@@ -34,8 +34,10 @@ int main() {
     return 100;
   void *memory = cch_torch_alloc(600, 0, nullptr);
   if (memory == nullptr || !fails(600, 0, "CUDA out of memory: cudacore could not allocate 600 bytes on device 0") ||
-      !fails(0, 0, "the size is 0"))
+      cch_torch_try_alloc(600, 0, nullptr) != nullptr || cch_torch_alloc(0, 0, nullptr) != nullptr ||
+      cch_torch_try_alloc(0, 0, nullptr) != nullptr)
     return checks;
+  cch_torch_free(cch_torch_try_alloc(300, 0, nullptr), 300, 0, nullptr);
   cch_torch_free(memory, 600, 0, nullptr);
   cch_torch_set_allocator(0, nullptr);
   cch_allocator_unref(allocator);

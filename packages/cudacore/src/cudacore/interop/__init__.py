@@ -6,17 +6,19 @@ Each function imports its library when it is called; importing this module impor
 
 from __future__ import annotations
 
-from cudacore.interop._cupy import cupy_allocator
+from cudacore.interop._cupy import cupy_allocator, cupy_pool
 from cudacore.interop._numba import numba_memory_manager
 from cudacore.interop._rmm import RMMMemoryResource, rmm_resource
-from cudacore.interop._torch import torch_allocator
+from cudacore.interop._torch import torch_allocator, torch_pool
 
 __all__ = [
     "RMMMemoryResource",
     "cupy_allocator",
+    "cupy_pool",
     "numba_memory_manager",
     "rmm_resource",
     "torch_allocator",
+    "torch_pool",
 ]
 
 

@@ -7,16 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from cudacore.interop._resources import check_resource, resource_for
-from cudacore_handles import CUDAError, Device, MemoryResource, Stream
+from cudacore_handles import CUDAError, Device, MemoryResource, OutOfMemoryError, Stream
 from cudacore_handles._sdk import lib
+
+_OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
 
 def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[int], Any]:
     """Return an allocator for CuPy that allocates from a memory resource.
 
-    Pass it to ``cupy.cuda.set_allocator`` or ``cupy.cuda.using_allocator``. It can be used by many threads.
+    Pass it to ``cupy.cuda.set_allocator`` or ``cupy.cuda.using_allocator``. Each array is then an allocation of the
+    memory resource. The allocator can be used by many threads.
 
-    An array is allocated on the stream that is CuPy's current one at that time, and freed on the same stream when the
+    An array is allocated on the stream that is CuPy's current one at that time. It is freed on the same stream when the
     last array that uses the memory is collected: as with CuPy's own pool, work on another stream must be waited for
     before that. If the stream is captured, the allocation becomes a part of the graph, and the memory exists only
     while the graph runs. An error of the memory resource is raised as it is: if memory runs out, that is an
@@ -27,6 +30,11 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     memory_resource : MemoryResource, optional
         A resource of memory that kernels can use, such as an adaptor. Default: that of the device that is CuPy's
         current one, ``Device(...).memory_resource``.
+
+    Returns
+    -------
+    callable
+        The allocator: it takes a size and returns a ``cupy.cuda.MemoryPointer``.
 
     Raises
     ------
@@ -59,6 +67,43 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
         return memory(unowned(buffer.handle, size, buffer, device_id), 0)
 
     return allocate
+
+
+def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
+    """Return a pool of CuPy that takes its blocks from a memory resource.
+
+    Pass its method ``malloc`` to ``cupy.cuda.set_allocator`` or ``cupy.cuda.using_allocator``. CuPy keeps freed memory
+    in the pool and uses it again, as fast as without cudacore. Adaptors see the blocks of the pool, not the arrays.
+    Blocks are allocated on the stream that is CuPy's current one at that time, and kept for that stream. If memory
+    runs out, CuPy releases blocks that are not used, tries again, and raises ``cupy.cuda.memory.OutOfMemoryError``.
+
+    Parameters
+    ----------
+    memory_resource : MemoryResource, optional
+        As for :func:`cupy_allocator`.
+
+    Returns
+    -------
+    cupy.cuda.MemoryPool
+        The pool. Its method ``free_all_blocks`` returns what is not used to the memory resource.
+
+    Raises
+    ------
+    ImportError
+        If CuPy is not installed.
+    """
+    import cupy
+
+    allocate = cupy_allocator(memory_resource)
+    failed = cupy.cuda.runtime.CUDARuntimeError
+
+    def allocate_block(size: int) -> Any:
+        try:
+            return allocate(size)
+        except OutOfMemoryError as error:
+            raise failed(_OUT_OF_MEMORY) from error  # the error that CuPy's pool expects
+
+    return cupy.cuda.MemoryPool(allocate_block)
 
 
 def _stream_of(stream: Any) -> Stream:

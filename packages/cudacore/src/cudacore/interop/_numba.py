@@ -9,6 +9,15 @@ from cudacore.interop._resources import check_resource, resource_for
 from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, MemoryResource, Stream
 
 
+class _Address(int):
+    """An address, for versions of Numba that use it as an int, and older ones that use a pointer of ctypes."""
+
+    @property
+    def value(self) -> int:
+        """int: The address."""
+        return int(self)
+
+
 def numba_memory_manager(memory_resource: MemoryResource | None = None, *, stream: Stream | None = None) -> type[Any]:
     """Return a memory manager class for Numba that allocates from a memory resource.
 
@@ -33,8 +42,6 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
     ImportError
         If Numba is not installed.
     """
-    import ctypes
-
     from numba import cuda
 
     mr, ordered_on = check_resource(memory_resource), LEGACY_DEFAULT_STREAM if stream is None else stream
@@ -45,8 +52,7 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
         def memalloc(self, size: int) -> Any:
             """Allocate device memory; it is freed when the result is collected."""
             buffer = resource_for(mr, self.context.device.id).allocate(size, stream=ordered_on)
-            pointer = ctypes.c_uint64(buffer.handle)
-            return cuda.MemoryPointer(self.context, pointer, size, finalizer=buffer.close)
+            return cuda.MemoryPointer(self.context, _Address(buffer.handle), size, finalizer=buffer.close)
 
         def get_memory_info(self) -> Any:
             """Return the free and the total memory of the device."""

@@ -13,22 +13,58 @@ from cudacore_handles._sdk.memory import make_allocator, set_torch_allocator
 def torch_allocator(memory_resource: MemoryResource | None = None) -> Any:
     """Return an allocator for PyTorch that allocates from a memory resource.
 
-    The result is a ``torch.cuda.memory.CUDAPluggableAllocator``. There are two ways to use it:
+    Pass it to ``torch.cuda.memory.change_current_allocator`` before PyTorch has used CUDA. Each tensor is then an
+    allocation of the memory resource, in the order of PyTorch's current stream, and its memory is freed in the order of
+    that stream. ``Tensor.record_stream`` makes the free wait for the other stream, too. If a tensor is allocated while
+    its stream is captured, the allocation becomes a part of the graph. If memory runs out, PyTorch raises a
+    ``RuntimeError`` with the reason.
 
-    - ``torch.cuda.MemPool(allocator.allocator())``: PyTorch's own allocator takes large blocks from the memory
-      resource, keeps them, and gives parts of them to tensors. This is as fast as PyTorch itself.
-    - ``torch.cuda.memory.change_current_allocator(allocator)``, before PyTorch has used CUDA: each tensor is an
-      allocation of the memory resource, in the order of PyTorch's current stream, and its memory is freed in the order
-      of that stream. Adaptors see each tensor.
-
-    The functions that PyTorch calls are in C. All allocators of a device share one memory resource, that of the last
-    call of this function for the device; earlier allocations are freed as they were made.
+    The functions that PyTorch calls are in C. All tensors of a device come from one memory resource, that of the last
+    call of this function or of :func:`torch_pool` for the device; earlier ones are freed as they were allocated.
+    PyTorch has no statistics of such an allocator (``torch.cuda.memory_allocated``); a
+    :class:`StatisticsResourceAdaptor` has.
 
     Parameters
     ----------
     memory_resource : MemoryResource, optional
         A resource of a pool whose memory kernels can use, or an adaptor of one that counts, limits or logs. Default:
         that of the current device, ``Device().memory_resource``.
+
+    Returns
+    -------
+    torch.cuda.memory.CUDAPluggableAllocator
+        The allocator.
+
+    Raises
+    ------
+    TypeError
+        If the memory resource needs Python code for an allocation, such as a :class:`TrackingResourceAdaptor`.
+    ImportError
+        If PyTorch is not installed.
+    """
+    return _allocator(memory_resource, throws=True)
+
+
+def torch_pool(memory_resource: MemoryResource | None = None, **options: Any) -> Any:
+    """Return a pool of PyTorch that takes its blocks from a memory resource.
+
+    Use it by ``with torch.cuda.use_mem_pool(pool):``. PyTorch's own allocator takes large blocks from the memory
+    resource, keeps them, and gives parts of them to tensors, as fast as without cudacore. Adaptors see the blocks, not
+    the tensors. PyTorch orders the use of the blocks itself. If memory runs out, PyTorch releases blocks that are not
+    used, tries once more, and raises ``torch.OutOfMemoryError``. The blocks are returned to the memory resource when
+    the pool is collected and ``torch.cuda.empty_cache()`` is called.
+
+    Parameters
+    ----------
+    memory_resource : MemoryResource, optional
+        As for :func:`torch_allocator`. All pools of a device share the last one.
+    **options
+        Further arguments of ``torch.cuda.MemPool``.
+
+    Returns
+    -------
+    torch.cuda.MemPool
+        The pool.
 
     Raises
     ------
@@ -39,11 +75,16 @@ def torch_allocator(memory_resource: MemoryResource | None = None) -> Any:
     """
     import torch
 
+    return torch.cuda.MemPool(_allocator(memory_resource, throws=False).allocator(), **options)
+
+
+def _allocator(memory_resource: MemoryResource | None, *, throws: bool) -> Any:
+    import torch
+
     mr = check_resource(memory_resource)
     device_id = mr.device_id if mr is not None and mr.device_id >= 0 else Device().device_id
-    path, allocate, free, record = set_torch_allocator(device_id, make_allocator(resource_for(mr, device_id)))
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(path, allocate, free)
-    set_record = getattr(allocator._allocator, "set_record_stream_fn", None)
-    if set_record is not None:
-        set_record(record)
+    functions = set_torch_allocator(device_id, make_allocator(resource_for(mr, device_id)))
+    alloc = functions.alloc if throws else functions.try_alloc
+    allocator = torch.cuda.memory.CUDAPluggableAllocator(functions.path, alloc, functions.free)
+    allocator._allocator.set_record_stream_fn(functions.record_stream)
     return allocator
