@@ -313,7 +313,14 @@ def test_torch_resources_that_need_python(torch: None, device: core.Device) -> N
     """PyTorch's threads would call Python from C, or an adaptor would be passed by."""
     tracking = core.TrackingResourceAdaptor(device.memory_resource)
     virtual = core.VirtualMemoryResource(device)
-    for mr in (tracking, core.StatisticsResourceAdaptor(tracking), virtual, core.StatisticsResourceAdaptor(virtual)):
+    failure = core.FailureCallbackResourceAdaptor(device.memory_resource, len)
+    for mr in (
+        failure,
+        tracking,
+        core.StatisticsResourceAdaptor(tracking),
+        virtual,
+        core.StatisticsResourceAdaptor(virtual),
+    ):
         with pytest.raises(TypeError, match="runs Python code for each allocation"):
             interop.torch_allocator(mr)
     closed = core.DeviceMemoryResource(device, {"max_size": 1 << 24})

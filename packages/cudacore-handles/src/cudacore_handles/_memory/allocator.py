@@ -36,7 +36,7 @@ def make_allocator(mr: MemoryResource) -> Allocator:
     """
     pool: MemoryResource = mr
     trackers: tuple[Tracker, ...] = ()
-    if isinstance(mr, ResourceAdaptor) and mr._is_passive:
+    if isinstance(mr, ResourceAdaptor) and type(mr).allocate is ResourceAdaptor.allocate:
         pool, trackers = mr._target, mr._trackers
     if not isinstance(pool, PooledMemoryResource) or type(pool).allocate is not PooledMemoryResource.allocate:
         raise TypeError(
