@@ -21,8 +21,7 @@ from cudacore_compile import (
     compile_many,
     cuda_include_path,
 )
-from cudacore_compile._cache import inputs
-from cudacore_compile._cache.closure import Files
+from cudacore_compile._cache import inputs, walk
 
 KERNEL = '\nextern "C" __global__ void k(int *out) {{ *out = {}; }}'
 # NVRTC cannot compile <cub/cub.cuh>, so it is in a branch that is not taken. The cache still reads its headers.
@@ -44,7 +43,8 @@ def best(function: Callable[[], object], prepare: Callable[[], object] = lambda:
 def forget() -> None:
     """Forget what this process has read about files, so that it starts like a new process."""
     inputs._closures.clear()
-    inputs._files = Files()
+    inputs._questions.clear()
+    walk.FILES = walk.Files()
 
 
 def main() -> None:

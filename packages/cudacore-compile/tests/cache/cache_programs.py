@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, make_program_cache_key
-from cudacore_compile._cache import closure as _closure
 from cudacore_compile._cache import inputs as _inputs
+from cudacore_compile._cache import walk as _walk
 from cudacore_handles import ObjectCode
 
 KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
@@ -22,8 +22,9 @@ KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
 def in_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Start in an empty directory, with empty caches of files."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_inputs, "_files", _closure.Files())
+    monkeypatch.setattr(_walk, "FILES", _walk.Files())
     monkeypatch.setattr(_inputs, "_closures", {})
+    monkeypatch.setattr(_inputs, "_questions", {})
 
 
 def key(code: str = KERNEL, *, headers: Any = None, extra: bytes | None = None, **options: Any) -> bytes:

@@ -25,7 +25,7 @@ from cudacore_compile import (
     ProgramOptions,
     compile_many,
 )
-from cudacore_compile._cache import inputs
+from cudacore_compile._cache import inputs, walk
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
@@ -71,7 +71,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
 
 def entry_files(cache: ProgramCacheResource) -> list[Path]:
     assert isinstance(cache, FileStreamProgramCache)
-    return [path for path in (cache.directory / "v1" / "entries").rglob("*") if path.is_file()]
+    return [path for path in (cache.directory / "v1" / "entries").rglob("*") if path.is_file() and not path.suffix]
 
 
 def program(source: str = SOURCE, **options: Any) -> Program:
@@ -509,7 +509,7 @@ def test_forged_entry(tmp_path: Path, facts: Any) -> None:
     cache = FileStreamProgramCache(tmp_path)
     program = Program("__global__ void k() {}", "c++", {"arch": "sm_90"})
     code = program.compile("ptx", cache=cache).code
-    (path,) = (path for path in (tmp_path / "v1" / "entries").rglob("*") if path.is_file())
+    (path,) = entry_files(cache)
     path.write_bytes(Entry(b"forged", facts).pack())
     assert program.compile("ptx", cache=cache).code == code
     assert cache.statistics.corrupt == 1
@@ -542,7 +542,7 @@ def test_files_of_a_program_are_kept_for_other_processes(monkeypatch: pytest.Mon
     assert cache.size_bytes > len(first.code) + 200
     with monkeypatch.context() as patch:
         patch.setattr(inputs, "_closures", {})
-        patch.setattr(inputs, "close_over", None)
+        patch.setattr(walk, "close_over", None)
         assert program.compile("ptx", cache=cache).code == first.code
         os.utime("v.h")
         inputs._closures.clear()

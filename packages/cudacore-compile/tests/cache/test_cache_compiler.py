@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build of NVRTC that a cache knows from an earlier process."""
+"""What a cache knows from an earlier process: the build of NVRTC, and that a program reads no files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ if sys.argv[2:] == ["loads"]:
 cache = FileStreamProgramCache(sys.argv[1])
 code = Program('extern "C" __global__ void k() {}', "c++", {"arch": "sm_90"}).compile("ptx", cache=cache)
 assert b"entry k" in code.code
-print(cache.statistics.hits, "libnvrtc" in open("/proc/self/maps").read(), "cuda.pathfinder" in sys.modules)
+modules = [name in sys.modules for name in ("cuda.pathfinder", "cudacore_compile._cache.scan")]
+print(cache.statistics.hits, "libnvrtc" in open("/proc/self/maps").read(), *modules)
 """
 
 
@@ -35,10 +36,10 @@ def start(folder: Path, *arguments: str) -> str:
 
 
 def test_hit_without_the_compiler(tmp_path: Path) -> None:
-    """The second start of a program would search for NVRTC and load it, only to find out that it is the same."""
-    assert start(tmp_path) == "0 True True\n"
-    assert start(tmp_path) == "1 False False\n"
-    assert start(tmp_path, "loads") == "1 True True\n"
+    """The second start of a program would load NVRTC and scan its source, only to find out that both are the same."""
+    assert start(tmp_path) == "0 True True True\n"
+    assert start(tmp_path) == "1 False False False\n"
+    assert start(tmp_path, "loads") == "1 True True False\n"
 
 
 class Searches:

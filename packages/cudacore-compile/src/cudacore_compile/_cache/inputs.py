@@ -8,21 +8,23 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from cudacore_compile._cache import notes as _notes
-from cudacore_compile._cache.closure import Closure, Files, close_over
+from cudacore_compile._cache.closure import Closure
 from cudacore_compile._cache.identity import Look, Way, is_same_way, way_to
 from cudacore_compile._cache.notes import Notes
-from cudacore_compile._cache.scan import scan, scan_names
 from cudacore_compile._cache.uncacheable import UncacheableError
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._version import __version__
 
 _MAX_CLOSURES = 200
-_VERSION = f"cudacore-closure-4 {__version__}"  # the format may differ between releases
+_MAX_QUESTIONS = 10_000
+_VERSION = f"cudacore-closure-5 {__version__}"  # the format may differ between releases
 _FRESH_SECONDS = 0.02
-_files = Files()
+_NO_FILES = b""  # in place of a question: the program reads no files
 _closures: dict[bytes, Closure] = {}
+_questions: dict[bytes, bytes] = {}
 
 
 class Inputs:
@@ -30,33 +32,36 @@ class Inputs:
 
     Parameters
     ----------
-    question : bytes
-        A hash of everything that determines these files, apart from the files themselves.
+    text : bytes
+        A hash of the text of the program, and of everything else that decides on which files these are.
+    ask : callable
+        Scans the program; returns the question, a hash of only what decides on which files these are. Programs with
+        different texts can have the same one.
     find : callable
         Finds the files.
     notes : Notes, optional
-        Where closures are kept for other processes.
+        Where questions and closures are kept for other processes.
     """
 
-    def __init__(self, question: bytes, find: Callable[[], Closure], notes: Notes | None) -> None:
-        self._question = question
+    def __init__(self, text: bytes, ask: Callable[[], bytes], find: Callable[[], Closure], notes: Notes | None) -> None:
+        self._text = text
+        self._ask = ask
         self._find = find
         self._notes = notes
+        self._is_scanned = False
         self.closure = Closure()
         self._way: Way = {}
 
     def look(self, look: Look) -> bytes:
         """Find the files, or check that the known ones are unchanged; return a hash of them."""
-        closure = _closures.get(self._question)
-        if closure is None and self._notes is not None:
-            data = self._notes.load(self._question)
-            closure = None if data is None else _unpack(data)
+        closure = self._known()
         if closure is None or not closure.is_same(look):
             look.clear()
             refreshed = None if closure is None else closure.refreshed()
             self._keep(self._find() if refreshed is None else refreshed)
         else:
             self._remember(closure)
+            self._keep_question()
         return self.closure.digest
 
     def prepare(self) -> bool:
@@ -83,13 +88,53 @@ class Inputs:
         closure = self.closure
         return closure.is_settled() and closure.is_same(Look()) and is_same_way(self._way, way_to(closure.paths))
 
+    @cached_property
+    def _question(self) -> bytes:
+        """bytes: The question; `_NO_FILES` if it is known that there are no files."""
+        question = _questions.get(self._text)
+        if question is None and self._notes is not None:
+            question = self._notes.load(self._text)
+        if question is None:
+            question = self._ask()
+            self._is_scanned = True
+        return question
+
+    def _known(self) -> Closure | None:
+        """Return the closure that this process or another one has found; None if there is none."""
+        if self._question == _NO_FILES:
+            return Closure()
+        closure = _closures.get(self._question)
+        if closure is None and self._notes is not None:
+            data = self._notes.load(self._question)
+            closure = None if data is None else _unpack(data)
+        return closure
+
     def _keep(self, closure: Closure) -> None:
         self._remember(closure)
         if self._notes is not None and closure.files and closure.is_settled():
             self._notes.save(self._question, _pack(closure))
+        self._keep_question()
+
+    def _keep_question(self) -> None:
+        """Keep the question for other processes, so that they need not scan the program."""
+        closure = self.closure
+        if (
+            self._notes is not None
+            and self._is_scanned
+            and closure.is_settled()
+            and (closure.files or not closure.paths)
+        ):
+            self._is_scanned = False
+            self._notes.save(self._text, _questions[self._text])
 
     def _remember(self, closure: Closure) -> None:
         self.closure = closure
+        if len(_questions) >= _MAX_QUESTIONS:
+            _questions.clear()
+        if not closure.paths:
+            _questions[self._text] = _NO_FILES
+            return
+        _questions[self._text] = self._question
         if len(_closures) >= _MAX_CLOSURES:
             _closures.clear()
         _closures[self._question] = closure
@@ -129,15 +174,29 @@ def inputs_of(
     macros = [flag[len(_DEFINE) :] for flag in flags if flag.startswith(_DEFINE)]
     directory = None if options.no_source_include else os.path.dirname(options.name or "")
     standard = options.std or ""
-    question = hashlib.sha256()
-    said = scan(source).question, scan_names(names).question
-    for part in (_VERSION, _current_directory(), standard, directory, include_path, pre_include, said, macros):
-        question.update(repr(part).encode("utf-8", "surrogateescape"))
+    common = hashlib.sha256()
+    for part in (_VERSION, _current_directory(), standard, directory, include_path, pre_include, macros):
+        common.update(repr(part).encode("utf-8", "surrogateescape"))
     for name, content in sorted(headers.items()):
-        question.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
+        common.update(hashlib.sha256(name).digest() + hashlib.sha256(content).digest())
+    text = common.copy()
+    text.update(b"text %d" % len(names))
+    for item in (source, *names):
+        text.update(hashlib.sha256(item).digest())
+
+    # Scanning a program, and the modules that do it, take longer than the rest of a cache hit.
+
+    def ask() -> bytes:
+        from cudacore_compile._cache.scan import scan, scan_names
+
+        question = common.copy()
+        question.update(repr((scan(source).question, scan_names(names).question)).encode("utf-8", "surrogateescape"))
+        return question.digest()
 
     def find() -> Closure:
-        return close_over(
+        from cudacore_compile._cache import walk
+
+        return walk.close_over(
             source,
             macros,
             names=names,
@@ -146,10 +205,10 @@ def inputs_of(
             pre_include=pre_include,
             headers=headers,
             standard=standard,
-            files=_files,
+            files=walk.FILES,
         )
 
-    return Inputs(question.digest(), find, notes)
+    return Inputs(text.digest(), ask, find, notes)
 
 
 def _current_directory() -> str:
