@@ -101,6 +101,8 @@ def program_of(page: str, on_sim: bool) -> str:
         "numba": lambda: has_module("numba", on_sim),
         "nvtx": lambda: importlib.util.find_spec("nvtx") is not None,
         "pytorch": lambda: has_module("torch", on_sim),
+        "pytorch-alone": lambda: False,  # test_interop.py runs it in a process of its own
+        "rmm": lambda: has_module("rmm", on_sim),
         "two-gpus": lambda: not on_sim and len(core.Device.get_all_devices()) == 2,
     }
     return guide_programs.program_of(page, lambda needs: can_run[needs]())

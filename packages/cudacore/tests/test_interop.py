@@ -28,6 +28,7 @@ import cudacore as core
 import cudacore_handles as ch
 import cudacore_sim as sim
 from cudacore import interop
+from guide_programs import blocks_of
 
 ADDRESS = ctypes.c_void_p
 OUT_OF_MEMORY = 2
@@ -734,3 +735,12 @@ free, total = cuda.current_context().get_memory_info()
 assert 0 < free < total
 """
     )
+
+
+@pytest.mark.cuda_gpu
+def test_program_of_the_guide() -> None:
+    """The guide's program that replaces PyTorch's allocator would not run when it is pasted."""
+    pytest.importorskip("torch", reason="needs PyTorch")
+    blocks = [block for block in blocks_of("which-memory", "python") if block.options.get("class") == "pytorch-alone"]
+    assert len(blocks) == 1
+    run_on_gpu(blocks_of("which-memory", "python")[0].code + blocks[0].code)
