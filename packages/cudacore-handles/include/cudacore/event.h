@@ -39,7 +39,10 @@ CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_
  */
 CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
 
-/** 0 when the recorded work is done, CUDA_ERROR_NOT_READY when not (cuEventQuery). @since 0.1 */
+/**
+ * 0 when the recorded work is done, CUDA_ERROR_NOT_READY when not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the
+ * event was recorded in a capture, which goes on if this library began it; also of the next two functions. @since 0.1
+ */
 CCH_EXPORT int cch_event_query(cch_event *event);
 
 /**

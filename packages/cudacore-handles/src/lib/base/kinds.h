@@ -49,6 +49,7 @@ struct cch_event {
   cch_context *context;
   cch_ipc_handle *imported_by; /* the name that another process exported it by; NULL for an event of this process */
   unsigned flags;
+  atomic_bool captured; /* whether it was last recorded in a capture */
 };
 
 struct cch_pool {

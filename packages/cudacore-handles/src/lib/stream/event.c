@@ -77,18 +77,8 @@ static int shares_device(bool *out, const cch_context *context) {
   return status;
 }
 
-int cch_event_record(cch_event *event, cch_stream *stream) {
-  CCH__REQUIRE_USABLE(event, stream);
-  CCH__REQUIRE_CONTEXT(event->context);
-  if (stream->context != event->context)
-    CCH__REQUIRE_CONTEXT(stream->context);
-  cch__poll();
-  /*
-   * Events are shared by the green contexts and the primary context of a device, so within a device the driver decides.
-   */
-  if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
-    return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
-                     event->context->device, stream->context->device);
+/* Records an event on a stream of its device. */
+static int record(cch_event *event, const cch_stream *stream) {
   /* A created stream implies its context. Any context may be current, but there must be one. */
   int status;
   if (stream->context != NULL && cch__driver.cuEventRecord != NULL) {
@@ -116,9 +106,39 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
                          CCH__CALL(cuEventRecord, (event->raw, stream->raw)));
 }
 
+int cch_event_record(cch_event *event, cch_stream *stream) {
+  CCH__REQUIRE_USABLE(event, stream);
+  CCH__REQUIRE_CONTEXT(event->context);
+  if (stream->context != event->context)
+    CCH__REQUIRE_CONTEXT(stream->context);
+  cch__poll();
+  /*
+   * Events are shared by the green contexts and the primary context of a device, so within a device the driver decides.
+   */
+  if (stream->context != NULL && event->context != NULL && stream->context->device != event->context->device)
+    return cch__fail(CCH_EMISMATCH, __func__, "the event is of device %d and the stream of device %d",
+                     event->context->device, stream->context->device);
+  int status = record(event, stream);
+  /* Only captures of this library are known without a call of the driver. */
+  if (status == 0 && (cch_capture_count() != 0 || atomic_load_explicit(&event->captured, memory_order_relaxed)))
+    atomic_store(&event->captured, cch__is_capturing(stream->raw));
+  return status;
+}
+
+/*
+ * If the event was recorded in a capture that has not ended, each question for it would invalidate that capture (13.0,
+ * H200), in all capture modes.
+ */
+static int check_recorded(const cch_event *event, const char *operation) {
+  if (!atomic_load_explicit(&event->captured, memory_order_relaxed) || cch_capture_count() == 0)
+    return 0;
+  return cch__fail_driver(CUDA_ERROR_CAPTURED_EVENT, operation);
+}
+
 int cch_event_query(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CCH__REQUIRE_CONTEXT(event->context);
+  CCH__RETURN_FAILURE(check_recorded(event, "cuEventQuery"));
   return CCH__CALL(cuEventQuery, (event->raw));
 }
 
@@ -126,6 +146,8 @@ int cch_event_poll(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CUstreamCaptureMode mode = cch__relaxed_enter();
   int status = cch__context_check(event->context, __func__);
+  if (status == 0)
+    status = check_recorded(event, "cuEventQuery");
   if (status == 0)
     status = CCH__CALL(cuEventQuery, (event->raw));
   cch__relaxed_leave(mode);
@@ -135,6 +157,7 @@ int cch_event_poll(cch_event *event) {
 int cch_event_synchronize(cch_event *event) {
   CCH__REQUIRE_USABLE(event);
   CCH__REQUIRE_CONTEXT(event->context);
+  CCH__RETURN_FAILURE(check_recorded(event, "cuEventSynchronize"));
   cch__poll_patiently();
   return CCH__CALL(cuEventSynchronize, (event->raw));
 }
