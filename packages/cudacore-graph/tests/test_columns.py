@@ -61,6 +61,24 @@ def test_other_columns(definition: cg.GraphDefinition, add: ch.Kernel, numbers: 
     assert [numbers[index] for index in range(6)] == [11, 22, 33, 44, 7, 8]
 
 
+def test_bools(definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
+    """An array of bools would be refused, though a list of them is not."""
+    code = """
+    .version 8.0
+    .target sm_90
+    .address_size 64
+    .visible .entry store(.param .u64 out, .param .u8 flag) {
+        .reg .b64 %a; .reg .b32 %b;
+        ld.param.u64 %a, [out]; ld.param.u8 %b, [flag]; st.global.u32 [%a], %b; ret;
+    }"""
+    store = ch.ObjectCode.from_ptx(code.encode()).get_kernel("store")
+    flags = np.array([True, False, True])
+    definition.launch_many(ONE, store, addresses(numbers, 3), flags)
+    definition.launch_many(ONE, store, [numbers.at(index) for index in range(3, 6)], flags.tolist())
+    run(definition)
+    assert [numbers[index] for index in range(6)] == [1, 0, 1] * 2
+
+
 def test_configurations(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
     """All nodes would have the configuration of the first one."""
     configs = [ch.LaunchConfig(grid=1 + index % 3, block=1 + index) for index in range(6)]
@@ -211,11 +229,21 @@ WRONG = {
     "value": (TypeError, "argument 1: ", (0, "a"), {"count": 2}),
     "arguments": (TypeError, "takes 2 arguments but 1 columns", ([1],), {}),
     "backwards": (ValueError, "edge 1 leads from node 1 to node 0", (0, [1, 2]), {"edges": [(0, 1), (1, 0)]}),
+    "backwards array": (
+        ValueError,
+        "edge 1 leads from node 1 to node 0",
+        (0, [1, 2]),
+        {"edges": np.array([[0, 1], [1, 0]])},
+    ),
+    "itself": (ValueError, "edge 0 leads from node 1 to node 1", (0, [1, 2]), {"edges": np.array([[1, 1]])}),
+    "masked edges": (TypeError, "edges has masked", (0, [1, 2]), {"edges": np.ma.array([[0, 1]], mask=[[1, 0]])}),
+    "no edges": (TypeError, "edges must be pairs of indices", (0, [1, 2]), {"edges": 5}),
     "outside": (ValueError, "edge 0 leads from node 0 to node 2", (0, [1, 2]), {"edges": np.array([[0, 2]])}),
     "negative": (ValueError, "edge 0 leads from node -1", (0, [1, 2]), {"edges": np.array([[-1, 1]])}),
     "pair": (TypeError, "edge 0 must be a pair", (0, [1, 2]), {"edges": [1]}),
     "shape": (TypeError, r"of the shape \(n, 2\)", (0, [1, 2]), {"edges": np.zeros((2, 3), int)}),
     "after": (TypeError, "after must be a GraphNode", (0, [1, 2]), {"after": [1]}),
+    "one after": (TypeError, "after must be a GraphNode", (0, [1, 2]), {"after": 1}),
     "negative count": (TypeError, "count must be an int", (0, 1), {"count": -1}),
 }
 
@@ -236,6 +264,8 @@ def test_other_graphs(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
         definition.launch_many(ONE, add, 0, [1], after=other.empty())
     with pytest.raises(TypeError, match="config must be a LaunchConfig"):
         definition.launch_many([1], add, 0, 1)  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="config must be a LaunchConfig"):
+        definition.launch_many(None, add, 0, [1, 2])  # type: ignore[arg-type]
     nodes = other.launch_many(ONE, add, 0, [1, 2])
     other.close()
     with pytest.raises(ch.ClosedError):

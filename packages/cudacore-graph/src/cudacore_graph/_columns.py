@@ -25,7 +25,7 @@ _MOST_NODES = 2**32 - 1
 _ELEMENTS = {
     ParamKind.INT: "i",
     ParamKind.UINT: "u",
-    ParamKind.BITS: "iu",
+    ParamKind.BITS: "iub",
     ParamKind.ADDRESS: "iu",
     ParamKind.POINTER: "iu",
     ParamKind.BOOL: "b",
@@ -109,7 +109,7 @@ def launch_many(
 ) -> KernelNodes:
     """Add the nodes; see :meth:`GraphDefinition.launch_many`."""
     given = [_take(index, column) for index, column in enumerate(columns)]
-    configs = (config,) if isinstance(config, LaunchConfig) else tuple(config)
+    configs = _take_configs(config)
     length = _length(given, configs if not isinstance(config, LaunchConfig) else None, count)
     if not length:
         return KernelNodes(graph, array("Q"), 0, range(0))
@@ -121,7 +121,8 @@ def launch_many(
         if isinstance(column, _Array):
             column.check(index, parameter)
     pairs = _read_edges(edges, length)
-    nodes = () if after is None else (after,) if isinstance(after, _native.NodeHandle) else tuple(after)
+    is_one = isinstance(after, _native.NodeHandle) or not isinstance(after, Iterable)
+    nodes = () if after is None else (after,) if is_one else tuple(after)
     native = tuple(column.place if isinstance(column, _Array) else column for column in given)
     place = (pairs.buffer_info()[0] if pairs else 0, len(pairs) // 2)
     handles, number = _native.add_kernels(graph, configs, ready, native, length, place, nodes)
@@ -181,6 +182,14 @@ def _take(index: int, column: Any) -> Any:
     return list(column) if isinstance(column, (list, tuple)) else column
 
 
+def _take_configs(config: Any) -> tuple[LaunchConfig, ...]:
+    given = (config,) if isinstance(config, LaunchConfig) or not isinstance(config, Iterable) else tuple(config)
+    for each in given:
+        if not isinstance(each, LaunchConfig):
+            raise TypeError(f"config must be a LaunchConfig or a sequence of them, not of {type(each).__name__}")
+    return given
+
+
 def _take_numpy(index: int, column: Any) -> _Array:
     check_values(column, f"argument {index}")
     dtype = column.dtype
@@ -225,9 +234,6 @@ def _length(columns: list[Any], configs: tuple[Any, ...] | None, count: int | No
 
 def _prepare(configs: tuple[Any, ...], kernel: Kernel, columns: list[Any]) -> Kernel:
     """Return the kernel with its layout, with the shared memory allowed that the configurations need."""
-    for config in configs:
-        if not isinstance(config, LaunchConfig):
-            raise TypeError(f"config must be a LaunchConfig or a sequence of them, not of {type(config).__name__}")
     largest = max(configs, key=lambda config: config.shmem_size)
     values = [
         each.first if isinstance(each, _Array) else each[0] if isinstance(each, list) else each for each in columns
@@ -244,14 +250,16 @@ def _read_edges(edges: Any, count: int) -> array[int]:
         return array("I")
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
     if ndarray is not None and isinstance(edges, ndarray):
+        check_values(edges, "edges")
         if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
             raise TypeError(
                 f"edges must be an array of integers of the shape (n, 2), not of {edges.dtype} and {edges.shape}"
             )
-        outside = (edges < 0).any() or (edges >= count).any() if edges.size else False
-        if not outside:
+        if ((edges >= 0) & (edges < count)).all() and (edges[:, 0] < edges[:, 1]).all():
             return array("I", edges.astype("uint32").tobytes())
         edges = edges.tolist()
+    if not isinstance(edges, Iterable):
+        raise TypeError(f"edges must be pairs of indices, or an array of them, not {type(edges).__name__}")
     pairs = array("I")
     for place, pair in enumerate(edges):
         try:
