@@ -44,6 +44,7 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     import cupy
 
     mr = check_resource(memory_resource)
+    home = None if mr is None else mr.device_id
     memory, unowned = cupy.cuda.MemoryPointer, cupy.cuda.UnownedMemory
     current_device, current_stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
     last: tuple[Any, Stream | None] = (None, None)  # a stream of CuPy, and ours of it: both are never changed
@@ -56,7 +57,7 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
         if stream is None or known is not given:
             stream = _stream_of(given)
             last = (given, stream)
-        resource = resource_for(mr, device_id)
+        resource = mr if mr is not None and home == device_id else resource_for(mr, device_id)
         try:
             buffer = resource.allocate(size, stream=stream)
         except CUDAError as error:
