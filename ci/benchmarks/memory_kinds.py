@@ -57,7 +57,12 @@ def gigabytes(size: int, work: Callable[[], Any], rounds: int = ROUNDS) -> float
 
 def host_gigabytes(size: int, work: Callable[[], Any]) -> float:
     """Return the bandwidth of work that the host waits for."""
-    return size / microseconds(lambda: (work(), stream.sync())) / 1e3
+
+    def work_and_wait() -> None:
+        work()
+        stream.sync()
+
+    return size / microseconds(work_and_wait) / 1e3
 
 
 def microseconds(work: Callable[[], Any], number: int = 1, rounds: int = ROUNDS) -> float:
@@ -136,8 +141,9 @@ def moving(size: int) -> None:
 def main(size: int) -> None:
     """Print a line for each kind."""
     options = core.ProgramOptions(arch=f"sm_{device.arch}", std="c++17")
-    target = "ptx" if os.environ.get("CUDACORE_DRIVER") else "cubin"
-    kernel = core.Program(SOURCE, "c++", options).compile(target).get_kernel("read_all")
+    program = core.Program(SOURCE, "c++", options)
+    code = program.compile("ptx") if os.environ.get("CUDACORE_DRIVER") else program.compile("cubin")
+    kernel = code.get_kernel("read_all")
     total = device.allocate(4, stream=stream)
     kinds = (
         Kind("device pool", device.memory_resource),

@@ -458,7 +458,7 @@ def test_rmm_allocates_from_the_resource(
     pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     pool = interop.rmm_resource()
     assert isinstance(pool, CudaAsyncViewMemoryResource)
-    assert int(pool.pool_handle) == int(device.memory_resource.handle)  # type: ignore[attr-defined]
+    assert int(pool.pool_handle) == int(device.memory_resource.handle)
 
 
 @pytest.mark.cuda_sim
@@ -492,9 +492,9 @@ def test_resources_are_checked(device: core.Device) -> None:
 
     for make in (interop.cupy_allocator, interop.torch_allocator, interop.numba_memory_manager, interop.rmm_resource):
         with pytest.raises(TypeError, match="memory_resource must be a MemoryResource, not int"):
-            make(3)  # type: ignore[operator]
+            make(3)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="whose memory kernels cannot use"):
-            make(HostMemory())  # type: ignore[operator]
+            make(HostMemory())
 
 
 def test_nothing_is_imported(on_sim: bool) -> None:
