@@ -193,11 +193,13 @@ def recipes(root: Path) -> Iterator[str]:
 
 
 def files_in_conventions(root: Path) -> Iterator[str]:
-    """Return the files that docs/conventions.rst names and that are nowhere."""
+    """Return the files that the documentation for contributors names and that are nowhere."""
     there = {path.name for folder in ("packages", "ci", "docs") for path in (root / folder).rglob("*.*")}
-    text = (root / "docs" / "conventions.rst").read_text(encoding="utf-8")
-    for name in sorted(set(re.findall(r"``[\w/]*?(\w+\.(?:c|h|cpp|py|pyi))``", text)) - there - {"_x.py", "y.py"}):
-        yield f"docs/conventions.rst: there is no {name}"
+    there |= {path.name for path in root.glob("*.py")}
+    for page in [root / "docs" / "conventions.rst", *sorted((root / "docs" / "contributing").glob("*.rst"))]:
+        text = page.read_text(encoding="utf-8")
+        for name in sorted(set(re.findall(r"``[\w/]*?(\w+\.(?:c|h|cpp|py|pyi))``", text)) - there - {"_x.py", "y.py"}):
+            yield f"{page.relative_to(root)}: there is no {name}"
 
 
 def copies_that_differ(root: Path) -> Iterator[str]:

@@ -46,11 +46,12 @@ extensions = [
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
+    "myst_parser",
     "cheaders",
     "python_api",
 ]
 cheaders_folder = "../packages/cudacore-handles/include/cudacore"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "examples"]
 
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
