@@ -29,6 +29,7 @@ from cudacore_handles import (
     live_counts,
 )
 from cudacore_handles._compiler import compilers
+from threads_at_once import in_threads
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -568,25 +569,6 @@ def test_no_copies() -> None:
 # ---- threads
 
 
-def run_threads(count: int, target: Callable[[int], object]) -> None:
-    """Run a function in threads, and raise the first exception."""
-    errors: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            target(number)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    if errors:
-        raise errors[0]
-
-
 def test_threads_compile_one_program() -> None:
     """Threads that compile one program would mix up their names, or destroy each other's NVRTC program."""
     before = live()
@@ -599,7 +581,7 @@ def test_threads_compile_one_program() -> None:
             assert code.symbol_mapping == {f"f<int, {number}>": f"_Z1fIiLi{number}EEvPT_"}
             assert code.code == expected[number]
 
-    run_threads(4, work)
+    in_threads(work, range(4))
     program.close()
     assert live() == before
 
@@ -626,7 +608,7 @@ def test_close_while_another_thread_compiles(monkeypatch: pytest.MonkeyPatch) ->
             program.close()
             closed.set()
 
-    run_threads(2, work)
+    in_threads(work, range(2))
     assert live() == before
 
 
@@ -642,7 +624,7 @@ def test_threads_are_in_the_compiler_at_once(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(compilers.NVRTC, "compile", meet)
     shared = Program(KERNEL, "c++", SM_90)
     programs = [shared, shared, Program(KERNEL, "c++", SM_90)]
-    run_threads(3, lambda number: programs[number].compile("ptx"))
+    in_threads(lambda number: programs[number].compile("ptx"), range(3))
 
 
 def test_compiler_runs_without_the_gil() -> None:

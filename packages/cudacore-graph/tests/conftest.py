@@ -27,21 +27,6 @@ def _graph_memory(first_device: ch.Device) -> None:
     GraphMemoryResource(first_device)
 
 
-@pytest.fixture(scope="session")
-def _second_device(first_device: ch.Device) -> ch.Device:
-    devices = ch.Device.get_all_devices()
-    if len(devices) < 2:
-        pytest.skip("needs two devices")
-    _ = devices[1].memory_resource, devices[1].context  # made at first use and kept
-    return devices[1]
-
-
-@pytest.fixture
-def other_device(device: ch.Device, _second_device: ch.Device) -> ch.Device:
-    """Give a second device; the first one is current."""
-    return _second_device
-
-
 @pytest.fixture
 def stream(device: ch.Device) -> ch.Stream:
     """Give a new stream of the device."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from graph_tools import ONE, Numbers, add_function
 
 import cudacore_graph as cg
 import cudacore_handles as ch
+from threads_at_once import in_threads
 
 Run = Callable[..., None]
 
@@ -302,24 +302,15 @@ def test_copy(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, 
 
 def test_threads(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
     """Threads that add to one graph, and look at what others added, would break its table."""
-    failures: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            ch.Device().set_current()
-            for _ in range(10):
-                nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 50)
-                assert len(set(nodes)) == 50
-                nodes[0].destroy()
-        except BaseException as error:
-            failures.append(error)
+    def work(_: int) -> None:
+        ch.Device().set_current()
+        for _ in range(10):
+            nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 50)
+            assert len(set(nodes)) == 50
+            nodes[0].destroy()
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(4))
     assert len(definition.nodes()) == 4 * 10 * 49
 
 

@@ -15,6 +15,7 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_handles._base.errors import call_driver
 from pytest_cudacore import driver_version
+from threads_at_once import in_threads
 
 
 @pytest.fixture
@@ -399,29 +400,20 @@ def test_threads(device: ch.Device, add: ch.Kernel, code: ch.ObjectCode) -> None
     shared = cg.GraphDefinition()
     first = shared.empty()
     numbers = [Numbers(1) for _ in range(4)]
-    failures: list[BaseException] = []
 
     def work(mine: Numbers) -> None:
-        try:
-            device.set_current()
-            stream = device.create_stream()
-            for _ in range(30):
-                node = first.launch(ONE, add, mine.buffer, 1)
-                shared.nodes()
-                node.callback(lambda: None)
-                own = cg.GraphDefinition()
-                own.launch(ONE, add, mine.buffer, 1)
-                graph = own.instantiate()
-                graph.launch(stream)
-                stream.sync()
-        except BaseException as error:
-            failures.append(error)
+        device.set_current()
+        stream = device.create_stream()
+        for _ in range(30):
+            node = first.launch(ONE, add, mine.buffer, 1)
+            shared.nodes()
+            node.callback(lambda: None)
+            own = cg.GraphDefinition()
+            own.launch(ONE, add, mine.buffer, 1)
+            graph = own.instantiate()
+            graph.launch(stream)
+            stream.sync()
 
-    threads = [threading.Thread(target=work, args=(mine,)) for mine in numbers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, numbers)
     assert len(shared.nodes()) == 1 + 4 * 30 * 2
     assert [mine[0] for mine in numbers] == [30] * 4

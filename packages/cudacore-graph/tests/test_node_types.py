@@ -19,6 +19,7 @@ import cudacore_graph as cg
 import cudacore_handles as ch
 from cudacore_graph.typing import GraphConditionalType, GraphMemoryType
 from cudacore_handles._sdk import graph_native as _native
+from threads_at_once import in_threads
 
 Run = Callable[[cg.GraphDefinition], None]
 
@@ -834,23 +835,15 @@ class TestConditionals:
         """Two nodes that are added at once would have one condition."""
         for _ in range(50):
             condition = definition.create_condition(0)
-            barrier = threading.Barrier(4)
-            made: list[object] = []
 
-            def add(barrier: threading.Barrier = barrier, condition: Any = condition, made: Any = made) -> None:
+            def add(_: int, condition: Any = condition) -> bool:
                 device.set_current()
-                barrier.wait()
                 try:
-                    made.append(definition.if_then(condition))
+                    return definition.if_then(condition) is not None
                 except ValueError:
-                    pass
+                    return False
 
-            threads = [threading.Thread(target=add) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert len(made) == 1
+            assert in_threads(add, range(4)).count(True) == 1
 
     @pytest.mark.cuda_sim
     def test_free_again_after_a_failure(self, definition: cg.GraphDefinition, cuda_sim: Any) -> None:

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import pickle
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +28,7 @@ from cudacore_compile._cache import inputs, walk
 from cudacore_compile._cache.entry import Entry
 from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
+from threads_at_once import in_threads
 
 SOURCE = """
 template <class T> __global__ void scale(T *out, T by, long n) { *out *= by; }
@@ -154,25 +154,15 @@ def test_least_recently_used_goes(make: Make) -> None:
 def test_threads(make: Make) -> None:
     """Threads that share a cache would read the entry of another key, or let the cache exceed its size."""
     cache = make(max_size_bytes=40_000)
-    wrong: list[Any] = []
 
     def work(number: int) -> None:
-        try:
-            for i in range(60):
-                key = f"{(number + i) % 12}"
-                found = cache.get(key)
-                if found is not None and found != key.encode() * (1000 + int(key)):
-                    wrong.append((key, found[:10]))
-                cache[key] = key.encode() * (1000 + int(key))
-        except BaseException as error:
-            wrong.append(error)
+        for i in range(60):
+            key = f"{(number + i) % 12}"
+            found = cache.get(key)
+            assert found is None or found == key.encode() * (1000 + int(key)), key
+            cache[key] = key.encode() * (1000 + int(key))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    in_threads(work, range(4))
     assert cache.size_bytes <= 40_000  # type: ignore[attr-defined]
 
 

@@ -558,7 +558,7 @@ def no_nvjitlink(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError(f"no {name}")
 
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
-    monkeypatch.setattr(_nvjitlink, "_loaded", None)
+    monkeypatch.setattr(_nvjitlink.load, "_loaded", None)
 
 
 def test_missing_nvjitlink(

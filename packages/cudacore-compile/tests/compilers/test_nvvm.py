@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import io
 import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from cudacore_compile import CompilerError, NVVMError, Program, ProgramOptions
 from cudacore_compile._compilers import nvvm as _nvvm
 from cudacore_handles import CUDAError, live_counts
 from cudacore_handles._compiler import compilers
+from threads_at_once import in_threads
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -214,11 +214,7 @@ def test_threads() -> None:
         codes = [program.compile(target).code for _ in range(10)]
         wrong.extend(code for code in codes if code != expected[target])
 
-    threads = [threading.Thread(target=work, args=(target,)) for target in ("ptx", "ltoir", "ptx", "ltoir")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, ("ptx", "ltoir", "ptx", "ltoir"))
     assert not wrong
 
 
@@ -230,6 +226,6 @@ def test_missing_nvvm(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError(f"no {name}")
 
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", fail)
-    monkeypatch.setattr(_nvvm, "_loaded", None)
+    monkeypatch.setattr(_nvvm.load, "_loaded", None)
     with pytest.raises(NVVMError, match=r"NVVM_NOT_FOUND \(-1\).*pip install .*,nvvm"):
         Program(FUNCTION_IR, "nvvm", SM_90).compile("ptx")

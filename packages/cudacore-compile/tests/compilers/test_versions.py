@@ -53,5 +53,5 @@ def test_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda.pathfinder, "load_nvidia_dynamic_lib", no_library)
     monkeypatch.setattr(_versions, "driver_cuda_version", no_driver)
     for module in (_nvrtc, _nvvm, _nvjitlink):
-        monkeypatch.setattr(module, "_loaded", None)
+        monkeypatch.setattr(module.load, "_loaded", None)
     assert cudacore_compile.versions() == {}

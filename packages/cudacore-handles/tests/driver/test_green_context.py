@@ -13,6 +13,7 @@ import pytest
 
 import cudacore_handles as ch
 from cudacore_handles import ContextOptions, SMResourceOptions
+from threads_at_once import in_threads
 
 WHERE = b"""
 .version 7.0
@@ -229,30 +230,19 @@ def test_in_a_garbage_collection(device: ch.Device) -> None:
 def test_threads(device: ch.Device) -> None:
     """Threads that create, share and drop green contexts would destroy one twice, or leak one."""
     shared = make_green(device)
-    start = threading.Barrier(8)
-    failures: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            start.wait()
-            for _ in range(10):
-                own = make_green(device, 8)
-                first, second = own.create_stream(), shared.create_stream()
-                own.close()
-                first.wait(second)
-                second.record().sync()
-                buffer = device.allocate(64, stream=first)
-                first.close()
-                buffer.close()
-        except BaseException as error:
-            failures.append(error)
+    def work(_: int) -> None:
+        for _ in range(10):
+            own = make_green(device, 8)
+            first, second = own.create_stream(), shared.create_stream()
+            own.close()
+            first.wait(second)
+            second.record().sync()
+            buffer = device.allocate(64, stream=first)
+            first.close()
+            buffer.close()
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(8))
     shared.close()
 
 

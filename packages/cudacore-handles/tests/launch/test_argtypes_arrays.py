@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dlpack_producers import Managed, Versioned
+from dlpack_producers import Tensor as DLTensor
 from packing import ADDRESS, ADDRESS_OR_INT, FLOAT, INT, POINTER, UNKNOWN, one
 
 from cudacore_handles import _native
@@ -81,34 +83,6 @@ def test_array_of_another_device() -> None:
     assert caught.value.args == (ADDRESS, 1)
 
 
-class DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("dtype", ctypes.c_uint8 * 4),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class DLManagedTensor(ctypes.Structure):
-    _fields_ = (("dl_tensor", DLTensor), ("manager_ctx", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class DLManagedTensorVersioned(ctypes.Structure):
-    _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("dl_tensor", DLTensor),
-    )
-
-
 _DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)(
     ("PyCapsule_New", ctypes.pythonapi)
@@ -125,9 +99,9 @@ class DLPackArray:
         self.device_type = device_type
         tensor = DLTensor(data=data, device_type=device_type, byte_offset=byte_offset)
         if self.name == b"dltensor_versioned":
-            self.managed: Any = DLManagedTensorVersioned(major=self.major, dl_tensor=tensor)
+            self.managed: Any = Versioned(major=self.major, tensor=tensor)
         else:
-            self.managed = DLManagedTensor(dl_tensor=tensor)
+            self.managed = Managed(tensor=tensor)
         self.streams: list[Any] = []
         self.freed = 0
         self.destructor = _DESTRUCTOR(self.free)
@@ -227,7 +201,7 @@ class Tensor:
 
     def __init__(self, device_type: int = 2, device_id: int = 0, data: int = ADDRESS, byte_offset: int = 0) -> None:
         self.tensor = DLTensor(data=data, device_type=device_type, device_id=device_id, byte_offset=byte_offset)
-        self.tensor.ndim, self.tensor.shape = data == 0, ctypes.addressof(self.no_elements)
+        self.tensor.ndim, self.tensor.shape = data == 0, ctypes.pointer(self.no_elements)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.tensor.device_type, self.tensor.device_id

@@ -9,7 +9,6 @@ import random
 import struct
 import subprocess
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +20,7 @@ from hypothesis import strategies as st
 
 from cudacore_handles import _native
 from cudacore_handles._launch import argtypes
+from threads_at_once import in_threads
 
 INT_SIZES = (1, 2, 4, 8)
 SIGNED_FORMAT = {1: "b", 2: "h", 4: "i", 8: "q"}
@@ -1035,31 +1035,20 @@ def test_exit_with_registered_types() -> None:
 
 def test_threads() -> None:
     """Launches from several threads would mix their arguments, or find a half-made registry."""
-    failures: list[BaseException] = []
-    start = threading.Barrier(4)
 
     def work(seed: int) -> None:
-        try:
-            start.wait()
-            where = layout(8, 4, 8, 8)
-            for i in range(300):
-                cls = type("Local", (Quantity,), {})
-                _native.register(cls, lambda value, size, kind: _native.pack(layout(8), (value.value,)))
-                value = seed * 1000 + i
-                expected = struct.pack("@QfxxxxQQ", value, 0.5, value + 1, value + 2)
-                args = (cls(value), np.float32(0.5), value + 1, Address(value + 2))
-                assert _native.pack(where, args) == expected
-        except BaseException as error:
-            failures.append(error)
+        where = layout(8, 4, 8, 8)
+        for i in range(300):
+            cls = type("Local", (Quantity,), {})
+            _native.register(cls, lambda value, size, kind: _native.pack(layout(8), (value.value,)))
+            value = seed * 1000 + i
+            expected = struct.pack("@QfxxxxQQ", value, 0.5, value + 1, value + 2)
+            args = (cls(value), np.float32(0.5), value + 1, Address(value + 2))
+            assert _native.pack(where, args) == expected
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(work, range(4))
     finally:
         sys.setswitchinterval(interval)
-    assert failures == []

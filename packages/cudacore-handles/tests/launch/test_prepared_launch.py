@@ -4,7 +4,6 @@ from __future__ import annotations
 import gc
 import re
 import struct
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
+from threads_at_once import in_threads
 
 ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 Launched = Callable[[ch.PreparedLaunch], tuple[int, ...]]
@@ -382,15 +382,11 @@ def test_a_view_of_the_block_outlives_it(prepared: ch.PreparedLaunch) -> None:
 def test_from_many_threads(prepared: ch.PreparedLaunch, out: ch.Buffer, stream: ch.Stream) -> None:
     """Threads that use one prepared launch, against the rules, would crash it."""
 
-    def launch() -> None:
+    def launch(_: int) -> None:
         for i in range(200):
             prepared(out, i)
             prepared[1] = i
             prepared()
 
-    threads = [threading.Thread(target=launch) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(launch, range(4))
     stream.sync()

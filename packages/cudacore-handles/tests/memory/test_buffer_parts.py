@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import pickle
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
+from threads_at_once import in_threads
 
 Pinned = Callable[[int], ch.Buffer]
 SIZE = 64
@@ -424,26 +424,17 @@ def test_threads(device: ch.Device, stream: ch.Stream) -> None:
     buffer = device.allocate(1 << 12, stream=stream)
     buffer.fill(0, stream=stream)
     stream.sync()
-    errors: list[BaseException] = []
 
     def work(number: int) -> None:
-        try:
-            own = device.create_stream()
-            for round_ in range(100):
-                part = buffer[512 * number : 512 * (number + 1)]
-                part[round_:].fill(number + 1, stream=own)
-                if round_ % 2:
-                    part.close(own)
-            own.sync()
-        except BaseException as error:
-            errors.append(error)
+        own = device.create_stream()
+        for round_ in range(100):
+            part = buffer[512 * number : 512 * (number + 1)]
+            part[round_:].fill(number + 1, stream=own)
+            if round_ % 2:
+                part.close(own)
+        own.sync()
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    in_threads(work, range(6))
     assert content(buffer, stream) == b"".join(bytes([n + 1]) * 512 for n in range(6)) + bytes(1024)
 
 

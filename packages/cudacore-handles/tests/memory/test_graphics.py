@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import pickle
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 import cudacore_handles as ch
 from cudacore_handles import CUDAError, GoneError, GraphicsResource
+from threads_at_once import in_threads
 
 SIZE = 4096
 GL_TEXTURE_2D = 0x0DE1
@@ -253,24 +253,16 @@ def test_streams(resource: GraphicsResource, device: ch.Device) -> None:
 def test_threads(gl: OpenGL, stream: ch.Stream) -> None:
     """Threads that map and unmap one resource would unmap it twice, or lose it."""
     resource = GraphicsResource.from_gl_buffer(gl.buffer().name)
-    failures: list[BaseException] = []
 
-    def use() -> None:
+    def use(_: int) -> None:
         for _ in range(40):
             try:
                 with resource.map(stream=stream) as buffer:
                     buffer.fill(0, stream=stream)
             except RuntimeError:  # another thread has it
                 pass
-            except BaseException as error:
-                failures.append(error)
 
-    threads = [threading.Thread(target=use) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(use, range(4))
     assert not resource.is_mapped
     resource.close()
 

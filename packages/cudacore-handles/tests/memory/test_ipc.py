@@ -24,6 +24,7 @@ from ipc_children import SIZE, TIMEOUT, new_pool, read
 
 import cudacore_handles as ch
 from cudacore_handles._stream import ipc as event_ipc
+from threads_at_once import in_threads
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes share memory on Linux")
 
@@ -573,18 +574,7 @@ def test_threads_import_the_pool(device: ch.Device, exporter: Callable[..., Any]
     handle = copied(mr.allocation_handle)
     buffer.close()
     mr.close()
-    found: list[Any] = []
-    gate = threading.Barrier(4)
-
-    def work() -> None:
-        gate.wait()
-        found.append(ch.DeviceMemoryResource.from_allocation_handle(device, handle))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = in_threads(lambda _: ch.DeviceMemoryResource.from_allocation_handle(device, handle), range(4))
     assert len({id(resource) for resource in found}) == 1
     handle.close()
 
@@ -766,17 +756,7 @@ def test_handles_are_closed_once(device: ch.Device) -> None:
     mr = new_pool()
     for _ in range(50):
         handle = copied(mr.allocation_handle)
-        gate = threading.Barrier(2)
-
-        def work(handle: Any = handle, gate: threading.Barrier = gate) -> None:
-            gate.wait()
-            handle.close()
-
-        threads = [threading.Thread(target=work) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()  # a second close would be an OSError, which pytest reports
+        in_threads(ch.IPCAllocationHandle.close, (handle, handle))  # a second close would be an OSError
 
 
 def test_registry(device: ch.Device) -> None:

@@ -21,6 +21,7 @@ import pytest
 
 import cudacore_handles as ch
 from cudacore_handles import register_host_memory
+from threads_at_once import in_threads
 
 ALREADY_REGISTERED = 712
 
@@ -411,23 +412,14 @@ def _run(code: str, expected: str, *, reports: bool = False) -> None:
 
 def test_threads(device: ch.Device, stream: ch.Stream) -> None:
     """Threads that register and drop would unregister another's memory."""
-    errors: list[BaseException] = []
 
-    def work() -> None:
-        try:
-            device.set_current()
-            for size in range(1, 40):
-                array = np.zeros(size * 100, np.uint8)
-                with register_host_memory(array) as buffer:
-                    buffer[5:50].fill(3, stream=stream)
-                    stream.sync()
-                assert set(array[5:50]) == {3}
-        except BaseException as error:
-            errors.append(error)
+    def work(_: int) -> None:
+        device.set_current()
+        for size in range(1, 40):
+            array = np.zeros(size * 100, np.uint8)
+            with register_host_memory(array) as buffer:
+                buffer[5:50].fill(3, stream=stream)
+                stream.sync()
+            assert set(array[5:50]) == {3}
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    in_threads(work, range(4))

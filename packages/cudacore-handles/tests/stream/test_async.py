@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import cudacore_handles as ch
+from threads_at_once import in_threads
 
 TRAP = b".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry fault() { trap; }\n"
 
@@ -226,9 +227,8 @@ async def _wait(awaitable: Any) -> Any:
 
 def test_two_loops(device: ch.Device) -> None:
     """Loops of several threads would wake each other's tasks."""
-    failures: list[BaseException] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         async def main() -> None:
             device.set_current()
             stream = device.create_stream()
@@ -239,17 +239,9 @@ def test_two_loops(device: ch.Device) -> None:
                 await asyncio.gather(*(wait() for wait in waits(stream)))
                 assert done[-1] == number
 
-        try:
-            asyncio.run(main())
-        except BaseException as error:
-            failures.append(error)
+        asyncio.run(main())
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(3))
 
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])

@@ -7,7 +7,6 @@ import ctypes
 import gc
 import random
 import sys
-import threading
 import types
 import weakref
 from collections.abc import Callable
@@ -33,6 +32,7 @@ from dlpack_producers import (
 import cudacore_handles as ch
 from cudacore_handles import Buffer, Device, Stream, StridedMemoryView, live_counts
 from cudacore_handles._views.layout import _StridedLayout
+from threads_at_once import in_threads
 
 View = StridedMemoryView
 PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])
@@ -321,36 +321,27 @@ def test_fuzz_views_on_threads() -> None:
     """With threads and garbage collections, a tensor would be released twice, or never."""
     memory, ptr = host(np.arange(64))
     arrays = [kind(ptr, (8, 8), keep=memory) for kind in (Array, OldArray, ExchangedArray) for _ in range(2)]
-    errors: list[BaseException] = []
 
     def work(seed: int) -> None:
         chance = random.Random(seed)
         views: list[Any] = []
-        try:
-            for _ in range(300):
-                action = chance.randrange(7)
-                if action < 3 or not views:
-                    views.append(View.from_any_interface(chance.choice(arrays), -1))
-                elif action == 3:
-                    view = chance.choice(views)
-                    views.append(view.view(view._layout[chance.randrange(view.shape[0]) :]) if view.size else view)
-                elif action == 4:
-                    views.append(View.from_dlpack(chance.choice(views)))
-                elif action == 5:
-                    chance.choice(views).__dlpack__(max_version=(1, 0))
-                else:
-                    del views[chance.randrange(len(views))]
-                if not chance.randrange(60):
-                    gc.collect()
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(300):
+            action = chance.randrange(7)
+            if action < 3 or not views:
+                views.append(View.from_any_interface(chance.choice(arrays), -1))
+            elif action == 3:
+                view = chance.choice(views)
+                views.append(view.view(view._layout[chance.randrange(view.shape[0]) :]) if view.size else view)
+            elif action == 4:
+                views.append(View.from_dlpack(chance.choice(views)))
+            elif action == 5:
+                chance.choice(views).__dlpack__(max_version=(1, 0))
+            else:
+                del views[chance.randrange(len(views))]
+            if not chance.randrange(60):
+                gc.collect()
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    in_threads(work, range(4))
     for _ in range(100):
         collect()
         if all(array.lent == array.deleted for array in arrays):

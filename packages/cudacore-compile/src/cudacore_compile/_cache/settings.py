@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ _WITH_FILES = {
     "pch": "NVRTC does not notice when a header in a precompiled header changes",
     "use_pch": "NVRTC does not notice when a header in a precompiled header changes",
 }
+_VARIES = {"time": "the log has the times of this link"}
 _KNOWN = frozenset(
     """
     name arch relocatable_device_code extensible_whole_program debug lineinfo device_code_optimize ptxas_options
@@ -90,18 +91,7 @@ def check_options(options: ProgramOptions) -> None:
     UncacheableError
         If there is such an option or variable.
     """
-    check_environment()
-    for field in fields(options):
-        value = getattr(options, field.name)
-        if value is None or value is False or value == []:
-            continue
-        if field.name in _WITH_FILES:
-            raise UncacheableError(f"ProgramOptions.{field.name}: {_WITH_FILES[field.name]}")
-        if field.name not in _KNOWN:
-            raise UncacheableError(
-                f"ProgramOptions.{field.name}: it is not known whether the compiler reads files for it"
-            )
-    check_ptxas_options("ProgramOptions", options.ptxas_options)
+    _check_fields(options, _WITH_FILES, _KNOWN, "compiler")
 
 
 def check_link_options(options: LinkerOptions) -> None:
@@ -112,16 +102,26 @@ def check_link_options(options: LinkerOptions) -> None:
     UncacheableError
         If there is such an option or variable.
     """
+    _check_fields(options, _VARIES, _KNOWN_TO_LINKERS, "linker")
+
+
+def _check_fields(
+    options: ProgramOptions | LinkerOptions,
+    refused: Mapping[str, str],
+    known: Collection[str],
+    tool: str,
+) -> None:
     check_environment()
+    cls = type(options).__name__
     for field in fields(options):
         value = getattr(options, field.name)
-        if value is None or value is False:
+        if value is None or value is False or value == []:
             continue
-        if field.name == "time":
-            raise UncacheableError("LinkerOptions.time: the log has the times of this link")
-        if field.name not in _KNOWN_TO_LINKERS:
-            raise UncacheableError(f"LinkerOptions.{field.name}: it is not known whether the linker reads files for it")
-    check_ptxas_options("LinkerOptions", options.ptxas_options)
+        if field.name in refused:
+            raise UncacheableError(f"{cls}.{field.name}: {refused[field.name]}")
+        if field.name not in known:
+            raise UncacheableError(f"{cls}.{field.name}: it is not known whether the {tool} reads files for it")
+    check_ptxas_options(cls, options.ptxas_options)
 
 
 def check_environment() -> None:

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from cudacore_handles import CUDAError
 
 if TYPE_CHECKING:
     from cuda.pathfinder import LoadedDL
+
+
+T = TypeVar("T")
 
 
 class Library(NamedTuple):
@@ -41,6 +46,25 @@ def open_library(library: Library) -> LoadedDL:
             hint=f"Install it with: {pip_command(library.extra)}",
             log=str(error),
         ) from error
+
+
+class Loader(Generic[T]):
+    """A function that returns the object for a library, and makes it at the first call.
+
+    A call raises the error of the library's class if the library is missing. The next call tries again.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._loaded: T | None = None
+        self._lock = threading.Lock()
+
+    def __call__(self) -> T:
+        if self._loaded is None:
+            with self._lock:
+                if self._loaded is None:
+                    self._loaded = self._make()
+        return self._loaded
 
 
 def pip_command(extra: str = "", *, upgrade: bool = False) -> str:

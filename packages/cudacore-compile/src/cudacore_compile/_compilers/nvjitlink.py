@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from cudacore_compile._compilers.errors import NVJitLinkError, as_compiler_error, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, open_library
+from cudacore_compile._compilers.libraries import Library, Loader, open_library
 from cudacore_compile._compilers.linker_options import newer_fields
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import compilers
@@ -213,21 +213,4 @@ def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> s
     return ""
 
 
-_loaded: NVJitLink | None = None
-_load_lock = threading.Lock()
-
-
-def load() -> NVJitLink:
-    """Return nvJitLink, which is loaded if necessary.
-
-    Raises
-    ------
-    NVJitLinkError
-        If it is missing. The next call tries again.
-    """
-    global _loaded
-    if _loaded is None:
-        with _load_lock:
-            if _loaded is None:
-                _loaded = NVJitLink()
-    return _loaded
+load = Loader(NVJitLink)

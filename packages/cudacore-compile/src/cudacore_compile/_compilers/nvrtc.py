@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_compile._compilers.errors import NVRTCError, as_compiler_error, log_text
 from cudacore_compile._compilers.interrupt import run_interruptibly
-from cudacore_compile._compilers.libraries import Library, note_nvrtc, open_library
+from cudacore_compile._compilers.libraries import Library, Loader, note_nvrtc, open_library
 from cudacore_compile._compilers.result import Result
 from cudacore_compile.typing import ObjectCodeFormatType, PCHStatusType
 from cudacore_handles import CUDAError
@@ -200,22 +200,5 @@ class NVRTC:
         return self._library.architectures()
 
 
-_loaded: NVRTC | None = None
-_load_lock = threading.Lock()
 _pch_heap_lock = threading.Lock()
-
-
-def load() -> NVRTC:
-    """Return NVRTC, which is loaded if necessary.
-
-    Raises
-    ------
-    NVRTCError
-        If it is missing. The next call tries again.
-    """
-    global _loaded
-    if _loaded is None:
-        with _load_lock:
-            if _loaded is None:
-                _loaded = NVRTC()
-    return _loaded
+load = Loader(NVRTC)

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from cudacore_compile._compilers.errors import NVVMError, as_compiler_error, log_text, too_new
-from cudacore_compile._compilers.libraries import Library, open_library, pip_command
+from cudacore_compile._compilers.libraries import Library, Loader, open_library, pip_command
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles import CUDAError
 from cudacore_handles._sdk.compile import compilers
@@ -125,24 +124,7 @@ class NVVM:
         return ""
 
 
-_loaded: NVVM | None = None
-_load_lock = threading.Lock()
-
-
-def load() -> NVVM:
-    """Return libNVVM, which is loaded if necessary.
-
-    Raises
-    ------
-    NVVMError
-        If it is missing. The next call tries again.
-    """
-    global _loaded
-    if _loaded is None:
-        with _load_lock:
-            if _loaded is None:
-                _loaded = NVVM()
-    return _loaded
+load = Loader(NVVM)
 
 
 def _libdevice(nvvm: str) -> bytes:
