@@ -121,8 +121,7 @@ def launch_many(
         if isinstance(column, _Array):
             column.check(index, parameter)
     pairs = _read_edges(edges, length)
-    is_one = isinstance(after, _native.NodeHandle) or not isinstance(after, Iterable)
-    nodes = () if after is None else (after,) if is_one else tuple(after)
+    nodes: tuple[Any, ...] = () if after is None else tuple(after) if isinstance(after, Iterable) else (after,)
     native = tuple(column.place if isinstance(column, _Array) else column for column in given)
     place = (pairs.buffer_info()[0] if pairs else 0, len(pairs) // 2)
     handles, number = _native.add_kernels(graph, configs, ready, native, length, place, nodes)
