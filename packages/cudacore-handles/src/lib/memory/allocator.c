@@ -138,7 +138,10 @@ static int torch_alloc(CUdeviceptr *out, size_t size, int device, CUstream strea
     pthread_mutex_unlock(&torch_lock);
   }
   if (allocator == NULL)
-    return cch__fail(CCH_EINVAL, operation, "device %d has no allocator: call cch_torch_set_allocator()", device);
+    return cch__fail(CCH_EINVAL, operation,
+                     "device %d has no allocator: set one for it by cch_torch_set_allocator(), or by torch_allocator() "
+                     "of cudacore.interop",
+                     device);
   status = CCH__IN_CONTEXT(context, cch_allocator_alloc(out, allocator, size, stream));
   cch_allocator_unref(allocator);
   cch_context_unref(context);
