@@ -112,45 +112,67 @@ int cch_stream_synchronize(cch_stream *stream) {
   return CCH__CALL(cuStreamSynchronize, (stream->raw));
 }
 
+/* The context of the stream exists, or it is a default stream. */
+static int wait_for_event(cch_stream *stream, CUevent event) {
+  cch__poll();
+  /* A created stream implies its context. Any context may be current, but there must be one. */
+  if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
+    int status = (int)cch__driver.cuStreamWaitEvent(stream->raw, event, CU_EVENT_WAIT_DEFAULT);
+    if (status != CUDA_ERROR_INVALID_CONTEXT)
+      return cch__checked(status, "cuStreamWaitEvent");
+  }
+  return CCH__IN_CONTEXT(stream->context, CCH__CALL(cuStreamWaitEvent, (stream->raw, event, CU_EVENT_WAIT_DEFAULT)));
+}
+
 int cch_stream_wait_event(cch_stream *stream, cch_event *event) {
   CCH__REQUIRE_USABLE(stream, event);
   CCH__REQUIRE_CONTEXT(event->context);
   if (stream->context != event->context)
     CCH__REQUIRE_CONTEXT(stream->context);
-  int status;
-  cch__poll();
-  /* A created stream implies its context. Any context may be current, but there must be one. */
-  if (stream->context != NULL && cch__driver.cuStreamWaitEvent != NULL) {
-    status = (int)cch__driver.cuStreamWaitEvent(stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT);
-    if (status != CUDA_ERROR_INVALID_CONTEXT)
-      return cch__checked(status, "cuStreamWaitEvent");
-  }
-  return CCH__IN_CONTEXT(stream->context,
-                         CCH__CALL(cuStreamWaitEvent, (stream->raw, event->raw, CU_EVENT_WAIT_DEFAULT)));
+  return wait_for_event(stream, event->raw);
 }
 
+/*
+ * Destroys an event that has no box. If the driver refuses, a box is made, which is queued until the driver permits the
+ * call, or reports the failure.
+ */
+static void destroy_event(CUevent raw) {
+  if (cch__driver.cuEventDestroy != NULL && cch__driver.cuEventDestroy(raw) == CUDA_SUCCESS)
+    return;
+  cch__errors saved; /* the caller may return an earlier failure */
+  cch__owner_enter(&saved);
+  cch_event *event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
+  if (event != NULL) {
+    event->raw = raw;
+    event->box.owned = true;
+    cch_event_unref(event);
+  }
+  cch__owner_leave(&saved);
+}
+
+static int create_and_record(CUevent *out, CUstream stream) {
+  int status = CCH__CALL(cuEventCreate, (out, CU_EVENT_DISABLE_TIMING));
+  if (status != 0)
+    return status;
+  status = CCH__CALL(cuEventRecord, (*out, stream));
+  if (status != 0)
+    destroy_event(*out);
+  return status;
+}
+
+/* The event exists only during this call, so it gets no box. */
 int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   CCH__REQUIRE_USABLE(stream, other);
   if (stream == other)
     return 0; /* a stream is always in order with itself */
-  int status;
-  cch_context *context = other->context ? cch_context_ref(other->context) : NULL;
-  if (context == NULL) {
-    status = cch_context_current(&context);
-    if (status == 0 && context == NULL)
-      status = cch__fail_driver(CUDA_ERROR_INVALID_CONTEXT, __func__);
-    if (status != 0)
-      return status;
-  }
-  cch_event *event = NULL;
-  status = cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
-  cch_context_unref(context);
+  if (stream->context != other->context)
+    CCH__REQUIRE_CONTEXT(stream->context);
+  CUevent event;
+  int status = CCH__IN_CONTEXT(other->context, create_and_record(&event, other->raw));
   if (status != 0)
     return status;
-  status = cch_event_record(event, other);
-  if (status == 0)
-    status = cch_stream_wait_event(stream, event);
-  cch_event_unref(event); /* the driver keeps the event until the wait has ended */
+  status = wait_for_event(stream, event);
+  destroy_event(event); /* the driver keeps the event until the wait has ended */
   return status;
 }
 

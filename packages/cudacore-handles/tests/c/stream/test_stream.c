@@ -196,8 +196,43 @@ static void waiting_for_the_legacy_stream_needs_a_context(void) {
   cch_context_unref(context);
 }
 
+/* An event that the driver will not destroy at the moment would stay until the process ends. */
+static void event_of_a_wait_is_destroyed_later(void) {
+  cch_stream *stream, *other;
+  primary();
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_stream_create(&other, context, 0, 0));
+  sim.fail("cuEventDestroy", 1, CUDA_ERROR_NOT_PERMITTED);
+  sim.fail("cuEventDestroy", 2, CUDA_ERROR_NOT_PERMITTED);
+  OK(cch_stream_wait_stream(stream, other));
+  CHECK_EQ(cch_reclaim_pending(), sim.live(CUDASIM_EVENT));
+  cch_reclaim_drain();
+  CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
+  cch_stream_unref(stream);
+  cch_stream_unref(other);
+  cch_context_unref(context);
+}
+
+/* The event of a wait would be in the registry, and the driver would be asked whether it may be destroyed. */
+static void waiting_for_a_stream_makes_few_calls(void) {
+  cch_stream *stream, *other;
+  primary();
+  OK(cch_context_set_current(context));
+  OK(cch_stream_create(&stream, context, 0, 0));
+  OK(cch_stream_create(&other, context, 0, 0));
+  uint64_t before = sim.calls(NULL);
+  OK(cch_stream_wait_stream(stream, other));
+  CHECK_EQ(sim.calls(NULL) - before, 5); /* create, record, wait, destroy; and whether the context is current */
+  OK(cch_context_set_current(NULL));
+  cch_stream_unref(stream);
+  cch_stream_unref(other);
+  cch_context_unref(context);
+}
+
 int main(void) {
   check_open();
+  RUN(event_of_a_wait_is_destroyed_later);
+  RUN(waiting_for_a_stream_makes_few_calls);
   RUN(stream_is_as_asked);
   RUN(references_keep_the_stream);
   RUN(bad_requests_fail);
