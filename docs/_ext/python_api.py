@@ -23,6 +23,7 @@ from sphinx.util.typing import ExtensionMetadata
 import cudacore
 import cudacore.checkpoint
 import cudacore.graph
+import cudacore.interop
 import cudacore.system
 import cudacore.texture
 import cudacore.typing
@@ -36,6 +37,7 @@ UMBRELLA = (
     cudacore.texture,
     cudacore.typing,
     cudacore.checkpoint,
+    cudacore.interop,
     cudacore.system,
 )
 PACKAGES = ("cudacore_handles", "cudacore_compile", "cudacore_graph")
