@@ -583,6 +583,24 @@ def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
     return type(handle)._init(os.dup(int(handle)), handle.uuid)
 
 
+def test_handle_that_is_closed_during_an_import(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another file would be imported, which got the number of the descriptor."""
+    mr = new_pool()
+    handle = type(mr.allocation_handle)._init(os.dup(int(mr.allocation_handle)), None)
+    dup = os.dup
+
+    def close_and_dup(number: int) -> int:
+        handle.close()  # as another thread does
+        return dup(number)
+
+    monkeypatch.setattr(os, "dup", close_and_dup)
+    with pytest.raises(ValueError, match="alloc_handle is not of a pool of the host's memory"):
+        ch.PinnedMemoryResource.from_allocation_handle(handle)
+    assert handle.is_closed
+    assert (handle.handle, repr(handle)) == (-1, "<IPCAllocationHandle closed>")
+    mr.close()
+
+
 def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
     """A pool that is closed before its memory would take it along."""
     mr, (buffer, other), event, _ = exporter(2)

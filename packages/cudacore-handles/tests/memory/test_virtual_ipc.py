@@ -9,7 +9,9 @@ import os
 import pickle
 import socket
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +180,27 @@ def test_descriptors_are_closed(resource: VirtualMemoryResource, buffer: ch.Buff
         resource.import_allocation(again)
     with pytest.raises(ch.ClosedError):
         _ = again.descriptors
+
+
+def test_closed_during_an_import(
+    resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, cuda_sim: Any, tmp_path: Path
+) -> None:
+    """The driver would import another file, which got the number of a descriptor that another thread closed."""
+    before = descriptors()
+    handle = resource.export_allocation(buffer)
+    call = "cuMemImportFromShareableHandle"
+    cuda_sim.hold(call)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(resource.import_allocation, handle)
+        while not cuda_sim.held(call):
+            time.sleep(1e-3)
+        handle.close()
+        with (tmp_path / "file").open("w"):
+            cuda_sim.let_go(call)
+            assert set(read(future.result(), stream)) == {3}
+        del future
+    assert handle.is_closed
+    assert descriptors() == before
 
 
 def test_plain_pickle(resource: VirtualMemoryResource, buffer: ch.Buffer) -> None:

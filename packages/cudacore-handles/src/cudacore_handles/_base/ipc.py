@@ -33,6 +33,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_locks)
 
 
+class Descriptors:
+    """File descriptors that are closed with the last reference to this object.
+
+    A call that uses them keeps the object, so that no other thread closes them meanwhile.
+    """
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.numbers = numbers
+
+    def __del__(self) -> None:
+        while self.numbers:
+            with suppress(OSError):
+                os.close(self.numbers.pop())
+
+
 class Shared:
     """The objects of shared resources, by the names that these have between processes.
 

@@ -13,7 +13,7 @@ from cudacore_handles._base import ipc as base
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import address, adopt, hold
-from cudacore_handles._base.ipc import HANDLE_SIZE, Shared, check_restored, check_type, checksum_of
+from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, Shared, check_restored, check_type, checksum_of
 from cudacore_handles._base.pickles import restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
@@ -46,8 +46,8 @@ class IPCAllocationHandle:
     as ``int(handle)`` by ``socket.send_fds``. The descriptor is closed with the object.
     """
 
-    __slots__ = ("__weakref__", "_descriptors", "_location", "_uuid")
-    _descriptors: list[int]  # one descriptor, or none if closed, so that two threads cannot both take it
+    __slots__ = ("__weakref__", "_files", "_location", "_uuid")
+    _files: Descriptors | None  # None if closed
     _location: tuple[int, int] | None  # a CCH_LOCATION_* and its id, for host memory
     _uuid: UUID | None
 
@@ -58,10 +58,7 @@ class IPCAllocationHandle:
         )
 
     def __int__(self) -> int:
-        try:
-            return self._descriptors[0]
-        except IndexError:
-            raise closed(self) from None
+        return self._open().numbers[0]
 
     def __repr__(self) -> str:
         return f"<IPCAllocationHandle {'closed' if self.is_closed else self.handle}>"
@@ -72,22 +69,23 @@ class IPCAllocationHandle:
             "(as an argument of a Process, or by a Queue or Pipe), or int(handle) by socket.send_fds"
         )
 
-    def __del__(self) -> None:
-        if getattr(self, "_descriptors", None):
-            self.close()
+    def _open(self) -> Descriptors:
+        files = self._files
+        if files is None:
+            raise closed(self)
+        return files
 
     def close(self) -> None:
-        """Close the descriptor. Closing it twice does nothing. Pools that were imported by it remain."""
-        try:
-            descriptor = self._descriptors.pop()
-        except IndexError:
-            return
-        os.close(descriptor)
+        """Close the descriptor. Closing it twice does nothing. Pools that were imported by it remain.
+
+        If another thread is using it, it is closed after its call.
+        """
+        self._files = None
 
     @classmethod
     def _init(cls, descriptor: int, uuid: UUID | None, location: tuple[int, int] | None = None) -> IPCAllocationHandle:
         self = cls.__new__(cls)
-        self._descriptors = [descriptor]
+        self._files = Descriptors([descriptor])
         self._location = location
         self._uuid = uuid
         _teach_multiprocessing(cls, _reduce_handle)
@@ -96,15 +94,13 @@ class IPCAllocationHandle:
     @property
     def is_closed(self) -> bool:
         """bool: Whether :meth:`close` was called."""
-        return not self._descriptors
+        return self._files is None
 
     @property
     def handle(self) -> int:
         """int: The file descriptor; -1 when closed."""
-        try:
-            return self._descriptors[0]
-        except IndexError:
-            return -1
+        files = self._files
+        return -1 if files is None else files.numbers[0]
 
     @property
     def uuid(self) -> UUID | None:
@@ -346,7 +342,8 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
     """Return the memory resource of a pool that another process exported, of a device or (None) of the host."""
     uuid = location = None
     if isinstance(alloc_handle, IPCAllocationHandle):
-        uuid, location, descriptor = alloc_handle.uuid, alloc_handle._location, int(alloc_handle)
+        files = alloc_handle._open()  # kept until the end
+        uuid, location, descriptor = alloc_handle.uuid, alloc_handle._location, files.numbers[0]
         known = _find(uuid) or _find_own(uuid)
         if known is not None:
             _check_known(known, cls, device)
@@ -504,7 +501,8 @@ def _teach_multiprocessing(cls: type, reduce: Any) -> None:
 def _reduce_handle(handle: IPCAllocationHandle) -> tuple[Any, ...]:
     from multiprocessing.reduction import DupFd
 
-    return _receive_handle, (DupFd(int(handle)), handle.uuid, handle._location)
+    files = handle._open()
+    return _receive_handle, (DupFd(files.numbers[0]), handle.uuid, handle._location)
 
 
 def _receive_handle(sent: Any, uuid: UUID | None, location: tuple[int, int] | None) -> IPCAllocationHandle:

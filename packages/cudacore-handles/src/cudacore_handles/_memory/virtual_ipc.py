@@ -12,6 +12,7 @@ from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
 from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import hold
+from cudacore_handles._base.ipc import Descriptors
 from cudacore_handles._base.pickles import public, restorer
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
@@ -47,13 +48,13 @@ class IPCVirtualMemoryDescriptor:
         The bytes of the buffer. Default: all bytes from the offset on.
     """
 
-    __slots__ = ("__weakref__", "_descriptors", "_offset", "_size", "_sizes")
-    _descriptors: list[int]  # empty if closed
+    __slots__ = ("__weakref__", "_files", "_offset", "_size", "_sizes")
+    _files: Descriptors | None  # None if closed
 
     def __init__(
         self, descriptors: Sequence[int], sizes: Sequence[int], offset: int = 0, size: int | None = None
     ) -> None:
-        self._descriptors = []
+        self._files = None
         self._sizes = tuple(check_size(size, "sizes") for size in sizes)
         total = sum(self._sizes)
         self._offset = check_size(offset, "offset")
@@ -66,8 +67,10 @@ class IPCVirtualMemoryDescriptor:
         for number, given in zip(numbers, descriptors, strict=True):
             if number is None or not 0 <= number < 2**31:
                 raise ValueError(f"descriptors has {given!r}, which is not a file descriptor")
+        files = Descriptors([])
         for number in numbers:
-            self._descriptors.append(os.dup(number))  # type: ignore[arg-type]
+            files.numbers.append(os.dup(number))  # type: ignore[arg-type]
+        self._files = files
         teach_multiprocessing()
 
     def __repr__(self) -> str:
@@ -88,44 +91,36 @@ class IPCVirtualMemoryDescriptor:
             "VirtualMemoryResource.export_allocation() by socket.send_fds"
         )
 
-    def __del__(self) -> None:
-        if getattr(self, "_descriptors", None):
-            self.close()
-
     @classmethod
-    def _init(
-        cls, descriptors: list[int], sizes: tuple[int, ...], offset: int, size: int
-    ) -> IPCVirtualMemoryDescriptor:
+    def _init(cls, files: Descriptors, sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryDescriptor:
         """Make an object that takes over the descriptors."""
         self = cls.__new__(cls)
-        self._descriptors, self._sizes, self._offset, self._size = descriptors, sizes, offset, size
+        self._files, self._sizes, self._offset, self._size = files, sizes, offset, size
         teach_multiprocessing()
         return self
 
-    def _open(self) -> list[int]:
-        descriptors = list(self._descriptors)
-        if len(descriptors) != len(self._sizes):
+    def _open(self) -> Descriptors:
+        files = self._files
+        if files is None:
             raise closed(self)
-        return descriptors
+        return files
 
     def close(self) -> None:
-        """Close the descriptors. Closing them twice does nothing. Memory that was mapped by them remains."""
-        while self._descriptors:
-            try:
-                descriptor = self._descriptors.pop()
-            except IndexError:  # another thread closes them, too
-                return
-            os.close(descriptor)
+        """Close the descriptors. Closing them twice does nothing. Memory that was mapped by them remains.
+
+        If another thread is using them, they are closed after its call.
+        """
+        self._files = None
 
     @property
     def is_closed(self) -> bool:
         """bool: Whether :meth:`close` was called."""
-        return len(self._descriptors) != len(self._sizes)
+        return self._files is None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
         """tuple of int: The file descriptors."""
-        return tuple(self._open())
+        return tuple(self._open().numbers)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -158,7 +153,7 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
         )
     size = lib.cch_deviceptr_size(box)
     if not size:
-        return IPCVirtualMemoryDescriptor._init([], (), 0, 0)
+        return IPCVirtualMemoryDescriptor._init(Descriptors([]), (), 0, 0)
     count = lib.cch_virtual_piece_count(box)
     descriptors, sizes = ffi.new("int[]", count), ffi.new("size_t[]", count)
     status = lib.cch_virtual_export(descriptors, sizes, count, box)
@@ -167,14 +162,15 @@ def export_buffer(buffer: Buffer, options: VirtualMemoryResourceOptions) -> IPCV
             status, "Memory that came from another process, or was made with another handle_type, cannot be exported"
         )
     check(status)
-    return IPCVirtualMemoryDescriptor._init(list(descriptors), tuple(sizes), lib.cch_deviceptr_offset(box), size)
+    files = Descriptors(list(descriptors))
+    return IPCVirtualMemoryDescriptor._init(files, tuple(sizes), lib.cch_deviceptr_offset(box), size)
 
 
 def import_pieces(config: Any, handle: IPCVirtualMemoryDescriptor) -> Any:
     """Return the box of the memory that another process exported."""
-    descriptors = handle._open()
+    files = handle._open()
     out = ffi.new("cch_deviceptr **")
-    status = lib.cch_virtual_import(out, config, descriptors, handle._sizes, len(descriptors))
+    status = lib.cch_virtual_import(out, config, files.numbers, handle._sizes, len(files.numbers))
     if status == lib.CCH_EMISMATCH:
         raise ValueError("the memory of descriptor is not at the location of this memory resource") from last_error(
             status
@@ -207,22 +203,22 @@ def teach_multiprocessing() -> None:
 def _reduce_handle(handle: IPCVirtualMemoryDescriptor) -> tuple[Any, ...]:
     from multiprocessing.resource_sharer import DupFd  # also for a new process, because the handle may be closed then
 
-    sent = [DupFd(descriptor) for descriptor in handle._open()]
+    files = handle._open()
+    sent = [DupFd(descriptor) for descriptor in files.numbers]
     return _receive_handle, (sent, handle._sizes, handle._offset, handle._size)
 
 
 def _receive_handle(sent: list[Any], sizes: tuple[int, ...], offset: int, size: int) -> IPCVirtualMemoryDescriptor:
-    handle = IPCVirtualMemoryDescriptor._init([], sizes, offset, size)
+    files = Descriptors([])
     try:
         for one in sent:
-            handle._descriptors.append(one.detach())
+            files.numbers.append(one.detach())
     except (OSError, EOFError) as error:
-        handle.close()
         raise RuntimeError(
             "the file descriptors of virtual memory did not come: they are received once, while the process that sent "
             "them runs"
         ) from error
-    return handle
+    return IPCVirtualMemoryDescriptor._init(files, sizes, offset, size)
 
 
 def reduce_buffer(resource: VirtualMemoryResource, buffer: Buffer) -> tuple[Any, ...]:
