@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check what mypy and pyright say of programs: of the mistakes in one file, of the examples, and of the guides.
+"""Run mypy and pyright on programs: a file of mistakes, the examples, and the guides.
 
 usage: check_programs.py       needs mypy and pyright
 
@@ -25,9 +25,9 @@ SOURCES = os.pathsep.join(map(str, ROOT.glob("packages/*/src")))
 MISTAKES = ROOT / "packages" / "cudacore" / "tests" / "wrong_programs.py"
 #: Pages whose blocks are several files, or parts of files; the gallery has the examples.
 NO_PROGRAM = {"gallery", "simulator/extending", "simulator/testing", "tutorial/testing"}
-#: What pyright may not complain about in guides: calls. They need not satisfy it in other ways.
+#: The rules of pyright that guides must satisfy, which are those about calls.
 CALLS = {"reportArgumentType", "reportCallIssue"}
-# As users have them, who need no types for everything. Libraries that are not installed are of any type.
+# The default settings, which users have. Libraries that are not installed have the type Any.
 MYPY = ["mypy", "--config-file=", "--ignore-missing-imports", "--output=json", "--no-error-summary"]
 PYRIGHT = ["pyright", "--outputjson"]
 
@@ -73,7 +73,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         files = [MISTAKES, *sorted((ROOT / "examples").glob("*.py"))]
         guides = write_guides(Path(folder))
-        # Guides give a name to values of several types, which mypy refuses.
+        # Mypy does not check the guides, because it refuses a variable whose type changes.
         for name, complaints in (("mypy", ask_mypy(files)), ("pyright", ask_pyright(files + guides))):
             found = set()
             for file, line, text in complaints:

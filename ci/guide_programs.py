@@ -26,7 +26,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(page: str, *languages: str) -> list[Block]:
-    """Return the blocks of a page in some languages, also of files that the page includes."""
+    """Return the blocks of a page in some languages. A file that the page includes is a block, too."""
     path = DOCS / f"{page}.rst"
     blocks = []
     for found in DIRECTIVE.finditer(path.read_text(encoding="utf-8")):

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure each kind of memory on one GPU. The table of docs/which-memory.rst is of one run of this program.
+"""Measure each kind of memory on one GPU. The table of docs/which-memory.rst is from one run of this program.
 
 usage: memory_kinds.py [MIB]        MIB: the size of copies; default 256
 
 Copies go between the memory and a buffer of the device's pool. Times are the best of several rounds. The columns:
 
-- the allocation and the free of 1 MiB, after the first one; of registered memory, both for an array of `MIB` MiB
+- the time to allocate and free 1 MiB, not for the first time; for registered memory, the time to register and
+  unregister an array of `MIB` MiB
 - bandwidths of copies to and from the device, and the time after which such a call returns to the host
-- the bandwidth of a kernel that reads the memory where it is: for the first time, and again
+- the bandwidth of a kernel that reads the memory in place: for the first time, and again
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Kind:
     def make(self, size: int) -> Any:
         """Return memory of `size` bytes."""
         if self.resource is not None:
-            return self.resource.allocate(size, stream=stream)[:size]  # virtual memory is rounded up
+            return self.resource.allocate(size, stream=stream)[:size]  # sizes of virtual memory are rounded up
         array = np.zeros(size, np.uint8)
         return core.register_host_memory(array) if self.name == "registered array" else array
 
@@ -110,7 +111,7 @@ class Kind:
             return self.name, "-", f"{to:.0f}", f"{back:.0f}", f"{returns:,.0f}", "-", "-"
         if memory.is_host_accessible:
             view = np.frombuffer(memory.__buffer__(), np.uint8)
-            view[:] = 1  # by the host: managed pages are there now
+            view[:] = 1  # written by the host, so that pages of managed memory are there
         else:
             memory.fill(1, stream=stream)
         config = core.LaunchConfig(grid=2 * device.properties.multiprocessor_count, block=1024)
@@ -129,7 +130,7 @@ class Kind:
 
 
 def moving(size: int) -> None:
-    """Print how fast pages of managed memory move when they are asked for."""
+    """Print how fast pages of managed memory move when they are prefetched."""
     managed = core.ManagedMemoryResource().allocate(size, stream=stream)
     stream.sync()
     np.frombuffer(managed.__buffer__(), np.uint8)[:] = 1

@@ -159,7 +159,7 @@ def transferring(name: str, source: str, *, over_row: tuple[str, float] | None =
 
 
 def hooked(name: str, statement: str, setup: str, *, needs: str, per: int, over_row: tuple[str, float] | None) -> Row:
-    """A row that allocates by another library, which has freed such memory before."""
+    """A row that allocates with another library, which reuses memory that was freed before."""
     setup = f"import {needs}, cudacore.interop; {setup}"
     return Row(name, statement, 2_000 // per, 15, setup, True, ours=True, needs=needs, per=per, over_row=over_row)
 

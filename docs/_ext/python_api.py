@@ -84,7 +84,7 @@ STUB_FUNCTIONS = read_stubs()
 def complete_signature(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returns: str | None
 ) -> tuple[str, str | None] | None:
-    """Show types where only a stub has them, and no signature of classes that are not made by calling them."""
+    """Show types that only a stub has. Show no signature for classes that are not made by calling them."""
     if what == "class":
         return ("", None) if signature == "(*args, **kwargs)" else None
     if inspect.isbuiltin(obj) or inspect.ismethoddescriptor(obj):
@@ -100,7 +100,7 @@ def umbrella_names() -> dict[str, str]:
     return {name: f"{module}.{name}" for module, names in reversed(NAMES.items()) for name in names}
 
 
-# What the umbrella's modules have, apart from modules.
+# The public names in each module of the umbrella, apart from modules.
 NAMES = {
     module.__name__: [name for name in module.__all__ if not inspect.ismodule(getattr(module, name))]
     for module in UMBRELLA
@@ -109,7 +109,7 @@ IMPORTED = umbrella_names()
 
 
 def imported_name(target: str, module: str | None) -> str:
-    """Return the name by which users import what a reference in a module names."""
+    """Return the name by which users import an object, from a reference in a module."""
     parts = target.split(".")
     if parts[0] in PACKAGES:
         public = [part for part in parts[1:] if not part.startswith("_") or part[1:2].isupper()]
@@ -120,7 +120,7 @@ def imported_name(target: str, module: str | None) -> str:
 
 
 def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
-    """Have references name objects as users import them, and show the values of attributes, not their descriptors."""
+    """Rename references as users import the objects, and show the values of attributes, not their descriptors."""
     for node in doctree.findall(addnodes.pending_xref):
         target = node.get("reftarget", "")
         if node.get("refdomain") == "py" and not target.startswith(("cudacore.", "python.")):
@@ -134,7 +134,7 @@ def name_as_imported(app: Sphinx, doctree: nodes.document) -> None:
 def find_in_packages(
     app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, contnode: nodes.TextElement
 ) -> nodes.reference | None:
-    """Resolve a reference to an object of a package that the umbrella does not have."""
+    """Resolve a reference to an object that is in a package but not in the umbrella."""
     if node.get("refdomain") != "py":
         return None
     objects = env.domains.python_domain.objects
@@ -148,7 +148,7 @@ def find_in_packages(
 
 
 def add_names_of_packages(app: Sphinx, env: BuildEnvironment) -> None:
-    """Have other projects' documentation find objects by the names of the packages that they come from, too."""
+    """List objects under the names of their packages, too, for references from other projects' documentation."""
     objects = env.domains.python_domain.objects
     for full_name, entry in list(objects.items()):
         for module in UMBRELLA:

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Colors of the sources, and what they are on a dark page.
+# The colors in the sources, and those that replace them on a dark page.
 DARK = {
     "fill": {"white": "none", "#eef6dd": "#2b3a17", "#eeeeee": "#333333", "#eeeeff": "#2a2a45", "#555555": "#bbbbbb"},
     "stroke": {"#555555": "#bbbbbb", "#777777": "#aaaaaa", "#5a8f00": "#8fc93a", "#5555aa": "#9a9ae0"},

@@ -100,7 +100,7 @@ class MemoryPool:
 
 
 class FakeCuPy:
-    """What CuPy's allocators use of it."""
+    """The attributes of CuPy that its allocators use."""
 
     def __init__(self) -> None:
         self.stream: Any = core.LEGACY_DEFAULT_STREAM
@@ -152,7 +152,7 @@ def test_cupy_streams_without_protocol(cupy: FakeCuPy, statistics: core.Statisti
 
 @pytest.mark.cuda_sim
 def test_cupy_memory_lives_as_long_as_its_arrays(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
-    """Memory of CuPy's arrays would leak, or be freed under them."""
+    """Memory of CuPy's arrays would leak, or be freed while it is in use."""
     allocate = interop.cupy_allocator(statistics)
     memory, empty = allocate(100), allocate(0)
     assert empty.ptr == 0
@@ -288,7 +288,7 @@ def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, 
     for nth in range(1, len(calls) + 1):
         with sim.failing(None, nth):
             memory = pool.alloc(1000, 0, handle)
-        if memory is not None:  # the library did not need the answer
+        if memory is not None:  # the call that failed is not needed for an allocation
             pool.free(memory, 1000, 0, handle)
         assert statistics.allocation_counts.current_count == 0
     assert len(calls) > 1
@@ -311,7 +311,7 @@ def test_torch_memory_outlives_its_resource(torch: None, device: core.Device, st
 
 @pytest.mark.cuda_sim
 def test_torch_resources_that_need_python(torch: None, device: core.Device) -> None:
-    """PyTorch's threads would call Python from C, or an adaptor would be passed by."""
+    """PyTorch's threads would call Python from C, or an adaptor would be bypassed."""
     tracking = core.TrackingResourceAdaptor(device.memory_resource)
     virtual = core.VirtualMemoryResource(device)
     failure = core.FailureCallbackResourceAdaptor(device.memory_resource, lambda size: False)
@@ -485,7 +485,7 @@ def test_resource_of_rmm(rmm: RMMResource, device: core.Device, stream: core.Str
 @pytest.mark.cuda_sim
 @pytest.mark.usefixtures("cupy", "torch", "numba", "rmm")
 def test_resources_are_checked(device: core.Device) -> None:
-    """A library would be given memory that its kernels cannot use, and fail far away from here."""
+    """A library would be given memory that its kernels cannot use, and fail only when they run."""
 
     class HostMemory(core.MemoryResource):
         is_device_accessible, is_host_accessible = False, True

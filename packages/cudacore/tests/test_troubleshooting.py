@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The messages of the page about troubleshooting, which mistakes produce."""
+"""The error messages on the page about troubleshooting, and the mistakes that cause them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def annotations_of(function: Any) -> Iterator[str]:
 
 
 def annotations() -> Iterator[tuple[str, str]]:
-    """Return the annotations of public functions, methods, properties and fields, with what they are of."""
+    """Return the annotations of public functions, methods, properties and fields, with the names of these."""
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
             value = getattr(module, name)
@@ -71,7 +71,7 @@ def test_signatures_name_public_types() -> None:
 
 
 def sets() -> Iterator[tuple[str, set[str], set[str]]]:
-    """Return the names of the sets of strings, the strings, and those that they must be."""
+    """Return the names of the sets of strings, the strings, and the expected ones."""
     names = cudacore.typing
     for name in names.__all__:
         enum = getattr(names, f"{name.removesuffix('Name')}Type", None)
@@ -97,7 +97,7 @@ def test_sets_of_strings_are_those_of_the_enumerations(name: str, strings: set[s
 
 
 def test_sets_of_targets() -> None:
-    """Type checkers would refuse a format that Program.compile() or Linker.link() has."""
+    """Type checkers would refuse a format that Program.compile() or Linker.link() accepts."""
     names = cudacore.typing
     assert set(get_args(names.CompileTargetName)) == EXPECTED["CompileTargetName"]
     for target in get_args(names.LinkTargetName):

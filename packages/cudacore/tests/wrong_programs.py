@@ -68,7 +68,7 @@ device.allocate("64", stream=stream)  # wrong: a str is not a size
 device.allocate(64, stream)  # wrong: the stream is a keyword
 core.Device("0")  # wrong: a str is not an ordinal
 
-# What is right, as far as types go: no complaint
+# Programs with correct types: no complaint
 for code_type in core.typing.SourceCodeType:
     core.Program("", code_type).compile(core.typing.ObjectCodeFormatType.PTX)
 core.launch(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cache knows from an earlier process: the build of NVRTC, and that a program reads no files."""
+"""Facts that a cache keeps for later processes: the build of NVRTC, and that a program reads no files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_hit_without_the_compiler(tmp_path: Path) -> None:
 
 
 class Searches:
-    """A process that searches for NVRTC below a folder, and a cache that knows what earlier ones have found."""
+    """A process that searches for NVRTC below a folder, and a cache with the results of earlier ones."""
 
     def __init__(self, folder: Path) -> None:
         self.library = folder / "site" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
@@ -117,7 +117,7 @@ def make(path: str) -> Callable[[Path], object]:
     ],
 )
 def test_something_has_changed(searches: Searches, tmp_path: Path, change: Callable[[Path], object]) -> None:
-    """Code of an old compiler would be used after another one was installed, perhaps in a place searched before."""
+    """Code of an old compiler would be used after another one was installed, perhaps in an earlier directory."""
     assert [searches.loads() for _ in range(2)] == [True, False]
     change(tmp_path)
     assert [searches.loads() for _ in range(2)] == [True, False]
@@ -125,7 +125,7 @@ def test_something_has_changed(searches: Searches, tmp_path: Path, change: Calla
 
 @pytest.mark.parametrize("variable", ["CUDA_PATH", "CONDA_PREFIX", "LD_LIBRARY_PATH", "LD_PRELOAD"])
 def test_environment_has_changed(searches: Searches, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    """The compiler of another environment would be taken for the one of this environment."""
+    """The compiler of another environment would be mistaken for that of this environment."""
     assert searches.loads()
     monkeypatch.setenv(variable, "/elsewhere")
     assert searches.loads()
@@ -134,7 +134,7 @@ def test_environment_has_changed(searches: Searches, monkeypatch: pytest.MonkeyP
 
 
 def test_change_during_the_search(searches: Searches, tmp_path: Path) -> None:
-    """A compiler that is upgraded while it is loaded would be known as the other one for good."""
+    """A compiler that is upgraded while it is loaded would always be mistaken for the other version."""
     searches.during = lambda: make("site/nvidia/cu13/lib/new")(tmp_path)
     assert searches.loads()
     assert not searches.notes
@@ -148,7 +148,7 @@ def test_change_just_before(searches: Searches, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_another_library_has_loaded_one(searches: Searches, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVRTC that another library has loaded from elsewhere is the one that compiles: it would be taken for another."""
+    """An NVRTC that another library has loaded, which then compiles, would be mistaken for another one."""
     assert searches.loads()
     monkeypatch.setattr(_chosen, "_is_loaded", lambda: True)
     notes = dict(searches.notes)

@@ -4,7 +4,7 @@
 
 /**
  * @file allocator.h
- * Allocators: they give memory to libraries that keep only an address, and PyTorch's pluggable allocator.
+ * Allocators for libraries that keep only an address, and functions for PyTorch's pluggable allocator.
  *
  * The library keeps the allocation of such an address until cch_allocator_free(). Trackers count it like any other.
  */
@@ -60,7 +60,7 @@ CCH_EXPORT void *cch_torch_alloc(int64_t size, int device, CUstream CCH_NULLABLE
  */
 CCH_EXPORT void *cch_torch_try_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
 
-/** The function that frees what they allocated. Failures are reported as those of destructors. @since 0.1
+/** Frees memory of the two functions above. Failures are reported as those of destructors. @since 0.1
  */
 CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device, CUstream CCH_NULLABLE stream);
 

@@ -244,7 +244,7 @@ def test_long_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 
 
 def test_subclass_of_an_adaptor(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """An adaptor would go around the allocate() of the adaptor that it wraps."""
+    """An adaptor would bypass the allocate() of the adaptor that it wraps."""
 
     class Doubling(ch.StatisticsResourceAdaptor):
         def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
@@ -281,7 +281,7 @@ def test_resource_that_gives_parts(adapt: Adapt, pool: ch.DeviceMemoryResource, 
 
 
 def test_resource_that_gives_no_memory(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """What a wrapped resource was asked for, and did not give, would count forever."""
+    """Memory that the wrapped resource could not allocate would count forever."""
 
     class Broken(ch.MemoryResource):
         def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
@@ -559,7 +559,7 @@ def test_failure_callback(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> N
 
 
 def test_failure_callback_gets_an_int(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """The function would be called with whatever the size was given as."""
+    """The function would be called with a size of another type than int."""
     seen: list[Any] = []
     adaptor = ch.FailureCallbackResourceAdaptor(pool, seen.append)  # type: ignore[arg-type]
     with pytest.raises(ch.OutOfMemoryError):

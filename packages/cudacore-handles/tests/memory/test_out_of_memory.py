@@ -196,7 +196,7 @@ def test_report_at_exit(run_on_driver: Callable[..., str]) -> None:
 
 
 def test_name_that_raises(stream: ch.Stream, host_memory: Any) -> None:
-    """The error would be replaced by one of a memory resource's repr()."""
+    """The error would be replaced by an error of a memory resource's repr()."""
 
     class Nameless(type(host_memory)):  # type: ignore[misc]
         def __repr__(self) -> str:

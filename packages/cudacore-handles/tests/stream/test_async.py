@@ -266,7 +266,7 @@ def test_a_capture_meanwhile(run: Run, device: ch.Device, stream: ch.Stream, gat
 
 
 def test_an_event_that_is_recorded_in_a_capture(run: Run, device: ch.Device, stream: ch.Stream, gate: Gate) -> None:
-    """A question for the event would invalidate the capture (13.0, H200), though nobody asked there."""
+    """A query of the event would invalidate the capture of another task (13.0, H200)."""
     pytest.importorskip("cudacore_graph")
 
     async def wait(event: ch.Event) -> ch.Event:

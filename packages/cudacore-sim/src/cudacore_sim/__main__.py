@@ -4,8 +4,8 @@
 The library's folder is put at the front of ``$LD_LIBRARY_PATH``, so that ``dlopen("libcuda.so.1")`` finds it, in the
 command and in its children. NVML, ``libnvidia-ml.so.1``, is in the same folder. The library is not in ``$LD_PRELOAD``,
 which would load it into every program that the command starts, including shells and compilers. ``$CUDACORE_DRIVER``
-names it for `cudacore`. Only a small library without dependencies is preloaded: it makes the cubins of NVRTC, nvJitLink
-and ptxas, which nvcc starts, contain their PTX, which the simulator runs.
+names it for `cudacore`. Only a small library without dependencies is preloaded: it adds PTX, which the simulator runs,
+to the cubins of NVRTC, nvJitLink, and ptxas, which nvcc starts.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _load_and_keep(question: bytes, notes: Notes, load: Load) -> bytes:
 
 
 def _is_loaded() -> bool:
-    """Return whether this process has an NVRTC already, which can be another one than it would find."""
+    """Return whether this process has loaded an NVRTC already, perhaps another one than a search would find."""
     try:
         with open("/proc/self/maps", "rb") as file:
             return _LOADED.search(file.read()) is not None
@@ -106,7 +106,7 @@ def _is_loaded() -> bool:
 
 
 def _question() -> bytes | None:
-    """Return a hash of everything but files that decides which NVRTC is found; None if that is not known."""
+    """Return a hash of everything that decides which NVRTC is found, apart from files; None if that is not known."""
     loader = sorted(item for item in os.environb.items() if item[0].startswith(b"LD_"))
     try:
         with open("/proc/self/environ", "rb") as file:

@@ -33,10 +33,10 @@ class Inputs:
     Parameters
     ----------
     text : bytes
-        A hash of the text of the program, and of everything else that decides on which files these are.
+        A hash of the text of the program, and of everything else that decides which files these are.
     ask : callable
-        Scans the program; returns the question, a hash of only what decides on which files these are. Programs with
-        different texts can have the same one.
+        Scans the program; returns the question: a hash of only those parts that decide which files these are. Programs
+        with different texts can have the same one.
     find : callable
         Finds the files.
     notes : Notes, optional

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lookups have found out about files, stored beside the entries of a cache for other processes."""
+"""Results of earlier lookups, stored beside the entries of a cache for other processes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cudacore_compile._cache.identity import Identity
 
 
 class Notes(NamedTuple):
-    """The storage of a cache for notes: bytes by a hash of what they are about."""
+    """Stores the notes of a cache: each is bytes, found by a hash."""
 
     load: Callable[[bytes], bytes | None]
     save: Callable[[bytes, bytes], None]
 
 
-# Notes are JSON. These functions check what was read.
+# Notes are JSON. These functions check its types.
 
 
 def text(value: object) -> str:

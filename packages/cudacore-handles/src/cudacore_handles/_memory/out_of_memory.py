@@ -54,9 +54,9 @@ def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | No
 
 def _collect() -> None:
     """Collect garbage. If another thread is collecting, gc.collect() does nothing, so wait for that thread first."""
-    if getattr(_thread, "collects", False):  # it is a finalizer of this collection that allocates
+    if getattr(_thread, "collects", False):  # a finalizer of this collection allocates
         return
-    # The wait has an end: a finalizer can wait for this thread, or allocate on the thread that collects.
+    # The wait has a limit, because a finalizer can wait for this thread, or allocate on the thread that collects.
     deadline = time.monotonic() + _PATIENCE
     before = _full_collections()
     _thread.collects = True

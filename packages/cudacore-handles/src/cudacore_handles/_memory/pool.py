@@ -148,7 +148,7 @@ class PooledMemoryResource(MemoryResource):
         """Return the pool's maximum size if an allocation would exceed it; otherwise 0."""
         try:
             return self._max_size if self.attributes.used_mem_current + size > self._max_size else 0
-        except Exception:  # the error does without it; when the interpreter ends, modules cannot be imported any more
+        except Exception:  # left out: when the interpreter ends, modules cannot be imported any more
             return 0
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:

@@ -163,7 +163,7 @@ CCH__COLD static void throw_failure(int status, size_t size, int device) {
   void (*throw_runtime_error)(const char *) = NULL;
   if (library != NULL) {
     *(void **)&throw_runtime_error = dlsym(library, "_ZSt21__throw_runtime_errorPKc");
-    dlclose(library); /* only this reference to it */
+    dlclose(library); /* gives back the reference of dlopen(); the library remains loaded */
   }
   if (throw_runtime_error != NULL)
     throw_runtime_error(text);

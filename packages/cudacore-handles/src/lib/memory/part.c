@@ -23,7 +23,7 @@ struct cch__use {
 struct cch__part {
   cch_deviceptr ptr; /* its backing is the whole */
   cch__use *use;     /* allocated in advance, because closing a part cannot fail */
-  cch__part *within; /* the part with trackers of which it is a part: for these, that part ends with its last part */
+  cch__part *within; /* the part with trackers that contains this one, and that counts as freed after its last part */
 };
 
 enum { MANY_USES = 16 };

@@ -113,7 +113,7 @@ static int open_log(cch__tracker_log **out, const char *path, const char *operat
   if (fstat(log->file, &known) != 0 || known.st_size == 0) {
     memcpy(log->lines, header, sizeof header - 1);
     log->used = sizeof header - 1;
-    write_lines(log); /* now, so that another tracker of the same file does not write it, too */
+    write_lines(log); /* written now, so that another tracker of the same file does not write the header again */
   }
   *out = log;
   return 0;
@@ -232,8 +232,8 @@ static inline void discount_one(cch_tracker_counts *counts, int64_t size) {
 }
 
 /*
- * Whether an allocation fits into the limit, if there is one. `announced` are the bytes that were announced for it
- * already. If it does not fit, *used is what the others use. The lock must be held.
+ * Whether an allocation fits into the limit, if there is one. `announced` bytes were announced for it already. If it
+ * does not fit, *used is the number of bytes of the others. The lock must be held.
  */
 static bool fits(const cch_tracker *tracker, size_t size, size_t announced, uint64_t *used) {
   if (tracker->limit == 0)
@@ -288,7 +288,7 @@ int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size
     unlock(tracker, locked);
     cch_tracker_cancel(tracker, announced, cch_deviceptr_stream(ptr));
     int status = fail_limit(tracker, ptr->size, used, __func__);
-    cch__box_unref(tracker); /* the reference of the track; the caller has one, too */
+    cch__box_unref(tracker); /* the reference of the track; the caller keeps its own */
     free(track);
     return status;
   }

@@ -126,7 +126,7 @@ int cch_event_record(cch_event *event, cch_stream *stream) {
 }
 
 /*
- * If the event was recorded in a capture that has not ended, each question for it would invalidate that capture (13.0,
+ * If the event was recorded in a capture that has not ended, each query would invalidate that capture (13.0,
  * H200), in all capture modes.
  */
 static int check_recorded(const cch_event *event, const char *operation) {

@@ -68,7 +68,7 @@ static void frees_wait_for_recorded_streams(void) {
   OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
   OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
   OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
-  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* the work that is waited for is that at the time of the free */
+  CHECK_EQ(sim.calls("cuEventRecord"), 0); /* the event is recorded only when the memory is freed */
   OK(cch_allocator_free(a));
   CHECK_EQ(sim.calls("cuStreamWaitEvent"), 2);
   FAILS(CCH_EINVAL, cch_allocator_record_stream(a, cch_stream_raw(second)));
@@ -76,7 +76,7 @@ static void frees_wait_for_recorded_streams(void) {
   close_pool();
 }
 
-/* Trackers would not see what libraries allocate, or an address would leak that one of them refused. */
+/* Trackers would not count the allocations of libraries, or an allocation that a tracker refused would leak. */
 static void trackers_count_addresses(void) {
   open_pool();
   cch_tracker *tracker;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Has the assembler ptxas, which nvcc and others start, put the PTX that it reads into the cubins that it writes. This
+ * Makes the assembler ptxas, which nvcc and others start, put the PTX of its input into its cubins. This
  * library is preloaded into child processes, too. When ptxas ends, the simulator adds the section to its output.
  */
 #include "sim/carry/preload.h"
@@ -16,7 +16,7 @@ namespace {
 /* The arguments of ptxas; null in other processes. */
 char **arguments = nullptr;
 
-/* The file that ptxas writes, and what it was before. */
+/* The output file of ptxas, and its state before. */
 const char *output = "elf.o";
 struct stat before;
 

@@ -13,7 +13,7 @@
 namespace sim {
 namespace {
 
-/* The replacement of a function, which is asked for by the library that has it. This library's own is none. */
+/* The replacement of a function of another library. Null for a function of this library. */
 void *replaced(void *function, const char *name) {
   Dl_info where{};
   if (function == nullptr || is_own(function) || dladdr(function, &where) == 0)
@@ -32,7 +32,7 @@ struct Search {
   void *found;
 };
 
-/* Tries a loaded library, if it is NVRTC or nvJitLink. */
+/* Looks the function up in a loaded library, if that is NVRTC or nvJitLink. */
 int search(dl_phdr_info *info, size_t, void *data) {
   auto *wanted = static_cast<Search *>(data);
   if (std::strstr(info->dlpi_name, "libnvrtc.so") != nullptr ||
@@ -44,15 +44,15 @@ int search(dl_phdr_info *info, size_t, void *data) {
 } // namespace
 
 void *linked_function(const char *name, const void *caller) {
-  /* Of the libraries that the caller's library depends on. */
+  /* In the libraries that the caller's library depends on. */
   Dl_info where{};
   if (dladdr(caller, &where) != 0 && where.dli_fname != nullptr)
     if (void *found = find_in(where.dli_fname, name))
       return found;
-  /* The caller is the program itself. */
+  /* If the caller is the program itself. */
   if (void *found = replaced(real_dlsym()(RTLD_NEXT, name), name))
     return found;
-  /* The caller's last instruction was a jump here, so that the return address is in the code that called it. */
+  /* If the caller jumped here instead of calling, the return address is in the code that called the caller. */
   Search wanted{name, nullptr};
   dl_iterate_phdr(search, &wanted);
   return wanted.found;
@@ -60,7 +60,7 @@ void *linked_function(const char *name, const void *caller) {
 
 } // namespace sim
 
-/* What a library answers for an internal error. No linked program sees it, because its library is loaded. */
+/* The results for an internal error. Linked programs do not get them, because their library is loaded. */
 constexpr int nvrtc_error = 11, nvjitlink_error = 6;
 
 #define LINKED(name, parameters, arguments, error)                                                                     \

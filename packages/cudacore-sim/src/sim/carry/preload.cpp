@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replaces dlsym(), for programs that look functions of NVRTC and nvJitLink up. */
+/* Replaces dlsym(), for programs that look up functions of NVRTC and nvJitLink. */
 #include "sim/carry/preload.h"
 
 #include <atomic>

@@ -13,7 +13,7 @@ namespace sim {
 
 using LookUp = void *(*)(void *library, const char *name);
 
-LookUp real_dlsym(); /* of the C library */
+LookUp real_dlsym(); /* dlsym() of the C library */
 
 template <class F> F as_function(void *symbol) {
   F function = nullptr;

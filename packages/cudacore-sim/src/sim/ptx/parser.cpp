@@ -391,7 +391,7 @@ private:
         in_.integer("a limit");
       else if (in_.is(".pragma"))
         pragma();
-      else if (in_.is(".language")) /* how a driver launches such kernels is in no document */
+      else if (in_.is(".language")) /* how a driver launches such kernels is not documented */
         in_.fail("kernels of cuda.tile are not simulated");
       else if (!in_.accept(".noreturn") && !in_.accept(".unified") && !in_.accept(".blocksareclusters"))
         return;

@@ -91,7 +91,7 @@ int link_with_nvjitlink(const char *file) {
 #endif
 """
 
-# Calls them as they are linked, or as a library that is loaded later and whose symbols others do not see.
+# Calls them in the program itself, or in a library that is loaded later and whose symbols are local.
 LINKED = MAKERS + "int main(int, char **arguments) { return MAKER(arguments[1]); }\n"
 LOADER = r"""
 #include <cstdio>
@@ -130,7 +130,7 @@ def build(folder: Path, source: str, *options: str) -> None:
 @pytest.mark.parametrize("how", ["linked", "loaded"])
 @pytest.mark.parametrize("compiler", ["nvrtc", "nvJitLink"])
 def test_linked_compilers(cuda: Any, tmp_path: Path, compiler: str, how: str) -> None:
-    """Programs in C++ are linked with NVRTC or nvJitLink, and look nothing up: their cubins would not run."""
+    """The cubins of C++ programs that are linked with NVRTC or nvJitLink, and look nothing up, would not run."""
     pathfinder = pytest.importorskip("cuda.pathfinder")
     library = Path(pathfinder.load_nvidia_dynamic_lib(compiler).abs_path)
     major = library.name.rpartition(".")[2]
@@ -155,7 +155,7 @@ def test_linked_compilers(cuda: Any, tmp_path: Path, compiler: str, how: str) ->
 @pytest.mark.parametrize("command", [["-cubin"], ["-fatbin", "-gencode", "arch=compute_90,code=sm_90"]])
 @pytest.mark.parametrize("named", ["by its path", "by its name"])
 def test_nvcc(cuda: Any, tmp_path: Path, command: list[str], named: str) -> None:
-    """Programs start nvcc, as PyCUDA does, and could not run what it makes."""
+    """Programs that start nvcc, as PyCUDA does, could not run its cubins."""
     nvcc = find("nvcc")
     (tmp_path / "a.cu").write_text(WHOLE)
     options = command if "-gencode" in command else [*command, "-arch=sm_90"]
@@ -177,7 +177,7 @@ def test_nvcc_links(cuda: Any, tmp_path: Path) -> None:
 
 
 def test_nvcc_errors_and_version(tmp_path: Path) -> None:
-    """What nvcc prints and how it ends would not be what the program expects."""
+    """The output and the exit status of nvcc would differ from those without the simulator."""
     nvcc = find("nvcc")
     (tmp_path / "a.cu").write_text("this is no C++")
     for arguments in (["--version"], ["-cubin", "-arch=sm_90", "a.cu"]):
@@ -285,7 +285,7 @@ print(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None))
 
 
 def test_refusals(tmp_path: Path, made: tuple[bytes, bytes]) -> None:
-    """A program would be told to do what it does already."""
+    """The message would advise a program to do what it does already."""
     (tmp_path / "load.py").write_text(LOAD)
     (tmp_path / "code").write_bytes(made[1])
     command = [sys.executable, str(tmp_path / "load.py"), str(tmp_path / "code")]
@@ -307,7 +307,7 @@ TILE = b"""
 
 
 def test_tile_kernels(cuda: Any, tmp_path: Path, stand_in: Path) -> None:
-    """cuda.tile launches blocks of one thread, for which the size of its kernels would be blamed."""
+    """The message would blame the size of kernels of cuda.tile, which are launched with blocks of one thread."""
     (tmp_path / "a.ptx").write_bytes(TILE)
     environment = os.environ | {"CUBIN": str(stand_in.with_name("cubin"))}
     assert simulated(stand_in, "a.ptx", cwd=tmp_path, env=environment).returncode == 0

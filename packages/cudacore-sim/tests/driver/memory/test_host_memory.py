@@ -86,7 +86,7 @@ def test_registering_what_cannot_be_used(cuda: Any, pages: Map) -> None:
 
 @pytest.mark.parametrize("folder", ["disk", "memory"])
 def test_registering_mapped_files(cuda: Any, folder: str, tmp_path: Path) -> None:
-    """A file that Linux does not let a device write would be registered, other than on an H200."""
+    """A file that Linux does not let a device write would be registered, unlike on an H200."""
     place = Path("/dev/shm") if folder == "memory" else tmp_path
     if not place.is_dir() or (os.major(place.stat().st_dev) == 0) != (folder == "memory"):
         pytest.skip(f"{place} is not known to be on a {folder}" if folder == "disk" else "there is no /dev/shm")

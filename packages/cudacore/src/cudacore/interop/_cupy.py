@@ -47,7 +47,7 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     home = None if mr is None else mr.device_id
     memory, unowned = cupy.cuda.MemoryPointer, cupy.cuda.UnownedMemory
     current_device, current_stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
-    last: tuple[Any, Stream | None] = (None, None)  # a stream of CuPy, and ours of it: both are never changed
+    last: tuple[Any, Stream | None] = (None, None)  # a stream of CuPy, and our object for it; neither is ever changed
 
     def allocate(size: int) -> Any:
         nonlocal last

@@ -203,7 +203,7 @@ def _try_to_allocate(
     target: MemoryResource, trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None
 ) -> Buffer | int:
     """Return a buffer that all trackers have counted, or the status of the tracker that refused it."""
-    if not nbytes:  # it is not counted
+    if not nbytes:  # the tracker does not count it
         return allocate_upstream(target, nbytes, stream)
     for place, tracker in enumerate(trackers):
         status: int = lib.cch_tracker_begin(hold(tracker), nbytes)

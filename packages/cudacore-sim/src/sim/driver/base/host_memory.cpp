@@ -35,8 +35,8 @@ struct Mapping {
 };
 
 /*
- * Whether all mappings from an address to another fulfil a condition. A mapping that is missing does not. The list does
- * not show that a file has become shorter than its mapping. `unknown`: the answer if there is no list.
+ * Whether all mappings from one address to another fulfil a condition. A mapping that is missing does not. The list
+ * does not show that a file has become shorter than its mapping. `unknown`: the answer if there is no list.
  */
 template <class Condition> bool all_mappings(uint64_t address, uint64_t end, bool unknown, const Condition &condition) {
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> maps(std::fopen("/proc/self/maps", "re"), std::fclose);
@@ -64,7 +64,7 @@ bool is_accessible(const Mapping &mapping, bool write) {
   return mapping.readable == 'r' && (!write || mapping.writable == 'w');
 }
 
-/* Whether a mapped file is only in memory. A file whose file system is not known is taken to be so. */
+/* Whether a mapped file is only in memory. A file whose file system is not known counts as such a file. */
 bool is_in_memory(const char *path) {
   struct statfs system;
   return statfs(path, &system) != 0 || system.f_type == TMPFS_MAGIC || system.f_type == HUGETLBFS_MAGIC;
