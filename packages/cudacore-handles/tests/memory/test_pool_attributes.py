@@ -178,3 +178,21 @@ def test_closed_resource(resource: DeviceMemoryResource) -> None:
     assert attributes.used_mem_current == 0
     with pytest.raises(ClosedError, match="closed"):
         _ = resource.attributes
+
+
+@pytest.mark.parametrize("keep", [1, 31 * MIB, 33 * MIB, 64 * MIB])
+def test_what_is_kept(resource: DeviceMemoryResource, device: Device, keep: int) -> None:
+    """The simulated driver would keep a part of a piece, or more than the threshold (13.0, H200)."""
+    stream, attributes = device.create_stream(), resource.attributes
+    resource.allocate(40 * MIB, stream=stream).close()
+    stream.sync()
+    reserved = attributes.reserved_mem_current
+    resource.trim(keep)
+    kept = attributes.reserved_mem_current
+    assert kept % (2 * MIB) == 0
+    assert min(keep, reserved) <= kept <= reserved
+    attributes.release_threshold = keep
+    resource.allocate(40 * MIB, stream=stream).close()
+    stream.sync()
+    assert attributes.reserved_mem_current % (2 * MIB) == 0
+    assert attributes.reserved_mem_current <= keep

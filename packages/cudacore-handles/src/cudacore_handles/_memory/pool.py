@@ -165,7 +165,8 @@ class PooledMemoryResource(MemoryResource):
         Parameters
         ----------
         min_bytes_to_keep : int, optional
-            Minimum number of bytes that the pool keeps, including used ones. Default 0.
+            Minimum number of bytes that the pool keeps, including used ones. The driver rounds it up (to 32 MiB on an
+            H200). Default 0.
         """
         keep = check_size(min_bytes_to_keep, "min_bytes_to_keep")
         if self.is_closed:
@@ -177,7 +178,7 @@ class PooledMemoryResource(MemoryResource):
         self._pool.close()
 
     def _take(self, box: Any, *, owned: bool) -> None:
-        """Take over a pool. It is set to keep freed memory, unless its release threshold was set before."""
+        """Take over a pool. It is set to keep freed memory, unless its release threshold is not 0."""
         self._pool = adopt(Pool, box)
         self._is_handle_owned = owned
         attributes = self.attributes

@@ -108,9 +108,10 @@ void Pool::give_back(const Allocation &allocation) {
 }
 
 void Pool::trim(uint64_t keep) {
-  uint64_t least = (used + being_freed + chunk - 1) / chunk * chunk, wanted = std::max(least, keep);
-  if (wanted >= reserved)
+  uint64_t wanted = std::max(used + being_freed, keep);
+  if (wanted > reserved)
     return;
+  wanted = (wanted + chunk - 1) / chunk * chunk;
   if (device != nullptr)
     device->discharge(reserved - wanted);
   reserved = wanted;
@@ -119,7 +120,7 @@ void Pool::trim(uint64_t keep) {
 void shrink_pools(const Device &device) {
   for (const std::shared_ptr<Pool> &pool : state().pools.all())
     if (pool->device == &device)
-      pool->trim(pool->threshold);
+      pool->trim(pool->threshold / chunk * chunk); /* not more than the threshold, in whole pieces (13.0, H200) */
 }
 
 namespace api {
