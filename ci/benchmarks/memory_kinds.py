@@ -9,7 +9,7 @@ Copies go between the memory and a buffer of the device's pool. Times are the be
 - the time to allocate and free 1 MiB, not for the first time; for registered memory, the time to register and
   unregister an array of `MIB` MiB
 - bandwidths of copies to and from the device, and the time after which such a call returns to the host
-- the bandwidth of a kernel that reads the memory in place: for the first time, and again
+- the bandwidth of a kernel that reads the memory in place, not for the first time
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ extern "C" __global__ void read_all(const uint4 *from, size_t count, unsigned *s
     if (total == 123456789) atomicAdd(sum, total);
 }
 """
-ROUNDS, HEADER = 7, ("kind", "allocate, free", "to device", "from device", "call returns", "kernel", "kernel again")
+ROUNDS, HEADER = 7, ("kind", "allocate, free", "to device", "from device", "call returns", "kernel")
 
 device = core.Device()
 device.set_current()
@@ -108,7 +108,7 @@ class Kind:
             to = host_gigabytes(size, lambda: there.copy_from(memory, stream=stream))
             back = host_gigabytes(size, lambda: there.copy_to(memory, stream=stream))
             returns = microseconds(lambda: there.copy_from(memory, stream=stream))
-            return self.name, "-", f"{to:.0f}", f"{back:.0f}", f"{returns:,.0f}", "-", "-"
+            return self.name, "-", f"{to:.0f}", f"{back:.0f}", f"{returns:,.0f}", "-"
         if memory.is_host_accessible:
             view = np.frombuffer(memory.__buffer__(), np.uint8)
             view[:] = 1  # written by the host, so that pages of managed memory are there
@@ -119,24 +119,28 @@ class Kind:
         def read() -> None:
             core.launch(stream, config, kernel, memory, np.uint64(size // 16), total)
 
-        stream.sync()
-        first, again = gigabytes(size, read, 1), gigabytes(size, read)
+        read_bandwidth = gigabytes(size, read)
         to = gigabytes(size, lambda: memory.copy_to(there, stream=stream))
         back = gigabytes(size, lambda: memory.copy_from(there, stream=stream))
         returns = microseconds(lambda: memory.copy_to(there, stream=stream))
         memory.close()
-        cells = f"{alone:.1f}", f"{to:.0f}", f"{back:.0f}", f"{returns:.1f}", f"{first:.0f}", f"{again:.0f}"
+        cells = f"{alone:.1f}", f"{to:.0f}", f"{back:.0f}", f"{returns:.1f}", f"{read_bandwidth:.0f}"
         return self.name, *cells
 
 
-def moving(size: int) -> None:
-    """Print how fast pages of managed memory move when they are prefetched."""
+def moving(size: int, kernel: core.Kernel, total: core.Buffer) -> None:
+    """Print how fast pages of managed memory move: when a kernel reads them, and when they are prefetched."""
     managed = core.ManagedMemoryResource().allocate(size, stream=stream)
     stream.sync()
-    np.frombuffer(managed.__buffer__(), np.uint8)[:] = 1
+    view = np.frombuffer(managed.__buffer__(), np.uint8)
+    view[:] = 1
+    config = core.LaunchConfig(grid=2 * device.properties.multiprocessor_count, block=1024)
+    fault = gigabytes(size, lambda: core.launch(stream, config, kernel, managed, np.uint64(size // 16), total), 1)
+    view[:] = 2
     to = gigabytes(size, lambda: managed.prefetch(device, stream=stream), 1)
     back = gigabytes(size, lambda: managed.prefetch(core.Host(), stream=stream), 1)
-    print(f"prefetch of managed memory to the device: {to:.0f} GB/s; to the host: {back:.0f} GB/s")
+    print(f"pages of managed memory that a kernel reads first: {fault:.0f} GB/s")
+    print(f"prefetch to the device: {to:.0f} GB/s; to the host: {back:.0f} GB/s")
 
 
 def main(size: int) -> None:
@@ -164,7 +168,7 @@ def main(size: int) -> None:
         except Exception as error:  # the other rows are still measured
             cells = (kind.name, f"{type(error).__name__}: {error}".splitlines()[0])
         print("".join(f"{cell:>16}" if i else f"{cell:26}" for i, cell in enumerate(cells)), flush=True)
-    moving(size)
+    moving(size, kernel, total)
 
 
 if __name__ == "__main__":

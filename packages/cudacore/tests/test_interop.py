@@ -8,6 +8,7 @@ signatures are those of its type stubs.
 
 from __future__ import annotations
 
+import abc
 import collections
 import csv
 import ctypes
@@ -333,11 +334,28 @@ def test_torch_resources_that_need_python(torch: None, device: core.Device) -> N
 # ---- Numba
 
 
-class HostOnlyCUDAMemoryManager:
+class HostOnlyCUDAMemoryManager(abc.ABC):
     """Numba's class of this name."""
 
     def __init__(self, context: Any) -> None:
         self.context = context
+
+    @abc.abstractmethod
+    def initialize(self) -> None:
+        self.is_initialized = True
+
+    @abc.abstractmethod
+    def memalloc(self, size: int) -> Any: ...
+
+    @abc.abstractmethod
+    def get_memory_info(self) -> Any: ...
+
+    @abc.abstractmethod
+    def get_ipc_handle(self, memory: Any) -> Any: ...
+
+    @property
+    @abc.abstractmethod
+    def interface_version(self) -> int: ...
 
 
 class NumbaPointer:
@@ -365,7 +383,11 @@ def numba(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.cuda_sim
 def test_numba_memory_manager(numba: None, device: core.Device, statistics: core.StatisticsResourceAdaptor) -> None:
     """Numba's arrays would not be allocated from the resource, or their memory would leak."""
-    manager = interop.numba_memory_manager(statistics)(SimpleNamespace(device=SimpleNamespace(id=0)))
+    plugin = interop.numba_memory_manager(statistics)
+    assert plugin(context=None).interface_version == 1  # set_memory_manager() asks
+    manager = plugin(SimpleNamespace(device=SimpleNamespace(id=0)))
+    manager.initialize()
+    assert manager.is_initialized
     pointer = manager.memalloc(100)
     assert (pointer.size, statistics.allocation_counts[:2]) == (100, (100, 1))
     assert core.Buffer.from_handle(pointer.device_pointer, 100).is_device_accessible

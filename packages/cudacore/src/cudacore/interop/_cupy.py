@@ -45,6 +45,7 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
 
     mr = check_resource(memory_resource)
     home = None if mr is None else mr.device_id
+    devices: dict[int, Device] = {}
     memory, unowned = cupy.cuda.MemoryPointer, cupy.cuda.UnownedMemory
     current_device, current_stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
     last: tuple[Any, Stream | None] = (None, None)  # a stream of CuPy, and our object for it; neither is ever changed
@@ -57,7 +58,13 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
         if stream is None or known is not given:
             stream = _stream_of(given)
             last = (given, stream)
-        resource = mr if mr is not None and home == device_id else resource_for(mr, device_id)
+        if mr is not None:
+            resource = mr if home == device_id else resource_for(mr, device_id)
+        else:
+            device = devices.get(device_id)
+            if device is None:
+                device = devices[device_id] = Device(device_id)
+            resource = device.memory_resource
         try:
             buffer = resource.allocate(size, stream=stream)
         except CUDAError as error:

@@ -49,6 +49,10 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
     class CudacoreMemoryManager(cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc, name-defined, unused-ignore]
         """Allocates the memory of Numba's arrays from a memory resource of cudacore."""
 
+        def initialize(self) -> None:
+            """Prepare the management of host memory. Numba calls this often."""
+            super().initialize()
+
         def memalloc(self, size: int) -> Any:
             """Allocate device memory; it is freed when the result is collected."""
             buffer = resource_for(mr, self.context.device.id).allocate(size, stream=ordered_on)
