@@ -228,7 +228,7 @@ def test_wrong_name_expressions() -> None:
     ],
 )
 def test_bad_name_expressions(names: Any, error: type[Exception], match: str) -> None:
-    """Each character would be taken for a name, or the error would have no reason."""
+    """Each character would be mistaken for a name, or the error would have no reason."""
     program = Program(TEMPLATES, "c++", SM_90)
     with pytest.raises(error, match=match):
         program.compile("ptx", names)
@@ -283,7 +283,7 @@ def test_log_of_several_phases() -> None:
 
 
 def test_log_that_is_not_utf_8() -> None:
-    """An error in a program that is not UTF-8 would be an error about the log."""
+    """Instead of the compiler's error, a program that is not UTF-8 would get an error about the encoding of the log."""
     with pytest.raises(NVRTCError, match="NVRTC_ERROR_COMPILATION") as caught:
         Program(b'#error "caf\xe9 \xff"\n__device__ int x = undefined;', "c++", SM_90).compile("ptx")
     assert 'identifier "undefined"' in caught.value.log or "caf" in caught.value.log

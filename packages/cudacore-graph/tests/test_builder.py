@@ -952,7 +952,7 @@ def test_garbage_in_a_capture(
 
 
 def test_collected_under_a_lock(device: ch.Device, stream: ch.Stream) -> None:
-    """A garbage collection in the middle of a call would wait for ever for the lock of that call."""
+    """A garbage collection in the middle of a call would wait forever for the lock of that call."""
     from cudacore_handles._sdk import graph_native as _native
 
     builders = [device.create_graph_builder().begin_building() for _ in range(40)]  # some share a lock

@@ -357,7 +357,7 @@ def test_first_uses(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
-    """Memory that is allocated and dropped in a capture would not be its own, or a pool made in it be of no use."""
+    """Memory that is allocated and dropped in a capture would not be its own, or its pools would be unusable."""
     pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None  # not possible in other modes
     builder = stream.create_graph_builder().begin_building(mode)
     pool = pool or ch.DeviceMemoryResource(device, {})
@@ -525,7 +525,7 @@ def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream:
 
 @pytest.mark.parametrize("where", ["a host function", "another thread"])
 def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) -> None:
-    """The memory would wait for the capture, and the capture for the memory: the stream would be captured for ever."""
+    """The memory would wait for the capture, and the capture for the memory: the stream would be captured forever."""
     held: list[Any] = []
 
     def begin(stream: ch.Stream) -> None:

@@ -102,7 +102,7 @@ def test_collections_leave_nodes_alone(definition: cg.GraphDefinition) -> None:
 
 
 def test_listed_while_it_is_made(definition: cg.GraphDefinition) -> None:
-    """A finalizer that lists a graph whose node's object is just being made would see another object of that node."""
+    """A finalizer that lists the graph while the object of a node is made would get a second object for the node."""
 
     class Lister:
         def __init__(self) -> None:

@@ -109,7 +109,7 @@ def test_memory_of_the_other(definition: cg.GraphDefinition, add: ch.Kernel, rem
 
 
 def test_allocation_on_the_other(definition: cg.GraphDefinition, other_device: ch.Device) -> None:
-    """A graph would allocate on the current device whatever is asked for."""
+    """A graph would always allocate on the current device, even if another one is given."""
     node = definition.allocate(64, device=other_device, peer_access=[0, 1, 0])
     assert (node.device_id, node.peer_access) == (1, (0,))
 

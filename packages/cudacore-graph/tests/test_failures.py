@@ -186,7 +186,7 @@ for name in ("if_then", "if_else", "while_loop"):
     )
 operation("switch", lambda w, own: own.switch(own.create_condition(), 2), begin=lambda w: cg.GraphDefinition())
 operation("create_condition", lambda w, own: own.create_condition(3), begin=lambda w: cg.GraphDefinition())
-# From a graph that has been instantiated, memory nodes are not taken out any more: they have one of their own.
+# Memory nodes cannot be removed from a graph that has been instantiated, so each of these operations has its own graph.
 operation("allocate", lambda w, own: own.allocate(64), begin=lambda w: cg.GraphDefinition())
 operation(
     "deallocate",

@@ -396,7 +396,7 @@ class TestOptions:
 
 
 def test_threads(device: ch.Device, add: ch.Kernel, code: ch.ObjectCode) -> None:
-    """Threads that build and launch at once would corrupt a graph, or stop each other for ever."""
+    """Threads that build and launch at once would corrupt a graph, or stop each other forever."""
     shared = cg.GraphDefinition()
     first = shared.empty()
     numbers = [Numbers(1) for _ in range(4)]

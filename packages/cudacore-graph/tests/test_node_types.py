@@ -618,7 +618,7 @@ class TestCallback:
         assert not definition.nodes()
 
     def test_cuda_calls_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
-        """A call of CUDA in a host function would wait for ever, rather than be refused."""
+        """A call of CUDA in a host function would wait forever, rather than be refused."""
         seen: list[BaseException] = []
 
         def function() -> None:
@@ -807,7 +807,7 @@ class TestConditionals:
     def test_while_without_a_round(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run
     ) -> None:
-        """A loop whose condition is 0 at first would run once, or for ever."""
+        """A loop whose condition is 0 at first would run once, or forever."""
         definition.while_loop(definition.create_condition(0)).body.launch(ONE, add, numbers.buffer, 1)
         run(definition)
         assert numbers[0] == 0
@@ -953,7 +953,7 @@ class TestEdges:
 
 
 def test_addresses_of_numpy(definition: cg.GraphDefinition, numbers: Numbers) -> None:
-    """An address that is an integer of NumPy would be taken for an array in the host's memory."""
+    """An address that is an integer of NumPy would be mistaken for an array in the host's memory."""
     address = int(numbers.buffer.handle)
     node = definition.memset(np.uint64(address), 0, 4, dst_owner=numbers.buffer)
     assert node.dptr == address

@@ -28,7 +28,7 @@ numbers = graph_tools.Numbers(4)
 """
 
 CONDITIONAL = pytest.mark.needs_driver("12.3", "conditional nodes")
-# A capture with all that can be in it.
+# A capture with allocated memory, a fork and a conditional body.
 BUILDING = """
 builder = stream.create_graph_builder().begin_building('global')
 memory = device.allocate(64, stream=builder)

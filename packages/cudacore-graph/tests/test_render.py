@@ -178,13 +178,13 @@ def test_odd_names(definition: cg.GraphDefinition, name: str) -> None:
 
 @pytest.mark.parametrize("answer", [3, None, KeyError, b"x"], ids=repr)
 def test_callables_that_make_up_names(definition: cg.GraphDefinition, answer: object) -> None:
-    """A test double of a function would be an error when the graph is shown."""
+    """A graph could not be shown if the function of a callback is a test double."""
     definition.callback(_MadeUp(answer))
     assert "callback  _MadeUp" in str(definition)
 
 
 def test_looked_at_while_it_grows(definition: cg.GraphDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph could not be looked at when another thread adds to it between the questions for nodes and edges."""
+    """A graph could not be shown if another thread adds to it between the queries of its nodes and its edges."""
     ask = _native.graph_edges
 
     def late(graph: cg.GraphDefinition, place: Any) -> Any:

@@ -37,7 +37,7 @@ import cudacore_handles as ch
 SIZE = 64  # bytes of a buffer
 SLOTS = 6  # for each kind; there are few, so that threads use the same objects
 ROUND = 2.0  # seconds
-HANGS = 60.0  # seconds after a round's end when its threads are taken for deadlocked
+HANGS = 60.0  # after so many seconds beyond a round's end, its threads count as deadlocked
 INVALID_HANDLE, NOT_READY = 400, 600  # the possible results of measuring the time between two events
 FAULTS = range(700, 720)  # after which a context answers nothing else
 
@@ -715,7 +715,7 @@ def play(
         host_memory = world.host_memory
         del world, workers
         device.sync()
-        while gc.collect():  # what garbage held may be garbage only now
+        while gc.collect():  # objects that garbage referred to may be garbage only now
             device.sync()
         if host_memory.blocks:
             found.add(f"a memory resource in Python was not asked to free {len(host_memory.blocks)} blocks")

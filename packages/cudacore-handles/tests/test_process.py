@@ -427,7 +427,7 @@ event = stream.record()
 
 @needs_interpreters
 def test_an_interpreter_that_ends_loses_nothing(run_on_driver: Callable[..., str]) -> None:
-    """Memory of a second interpreter would be lost, or the end of that interpreter would be taken for that of the
+    """Memory of a second interpreter would be lost, or the end of that interpreter would be mistaken for that of the
     process."""
     out = run_on_driver(
         BEGIN

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of another process: its buffers, streams and graphs go on where they were."""
+"""Checkpoints of another process: its buffers, streams and graphs continue to work."""
 
 from __future__ import annotations
 

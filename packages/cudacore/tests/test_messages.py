@@ -97,7 +97,7 @@ def test_classes_behind_public_ones(name: str) -> None:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_errors_are_where_people_find_them(name: str) -> None:
-    """The last line of a traceback would name a module that nobody can import the error from in an except clause."""
+    """The last line of a traceback would name a module from which programs cannot import the error."""
     package = importlib.import_module(name)
     for error in (getattr(package, one) for one in package.__all__):
         if isinstance(error, type) and issubclass(error, BaseException):

@@ -426,7 +426,7 @@ def test_events(device: system.Device, answer: Callable[..., None]) -> None:
 
 
 def test_it_is_initialized_again(device: system.Device) -> None:
-    """A library that shuts NVML down would disable this one for good, and the devices that the program has."""
+    """A library that shuts NVML down would disable this one and the existing devices permanently."""
     other = system.Device(index=0)
     while True:
         try:

@@ -112,7 +112,7 @@ def test_nvvm_ir(run: Run) -> None:
 
 
 def test_content_counts(run: Run) -> None:
-    """A file with an unknown suffix would be taken for C++, or one with a wrong suffix go to the wrong compiler."""
+    """A file with an unknown suffix would be mistaken for C++, or one with a wrong suffix go to the wrong compiler."""
     assert run("kernel.cu", "-arch=sm_90", "-rdc=true", "-o", "kernel.cubin")[0] == 0
     Path("kernel.bin").write_bytes(Path("kernel.cubin").read_bytes())
     assert run("kernel.bin", "--list-kernels")[1].startswith("kernel.bin, cubin for sm_90:")

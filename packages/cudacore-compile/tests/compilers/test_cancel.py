@@ -260,7 +260,7 @@ def test_errors_keep_nothing() -> None:
 
 
 def test_end_of_the_process(python: Callable[..., Any]) -> None:
-    """A process would end while NVRTC compiles, wait for ever for a thread, or not compile any more at its end."""
+    """A process would end while NVRTC compiles, wait forever for a thread, or not compile any more at its end."""
     result = python(
         """
         import atexit, os, signal, sys

@@ -128,7 +128,7 @@ def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
 
 
 def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken NVRTC would be reported by whatever exception the search for it raises."""
+    """A broken NVRTC would be reported by an exception of the search, not by an NVRTCError."""
     import cuda.pathfinder
 
     def fail(name: str) -> None:

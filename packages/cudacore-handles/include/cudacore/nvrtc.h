@@ -68,7 +68,7 @@ CCH_EXPORT int cch_nvrtc_program_cancel(cch_nvrtc_program *program);
 
 /** The outputs of a program, once it is compiled. */
 typedef enum cch_nvrtc_output {
-  CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, as PTX has it; phases may have left others in between */
+  CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, as for PTX; phases may have left others in between */
   CCH_NVRTC_PTX = 1,    /**< also beside a cubin */
   CCH_NVRTC_CUBIN = 2,  /**< a cubin, for an architecture `sm_` */
   CCH_NVRTC_LTOIR = 3,  /**< LTO-IR, with the option `-dlto` */

@@ -53,7 +53,7 @@ CCH_EXPORT int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count,
 
 /** The outputs of a program, once it is compiled. */
 typedef enum cch_nvvm_output {
-  CCH_NVVM_LOG = 0, /**< text with a NUL at its end, as PTX has it */
+  CCH_NVVM_LOG = 0, /**< text with a NUL at its end, as for PTX */
   CCH_NVVM_CODE = 1 /**< the output of the compilation */
 } cch_nvvm_output;
 

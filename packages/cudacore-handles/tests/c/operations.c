@@ -692,7 +692,7 @@ static int graph_add_conditional(world *w, void **made) {
 }
 static void undo_graph_add_conditional(void *made) { take_out(made); }
 
-/* Of a graph with memory nodes nothing can be taken out: it has one of its own. */
+/* Nothing can be removed from a graph with memory nodes, so the operation has its own graph. */
 static int graph_add_memory(world *w, void **made) {
   (void)w;
   cch_graph *graph;

@@ -48,7 +48,7 @@ def test_signature(code: ch.ObjectCode, name: str, parameters: list[tuple[int, i
     assert isinstance(kernel.arguments_info, list)
 
 
-# Name, kinds as PTX has them, and as they are known for a cubin without PTX.
+# Names, the kinds of parameters for PTX, and the kinds for a cubin without PTX.
 KINDS = [
     ("nothing", "", ""),
     ("add", "address bits", "unknown unknown"),

@@ -337,7 +337,7 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
     address = int(ffi.cast("uintptr_t", in_c))
     if language == "C":
         function = driver.CUoccupancyB2DSize(address)
-    elif language == "C of cuda.core":  # this crashed: eight bytes of the function's code were taken for its address
+    elif language == "C of cuda.core":  # this crashed: eight bytes of the function's code were mistaken for its address
         function = driver.CUoccupancyB2DSize(_ptr=address)
     assert 0 < empty.occupancy.max_potential_block_size(function, 0).max_block_size <= 64
     assert asked

@@ -136,7 +136,7 @@ def test_first_use_can_fail(run_on_sim: Any) -> None:
 
 
 def test_a_context_that_is_not_primary(device: ch.Device, in_new_thread: Any) -> None:
-    """A device would go on with its primary context when a thread has chosen another, or other threads with that."""
+    """After a thread sets another context, the device would still use its primary one, or other threads the new one."""
     from cuda.bindings import driver
 
     arguments = (None, 0, 0) if driver.CUDA_VERSION >= 13000 else (0, 0)

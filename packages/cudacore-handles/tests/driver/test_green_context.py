@@ -250,7 +250,7 @@ def test_threads(device: ch.Device) -> None:
 
 
 def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:
-    """A device would go on with its primary context, other threads with the green one, or there be no way back."""
+    """The device would still use its primary context, or other threads the green one, or there would be no way back."""
     primary = device.context
     try:
         assert device.set_current(green) == primary
@@ -395,7 +395,7 @@ def test_not_pickled(green: ch.Context) -> None:
 
 @pytest.mark.needs_driver("12.5", "streams of green contexts")
 def test_a_foreign_one(device: ch.Device) -> None:
-    """A green context that another library has made would be taken for an ordinary one, or be destroyed."""
+    """A green context that another library has made would be mistaken for an ordinary one, or be destroyed."""
     from cuda.bindings import driver
 
     (group,), _ = device.resources.sm.split(SMResourceOptions(count=16))

@@ -165,7 +165,7 @@ def test_objects_with_index() -> None:
 
 
 def test_subclass_of_a_pointer_type() -> None:
-    """A subclass of a buffer could not be passed to a kernel, or would be taken for an array."""
+    """A subclass of a buffer could not be passed to a kernel, or would be mistaken for an array."""
 
     class Buffer:
         def __init__(self, ptr: int | None) -> None:

@@ -245,7 +245,7 @@ def test_impossible_clusters(device: ch.Device, launch_and_read: Callable[..., t
 
 
 def test_cooperative(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]], stream: ch.Stream) -> None:
-    """The blocks of a cooperative launch would not all run at once, so that they wait for each other for ever."""
+    """The blocks of a cooperative launch would not all run at once, so that they wait for each other forever."""
     blocks = device.properties.multiprocessor_count
     config = LaunchConfig(grid=blocks, block=1, is_cooperative=True)
     arrived = device.allocate(4, stream=stream)

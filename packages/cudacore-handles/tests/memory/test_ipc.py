@@ -257,7 +257,7 @@ def test_what_comes_back(device: ch.Device, stream: ch.Stream, start: Callable[.
 def test_what_came_back_can_be_sent_again(
     device: ch.Device, stream: ch.Stream, start: Callable[..., Any], end: str
 ) -> None:
-    """Only the object that was sent first would lead to the memory, or the event."""
+    """A buffer or an event that another process sends back could not be sent again."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     event = stream.record(options=SHARED_EVENT)
@@ -425,7 +425,7 @@ def test_no_memory_for_a_graph(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_a_child_of_fork(run_on_driver: Callable[..., str]) -> None:
-    """A forked child would wait for ever for a lock that a thread of its parent held, or free its parent's memory."""
+    """A forked child would wait forever for a lock that a thread of its parent held, or free its parent's memory."""
     run_on_driver(
         """
         import faulthandler
@@ -770,7 +770,7 @@ def test_bad_handles(device: ch.Device, stream: ch.Stream, tmp_path: Path) -> No
 
 
 def test_handles_are_closed_once(device: ch.Device) -> None:
-    """Two threads that close a handle would close a descriptor that belongs to other code by then."""
+    """Two threads that close a handle would close a descriptor that other code has opened meanwhile."""
     mr = new_pool()
     for _ in range(50):
         handle = copied(mr.allocation_handle)

@@ -111,7 +111,7 @@ def ordinals(peers: Any) -> list[int]:
 
 
 def test_peers_begin_empty(peers: PeerAccessibleBySetProxy) -> None:
-    """The pool's own device would be taken for a peer."""
+    """The pool's own device would be mistaken for a peer."""
     assert len(peers) == 0
     assert ordinals(peers) == []
     assert 0 not in peers

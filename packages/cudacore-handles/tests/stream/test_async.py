@@ -311,7 +311,7 @@ def test_a_stream_that_is_captured(run: Run, device: ch.Device) -> None:
 
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_a_fault_of_the_device(kind: str) -> None:
-    """A task would wait for ever for work that failed: its host function is never called."""
+    """A task would wait forever for work that failed: its host function is never called."""
     new_loop(kind).close()
     code = f"""
     import asyncio, threading, {kind}
@@ -349,7 +349,7 @@ def test_importing_does_not_import_asyncio() -> None:
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("call", ["cuEventCreate", "cuEventRecord", "cuLaunchHostFunc", "cuStreamIsCapturing"])
 def test_failures(run: Run, stream: ch.Stream, gate: Gate, cuda_sim: Any, call: str) -> None:
-    """A failure of the driver would leave a task that waits for ever."""
+    """A failure of the driver would leave a task that waits forever."""
 
     async def main() -> None:
         with cuda_sim.failing(call, error=999), pytest.raises(ch.CUDAError, match="CUDA_ERROR_UNKNOWN"):

@@ -67,7 +67,7 @@ def test_events_between_processes_have_no_time(device: ch.Device, stream: ch.Str
 
 
 def test_identity(device: ch.Device) -> None:
-    """Two events would be taken for one."""
+    """Two events would be mistaken for one."""
     event, other = device.create_event(), device.create_event()
     assert event == event  # noqa: PLR0124
     assert event != other

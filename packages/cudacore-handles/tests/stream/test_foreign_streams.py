@@ -157,7 +157,7 @@ def test_bad_handle(device: ch.Device, handle: Any) -> None:
     ],
 )
 def test_bad_protocol(device: ch.Device, stream: ch.Stream, answer: Any, message: str) -> None:
-    """An object whose __cuda_stream__ is broken would be taken for a stream, or not be named in the error."""
+    """An object whose __cuda_stream__ is broken would be mistaken for a stream, or not be named in the error."""
 
     class Broken:
         def __cuda_stream__(self) -> Any:

@@ -297,7 +297,7 @@ def test_a_failing_producer() -> None:
 
 
 def test_cycles_are_collected() -> None:
-    """A view that its own exporter refers to would never go."""
+    """A view that its own exporter refers to would never be collected."""
     memory, ptr = host(np.arange(6))
     array = Array(ptr, (6,), keep=memory)
     array.view = View.from_dlpack(array)  # type: ignore[attr-defined]

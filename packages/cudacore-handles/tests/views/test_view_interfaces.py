@@ -68,7 +68,7 @@ def test_numpy_arrays_of_vectors(pinned: Callable[[int], Buffer]) -> None:
 
 
 def test_numpy_arrays_of_views_without_a_type(pinned: Callable[[int], Buffer]) -> None:
-    """Elements of unknown type would be taken for numbers; a read-only array would be written to."""
+    """Elements of unknown type would be mistaken for numbers; a read-only array would be written to."""
     buffer = pinned(24)
     array = np.asarray(View.from_buffer(buffer, (2, 3), itemsize=4, is_readonly=True))
     assert array.dtype == "V4"

@@ -87,7 +87,7 @@ class Stage:
 class Program:
     run: Callable[[Stage], None]
     text: tuple[str, ...]
-    """The texts for both sides of its report; empty if it is correct."""
+    """The texts of both sides in the report; empty for a correct program."""
 
 
 PROGRAMS: dict[str, Program] = {}

@@ -38,7 +38,7 @@ def environment(tmp_path: Path, constraints: Path) -> dict[str, str]:
     ours = ("CUDACORE_", "LD_PRELOAD", "PYTHON", "PYTEST_")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     venv = tmp_path / "venv"
-    # An older pip takes no constraint that is a file for a package that is asked for with extras.
+    # An older pip refuses a file as the constraint of a package with extras.
     subprocess.run([sys.executable, "-m", "venv", "--upgrade-deps", venv], env=clean, check=True, timeout=300)
     return clean | {
         "PATH": os.pathsep.join([str(venv / "bin"), os.environ["PATH"]]),

@@ -109,13 +109,13 @@ def make(name: str, kind: str, count: int, interval: tuple[float, float] | None 
     Parameters
     ----------
     name : str
-        What the numbers depend on.
+        The seed of the numbers.
     kind : str
         A key of `FORMATS`.
     count : int
-        How many.
+        The number of values.
     interval : tuple of float, optional
-        Where they lie; without it, they are of all sizes and include the special ones.
+        The range of the values. Default: values of all sizes, including the special ones.
 
     Returns
     -------

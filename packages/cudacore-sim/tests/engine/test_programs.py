@@ -237,7 +237,7 @@ def test_spin_lock_between_lanes_of_a_warp(engine: Engine) -> None:
 
 
 def test_lanes_that_wait_for_later_lanes(engine: Engine) -> None:
-    """A lane waiting for another of its warp, by plain volatile loads, would wait for ever."""
+    """A lane waiting for another of its warp, by plain volatile loads, would wait forever."""
     source = """extern "C" __global__ void k(volatile int *flag, int *out) { int i = threadIdx.x;
         if (i < 31) while (flag[i + 1] == 0) {} flag[i] = i + 1; out[i] = i < 31 ? flag[i + 1] : 0; }"""
     _, out = engine.call(source, "k", 1, 32, np.zeros(33, np.int32), np.zeros(32, np.int32), limit=10**8)

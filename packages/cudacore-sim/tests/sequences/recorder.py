@@ -64,14 +64,14 @@ class Gate:
         self._opened.wait()
 
     def open(self) -> None:
-        """Let the stream go on."""
+        """Let the stream continue."""
         self._opened.set()
 
 
 class Recorder:
     """A driver, and the listing of calls and values.
 
-    Arguments are given as Python has them: int for every integer, handle and address, None for NULL, bytes for a
+    Arguments are objects of Python: int for every integer, handle and address, None for NULL, bytes for a
     string. An object of ctypes is passed by reference, and a type of ctypes stands for an output of that type.
 
     Parameters

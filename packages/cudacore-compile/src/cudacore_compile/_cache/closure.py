@@ -100,6 +100,7 @@ class Closure:
 def _first(name: str) -> str:
     """Return the first part of a path.
 
-    When a directory of that name is created, the rest can appear without a change of the directories above it.
+    If a directory of that name is created, the rest of the path can be created in it without a change of the
+    directories above.
     """
     return next((part for part in name.split("/") if part not in ("", ".")), "")

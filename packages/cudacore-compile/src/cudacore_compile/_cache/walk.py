@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the files that a C++ program may read.
 
-All branches of conditionals are considered. Places where a file is looked for in vain are included too, because the
-file could be created. So the result can have more files than the compiler reads, but never fewer.
+All branches of conditionals are considered. Places where a file is missing are included too, because it could be
+created there. So the result can have more files than the compiler reads, but never fewer.
 
 NVRTC 12.0 to 13.5 look for a quoted name in the directory of the including file and then in the include path. A name in
 angle brackets is looked for in the include path only. The first regular file is used. A name without a suffix is also

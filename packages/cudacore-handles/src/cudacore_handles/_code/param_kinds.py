@@ -74,7 +74,7 @@ class Parameter(NamedTuple):
     size: int
 
 
-# A signature as it is kept, and pickled, with code: "f4 a8 b24".
+# The letters of signatures, which are stored and pickled with code: "f4 a8 b24".
 _LETTERS = {
     "?": ParamKind.UNKNOWN,
     "f": ParamKind.FLOAT,

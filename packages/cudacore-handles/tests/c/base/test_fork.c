@@ -66,7 +66,7 @@ static void use_world_in_child(void *argument) {
   CHECK_EQ(cch_deviceptr_size(w->ptr), 64);
   CHECK(cch_stream_context(w->stream) == w->context);
   CHECK_STR(cch_error_name(CCH_EFORKED), "CCH_EFORKED");
-  /* The parent's objects are the parent's. */
+  /* Releasing copies of the parent's objects does not destroy them. */
   cch_kernel_unref(w->kernel);
   cch_library_unref(w->library);
   cch_deviceptr_unref(w->pinned);

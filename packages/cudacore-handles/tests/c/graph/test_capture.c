@@ -334,7 +334,7 @@ static void end_elsewhere(int index, void *argument) {
   FAILS(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, cch_capture_end(argument, world.stream));
 }
 
-/* A refused end would be taken for the end of a capture that continues; or a failed capture would leave a graph. */
+/* A refused end would be mistaken for the end of a capture that continues; or a failed capture would leave a graph. */
 static void failed_ends_are_told_apart(void) {
   graphs_open();
   cch_stream *other;

@@ -2,7 +2,7 @@
 /* What keeps the objects that nodes use: graphs, objects made from them, launches in flight. */
 #include "graphs.h"
 
-/* Work is said not to be done until the next sim.reset(). */
+/* Makes the driver report that work is not done, until the next sim.reset(). */
 static void nothing_is_done(void) { sim.fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
 
 /* A graph of one kernel, which uses a bundle that counts its end. */

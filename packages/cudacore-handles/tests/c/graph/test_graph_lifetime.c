@@ -259,7 +259,7 @@ enum { THREADS = 4, ROUNDS = CHECK_SANITIZED ? 200 : 2000 };
 
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
 
-/* One thread at a time lists; references go on all at once. */
+/* One thread at a time lists nodes; all threads give back references at once. */
 static void list_and_drop(int index, void *argument) {
   (void)index;
   for (int i = 0; i < ROUNDS; i++) {

@@ -288,7 +288,7 @@ static void logs_have_all_lines(void) {
   close_pool();
 }
 
-/* A config of an unknown version would be taken for another one. */
+/* A config of an unknown version would be mistaken for another one. */
 static void configs_are_checked(void) {
   cch_tracker *t;
   cch_tracker_config config = {.size = sizeof config, .flags = 2};

@@ -217,7 +217,7 @@ extern "C" __global__ void quicksort(const i32 *a, i32 *out) {
   sort_part(own, 0, 7);
 }
 
-/* The odd members of each warp leave before the others go on; what they wrote stays. */
+/* The odd members of each warp leave before the others continue; their writes remain. */
 //! i32 -> i32
 extern "C" __global__ void some_leave(const i32 *a, i32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

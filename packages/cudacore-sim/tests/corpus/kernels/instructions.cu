@@ -102,7 +102,7 @@ extern "C" __global__ void cache_hints(const u32 *a, u32 *out) {
   __stcg(out + 4 * index + 3, v.w + 1);
 }
 
-/* Copies to shared memory that go on meanwhile. */
+/* Asynchronous copies to shared memory. */
 //! u32:1024 -> u32:256
 extern "C" __global__ void asynchronous_copies(const u32 *a, u32 *out) {
   __shared__ alignas(16) u32 tile[2][256];

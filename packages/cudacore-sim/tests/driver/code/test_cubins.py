@@ -117,12 +117,12 @@ def test_ltoir_that_calls_others(cuda: Any, compile_to: Callable[..., bytes]) ->
 
 
 def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """The number of registers would be an estimate although the assembler's is known."""
+    """The number of registers would be an estimate, although the cubin has that of the assembler."""
     code = compile_to(WHOLE, "CUBIN", b"-arch=sm_90", b"-maxrregcount=16")
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), code)
     cuda.cuModuleGetFunction(byref(function), module, b"f")
-    section = code.rindex(b".nv.info")  # there is a table of the assembler's
+    section = code.rindex(b".nv.info")  # the assembler has written its table
     assert section
     assert cuda.out("cuFuncGetAttribute", 4, function, kind=c_int) in range(4, 17)
     assert cuda.out("cuFuncGetAttribute", 6, function, kind=c_int) == 90

@@ -125,7 +125,7 @@ print(cu.cuMemcpyDtoH_v2(back, memory, c_size_t(256)), list(back) == list(range(
 
 
 def test_no_threads_at_all(run_python: RunPython) -> None:
-    """Work would wait for ever for a thread that cannot be made."""
+    """Work would wait forever for a thread that cannot be made."""
     child = run(
         run_python,
         """

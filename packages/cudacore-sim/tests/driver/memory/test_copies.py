@@ -53,7 +53,7 @@ def test_fills_of_host_memory_are_synchronous(
 
 
 def test_other_fills_are_not(cuda: Any, run_in_stream: Callable[..., None]) -> None:
-    """A fill of device memory, or one that is asked for in a stream, would wait for work."""
+    """A fill of device memory, or an asynchronous fill, would wait for work."""
     device, pinned, go = cuda.malloc(SIZE), host_memory(cuda, "pinned"), threading.Event()
     stream = cuda.stream()
     run_in_stream(lambda: go.wait(20), None)

@@ -191,7 +191,7 @@ def test_free_of_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: Peer)
 
 
 def test_a_process_that_ended_holds_nothing(cuda: Any, cu: Any) -> None:
-    """A process that crashed would hold memory for ever."""
+    """A process that crashed would hold memory forever."""
     pointer = cuda.malloc(4096)
     peer = Peer()
     peer("code, p = open_memory(cu, h)", h=memory_handle(cu, pointer))

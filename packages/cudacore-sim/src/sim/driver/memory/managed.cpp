@@ -12,7 +12,7 @@ namespace sim {
 struct Hint {
   bool read_mostly = false;
   CUmemLocation preferred{}, prefetched{}; /* CU_MEM_LOCATION_TYPE_INVALID: none */
-  std::set<int> processors;                /* the locations with a hint that they access it; CU_DEVICE_CPU can be one */
+  std::set<int> processors; /* the locations that access it, according to hints; CU_DEVICE_CPU can be one */
 };
 
 struct Hints {

@@ -113,7 +113,7 @@ def see_released(cu: Recorder, primary: int) -> None:
 
 @sequence
 def released_while_current(cu: Recorder) -> None:
-    """A primary context that was released stays current, and is of no use."""
+    """A primary context that was released stays current, and cannot be used."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     cu.call("cuDevicePrimaryCtxRelease_v2", 0)
     see_released(cu, primary)
