@@ -182,6 +182,36 @@ def test_the_loop_is_closed_meanwhile(kind: str, stream: ch.Stream, gate: Gate) 
     assert loop not in waiting._pollers or waiting._pollers[loop]() is None
 
 
+def test_interrupt_of_a_question(run: Run, stream: ch.Stream, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event loop that is run again after Ctrl+C would never ask for an event again."""
+    from cudacore_handles._stream import waiting
+
+    async def wait(event: ch.Event) -> ch.Event:
+        return await event
+
+    async def both() -> None:
+        await asyncio.gather(*tasks)
+
+    class Library:
+        CCH_NOT_READY = waiting.lib.CCH_NOT_READY
+
+        def cch_event_poll(self, event: object) -> int:
+            raise KeyboardInterrupt
+
+    async def begin() -> None:
+        tasks.extend(asyncio.ensure_future(wait(stream.record())) for _ in range(2))
+        await asyncio.sleep(0)
+
+    tasks: list[Any] = []
+    run(begin())
+    with monkeypatch.context() as patch:
+        patch.setattr(waiting, "lib", Library())
+        with pytest.raises(KeyboardInterrupt):
+            run(both())
+    gate.open()
+    run(asyncio.wait_for(both(), 5))
+
+
 def test_it_needs_a_loop(stream: ch.Stream) -> None:
     """The error would not say what is missing."""
     with pytest.raises(RuntimeError, match="no running event loop"):

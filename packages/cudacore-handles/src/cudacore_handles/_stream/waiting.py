@@ -88,19 +88,28 @@ class _Poller:
         due = []
         while self._heap and self._heap[0].when <= now:
             due.append(heapq.heappop(self._heap))
-        for waiting in due:
-            if waiting.future.done():  # it was cancelled, or woken
-                continue
-            status = lib.cch_event_poll(waiting.event)
-            if status == lib.CCH_NOT_READY:
-                heapq.heappush(self._heap, waiting._replace(when=now + self._interval(waiting, now)))
-            elif status:
-                waiting.future.set_exception(last_error(status))
-            else:
-                waiting.future.set_result(waiting.result)
-        ended = loop.time()
-        self._rests_until = ended + _REST * (ended - began)
-        self._schedule(loop, ended)
+        due.reverse()
+        try:
+            while due:
+                self._ask(due[-1], now)
+                due.pop()
+        finally:  # a KeyboardInterrupt leaves the event loop, which can be run again
+            for waiting in due:
+                heapq.heappush(self._heap, waiting)
+            ended = loop.time()
+            self._rests_until = ended + _REST * (ended - began)
+            self._schedule(loop, ended)
+
+    def _ask(self, waiting: _Waiting, now: float) -> None:
+        if waiting.future.done():  # it was cancelled, or woken
+            return
+        status = lib.cch_event_poll(waiting.event)
+        if status == lib.CCH_NOT_READY:
+            heapq.heappush(self._heap, waiting._replace(when=now + self._interval(waiting, now)))
+        elif status:
+            waiting.future.set_exception(last_error(status))
+        else:
+            waiting.future.set_result(waiting.result)
 
 
 _pollers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Poller]] = weakref.WeakKeyDictionary()
