@@ -7,6 +7,7 @@
 #
 # PARTS says what to do; default "tests". A part that fails does not keep the next ones from running.
 #   tests     all tests, and what the simulated driver is compared with: a GPU must do what was recorded on one
+#   stale     what the driver does with destroyed handles, in processes that may crash; lists what differs from the recording
 #   stress    threads that use, close and drop what they share: packages/cudacore-handles/tests/stress.py
 #   sanitize  all tests under compute-sanitizer, which fails for memory errors in kernels and for device memory that was
 #             not freed; it watches the test process alone: what tests start is tested without it
@@ -65,6 +66,10 @@ for each in $parts; do
     tests)
         part tests 0 $pytest --junitxml="$results/tests.xml" "$@"
         part recorded 0 $pytest packages/cudacore-sim/tests/corpus packages/cudacore-sim/tests/sequences
+        ;;
+    stale)
+        cp "$root/packages/cudacore-sim/src/sim/driver/base/stale_outcomes.def" "$results"
+        part stale 0 "$python" packages/cudacore-sim/tests/sequences/record_stale.py libcuda.so.1 "$results/stale_outcomes.def"
         ;;
     stress)
         part stress 0 "$python" packages/cudacore-handles/tests/stress.py --seconds 30

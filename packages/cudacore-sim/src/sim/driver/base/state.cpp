@@ -55,15 +55,37 @@ const char *name_of(Kind kind) {
   }
 }
 
+/* What an H200 does when the running call is given a destroyed handle; empty: that is not known. */
+static std::string stale_outcome(Kind kind) {
+  struct Row {
+    Entry entry;
+    Kind kind;
+    const char *outcome;
+  };
+  static constexpr Row rows[] = {
+#define SIM_STALE(entry, kind, outcome) {Entry::entry, Kind::kind, outcome},
+#include "sim/driver/base/stale_outcomes.def"
+#undef SIM_STALE
+  };
+  if (Call::active())
+    for (const Row &row : rows)
+      if (row.entry == Call::current().entry && row.kind == kind)
+        return std::string(": here the driver ") + row.outcome;
+  return "";
+}
+
 CUresult report_stale(Kind kind, uint64_t handle) {
   std::string by = Call::active() ? symbol_of(Call::current().entry) : "a call";
   bool is_lost = state().lost.count(handle) != 0;
   /* If the current context is destroyed, too, the driver accesses executable graphs alone. */
   ContextPtr current = current_context();
-  bool crashes = is_lost && (kind == Kind::graph_exec || current == nullptr || !current->destroyed);
+  bool crashes = kind == Kind::graph_exec || current == nullptr || !current->destroyed;
   std::string what = name_of(kind);
   report(by + " was given " + (what[0] == 'e' || what[0] == 'a' ? "an " : "a ") + what + " that was destroyed" +
-         (is_lost ? " with its context: " : ": ") + hex(handle) + (crashes ? ": here the driver crashes" : ""));
+         (is_lost ? " with its context: " : ": ") + hex(handle) +
+         (!is_lost  ? stale_outcome(kind)
+          : crashes ? ": here the driver crashes"
+                    : ""));
   return is_lost ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_ERROR_INVALID_HANDLE;
 }
 

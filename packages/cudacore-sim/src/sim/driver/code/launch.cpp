@@ -335,11 +335,10 @@ namespace {
 const char *advice_for_cubins() {
   if (dlopen("libcudacore_sim_preload.so", RTLD_LAZY | RTLD_NOLOAD) == nullptr)
     return "This process was not started by python -m cudacore_sim, which has NVRTC, nvJitLink, nvcc and ptxas put the "
-           "PTX into their cubins. Start it so, let cudacore compile the code, or load PTX in place of the cubin";
+           "PTX into their cubins. Start it so, or let cudacore compile the code";
   return "It was compiled by a process that python -m cudacore_sim did not start, as cubins in files and caches can be "
          "(Triton's cache is one), or by a compiler that it does not reach: one that is linked statically "
-         "(libnvrtc_static, libnvptxcompiler_static), or one that makes no PTX. Compile it again, or load PTX in place "
-         "of the cubin";
+         "(libnvrtc_static, libnvptxcompiler_static), or one that makes no PTX. Compile it again";
 }
 
 } // namespace
@@ -349,7 +348,8 @@ CUresult check_code(const Callable &what) {
     return CUDA_SUCCESS;
   std::string begin = "kernel '" + what.info().name + "' is in a cubin, which cannot run here";
   if (what.image->lacks_ptx())
-    report(begin + ": it does not carry the PTX that it was made from. " + advice_for_cubins());
+    report(begin + ": it does not carry the PTX that it was made from. " + advice_for_cubins() +
+           ". Or load PTX in place of the cubin: by compile(\"ptx\") in cudacore, nvcc -ptx or nvrtcGetPTX");
   else
     report(begin + ", because " + what.image->log());
   return CUDA_ERROR_NOT_SUPPORTED;

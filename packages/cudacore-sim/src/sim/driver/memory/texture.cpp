@@ -144,9 +144,13 @@ CUresult destroy(Table &table, Kind kind, CUtexObject handle) {
   if (handle == 0)
     return CUDA_SUCCESS;
   /* The driver accepts any handle without an error. */
+  if (table.was_destroyed(handle)) {
+    report_stale(kind, handle);
+    return CUDA_SUCCESS;
+  }
   if (table.peek(handle) == nullptr) {
     report(std::string(symbol_of(Call::current().entry)) + " was given " + hex(handle) + ", which is not a " +
-           name_of(kind) + (table.was_destroyed(handle) ? " any more" : ""));
+           name_of(kind));
     return CUDA_SUCCESS;
   }
   table.remove(handle);
