@@ -388,6 +388,18 @@ def test_tracking(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     assert ch.TrackingResourceAdaptor(pool, capture_stacks=False).report().startswith("0 live allocations")
 
 
+def test_tracking_of_what_is_freed_meanwhile(
+    pool: ch.DeviceMemoryResource, stream: ch.Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory that another thread frees during the report would be listed as allocated by nobody."""
+    tracking = ch.TrackingResourceAdaptor(pool)
+    buffer = tracking.allocate(100, stream=stream)
+    forget = tracking._forget
+    monkeypatch.setattr(tracking, "_forget", lambda: (buffer.close(), forget()))
+    assert [each.thread for each in tracking.outstanding_allocations] == ["MainThread"]
+    assert not tracking._sites
+
+
 def test_tracking_forgets(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
     """Memory that was freed long ago would be kept forever."""
     tracking = ch.TrackingResourceAdaptor(pool)

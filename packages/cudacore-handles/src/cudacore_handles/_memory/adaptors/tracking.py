@@ -107,10 +107,11 @@ class TrackingResourceAdaptor(ResourceAdaptor):
     @property
     def outstanding_allocations(self) -> list[Allocation]:
         """list of Allocation: The live allocations, the oldest first."""
+        unknown: _Site = ("unknown", 0.0, ())  # the thread that allocated it has not stored its site yet
         live = self._live()
-        self._forget()
-        unknown: _Site = ("unknown", 0.0, ())  # another thread is just about to say it
-        return [Allocation(ptr, size, *self._sites.get(number, unknown)) for number, ptr, size in live]
+        found = [Allocation(ptr, size, *self._sites.get(number, unknown)) for number, ptr, size in live]
+        self._forget()  # afterwards, because other threads free memory meanwhile
+        return found
 
     @property
     def allocated_bytes(self) -> int:
