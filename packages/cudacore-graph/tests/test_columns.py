@@ -216,6 +216,39 @@ def test_failure_in_a_graph_that_keeps_nodes(
     assert len(definition.launch_many(ONE, add, memory.dptr, [1] * 5, after=memory)) == 5
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("call", ["Kernel", "attribute", "undo"])
+def test_nodes_that_stay_after_a_failure(
+    stream: ch.Stream, add: ch.Kernel, cuda_sim: Any, shared: bool, call: str
+) -> None:
+    """If the driver cannot remove nodes again, they would use memory that was freed."""
+    definition = cg.GraphDefinition()
+    if call != "undo":
+        memory = definition.allocate(64)  # the driver takes no node out of such a graph
+        memory.deallocate(memory.dptr)
+    if shared:
+        _ = definition.handle
+    config = ch.LaunchConfig(grid=1, block=1, cluster=1)
+    buffer = ch.LegacyPinnedMemoryResource().allocate(64)
+    live = cuda_sim.live()["host_memory"]
+    rehearsed = 3 if call != "undo" else 0
+    failing = "cuGraphKernelNodeSetAttribute" if call == "attribute" else add_function("Kernel")
+    if call == "undo":
+        cuda_sim.fail("cuGraphDestroyNode", 1, 2)
+    cuda_sim.fail(failing, rehearsed + 2, 2)
+    with pytest.raises(ch.CUDAError, match="node 1 of"):
+        definition.launch_many(config, add, buffer, [1] * 3)
+    cuda_sim.reset()
+    assert sum(isinstance(node, cg.KernelNode) for node in definition.nodes()) == (2 if call == "attribute" else 1)
+    buffer.close()
+    assert cuda_sim.live()["host_memory"] == live
+    graph = definition.instantiate()
+    definition.close()
+    graph.launch(stream)
+    stream.sync()
+    graph.close()
+
+
 WRONG = {
     "length": (ValueError, "argument 0 is for 3 nodes, and argument 1 for 2", (np.zeros(3, "u8"), [1, 2]), {}),
     "count": (ValueError, "count is for 3 nodes, and argument 1 for 2", (0, [1, 2]), {"count": 3}),

@@ -25,6 +25,7 @@ typedef struct addition {
   dependencies order;
   CUgraphNode *before; /* room for the dependencies of one node; the nodes of `after` come first */
   CUgraphNode *added;
+  size_t added_count; /* the last one may lack attributes */
   cch__node_params params;
   const cch_launch_config *filled; /* the configuration that `params` has */
   const char *operation;
@@ -131,12 +132,10 @@ static int add_one(addition *self, CUgraph raw, size_t i) {
   if (status == 0)
     status = cch__driver_add_edges(&self->added[i], raw, before, edges, count, &self->params);
   free(edges);
-  if (status != 0 || self->params.attribute_count == 0)
+  if (status != 0)
     return status;
-  status = cch__node_set_attributes(self->added[i], self->params.attributes, self->params.attribute_count);
-  if (status != 0 && !trial)
-    cch__node_undo(self->graph, self->added[i]);
-  return status;
+  self->added_count = i + 1;
+  return cch__node_set_attributes(self->added[i], self->params.attributes, self->params.attribute_count);
 }
 
 static int add_all(addition *self, CUgraph raw, size_t *done) {
@@ -157,21 +156,33 @@ static int rehearse(addition *self, size_t *done) {
   return status;
 }
 
-/* Enters a record for each node. Nothing is entered if memory runs out. */
-static int record_all(addition *self, uint64_t *first) {
+/*
+ * Enters a record for each node that was added, also if one was refused: nodes that cannot be removed again still use
+ * the bundle. There is room for all of them.
+ */
+static void record_added(addition *self, uint64_t *first) {
   cch__level *level = self->graph->level;
-  if (!cch__level_reserve(level, self->count))
-    return cch__fail_nomem(self->operation);
+  const size_t count = self->added_count;
   *first = self->graph->hierarchy->numbers + 1;
-  self->graph->hierarchy->numbers += self->count;
-  cch__box_ref_many(self->params.kept, self->count);
-  for (size_t i = 0; i < self->count; i++) {
+  self->graph->hierarchy->numbers += count;
+  cch__box_ref_many(self->params.kept, count);
+  for (size_t i = 0; i < count; i++) {
     cch__record *record = cch__record_begin(level, self->added[i]);
     record->bundle = self->params.kept;
     record->context = self->params.context;
     record->number = *first + i;
   }
-  return 0;
+  atomic_store_explicit(&self->graph->has_room, cch__level_reserve(level, 1), memory_order_relaxed);
+}
+
+/* Whether all nodes that were added are gone again. */
+static bool are_gone(const addition *self) {
+  bool gone = true;
+  cch__graph_lock(self->graph);
+  for (size_t i = 0; i < self->added_count && gone; i++)
+    gone = cch__record_find(self->graph->level, self->added[i]) == NULL;
+  cch__graph_unlock(self->graph);
+  return gone;
 }
 
 /* ---- all of it ---- */
@@ -241,16 +252,15 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
     status = cch__driver_keep_shared(&object, self->graph, self->params.kept);
   if (status != 0)
     return status;
+  self->added_count = 0; /* until here it counted those of the other graph */
   status = add_all(self, self->graph->raw, done);
-  if (status == 0) {
-    cch__graph_lock(self->graph);
-    status = record_all(self, first);
-    atomic_store_explicit(&self->graph->has_room, cch__level_reserve(self->graph->level, 1), memory_order_relaxed);
-    cch__graph_unlock(self->graph);
-  }
+  cch__graph_lock(self->graph);
+  record_added(self, first);
+  cch__graph_unlock(self->graph);
   if (status != 0) {
-    cch__batch_undo(self->graph, self->added, *done);
-    cch__driver_let_go(self->graph->raw, object);
+    cch__batch_undo(self->graph, self->added, self->added_count);
+    if (are_gone(self))
+      cch__driver_let_go(self->graph->raw, object);
   }
   return status;
 }
