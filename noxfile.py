@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -76,6 +78,8 @@ UNDER_ASAN = {
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
 UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
+# The oldest glibc that releases run with.
+GLIBC = re.findall(r'^GLIBC = "(.*)"', (ROOT / "ci" / "build_dist.py").read_text(encoding="utf-8"), re.MULTILINE)[0]
 # The extras that bring all compilers of a CUDA, and the headers that the tests' kernels include.
 EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
@@ -223,12 +227,12 @@ def c(session: nox.Session) -> None:
 
 @nox.session
 def clang(session: nox.Session) -> None:
-    """Compile all C and C++ with Zig's clang, which builds what is released: it has warnings and errors of its own."""
+    """Compile and link all C and C++ as it is released, with Zig's clang for the oldest glibc."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson", "clang"), "cffi>=2")
-    zig = f"{session.virtualenv.location}/bin/python -m ziglang"
-    env = {"CC": f"{zig} cc", "CXX": f"{zig} c++"}
+    zig, target = f"{session.virtualenv.location}/bin/python -m ziglang", f"{platform.machine()}-linux-gnu.{GLIBC}"
+    env = {"CC": f"{zig} cc -target {target}", "CXX": f"{zig} c++ -target {target}"}
     for package in (HANDLES, SIM):
-        folder = BUILD / f"clang-{package.name}"
+        folder = BUILD / f"clang-{GLIBC}-{package.name}"
         if not (folder / "build.ninja").exists():
             session.run("meson", "setup", str(folder), str(package), "--buildtype=plain", "--werror", env=env)
         session.run("meson", "compile", "-C", str(folder), env=env, log=False)

@@ -5,6 +5,7 @@
 #include "sim/driver/device/green.h"
 
 #include <algorithm>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace sim {
@@ -121,7 +122,7 @@ std::vector<ContextPtr> &context_stack() {
     std::vector<ContextPtr> *stack = new std::vector<ContextPtr>;
     /* atexit functions of the main thread run after this destructor, and may use CUDA. */
     ~Owner() {
-      if (gettid() != getpid())
+      if (syscall(SYS_gettid) != getpid()) // glibc 2.28 has no gettid()
         delete stack;
     }
   };
