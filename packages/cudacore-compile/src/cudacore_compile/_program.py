@@ -14,7 +14,7 @@ from cudacore_compile._compilers.option_values import encode
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile._compilers.request import Request
 from cudacore_compile._compilers.result import Result
-from cudacore_compile._compilers.sources import check_headers, check_names, check_source
+from cudacore_compile._compilers.sources import check_headers, check_names, check_no_path, check_source
 from cudacore_compile._compilers.targets import check_code_type, check_target
 from cudacore_compile.typing import (
     CompilerBackendType,
@@ -99,6 +99,7 @@ class Program:
         options = as_options(ProgramOptions, options)
         options = options._without_ignored(self._code_type, stacklevel=3)
         self._code = check_source("code", code, binary=self._code_type is SourceCodeType.NVVM)
+        check_no_path(self._code)
         if not self._code and self._code_type is not SourceCodeType.CXX:  # an empty file is a valid C++ program
             raise ValueError(f"code must not be empty: there is no {self._code_type} to compile")
         self._headers = check_headers(headers)
@@ -315,7 +316,15 @@ class Program:
         except NVRTCError as error:
             from cudacore_compile._compilers.hints import explain
 
-            error.hint = explain(error.code_name, error.log, names, compiler.version_text, compiler.architectures)
+            uses_bundled = bool(options.use_bundled_headers)
+            error.hint = explain(
+                error.code_name,
+                error.log,
+                names,
+                compiler.version_text,
+                compiler.architectures,
+                uses_bundled=uses_bundled,
+            )
             raise
         if target is ObjectCodeFormatType.CUBIN:
             with self._lock:

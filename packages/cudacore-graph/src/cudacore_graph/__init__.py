@@ -6,6 +6,8 @@ Importing this package loads neither the driver nor ``cuda.bindings``: that happ
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cudacore_graph._version import __version__ as __version__  # first: checks the other installed packages
 
 # isort: split
@@ -21,6 +23,7 @@ from cudacore_graph._memory import GraphMemoryResource, GraphMemoryResourceAttri
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
 from cudacore_graph._options import GraphCompleteOptions, GraphDebugPrintOptions
+from cudacore_handles._sdk import later as _later
 from cudacore_handles._sdk import publish as _publish
 
 __all__ = [
@@ -38,6 +41,10 @@ __all__ = [
 ]
 __all__ += _classes.__all__
 _publish(__name__, __all__, globals())
+
+
+if not TYPE_CHECKING:  # to which any name would be one that there is
+    __getattr__ = _later(__name__, {}, globals())
 
 
 def __dir__() -> list[str]:

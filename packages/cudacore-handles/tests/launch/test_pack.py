@@ -343,7 +343,10 @@ def test_scalars_keep_their_size_where_nothing_is_known() -> None:
     """A scalar would be converted to a guessed kind, or a misplaced integer become an address."""
     for code, size in ((_native.FLOAT | 8 << 8, 4), (_native.SIGNED | 8 << 8, 4), (_native.UNSIGNED | 4 << 8, 8)):
         has = rf"Quantity has {code >> 8} bytes, but the parameter has {size}"
-        with pytest.raises(TypeError, match=has + "; pass a scalar of its size, or a Python number"):
+        with pytest.raises(
+            TypeError,
+            match=has + "; pass a Python number, such as value.item",
+        ):
             one(quantity(code, 1), size, UNKNOWN)
         with pytest.raises(TypeError, match=has):
             one(quantity(code, 1), size, BYTES)

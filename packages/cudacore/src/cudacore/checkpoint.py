@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cudacore_handles._sdk import later as _later
 from cudacore_handles.checkpoint import Process
 
 __all__ = ["Process"]
+
+
+if not TYPE_CHECKING:  # to which any name would be one that there is
+    __getattr__ = _later(__name__, {}, globals())
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cudacore_graph import (
     Graph,
     GraphBuilder,
@@ -14,6 +16,7 @@ from cudacore_graph import (
 )
 from cudacore_graph._nodes import classes as _classes
 from cudacore_graph._nodes.classes import *  # noqa: F403
+from cudacore_handles._sdk import later as _later
 
 __all__ = [
     "Graph",
@@ -25,6 +28,10 @@ __all__ = [
     "KernelNodes",
 ]
 __all__ += _classes.__all__
+
+
+if not TYPE_CHECKING:  # to which any name would be one that there is
+    __getattr__ = _later(__name__, {}, globals())
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from cudacore_handles._sdk import later as _later
 from cudacore_handles.texture import (
     MipmappedArray,
     MipmappedArrayOptions,
@@ -24,6 +27,10 @@ __all__ = [
     "TextureObject",
     "TextureObjectOptions",
 ]
+
+
+if not TYPE_CHECKING:  # to which any name would be one that there is
+    __getattr__ = _later(__name__, {}, globals())
 
 
 def __dir__() -> list[str]:

@@ -17,6 +17,7 @@ from cudacore_compile.typing import (
 )
 from cudacore_graph.typing import CaptureModeName, GraphConditionalType, GraphMemoryName, GraphMemoryType
 from cudacore_handles import DeviceResourcesType, IsStreamType, ParamKind
+from cudacore_handles._sdk import later as _later
 from cudacore_handles.typing import (
     AddressModeName,
     AddressModeType,
@@ -125,6 +126,7 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # a type checker would accept any name
+    _get = _later(__name__, {}, globals())
 
     def __getattr__(name: str) -> object:
         if name == "DevicePointerType":  # importing cudacore imports nothing of cuda.bindings
@@ -132,7 +134,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
 
             globals()[name] = driver.CUdeviceptr | int | None
             return globals()[name]
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        return _get(name)
 
 
 def __dir__() -> list[str]:

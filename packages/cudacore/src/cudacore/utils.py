@@ -7,6 +7,8 @@ are those of ``cudacore_compile``.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cudacore_compile import (
     FileStreamProgramCache,
     InMemoryProgramCache,
@@ -24,6 +26,7 @@ from cudacore_handles import (
     discard_prefetch_batch,
     prefetch_batch,
 )
+from cudacore_handles._sdk import later as _later
 
 __all__ = [
     "CopyOptions",
@@ -40,6 +43,10 @@ __all__ = [
     "make_program_cache_key",
     "prefetch_batch",
 ]
+
+
+if not TYPE_CHECKING:  # to which any name would be one that there is
+    __getattr__ = _later(__name__, {}, globals())
 
 
 def __dir__() -> list[str]:

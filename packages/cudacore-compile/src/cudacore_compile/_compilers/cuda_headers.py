@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 
-from cudacore_compile._compilers.libraries import pip_command
+from cudacore_compile._compilers.libraries import cuda_major, pip_command
 from cudacore_compile._compilers.nvrtc import load
 
 _VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d\d)0(\d)0\b")
@@ -76,6 +76,16 @@ def _check_version(folder: str) -> None:
             f"CUDA's headers in {folder} are those of CUDA {found[1]}.{found[2]}, and NVRTC is {nvrtc}: install those "
             f"of its major version with: {pip_command('headers')}"
         )
+
+
+def package_of(header: str) -> str:
+    """Return the requirement for a header of CUDA that does not come with the runtime's; empty for other headers."""
+    major = cuda_major()
+    if header.startswith("curand"):
+        return f"cuda-toolkit[curand]=={major}.*"
+    if header.startswith("crt/"):
+        return f"cuda-toolkit[{'crt' if major >= 13 else 'nvcc'}]=={major}.*"
+    return ""
 
 
 def instead_of(header: str) -> str:

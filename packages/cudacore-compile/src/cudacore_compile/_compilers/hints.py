@@ -6,17 +6,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from cudacore_compile._compilers.cuda_headers import instead_of
+from cudacore_compile._compilers.cuda_headers import instead_of, package_of
 from cudacore_compile._compilers.errors import too_new
 from cudacore_compile._compilers.options import field_of, since
 
 _FLAG = re.compile(r"--[\w-]+")
 _MISSING_FILE = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')
+_UNRESOLVED = re.compile(r"Unresolved extern \w+ '([^']+)'")
 _NAME_EXPRESSION = re.compile(r'Input name expression was: "(.*)"')
 
 
 def explain(
-    code_name: str, log: str, names: Sequence[str], version: str, architectures: Callable[[], Sequence[int]]
+    code_name: str,
+    log: str,
+    names: Sequence[str],
+    version: str,
+    architectures: Callable[[], Sequence[int]],
+    *,
+    uses_bundled: bool = False,
 ) -> str:
     """Return a hint for a failure, or an empty string.
 
@@ -32,13 +39,15 @@ def explain(
         The compiler's version, such as ``"13.0"``.
     architectures : callable
         Returns the architectures that the compiler supports.
+    uses_bundled : bool, optional
+        Whether the program could include the headers that NVRTC carries. Default False.
     """
     if code_name == "NVRTC_ERROR_INVALID_OPTION":
         return _invalid_option(log, version, architectures)
     if code_name == "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE" and "builtins" in log:
         return "libnvrtc-builtins must be of the same version as NVRTC, and beside it: install NVRTC anew"
     if code_name == "NVRTC_ERROR_COMPILATION":
-        return _compilation(log, names, version)
+        return _compilation(log, names, version, uses_bundled)
     return ""
 
 
@@ -55,7 +64,7 @@ def _invalid_option(log: str, version: str, architectures: Callable[[], Sequence
     return f"See ProgramOptions.{field}"
 
 
-def _compilation(log: str, names: Sequence[str], version: str) -> str:
+def _compilation(log: str, names: Sequence[str], version: str, uses_bundled: bool) -> str:
     # NVRTC writes an expression as a list of tokens, separated by spaces.
     rejected = {_squeeze(text) for text in _NAME_EXPRESSION.findall(log)}
     wrong = [name for name in names if _squeeze(name) in rejected]
@@ -66,20 +75,32 @@ def _compilation(log: str, names: Sequence[str], version: str) -> str:
         )
     missing = _MISSING_FILE.search(log)
     if missing:
-        return _missing_file(missing[1])
+        return _missing_file(missing[1], uses_bundled)
+    unresolved = dict.fromkeys(_UNRESOLVED.findall(log))
+    if unresolved:
+        return (
+            f"The program declares {', '.join(map(repr, unresolved))} and does not define it. Compile this program and "
+            'the one that defines it with ProgramOptions(relocatable_device_code=True), or to "ltoir", and link both: '
+            'Linker(code, other_code).link("cubin")'
+        )
     if "Parsed trace file" in log:
         return f"NVRTC {version} cannot add to the file that ProgramOptions.fdevice_time_trace names: remove it"
     return ""
 
 
-def _missing_file(name: str) -> str:
+def _missing_file(name: str, uses_bundled: bool) -> str:
     instead = instead_of(name)
     if instead:
         return f"NVRTC has no C++ standard library, and so no <{name}>: {instead}"
+    package = package_of(name)
+    if package:
+        return f'To find "{name}", install "{package}", and set ProgramOptions.include_path to cuda_include_path()'
+    advice = f'To find "{name}", set ProgramOptions.include_path, or give it to the Program in headers='
+    if uses_bundled:
+        return f"{advice}. The headers that NVRTC carries (use_bundled_headers) do not contain it"
     return (
-        f'To find "{name}", set ProgramOptions.include_path, or give it to the Program in headers=. CUDA\'s own '
-        "headers are found with include_path=cuda_include_path(); NVRTC 13.3 and later carry them: "
-        "use_bundled_headers=True"
+        f"{advice}. CUDA's own headers are found with include_path=cuda_include_path(); NVRTC 13.3 and later carry "
+        "them: use_bundled_headers=True"
     )
 
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+
+from cudacore_handles._sdk import shorten
 
 
 def check_source(argument: str, source: object, *, binary: bool = False) -> bytes:
@@ -20,6 +23,19 @@ def check_source(argument: str, source: object, *, binary: bool = False) -> byte
     if b"\0" in source and not binary:
         raise ValueError(f"{argument} has a NUL character at byte {source.index(0)}: the compiler would stop there")
     return source
+
+
+_PATH = re.compile(rb"[^\s;{}()\"'#][^\n;{}()\"'#]*\.(?:cu|cuh|c|cc|cpp|cxx|h|hpp|ptx|ll|bc)\s*")
+
+
+def check_no_path(source: bytes) -> None:
+    """Raise an error if source code is the path of a file. No program is a name with such a suffix."""
+    if len(source) < 4096 and _PATH.fullmatch(source):
+        path = source.decode(errors="replace").strip()
+        raise ValueError(
+            f"code must be source code, but {shorten(repr(path))} is a path: read the file with "
+            f"pathlib.Path({shorten(repr(path))}).read_text()"
+        )
 
 
 def check_headers(headers: Mapping[str, str | bytes] | None) -> dict[bytes, bytes]:

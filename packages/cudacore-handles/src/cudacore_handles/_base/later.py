@@ -7,6 +7,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cudacore_handles._base.suggest import suggestion
+
 
 def later(package: str, modules: Mapping[str, tuple[str, ...]], namespace: dict[str, Any]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package.
@@ -24,7 +26,9 @@ def later(package: str, modules: Mapping[str, tuple[str, ...]], namespace: dict[
 
     def get(name: str) -> Any:
         if name not in where:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+            # Modules are imported by their private names, and introspection asks for names of its own.
+            meant = "" if name.startswith("_") else suggestion(name, namespace.get("__all__", where))
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
         value = getattr(importlib.import_module(where[name], package), name)
         namespace[name] = value
         return value

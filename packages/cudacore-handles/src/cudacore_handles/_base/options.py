@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from cudacore_handles._base.address import is_bool
 from cudacore_handles._base.names import shorten
+from cudacore_handles._base.suggest import unexpected_field
 
 T = TypeVar("T")
 # Deep copies of these are the values themselves. Most options have only such values, which copy.deepcopy() is slow to
@@ -74,9 +75,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for key in value:
         if key not in known:
-            raise TypeError(
-                f"{cls.__name__} got an unexpected keyword argument {key!r} in {name}; it has {', '.join(known)}"
-            )
+            raise unexpected_field(cls, str(key), known, f" in {name}")
     return cls(**value)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any, TypeVar
 
+from cudacore_handles._base.suggest import suggest_fields
+
 __all__ = ["public", "publish", "restore", "restorer"]
 
 _C = TypeVar("_C", bound=type[Any])
@@ -53,7 +55,9 @@ def restorer(function: _F) -> _F:
 
 
 def public(cls: _C) -> _C:
-    """Pickle objects of a public class by its public name, as a decorator."""
+    """Pickle objects of a public class by its public name, and suggest fields of a dataclass, as a decorator."""
+    if "__dataclass_fields__" in vars(cls):
+        suggest_fields(cls)
     _register(f"{cls.__module__.partition('.')[0]}.{cls.__name__}", cls)
     _wrap(cls)
     return cls

@@ -107,6 +107,11 @@ class ObjectCode:
                 raise TypeError(f"module must be bytes or a path, not {type(code).__name__}") from None
             if "\0" in code:
                 raise ValueError(f"module has a NUL character, and no path can: {shorten(repr(code))}")
+            if isinstance(code, str) and ("\n" in code or "{" in code) and not os.path.exists(code):
+                raise ValueError(
+                    f"module is text, {shorten(repr(code))}, but a str is the path of a file: give code as bytes, "
+                    "such as text.encode(), and compile source code by Program"
+                )
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, not {type(name).__name__}")
         if symbol_mapping is not None and not isinstance(symbol_mapping, Mapping):
@@ -340,7 +345,9 @@ class ObjectCode:
         elif status == results.UNSUPPORTED_PTX_VERSION:
             error.hint = _newer_ptx(self._read())
         elif status == results.INVALID_PTX:
-            error.log = "\n".join(filter(None, (_driver_log(self._read()), error.log)))
+            image = self._read()
+            error.log = "\n".join(filter(None, (_driver_log(image), error.log)))
+            error.hint = _invalid_ptx(image, error.log)
         return error
 
     def _what_there_is(self, name: str) -> str:
@@ -472,9 +479,30 @@ def _newer_ptx(image: bytes) -> str:
     driver = version_text(driver_version())
     return (
         f"The PTX is of version {ptx}, which is newer than the driver, for CUDA {driver}, can compile: "
-        'compile to "cubin" for the device instead, or update the driver; where that is simulated, '
-        "unset CUDACORE_SIM_DRIVER_VERSION"
+        f'compile to "cubin" for the device instead, use the NVRTC of CUDA {driver} or older, or update the driver; '
+        "where that is simulated, unset CUDACORE_SIM_DRIVER_VERSION"
     )
+
+
+def _invalid_ptx(image: bytes, log: str) -> str:
+    """Return what to do about PTX that the driver does not compile: link what it lacks, or compile for the device."""
+    from cudacore_handles._driver.device import Device
+
+    unresolved = dict.fromkeys(re.findall(r"[Uu]nresolved (?:extern )?function '([^']+)'", log))
+    if unresolved:
+        return (
+            f"The PTX declares {', '.join(map(repr, unresolved))} and does not define it: link it with the code that "
+            'does, Linker(code, other_code).link("cubin")'
+        )
+    target = re.search(rb"^\s*\.target\s+sm_(\d+)([af]?)", image, re.MULTILINE)
+    arch = Device().arch
+    if target is not None and (int(target[1]) > int(arch) or (target[2] == b"a" and target[1].decode() != arch)):
+        needed = f"{target[1].decode()}{target[2].decode()}"
+        return (
+            f'The PTX is for sm_{needed}, and the device is sm_{arch}: compile for ProgramOptions(arch="sm_{arch}"), '
+            f"or for an older architecture"
+        )
+    return ""
 
 
 def _driver_log(ptx: bytes) -> str:

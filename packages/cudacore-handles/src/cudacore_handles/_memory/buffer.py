@@ -220,7 +220,7 @@ class Buffer(_native.BufferHandle):
         """
         if not self.is_host_accessible:
             raise BufferError(
-                "the host cannot reach this memory; copy it to a LegacyPinnedMemoryResource's buffer first"
+                "the host cannot reach this memory: buffer.copy_to(array, stream=stream) copies it to an array"
             )
         box = hold(self)
         check(lib.cch_deviceptr_check(box))

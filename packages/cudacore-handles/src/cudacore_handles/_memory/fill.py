@@ -41,7 +41,8 @@ def _host_bytes(value: object, stream: Stream | IsStreamType) -> bytes:
 def _fill_byte(value: object) -> int:
     number = as_integer(value)
     if number is None:
-        raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}")
+        more = f"; np.float32({value}) fills with floats" if isinstance(value, float) else ""
+        raise TypeError(f"value must be an int from 0 to 255 or 1, 2 or 4 bytes, not {type(value).__name__}{more}")
     if not 0 <= number < 256:
         raise OverflowError(f"value is {number}; an int fills bytes, 0 to 255. Give wider values as 2 or 4 bytes")
     return number

@@ -111,7 +111,10 @@ def explained(error: _Error, resource: MemoryResource, size: int, where: str, ma
     if isinstance(error, OutOfMemoryError):
         lines = [asked]
         if max_size:
-            lines.append(f"The limit is the max_size of the pool, {size_text(max_size)}")
+            lines.append(
+                f"The limit is the max_size of the pool, {size_text(max_size)}: ask for less, or create the pool with "
+                "a larger max_size"
+            )
         error.hint = "\n".join([*lines, memory_report(_device_of(resource))])
     elif not error.hint:
         error.hint = asked

@@ -164,10 +164,10 @@ static int raise_other_size(const destination *to, PyObject *value, Py_ssize_t g
                        value, given, to->size);
   case PARAM_UNKNOWN:
     return raise_about(PyExc_TypeError,
-                       given == 1 ? "%U has %zd byte, but the parameter has %u; pass a scalar of its size, or a Python "
-                                    "number"
-                                  : "%U has %zd bytes, but the parameter has %u; pass a scalar of its size, or a "
-                                    "Python number",
+                       given == 1 ? "%U has %zd byte, but the parameter has %u; pass a Python number, such as "
+                                    "value.item(), which is converted, or a scalar of that size"
+                                  : "%U has %zd bytes, but the parameter has %u; pass a Python number, such as "
+                                    "value.item(), which is converted, or a scalar of that size",
                        value, given, to->size);
   default:
     return raise_size_mismatch(to, value, given);

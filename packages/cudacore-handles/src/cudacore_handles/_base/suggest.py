@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suggestions in errors about names that do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return ``; did you mean ...?`` with the names that are most like a name; empty if there are none."""
+    from difflib import get_close_matches
+
+    public = [one for one in names if not one.startswith("_")]
+    found = get_close_matches(name, public, n=2)
+    if not found:  # the same words in another order
+        by_words = {_words(one): one for one in public}
+        found = [by_words[words] for words in get_close_matches(_words(name), by_words, n=2, cutoff=0.7)]
+    return f"; did you mean {' or '.join(map(repr, found))}?" if found else ""
+
+
+def _words(name: str) -> str:
+    return " ".join(sorted(name.lower().split("_")))
+
+
+def unexpected_field(cls: type, name: str, fields: Iterable[str], where: str = "") -> TypeError:
+    """Return the error for a field that options do not have."""
+    fields = list(fields)
+    meant = suggestion(name, fields) or f"; it has {', '.join(fields)}"
+    return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{where}{meant}")
+
+
+def suggest_fields(cls: type[Any]) -> None:
+    """Make the constructor of a dataclass suggest fields for a keyword that it does not have."""
+    original: Callable[..., None] = cls.__init__
+    known = frozenset(cls.__dataclass_fields__)
+
+    @wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not known.issuperset(kwargs):
+            raise unexpected_field(cls, next(name for name in kwargs if name not in known), cls.__dataclass_fields__)
+        original(self, *args, **kwargs)
+
+    cls.__init__ = init
+
+
+class _Instead:
+    """An attribute that other libraries have, and the class lacks. Reading it raises an error with our name for it."""
+
+    __slots__ = ("_advice", "_name")
+
+    def __init__(self, name: str, advice: str) -> None:
+        self._name = name
+        self._advice = advice
+
+    def __get__(self, obj: object, owner: type) -> Any:
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self._name!r}: {self._advice}", name=self._name
+        )
+
+
+def instead(cls: type[Any], **names: str) -> None:
+    """Explain names that objects of a class have in other libraries, and lack here.
+
+    This costs nothing where other attributes are read, unlike ``__getattr__``.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    names : str
+        The names, with what to write instead of them.
+    """
+    for name, advice in names.items():
+        setattr(cls, name, _Instead(name, advice))
+
+    def listed(self: object) -> list[str]:
+        return [name for name in object.__dir__(self) if name not in names]
+
+    cls.__dir__ = listed  # type: ignore[assignment]

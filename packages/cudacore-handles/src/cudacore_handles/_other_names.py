@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of CuPy, PyTorch, Numba and the CUDA runtime, which newcomers try, and what to write instead."""
+
+from __future__ import annotations
+
+from cudacore_handles._base.suggest import instead
+from cudacore_handles._code.kernel import Kernel
+from cudacore_handles._code.object_code import ObjectCode
+from cudacore_handles._driver.device import Device
+from cudacore_handles._memory.buffer import Buffer
+from cudacore_handles._stream.event import Event
+from cudacore_handles._stream.stream import Stream
+
+_LAUNCH = "write launch(stream, LaunchConfig(grid=..., block=...), kernel, ...)"
+
+instead(
+    Stream,
+    synchronize="use sync()",
+    query="event = stream.record() has is_done",
+    wait_event="use wait(event)",
+    wait_stream="use wait(stream)",
+    record_event="use record(event)",
+    add_callback="use callback(fn)",
+    launch_host_func="use callback(fn)",
+    launch=_LAUNCH,
+    ptr="handle has the CUstream, and int(stream.handle) its address",
+    cuda_stream="handle has the CUstream, and int(stream.handle) its address",
+)
+instead(
+    Event,
+    synchronize="use sync()",
+    wait="use sync(), or stream.wait(event) to make a stream wait",
+    query="use is_done",
+    record="use stream.record(event)",
+    elapsed_time="subtract events: end - start is in milliseconds",
+    ptr="handle has the CUevent, and int(event.handle) its address",
+)
+instead(
+    Device,
+    synchronize="use sync()",
+    use="use set_current()",
+    id="use device_id",
+    attributes="use properties",
+    mem_info="use memory_info",
+    malloc="use allocate(size, stream=stream)",
+    alloc="use allocate(size, stream=stream)",
+    Stream="use create_stream()",
+    Event="use create_event()",
+)
+instead(
+    Buffer,
+    ptr="use handle",
+    nbytes="use size",
+    free="use close()",
+    shape="a Buffer has size bytes; view(dtype) is an array",
+    dtype="a Buffer has size bytes; view(dtype) is an array",
+    get="use copy_to(array, stream=stream)",
+    set="use copy_from(array, stream=stream)",
+    numpy="use copy_to(array, stream=stream)",
+    copy_to_host="use copy_to(array, stream=stream)",
+    copy_from_host="use copy_from(array, stream=stream)",
+)
+instead(ObjectCode, get_function="use get_kernel(name)")
+instead(Kernel, launch=_LAUNCH)
