@@ -29,6 +29,7 @@ ROOT = Path(__file__).parent
 BUILD = ROOT / "build"
 WHEELS = BUILD / "wheels"
 DIST = BUILD / "dist"
+MACHINE = platform.machine()
 # In the order of their dependencies.
 PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-sim", "cudacore")
 HANDLES = ROOT / "packages" / "cudacore-handles"
@@ -84,15 +85,22 @@ GLIBC = re.findall(r'^GLIBC = "(.*)"', (ROOT / "ci" / "build_dist.py").read_text
 EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
 
-def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
-    """Install the built wheels with the compilers and headers of a CUDA version, and dependency groups."""
+def wheels_of(folder: Path) -> list[str]:
+    """Return the wheels of all packages in a folder that are for this machine, in the order of their dependencies."""
+    names = [nox.project.load_toml(ROOT / "packages" / name / "pyproject.toml")["project"]["name"] for name in PACKAGES]
+    found = [[*folder.glob(f"{name.replace('-', '_')}-*{what}.whl")] for name in names for what in ("any", MACHINE)]
+    return [str(wheel) for wheels in found for wheel in wheels]
+
+
+def install(session: nox.Session, *groups: str, cuda: str = "13.x", folder: Path = WHEELS) -> None:
+    """Install the wheels in a folder with the compilers and headers of a CUDA version, and dependency groups."""
     # Kernels of the simulator's tests include cuRAND's headers; those that do need CUDA 13.
     toolkit = "cuda-toolkit[curand]" if "test" in groups and cuda.startswith("13") else "cuda-toolkit"
     # The toolkit 13.0 accepts any nvJitLink of CUDA 13. But no driver for 13.0 compiles PTX that a newer one has
     # linked.
     linker = ("nvidia-nvjitlink",) if cuda == "13.0" else ()
     pins = [f"{name}=={CUDA[cuda]}" for name in ("cuda-bindings", toolkit, *linker)]
-    wheels = [str(next(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))) for name in PACKAGES]
+    wheels = wheels_of(folder)
     umbrella = f"{wheels[-1]}[{EXTRAS[cuda.partition('.')[0]]}]"
     session.install(*wheels, umbrella, *pins, *nox.project.dependency_groups(PYPROJECT, *groups))
     # pip does not install a wheel if its version is installed already, even if the contents differ.
@@ -103,12 +111,12 @@ def install(session: nox.Session, *groups: str, cuda: str = "13.x") -> None:
 PYTEST = ("python", "-m", "pytest", "-n", str(os.cpu_count() or 1), "--dist", "loadfile", "-p", "no:cacheprovider")
 
 
-def run_tests(session: nox.Session, cuda: str, driver: str | None = None) -> None:
+def run_tests(session: nox.Session, cuda: str, driver: str | None = None, folder: Path = WHEELS) -> None:
     """Run the tests on the simulated driver, or on another one: ``-- --cuda-driver=gpu`` uses the machine's driver.
 
     If `driver` is a version of CUDA, the simulated driver has that version.
     """
-    install(session, "test", cuda=cuda)
+    install(session, "test", cuda=cuda, folder=folder)
     settings = {"CUDACORE_SIM_DRIVER_VERSION": driver} if driver is not None else {}
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs, env=settings)
@@ -119,8 +127,8 @@ def run_tests(session: nox.Session, cuda: str, driver: str | None = None) -> Non
         with session.chdir(away):
             # Tests that need two devices are skipped if there is one.
             session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
-    if driver is not None:
-        return  # the simulator is compared with one driver, whatever version it simulates
+    if driver is not None or folder != WHEELS:
+        return  # the simulator is compared with one driver, whatever version it simulates, beside its build folder
     # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at
     # its sources.
     session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
@@ -205,6 +213,13 @@ def tests_cell(session: nox.Session) -> None:
     session.notify(f"tests_all-{python}(cuda='{cuda}')", posargs=[])
 
 
+@nox.session(default=False)
+@nox.parametrize("cuda", list(CUDA))
+def tests_dist(session: nox.Session, cuda: str) -> None:
+    """Run the tests on the wheels in build/dist that are for this machine, as they are released."""
+    run_tests(session, cuda, folder=DIST)
+
+
 def on_simulator(folder: Path) -> str:
     """Return the option by which the tests in C run on the simulated driver that was built in a folder."""
     return f"-Dsimulator={folder / 'libcuda.so.1'}"
@@ -229,7 +244,7 @@ def c(session: nox.Session) -> None:
 def clang(session: nox.Session) -> None:
     """Compile and link all C and C++ as it is released, with Zig's clang for the oldest glibc."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "meson", "clang"), "cffi>=2")
-    zig, target = f"{session.virtualenv.location}/bin/python -m ziglang", f"{platform.machine()}-linux-gnu.{GLIBC}"
+    zig, target = f"{session.virtualenv.location}/bin/python -m ziglang", f"{MACHINE}-linux-gnu.{GLIBC}"
     env = {"CC": f"{zig} cc -target {target}", "CXX": f"{zig} c++ -target {target}"}
     for package in (HANDLES, SIM):
         folder = BUILD / f"clang-{GLIBC}-{package.name}"
