@@ -378,8 +378,27 @@ def lint(session: nox.Session) -> None:
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
     session.run("zizmor", "--offline", "--quiet", ".github")
+    check_metadata(session, fix=fix)
     # Fails if a version differs from that of pyproject.toml.
     session.run("bump-my-version", "bump", "patch", "--dry-run", log=False)
+
+
+def check_metadata(session: nox.Session, *, fix: bool) -> None:
+    """Check that all packages have the authors and the URLs of pyproject.toml; write them there if `fix` is true."""
+    stated = PYPROJECT["tool"]["cudacore"]
+    authors = f'authors = [{{ name = "{stated["authors"]}" }}]\n'
+    urls = "".join(f'"{name}" = "{url}"\n' for name, url in stated["urls"].items())
+    for name in PACKAGES:
+        file = ROOT / "packages" / name / "pyproject.toml"
+        text = file.read_text(encoding="utf-8")
+        wanted = re.sub(r"(?m)^authors = .*\n|^\[project\.urls\]\n(?:.+\n)*\n?", "", text)
+        wanted = wanted.replace("requires-python = ", f"{authors}requires-python = ", 1)
+        if urls:
+            wanted = wanted.rstrip("\n") + f"\n\n[project.urls]\n{urls}"
+        if wanted != text and fix:
+            file.write_text(wanted, encoding="utf-8")
+        elif wanted != text:
+            session.error(f"{file.relative_to(ROOT)}: authors or URLs are not those of [tool.cudacore]")
 
 
 def c_files() -> list[str]:
@@ -423,6 +442,7 @@ def dist(session: nox.Session) -> None:
     session.run("check-wheel-contents", *wheels)
     if not session.posargs:
         session.run("python", "ci/check_wheels.py", str(DIST), *PACKAGES)
+        session.run("python", "ci/check_renamed.py", str(DIST))
     extensions = [name for name in wheels if "-abi3-" in name]
     if extensions:
         session.run("abi3audit", "--strict", *extensions)

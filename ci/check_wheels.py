@@ -113,6 +113,8 @@ class Checker:
     def metadata(self) -> None:
         fields = email.message_from_bytes(self.archive.read(f"{self.info}/METADATA"))
         self.expect(fields["Version"] == self.version, f"version {fields['Version']} inside")
+        self.expect(fields["Author"] or fields["Author-email"], "no author")
+        self.expect(str(fields.get_payload()).startswith("# "), "no description")
         self.expect(fields["License-Expression"] == "Apache-2.0", "License-Expression is not Apache-2.0")
         self.expect(fields["Requires-Python"] == ">=3.10", f"Requires-Python is {fields['Requires-Python']}")
         series = self.version.rpartition(".")[0]
