@@ -123,7 +123,10 @@ def test_options_as_a_dict() -> None:
     ("options", "match"),
     [
         ("sm_90", "The Program options must be provided as an object of type ProgramOptions or as a dict of its"),
-        ({"fast_math": True}, "ProgramOptions got an unexpected keyword argument 'fast_math' in options; did you mean 'use_fast_math'"),
+        (
+            {"fast_math": True},
+            "ProgramOptions got an unexpected keyword argument 'fast_math' in options; did you mean 'use_fast_math'",
+        ),
     ],
 )
 def test_bad_options(options: Any, match: str) -> None:

@@ -161,7 +161,7 @@ def test_nothing_of_the_siblings_is_forgotten() -> None:
 
 def test_name_that_never_was() -> None:
     """A misspelt name would be said to come later, or not be an ordinary AttributeError."""
-    with pytest.raises(AttributeError, match=r"^module 'cudacore' has no attribute 'Devise'$"):
+    with pytest.raises(AttributeError, match=r"^module 'cudacore' has no attribute 'Devise'; did you mean 'Device'"):
         cudacore.Devise  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Devise'"):
         exec("from cudacore import Devise", {})
@@ -171,7 +171,9 @@ def test_name_that_never_was() -> None:
 
 def test_utils_name_that_never_was() -> None:
     """A misspelt name of ``cudacore.utils`` would not be an ordinary AttributeError."""
-    with pytest.raises(AttributeError, match=r"^module 'cudacore\.utils' has no attribute 'copy_bach'$"):
+    with pytest.raises(
+        AttributeError, match=r"^module 'cudacore\.utils' has no attribute 'copy_bach'; did you mean 'copy_batch'"
+    ):
         cudacore.utils.copy_bach  # noqa: B018
 
 

@@ -75,7 +75,7 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for key in value:
         if key not in known:
-            raise unexpected_field(cls, str(key), known, f" in {name}")
+            raise unexpected_field(cls, key, known, f" in {name}")
     return cls(**value)
 
 

@@ -24,10 +24,10 @@ def _words(name: str) -> str:
     return " ".join(sorted(name.lower().split("_")))
 
 
-def unexpected_field(cls: type, name: str, fields: Iterable[str], where: str = "") -> TypeError:
+def unexpected_field(cls: type, name: object, fields: Iterable[str], where: str = "") -> TypeError:
     """Return the error for a field that options do not have."""
     fields = list(fields)
-    meant = suggestion(name, fields) or f"; it has {', '.join(fields)}"
+    meant = suggestion(str(name), fields) or f"; it has {', '.join(fields)}"
     return TypeError(f"{cls.__name__} got an unexpected keyword argument {name!r}{where}{meant}")
 
 
