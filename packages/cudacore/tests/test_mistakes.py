@@ -117,7 +117,7 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "option of a program": (lambda p: core.ProgramOptions(archi="sm_90"), "did you mean 'arch'?"),  # type: ignore[call-arg]
     "option without likeness": (lambda p: core.StreamOptions(xyz=1), "it has nonblocking, priority"),  # type: ignore[call-arg]
     "class": (lambda p: getattr(core, "LauchConfig"), "has no attribute 'LauchConfig'; did you mean 'LaunchConfig'?"),  # noqa: B009
-    "later class": (lambda p: getattr(core, "Progam"), "did you mean 'Program'"),  # noqa: B009
+    "later class": (lambda p: getattr(core, "ProgramOption"), "did you mean 'ProgramOptions'"),  # noqa: B009
     "graph": (lambda p: getattr(core.graph, "GraphDefintion"), "did you mean 'GraphDefinition'"),  # noqa: B009
     "utils": (lambda p: getattr(core.utils, "StridedMemoryVew"), "did you mean 'StridedMemoryView'"),  # noqa: B009
     "texture": (lambda p: getattr(core.texture, "TextureObjet"), "did you mean 'TextureObject'"),  # noqa: B009
