@@ -514,7 +514,7 @@ captures(
     lambda w, b: b.split(3),
     undo=lambda w, forks: forks[0].join(*forks),
     quiet=ON_THE_WAY,
-    kept=("stream",),  # where memory of a fork is freed once that was joined
+    kept=("stream",),  # after the join, memory of the forks is freed on it
 )
 operation(  # not launched: if the query fails whether the free must be captured, it is not captured
     "builder: memory",

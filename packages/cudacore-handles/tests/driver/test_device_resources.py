@@ -20,7 +20,7 @@ def sm(device: ch.Device) -> ch.SMResource:
 
 
 def unit(sm: ch.SMResource) -> int:
-    """A count that any driver can have groups of."""
+    """Return a number of multiprocessors of which every driver can make groups."""
     return max(sm.min_partition_size, sm.coscheduled_alignment)
 
 

@@ -439,7 +439,7 @@ def test_a_project_with_the_old_option(project: pytest.Pytester) -> None:
 
 
 def test_a_project_that_registers_an_old_marker(project: pytest.Pytester) -> None:
-    """Its tests would be skipped, because a plugin is installed that they do not use."""
+    """A marker of the project would be mistaken for one of the plugin, so that tests are skipped."""
     project.makeini("[pytest]\nmarkers = sim: runs a simulation")
     project.makepyfile("import pytest\n@pytest.mark.sim\ndef test_it(): pass")
     project.runpytest_subprocess(*PLUGINS, "--strict-markers", *STRICT).assert_outcomes(passed=1)

@@ -247,7 +247,7 @@ def test_special_registers(engine: Engine) -> None:
 
 @pytest.mark.skipif(not has_header("nv/target"), reason="needs the wheel nvidia-cuda-cccl for cooperative_groups.h")
 def test_tiles_of_several_warps(engine: Engine) -> None:
-    """Tiles of more than a warp, which work with shared memory of the system, would not load or mix up their warps."""
+    """Tiles of several warps, which need reserved shared memory, would not load, or would mix up their warps."""
     source = """#include <cooperative_groups.h>
         #include <cooperative_groups/reduce.h>
         namespace cg = cooperative_groups;

@@ -225,7 +225,7 @@ class Stream(_native.StreamHandle):
 
     @property
     def handle(self) -> driver.CUstream:
-        """cuda.bindings.driver.CUstream: The stream for ``cuda.bindings``; 0 if it was borrowed by 0."""
+        """cuda.bindings.driver.CUstream: The stream for ``cuda.bindings``; 0 if 0 was given to :meth:`from_handle`."""
         if self.is_closed:
             raise closed(self)
         from cuda.bindings import driver

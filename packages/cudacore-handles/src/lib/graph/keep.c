@@ -80,7 +80,7 @@ int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operat
 
 /* ---- by the driver ---- */
 
-/* CUDA reports that a user object is no longer needed on a thread that must not call CUDA. */
+/* CUDA calls this when a user object is no longer needed, on a thread that must not call CUDA. */
 static void CUDA_CB let_go(void *bundle) { cch_unref_deferred(bundle); }
 
 int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle) {

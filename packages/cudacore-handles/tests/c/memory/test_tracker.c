@@ -180,7 +180,8 @@ static void limits_hold(void) {
   close_pool();
 }
 
-/* A measurement would count what came before or after, or what is behind a measurement that it is in. */
+/* A measurement would count allocations before its begin or after its end, or lack those of measurements inside of it.
+ */
 static void measurements_count_a_time(void) {
   open_pool();
   cch_tracker *t = tracker(0, 0, NULL), *first, *second;
@@ -208,7 +209,7 @@ static void measurements_count_a_time(void) {
   close_pool();
 }
 
-/* The list would have what was freed, or lose what was not. */
+/* The list would contain freed allocations, or lack live ones. */
 static void lists_are_of_live_allocations(void) {
   open_pool();
   enum { COUNT = 5 };

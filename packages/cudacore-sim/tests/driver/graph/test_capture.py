@@ -166,7 +166,7 @@ def test_a_reset_in_a_capture(calls: Any) -> None:
 
 
 def test_lost_captures_leave_nothing(calls: Any) -> None:
-    """A capture that fails would leave its graph, or a stream that captures."""
+    """A capture that fails would leave its graph behind, or a stream in capture."""
     one, two, out = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, one)
     wait_for(calls, two, one)

@@ -110,7 +110,7 @@ def test_registering_mapped_files(cuda: Any, folder: str, tmp_path: Path) -> Non
 
 
 def test_memory_that_was_registered_to_be_read(cuda: Any, pages: Map) -> None:
-    """The driver refuses to write it, wherever it is (H200): a program that does would pass."""
+    """A program that writes it would pass, although the driver refuses that for all such memory (H200)."""
     address, memory = pages(2, WRITE), cuda.malloc(PAGE)
     cuda.cuMemHostRegister_v2(Pointer(address), Size(PAGE), 8)
     cuda.cuMemHostRegister_v2(Pointer(address + PAGE), Size(PAGE), 0)

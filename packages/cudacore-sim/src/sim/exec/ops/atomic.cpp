@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atom and red, by atomics of the host, for every type. */
 #include "sim/exec/ops/asynchronous.h"
+#include "sim/exec/ops/functions.h"
 #include "sim/exec/ops/memory.h"
 #include "sim/isa/numeric.h"
 
@@ -26,21 +27,6 @@ struct Add {
 /* Sums of f32 in global memory flush subnormal numbers; those in shared memory do not. */
 struct AddFlushed {
   static float apply(float a, float b) { return flush(Add::apply(flush(a), flush(b))); }
-};
-struct Min {
-  template <class T> static T apply(T a, T b) { return b < a ? b : a; }
-};
-struct Max {
-  template <class T> static T apply(T a, T b) { return a < b ? b : a; }
-};
-struct And {
-  template <class T> static T apply(T a, T b) { return a & b; }
-};
-struct Or {
-  template <class T> static T apply(T a, T b) { return a | b; }
-};
-struct Xor {
-  template <class T> static T apply(T a, T b) { return a ^ b; }
 };
 struct Increment {
   template <class T> static T apply(T a, T b) { return a >= b ? T{0} : a + 1; }

@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Logic, shifts, bit fields, permutation, and predicates. */
 #include "sim/isa/handlers.h"
+#include "sim/exec/ops/functions.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
 
 namespace {
 
-struct And {
-  template <class T> static T apply(T a, T b) { return a & b; }
-};
-struct Or {
-  template <class T> static T apply(T a, T b) { return a | b; }
-};
-struct Xor {
-  template <class T> static T apply(T a, T b) { return a ^ b; }
-};
 struct Not {
   template <class T> static T apply(T a) { return static_cast<T>(~a); }
 };

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "sim/isa/handlers.h"
+#include "sim/exec/ops/functions.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
@@ -117,12 +118,6 @@ struct Neg {
 };
 struct Abs {
   template <class T> static T apply(T a) { return a < 0 ? Neg::apply(a) : a; }
-};
-struct Min {
-  template <class T> static T apply(T a, T b) { return b < a ? b : a; }
-};
-struct Max {
-  template <class T> static T apply(T a, T b) { return a < b ? b : a; }
 };
 template <class F> struct Relu {
   template <class T> static T apply(T a, T b) { return Max::apply(F::apply(a, b), T{0}); }

@@ -388,7 +388,7 @@ def external_events(cu: Recorder) -> None:
 
 @sequence
 def waits_add_dependencies(cu: Recorder) -> None:
-    """A stream waits for the same event twice, for its own, for an older one."""
+    """A stream waits twice for the same event, for its own event, and for an older one."""
     one, two = streams(cu, 2)
     address, early = cu.memory(16, 0), cu.event()
     tools.begin(cu, one)
