@@ -113,7 +113,8 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
   }
   out.linear = from.filterMode == CU_TR_FILTER_MODE_LINEAR;
   out.linear_levels = from.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
-  out.normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
+  /* The driver takes a mipmapped array without the flag, and the hardware has only normalized coordinates for it. */
+  out.normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0 || out.texels.levels.size() > 1;
   out.as_integer = (from.flags & CU_TRSF_READ_AS_INTEGER) != 0;
   out.srgb = (from.flags & CU_TRSF_SRGB) != 0;
   out.seamless = (from.flags & CU_TRSF_SEAMLESS_CUBEMAP) != 0;

@@ -226,38 +226,35 @@ float number_of(const Sampler &sampler, uint32_t bits, size_t channel) {
   return std::max(static_cast<float>(static_cast<int32_t>(bits)) / most, -1.0F);
 }
 
-Weights weights_of(const std::array<int64_t, 3> &second, size_t axes) {
+void Weights::add(const std::array<int64_t, 3> &second, size_t axes, int64_t all) {
   auto product = [](int64_t a, int64_t b) { return (a * b + weight_one / 2) >> weight_bits; };
-  Weights weights{};
-  for (size_t plane = 0; plane < (axes > 2 ? 2 : 1); plane++) {
-    int64_t all = axes < 3 ? weight_one : plane == 0 ? weight_one - second[2] : second[2];
-    int64_t right = product(all, second[0]), left = all - right;
-    int64_t *out = &weights[4 * plane];
-    if (axes == 1) {
-      out[0] = left, out[1] = right;
-      continue;
-    }
+  int64_t near = axes > 2 ? product(all, weight_one - second[2]) : all;
+  for (int64_t part : {near, all - near}) {
+    int64_t *out = &values[count];
+    count += plane;
+    int64_t right = product(part, second[0]), left = part - right;
     int64_t right_below = product(right, second[1]), left_above = product(left, weight_one - second[1]);
     out[0] = left_above, out[1] = right - right_below;
     out[2] = left - left_above, out[3] = right_below;
+    if (axes < 3)
+      return;
   }
-  return weights;
 }
 
-float weighted(const Sampler &sampler, const std::array<uint32_t, 8> &bits, const Weights &weights, size_t axes,
+float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::most> &bits, const Weights &weights,
                size_t channel) {
   const Texels &texels = sampler.texels;
-  size_t count = size_t{1} << axes, plane = std::min<size_t>(count, 4);
+  const int64_t *values = weights.values.data();
   bool is_half = texels.channel_bytes == 2;
   Kind kind = is_srgb(sampler, channel) ? Kind::srgb : is_half ? Kind::half : Kind::single;
   if (kind != Kind::srgb && texels.type != Number::real)
-    return normalized_sum(texels, bits.data(), weights.data(), count);
+    return normalized_sum(texels, bits.data(), values, weights.count);
   float special = 0;
-  if (kind != Kind::srgb && has_special(is_half, bits.data(), weights.data(), count, special))
+  if (kind != Kind::srgb && has_special(is_half, bits.data(), values, weights.count, special))
     return special;
-  Scaled sum = sum_of_plane(kind, bits.data(), weights.data(), plane);
-  if (axes > 2)
-    sum = sum_of_planes(sum, sum_of_plane(kind, &bits[4], &weights[4], plane));
+  Scaled sum = sum_of_plane(kind, bits.data(), values, Weights::plane);
+  for (size_t i = Weights::plane; i < weights.count; i += Weights::plane)
+    sum = sum_of_planes(sum, sum_of_plane(kind, &bits[i], &values[i], Weights::plane));
   return rounded(kind != Kind::single, sum);
 }
 

@@ -26,12 +26,21 @@ bool gives_numbers(const Sampler &sampler);
 /* A channel as a number. */
 float number_of(const Sampler &sampler, uint32_t bits, size_t channel);
 
-/* The weights of 2, 4 or 8 texels, by those of the second texel along each axis; the sum is weight_one. */
-using Weights = std::array<int64_t, 8>;
-Weights weights_of(const std::array<int64_t, 3> &second, size_t axes);
+/*
+ * The weights of texels: planes of up to four, one for each level of a mipmapped array, or two in three dimensions. The
+ * sum of all is weight_one.
+ */
+struct Weights {
+  static constexpr size_t plane = 4, most = 16;
+  std::array<int64_t, most> values{};
+  size_t count = 0;
+
+  /* Adds the texels of a level, of `axes` dimensions, by the weight of the second texel along each. `all` is their sum. */
+  void add(const std::array<int64_t, 3> &second, size_t axes, int64_t all);
+};
 
 /* The weighted sum of a channel of texels. */
-float weighted(const Sampler &sampler, const std::array<uint32_t, 8> &bits, const Weights &weights, size_t axes,
+float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::most> &bits, const Weights &weights,
                size_t channel);
 
 } // namespace sim::exec

@@ -44,6 +44,13 @@ int64_t fixed(double texels) {
   return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
 }
 
+constexpr float most_level = 16; /* of biases and limits */
+
+/* A bias or a limit in units of 1 / 256 level. */
+int64_t level_units(float level, float least) {
+  return static_cast<int64_t>(std::clamp(level, least, most_level) * weight_one);
+}
+
 } // namespace
 
 Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t extent, bool linear) {
@@ -101,14 +108,17 @@ FacePoint face_of(float x, float y, float z) {
   return point;
 }
 
-LevelTaps levels_of(const Sampler &sampler, float level) {
+LevelTaps levels_of(const Sampler &sampler, float level, bool is_biased) {
   auto last = static_cast<int64_t>(sampler.texels.levels.size()) - 1;
-  float biased = std::clamp(level + sampler.bias, sampler.min_level, std::max(sampler.max_level, sampler.min_level));
-  int64_t at = std::clamp<int64_t>(fixed(biased), 0, last * weight_one);
+  int64_t low = level_units(sampler.min_level, 0), high = level_units(sampler.max_level, 0);
+  level = std::isnan(level) ? 0 : std::clamp(level, -2 * most_level, 2 * most_level);
+  auto at = static_cast<int64_t>(std::floor(level * weight_one));
+  if (is_biased)
+    at += level_units(sampler.bias, -most_level);
+  at = std::clamp<int64_t>(std::clamp(at, low, std::max(low, high)), 0, last * weight_one);
   LevelTaps taps{};
   if (!sampler.linear_levels) {
-    taps.index[0] = taps.index[1] =
-        static_cast<uint32_t>(std::clamp<int64_t>((at + weight_one / 2) >> weight_bits, 0, last));
+    taps.index[0] = taps.index[1] = static_cast<uint32_t>(std::min((at + weight_one / 2) >> weight_bits, last));
     return taps;
   }
   taps.index[0] = static_cast<uint32_t>(at >> weight_bits);

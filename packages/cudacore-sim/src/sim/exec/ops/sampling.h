@@ -25,12 +25,12 @@ struct FacePoint {
 };
 FacePoint face_of(float x, float y, float z);
 
-/* The levels that are read, and the weight of the second, of weight_one. */
+/* The levels that are read, and the weight of the second, of weight_one. An instruction without a level has no bias. */
 struct LevelTaps {
   uint32_t index[2];
   int64_t weight;
 };
-LevelTaps levels_of(const Sampler &sampler, float level);
+LevelTaps levels_of(const Sampler &sampler, float level, bool is_biased);
 
 } // namespace sim::exec
 

@@ -86,30 +86,30 @@ struct Place {
   Taps x{}, y{}, z{};
 };
 
-/* The texel at a place, or without axes that are 0, the weighted sum of those around it. */
-Color filtered(const Fetch &fetch, const Texels::Level &level, const Place &place, size_t axes) {
-  const Texels &texels = fetch.sampler.texels;
-  Color sum{};
-  if (axes == 0) {
-    const std::byte *texel = fetch.texel(level, place.x.index[0], place.y.index[0], place.z.index[0]);
-    for (size_t channel = 0; channel < texels.channels; channel++)
-      sum[channel] = fetch.number(texel, channel);
-    return sum;
+/* The places on levels that are read, and the weights of their texels. */
+struct Samples {
+  Weights weights;
+  std::array<const std::byte *, Weights::most> texels{};
+
+  /* `axes`: filtered ones; 0: the texel at the place. */
+  void add(const Fetch &fetch, const Texels::Level &level, const Place &place, size_t axes, int64_t all) {
+    size_t first = weights.count;
+    weights.add({place.x.weight, place.y.weight, place.z.weight}, axes, all);
+    for (size_t i = first; i < weights.count; i++) {
+      size_t corner = i - first;
+      if (weights.values[i] != 0)
+        texels[i] = fetch.texel(level, place.x.index[corner & 1], place.y.index[corner >> 1 & 1],
+                                place.z.index[corner >> 2 & 1]);
+    }
   }
-  Weights weights = weights_of({place.x.weight, place.y.weight, place.z.weight}, axes);
-  std::array<const std::byte *, 8> corners{};
-  for (size_t corner = 0; corner < (size_t{1} << axes); corner++)
-    if (weights[corner] != 0)
-      corners[corner] =
-          fetch.texel(level, place.x.index[corner & 1], place.y.index[corner >> 1 & 1], place.z.index[corner >> 2 & 1]);
-  for (size_t channel = 0; channel < texels.channels; channel++) {
-    std::array<uint32_t, 8> bits{};
-    for (size_t corner = 0; corner < (size_t{1} << axes); corner++)
-      bits[corner] = weights[corner] != 0 ? fetch.bits(corners[corner], channel) : 0;
-    sum[channel] = weighted(fetch.sampler, bits, weights, axes, channel);
+
+  float sum(const Fetch &fetch, size_t channel) const {
+    std::array<uint32_t, Weights::most> bits{};
+    for (size_t i = 0; i < weights.count; i++)
+      bits[i] = weights.values[i] != 0 ? fetch.bits(texels[i], channel) : 0;
+    return weighted(fetch.sampler, bits, weights, channel);
   }
-  return sum;
-}
+};
 
 /* The words of a texel as they are, extended to 32 bits. */
 std::array<uint32_t, 4> raw(const Fetch &fetch, const std::byte *texel) {
@@ -216,8 +216,8 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
   if (sampler.texels.shape == Shape::linear)
     return fetch_linear(fetch, access);
   LevelTaps levels{};
-  if (access.level != TextureAccess::Level::base || sampler.texels.levels.size() > 1)
-    levels = levels_of(sampler, level_of(w, access, sampler, lane));
+  if (sampler.texels.levels.size() > 1)
+    levels = levels_of(sampler, level_of(w, access, sampler, lane), access.level >= TextureAccess::Level::given);
   size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* the number of filtered axes */
   bool linear = sampler.linear && gives_numbers(sampler) && !access.integer_coordinates;
   if (!gives_numbers(sampler)) {
@@ -226,16 +226,16 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
     return put_words(w, access, lane,
                      raw(fetch, fetch.texel(level, place.x.index[0], place.y.index[0], place.z.index[0])));
   }
-  Color color = missing;
+  Samples samples;
   for (size_t tap = 0; tap < (levels.weight != 0 ? 2 : 1); tap++) {
     const Texels::Level &level = sampler.texels.levels[levels.index[tap]];
-    Place place = place_on(w, access, sampler, lane, level, linear);
-    Color found = filtered(fetch, level, place, linear ? axes : 0);
-    for (size_t channel = 0; channel < sampler.texels.channels; channel++) {
-      float weight = static_cast<float>(levels.weight) / weight_one;
-      color[channel] = tap == 0 ? found[channel] : color[channel] + (found[channel] - color[channel]) * weight;
-    }
+    samples.add(fetch, level, place_on(w, access, sampler, lane, level, linear), linear ? axes : 0,
+                tap == 0 ? weight_one - levels.weight : levels.weight);
   }
+  bool is_one = !linear && levels.weight == 0;
+  Color color = missing;
+  for (size_t channel = 0; channel < sampler.texels.channels; channel++)
+    color[channel] = is_one ? fetch.number(samples.texels[0], channel) : samples.sum(fetch, channel);
   put_color(w, access, lane, color);
 }
 
