@@ -81,12 +81,6 @@ Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t ext
   return taps;
 }
 
-Taps taps_of(const Sampler &sampler, size_t axis, int32_t coordinate, uint32_t extent) {
-  Taps taps{};
-  taps.index[0] = taps.index[1] = placed(mode_of(sampler, axis), coordinate, extent);
-  return taps;
-}
-
 int64_t layer_of(uint32_t layer, uint32_t layers) { return std::min<int64_t>(layer, layers - 1); }
 
 FacePoint face_of(float x, float y, float z) {

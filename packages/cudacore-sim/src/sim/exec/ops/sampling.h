@@ -13,9 +13,8 @@ struct Taps {
   int64_t weight;   /* weight of the second texel; 0 if clamping makes both the same */
 };
 
-/* `linear`: two neighbours; else the nearest texel. A coordinate that is an integer counts texels. */
+/* `linear`: two neighbours; else the nearest texel. */
 Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t extent, bool linear);
-Taps taps_of(const Sampler &sampler, size_t axis, int32_t coordinate, uint32_t extent);
 int64_t layer_of(uint32_t layer, uint32_t layers);
 
 /* The face of a cube, and coordinates from 0 to 1 on it. */

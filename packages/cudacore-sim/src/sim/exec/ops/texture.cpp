@@ -138,9 +138,7 @@ Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
     place.z.index[0] = place.z.index[1] = point.face;
   } else {
     for (size_t axis = 0; axis < count; axis++)
-      *axes[axis] = access.integer_coordinates
-                        ? taps_of(sampler, axis, get<int32_t>(w.in(from[first + axis]), lane), extents[axis])
-                        : taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
+      *axes[axis] = taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
     if (count == 1 && linear) /* a line is filtered as an image of one row, by its upper edge */
       place.y = taps_of(sampler, 1, 0.0F, 1, true);
   }
@@ -155,8 +153,7 @@ Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
 float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uint32_t lane) {
   switch (access.level) {
   case TextureAccess::Level::given:
-    return access.integer_coordinates ? static_cast<float>(get<int32_t>(w.in(access.more[0]), lane))
-                                      : get<float>(w.in(access.more[0]), lane);
+    return get<float>(w.in(access.more[0]), lane);
   case TextureAccess::Level::gradient: {
     size_t axes = access.more.size() / 2;
     const Texels::Level &base = sampler.texels.levels.front();
@@ -191,35 +188,58 @@ void put_words(Warp &w, const TextureAccess &access, uint32_t lane, const std::a
     put<uint64_t>(w.out(access.registers[i]), lane, words[i]);
 }
 
-/* tex on linear memory: a texel by its index, or zeros. */
-void fetch_linear(const Fetch &fetch, const TextureAccess &access) {
+/*
+ * A texel by its indices, or null. As on a GPU, nothing is found outside, whatever the address mode, nor in a line that
+ * is an array, nor by other coordinates in linear memory.
+ */
+const std::byte *indexed(const Fetch &fetch, const TextureAccess &access) {
   Warp &w = fetch.w;
-  const Texels::Level &level = fetch.sampler.texels.levels.front();
-  int64_t index = access.integer_coordinates
-                      ? get<int32_t>(w.in(access.coordinates[0]), fetch.lane)
-                      : static_cast<int64_t>(std::floor(get<float>(w.in(access.coordinates[0]), fetch.lane)));
-  bool is_inside = index >= 0 && index < level.width;
-  const std::byte *texel = is_inside ? fetch.texel(level, index, 0, 0) : nullptr;
-  if (gives_numbers(fetch.sampler)) {
-    Color color = missing;
-    for (size_t channel = 0; channel < fetch.sampler.texels.channels; channel++)
-      color[channel] = texel != nullptr ? fetch.number(texel, channel) : 0;
-    return put_color(w, access, fetch.lane, is_inside ? color : Color{});
-  }
-  put_words(w, access, fetch.lane, texel != nullptr ? raw(fetch, texel) : std::array<uint32_t, 4>{});
+  const Texels &texels = fetch.sampler.texels;
+  bool is_line_array = texels.shape == Shape::line && !texels.layered;
+  if (!access.integer_coordinates || is_line_array)
+    return nullptr;
+  auto inside = [&](OperandIndex operand, uint32_t extent, int64_t &out) {
+    out = get<int32_t>(w.in(operand), fetch.lane);
+    return out >= 0 && out < extent;
+  };
+  int64_t level = 0, layer = 0;
+  if (access.level == TextureAccess::Level::given &&
+      !inside(access.more[0], static_cast<uint32_t>(texels.levels.size()), level))
+    return nullptr;
+  if (access.layered && !inside(access.coordinates[0], texels.layers, layer))
+    return nullptr;
+  const Texels::Level &at = texels.levels[static_cast<size_t>(level)];
+  std::array<uint32_t, 3> extents{at.width, at.height, at.depth};
+  std::array<int64_t, 3> place{0, 0, layer};
+  for (size_t axis = 0; axis < axes_of(access.geometry); axis++)
+    if (!inside(access.coordinates[(access.layered ? 1 : 0) + axis], extents[axis], place[axis]))
+      return nullptr;
+  return fetch.texel(at, place[0], place[1], place[2]);
+}
+
+void fetch_indexed(const Fetch &fetch, const TextureAccess &access) {
+  const std::byte *texel = indexed(fetch, access);
+  if (texel == nullptr)
+    return put_words(fetch.w, access, fetch.lane, {});
+  if (!gives_numbers(fetch.sampler))
+    return put_words(fetch.w, access, fetch.lane, raw(fetch, texel));
+  Color color = missing;
+  for (size_t channel = 0; channel < fetch.sampler.texels.channels; channel++)
+    color[channel] = fetch.number(texel, channel);
+  put_color(fetch.w, access, fetch.lane, color);
 }
 
 void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane) {
   const Sampler &sampler = sampler_of(w, ins, access, lane);
   check_geometry(w, ins, access, lane, sampler.texels);
   Fetch fetch{w, ins, lane, sampler};
-  if (sampler.texels.shape == Shape::linear)
-    return fetch_linear(fetch, access);
+  if (sampler.texels.shape == Shape::linear || access.integer_coordinates)
+    return fetch_indexed(fetch, access);
   LevelTaps levels{};
   if (sampler.texels.levels.size() > 1)
     levels = levels_of(sampler, level_of(w, access, sampler, lane), access.level >= TextureAccess::Level::given);
   size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* the number of filtered axes */
-  bool linear = sampler.linear && gives_numbers(sampler) && !access.integer_coordinates;
+  bool linear = sampler.linear && gives_numbers(sampler);
   if (!gives_numbers(sampler)) {
     const Texels::Level &level = sampler.texels.levels[levels.index[0]];
     Place place = place_on(w, access, sampler, lane, level, false);
