@@ -3,6 +3,7 @@
 #include "sim/exec/ops/surface.h"
 
 #include "sim/exec/ops/memory.h"
+#include "sim/isa/numeric.h"
 
 #include <algorithm>
 #include <cmath>
@@ -74,14 +75,32 @@ void load(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
+/* What a formatted store makes of a register: integers saturate, and numbers are cut off. */
+uint32_t formatted(const Texels &texels, uint32_t bits) {
+  unsigned width = 8U * texels.channel_bytes;
+  if (width == 32)
+    return bits;
+  if (texels.type == Texels::Type::real) {
+    float value = 0;
+    std::memcpy(&value, &bits, sizeof value);
+    constexpr uint32_t sign = 0x8000, infinity = 0x7c00, rest = 0x3ff;
+    if (!std::isfinite(value))
+      return (bits >> 16 & sign) | infinity | (bits >> 13 & rest);
+    return static_cast<uint32_t>(round_to(format_f16, value, Rounding::zero));
+  }
+  if (texels.type == Texels::Type::signed_integer) {
+    int32_t most = (1 << (width - 1)) - 1;
+    return static_cast<uint32_t>(std::clamp(static_cast<int32_t>(bits), -most - 1, most));
+  }
+  return std::min(bits, (1U << width) - 1);
+}
+
 void store(Warp &w, const Instruction &ins, uint32_t lanes) {
   const TextureAccess &access = access_of(w, ins);
   ++w.stores;
   for_lanes(lanes, [&](uint32_t lane) {
     const Sampler &surface = sampler_of(w, ins, access, lane);
     const Texels &texels = surface.texels;
-    if (access.formatted && texels.channel_bytes != 4)
-      w.fault(FaultKind::illegal_instruction, ins, lane, "sust.p to channels of fewer than 32 bits is not simulated");
     size_t count =
         access.formatted ? std::min<size_t>(texels.channels, access.registers.size()) : access.registers.size();
     uint32_t size = access.formatted ? texels.channel_bytes : bytes_of(access.type);
@@ -91,6 +110,8 @@ void store(Warp &w, const Instruction &ins, uint32_t lanes) {
       return;
     for (size_t i = 0; i < count; i++, at += size) {
       auto value = get<uint64_t>(w.in(access.registers[i]), lane);
+      if (access.formatted)
+        value = formatted(texels, static_cast<uint32_t>(value));
       std::memcpy(at, &value, size);
     }
   });
