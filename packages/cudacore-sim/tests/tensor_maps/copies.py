@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from corpus.machine import CUDAError, LaunchAttribute, LaunchConfig, Machine
 
-from tensor_maps.kernels import TILE, text
+from tensor_maps.kernels import IMMEDIATE, TILE, replacement, text
 
 Case = dict[str, Any]
 Bytes = npt.NDArray[np.uint8]
@@ -116,6 +117,15 @@ class Copier:
         low, high = (int(changed[0]), int(changed[-1]) + 1) if len(changed) else (0, 0)
         return {"start": low}, after[low:high]
 
+    def replace(self, field: str, dimension: int | None, value: int, before: bytes) -> bytes:
+        """Have a warp replace a field of a tensor map, and return the new one."""
+        name = f"replace_{field}_{dimension}_{value if field in IMMEDIATE else ''}"
+        function = self._function(name, replacement(field, dimension, value), "replace")
+        self._write(self._to, np.zeros(128, np.uint8))
+        values = (ctypes.c_char * 128).from_buffer_copy(before), ctypes.c_uint64(value), ctypes.c_uint64(self._to)
+        self._start(function, values, 1, 32)
+        return self._read(self._to, 128).tobytes()
+
     @staticmethod
     def _count(case: Case) -> int:
         """Return how many elements a load moves."""
@@ -140,11 +150,11 @@ class Copier:
         self._call("cuMemcpyDtoH_v2", place, ctypes.c_uint64(address), ctypes.c_size_t(size))
         return data
 
-    def _function(self, name: str) -> ctypes.c_void_p:
+    def _function(self, name: str, source: str = "", kernel: str = "") -> ctypes.c_void_p:
         if name not in self._functions:
             module, function = ctypes.c_void_p(), ctypes.c_void_p()
-            self._call("cuModuleLoadData", ctypes.byref(module), text(name).encode() + b"\0")
-            self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+            self._call("cuModuleLoadData", ctypes.byref(module), (source or text(name)).encode() + b"\0")
+            self._call("cuModuleGetFunction", ctypes.byref(function), module, (kernel or name).encode())
             self._functions[name] = function
             self._modules.append(module)
         return self._functions[name]
@@ -157,8 +167,11 @@ class Copier:
             ctypes.c_uint(count), ctypes.c_uint(size), ctypes.c_uint64(self._source), ctypes.c_uint64(self._to),
             ctypes.c_uint64(self._status), ctypes.c_uint(mask),
         ]  # fmt: skip
+        self._start(self._function(name), values, blocks, 128)
+
+    def _start(self, function: ctypes.c_void_p, values: Sequence[Any], blocks: int, threads: int) -> None:
         places = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         attribute = LaunchAttribute(_CLUSTER_DIMENSION, 0, (blocks, 1, 1))
-        config = LaunchConfig((blocks, 1, 1), (128, 1, 1), 0, None, ctypes.pointer(attribute), int(blocks > 1))
-        self._call("cuLaunchKernelEx", ctypes.byref(config), self._function(name), places, None)
+        config = LaunchConfig((blocks, 1, 1), (threads, 1, 1), 0, None, ctypes.pointer(attribute), int(blocks > 1))
+        self._call("cuLaunchKernelEx", ctypes.byref(config), function, places, None)
         self._call("cuCtxSynchronize")

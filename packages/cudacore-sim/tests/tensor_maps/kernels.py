@@ -90,3 +90,25 @@ def text(name: str) -> str:
         f".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry {name}({_PARAMETERS})\n{{\n{_START}{body}\n"
         "  ret;\n}\n"
     )
+
+
+IMMEDIATE = ("elemtype", "interleave_layout", "swizzle_mode", "fill_mode")
+_WIDE = ("global_address", "global_stride")
+
+
+def replacement(field: str, dimension: int | None, value: int) -> str:
+    """Return the PTX of a kernel that changes a field of its tensor map in shared memory, and writes the map to `to`."""
+    kind = "b64" if field in _WIDE else "b32"
+    place = "" if dimension is None else f" {dimension},"
+    register = "%rd20" if kind == "b64" else "%r10"
+    new = str(value) if field in IMMEDIATE else register
+    return (
+        ".version 8.6\n.target sm_90a\n.address_size 64\n"
+        ".visible .entry replace(.param .align 64 .b8 map[128], .param .u64 value, .param .u64 to)\n{\n"
+        "  .shared .align 128 .b64 copy[16];\n  .reg .b64 %rd<24>; .reg .b32 %r<12>;\n"
+        "  ld.param.u64 %rd20, [value]; cvt.u32.u64 %r10, %rd20; ld.param.u64 %rd1, [to]; mov.u32 %r4, copy;\n"
+        + "".join(f"  ld.param.u64 %rd2, [map+{at}]; st.shared.u64 [%r4+{at}], %rd2;\n" for at in range(0, 128, 8))
+        + f"  tensormap.replace.tile.{field}.shared::cta.b1024.{kind} [%r4],{place} {new};\n"
+        "  tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [%r4], 128;\n"
+        "  ret;\n}\n"
+    )

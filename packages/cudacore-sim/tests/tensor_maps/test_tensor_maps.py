@@ -53,6 +53,15 @@ def test_encoding(copier: Copier) -> None:
         assert (found[0], found[1].hex()) == (code, bytes_), case
 
 
+def test_replacements(copier: Copier) -> None:
+    """A kernel that changes a tensor map would make another one than on a GPU."""
+    with gzip.open(RECORDING.with_name("replacements.json.gz"), "rt") as file:
+        rows = json.load(file)
+    for field, dimension, value, before, after in rows:
+        found = copier.replace(field, dimension, value, bytes.fromhex(before))
+        assert found.hex() == after, (field, dimension, value)
+
+
 TILE: Case = {
     "op": "load", "mode": "tile", "type": 2, "dims": [24, 9], "strides": [96], "es": None, "il": 0, "sw": 0, "fill": 0,
     "data": "pattern", "at": [0, 0], "off": [0, 0, 0], "box": [16, 4],

@@ -39,6 +39,23 @@ struct TensorMap {
   bool read(const std::byte *from);
 };
 
+/* The fields that tensormap.replace writes. Those of dimensions are of one of them. */
+enum class TensorField : uint8_t {
+  global_address,
+  rank,
+  box_dim,
+  global_dim,
+  global_stride,
+  element_stride,
+  elemtype,
+  interleave_layout,
+  swizzle_mode,
+  fill_mode
+};
+constexpr uint32_t tensor_field_count = 10;
+/* Writes a field as an H200 does: bits that it has no room for are lost, and nothing is checked. */
+void replace_field(std::byte *map, TensorField field, uint32_t dimension, uint64_t value);
+
 } // namespace sim::exec
 
 #endif

@@ -442,7 +442,7 @@ void decode(Coder &coder) {
   static const Table &table = *[] {
     auto *all = new Table;
     for (const Decoder *group : {arithmetic_decoders, video_decoders, logic_decoders, data_decoders, memory_decoders,
-                                 parallel_decoders, matrix_decoders, texture_decoders, control_decoders})
+                                 parallel_decoders, matrix_decoders, tensor_decoders, texture_decoders, control_decoders})
       for (; group->name; ++group)
         all->emplace(group->name, group->decode);
     return all;

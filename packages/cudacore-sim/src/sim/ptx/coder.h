@@ -104,6 +104,7 @@ extern const Decoder data_decoders[];
 extern const Decoder memory_decoders[];
 extern const Decoder parallel_decoders[];
 extern const Decoder matrix_decoders[];
+extern const Decoder tensor_decoders[];
 extern const Decoder texture_decoders[];
 extern const Decoder control_decoders[];
 

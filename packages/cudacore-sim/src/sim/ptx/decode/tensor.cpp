@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by tensor maps: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor. */
+/*
+ * Copies by tensor maps: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor; and changes of
+ * tensor maps: tensormap.
+ */
 #include "sim/ptx/decode/memory.h"
 
 namespace sim::ptx {
@@ -94,5 +97,70 @@ void tensor_copy(Coder &c, TensorWay way) {
     copy.blocks = c.source(fixed + has_offsets, Type::u16);
   emit_copy(c, copy);
 }
+
+namespace {
+
+/* tensormap.replace.tile.field{.space}.b1024{.type} [map], {dimension,} value */
+void replace(Coder &c) {
+  using Field = exec::TensorField;
+  static constexpr std::string_view fields[exec::tensor_field_count] = {
+      "global_address", "rank",     "box_dim",           "global_dim",   "global_stride",
+      "element_stride", "elemtype", "interleave_layout", "swizzle_mode", "fill_mode"};
+  bool is_tile = c.take("tile");
+  size_t found = c.take_one_of(fields, std::size(fields));
+  StateSpace space = c.take_space();
+  Type type = c.take("b1024") ? c.take_type() : Type::none;
+  bool is_known = space == StateSpace::generic || space == StateSpace::global || space == StateSpace::shared;
+  if (!is_tile || found == std::size(fields) || !is_known)
+    c.unsupported();
+  auto field = static_cast<Field>(found);
+  bool of_dimension = field >= Field::box_dim && field <= Field::element_stride;
+  bool is_wide = field == Field::global_address || field == Field::global_stride;
+  c.need(of_dimension ? 3 : 2);
+  bool narrow = false;
+  c.out.op[0] = computed_address(c, c.operand(0), narrow);
+  uint64_t dimension = of_dimension ? c.integer(1) : 0;
+  if (dimension + (field == Field::global_stride ? 1 : 0) >= exec::max_tensor_rank)
+    c.fail("a tensor map has no dimension " + std::to_string(dimension) + " there");
+  c.out.op[1] = c.source(of_dimension ? 2 : 1, type == Type::none ? (is_wide ? Type::b64 : Type::b32) : type);
+  c.out.target = static_cast<uint32_t>(found);
+  c.out.immediate = static_cast<int64_t>(dimension);
+  c.out.flag = narrow || space == StateSpace::shared;
+  c.emit(exec::tensor_replace_handler());
+}
+
+/* tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.scope.sync.aligned [to], [from], 128 */
+void publish(Coder &c) {
+  const Instruction fence = c.out;
+  StateSpace to = c.take_space(), from = c.take_space();
+  bool is_known = to == StateSpace::global && from == StateSpace::shared;
+  for (const char *word : {"tensormap::generic", "release", "sync", "aligned"})
+    is_known &= c.take(word);
+  c.take_scope();
+  if (!is_known)
+    c.unsupported();
+  c.need(3);
+  if (c.integer(2) != exec::tensor_map_bytes)
+    c.fail("a tensor map has 128 bytes");
+  bool narrow = false;
+  c.out.op[0] = computed_address(c, c.operand(0), narrow);
+  c.out.op[1] = computed_address(c, c.operand(1), narrow);
+  c.out.run = exec::tensor_publish_handler();
+  c.emit_before(c.out);
+  c.out = fence;
+  c.emit(exec::fence_handler());
+}
+
+void tensormap(Coder &c) {
+  if (c.take("replace"))
+    return replace(c);
+  if (!c.take("cp_fenceproxy"))
+    c.unsupported();
+  publish(c);
+}
+
+} // namespace
+
+const Decoder tensor_decoders[] = {{"tensormap", tensormap}, {nullptr, nullptr}};
 
 } // namespace sim::ptx
