@@ -35,7 +35,14 @@ constexpr std::array<uint16_t, 256> linear_of_srgb{
 /* The last channel of several is opacity. */
 bool is_srgb(const Sampler &sampler, size_t channel) {
   size_t colors = sampler.texels.channels == 4 ? 3 : 1;
-  return sampler.srgb && channel < colors && sampler.texels.channel_bytes == 1;
+  return sampler.srgb && channel < colors && sampler.texels.channel_bytes == 1 &&
+         sampler.texels.type == Number::unsigned_integer;
+}
+
+/* The opposite, as a fraction. */
+float srgb_of(float linear) {
+  constexpr float threshold = 0.0031308F, slope = 12.92F, scale = 1.055F, power = 1 / 2.4F;
+  return linear > threshold ? scale * std::pow(linear, power) - (scale - 1) : slope * linear;
 }
 
 uint32_t bits_of(float value) {
@@ -78,12 +85,15 @@ struct Scaled {
 /* The type as which texels are filtered. */
 enum class Kind : uint8_t { single, half, srgb };
 
-/* Denormal floats count as 0; denormal halves do not. Values of sRGB have 8 bits. */
+/*
+ * Denormal floats count as 0; denormal halves do not. Values of sRGB have 8 bits, which begin at the highest bit of the
+ * largest of eight neighbours.
+ */
 Scaled parts_of(Kind kind, uint32_t bits) {
   if (kind == Kind::srgb) {
-    uint32_t number = linear_of_srgb[bits & 0xff];
-    int drop = number < 256 ? 0 : 24 - __builtin_clz(number);
-    return {number >> drop, drop - 14};
+    uint32_t byte = bits & 0xff, largest = linear_of_srgb[byte | 7];
+    int drop = std::max(24 - __builtin_clz(largest), 0);
+    return {linear_of_srgb[byte] >> drop, drop - 14};
   }
   bool is_half = kind == Kind::half;
   unsigned mantissa_bits = is_half ? 10 : 23, exponent_bits = is_half ? 5 : 8;
@@ -100,10 +110,12 @@ Scaled parts_of(Kind kind, uint32_t bits) {
   return {is_negative ? -mantissa : mantissa, field - bias - static_cast<int>(mantissa_bits)};
 }
 
-/* The sum of up to four products. Texels are aligned to the largest one. Of the others, 4 bits below its last bit are
- * kept. */
+/*
+ * The sum of up to four products. Texels are aligned to the largest one. Of the others, 4 bits below its last bit are
+ * kept; of sRGB none.
+ */
 Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, size_t count) {
-  constexpr int guard = 4;
+  const int guard = kind == Kind::srgb ? 0 : 4;
   std::array<Scaled, 4> parts{};
   bool any = false;
   int most = 0;
@@ -210,6 +222,8 @@ uint32_t border_bits(const Sampler &sampler, size_t channel) {
     uint32_t bits = bits_of(color);
     return channel_bits(texels, reinterpret_cast<const std::byte *>(&bits), 0);
   }
+  if (is_srgb(sampler, channel))
+    color = srgb_of(color);
   float least = texels.type == Number::signed_integer ? -1 : 0;
   auto most = static_cast<float>(largest(texels, texels.channel_bytes));
   float number = std::isnan(color) ? 0.0F : std::clamp(color, least, 1.0F) * most; /* rounded, as on a GPU */
