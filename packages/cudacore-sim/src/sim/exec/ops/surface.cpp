@@ -101,15 +101,15 @@ void store(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) {
     const Sampler &surface = sampler_of(w, ins, access, lane);
     const Texels &texels = surface.texels;
-    size_t count =
-        access.formatted ? std::min<size_t>(texels.channels, access.registers.size()) : access.registers.size();
+    size_t count = access.formatted ? texels.channels : access.registers.size();
     uint32_t size = access.formatted ? texels.channel_bytes : bytes_of(access.type);
     uint32_t bytes = access.formatted ? texels.texel_bytes() : size * static_cast<uint32_t>(count);
     std::byte *at = find(w, ins, access, lane, texels, bytes, true);
     if (at == nullptr)
       return;
     for (size_t i = 0; i < count; i++, at += size) {
-      auto value = get<uint64_t>(w.in(access.registers[i]), lane);
+      bool is_given = i < access.registers.size(); /* other channels of a formatted store become 0 */
+      uint64_t value = is_given ? get<uint64_t>(w.in(access.registers[i]), lane) : 0;
       if (access.formatted)
         value = formatted(texels, static_cast<uint32_t>(value));
       std::memcpy(at, &value, size);

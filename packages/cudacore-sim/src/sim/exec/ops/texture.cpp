@@ -252,7 +252,7 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
     samples.add(fetch, level, place_on(w, access, sampler, lane, level, linear), linear ? axes : 0,
                 tap == 0 ? weight_one - levels.weight : levels.weight);
   }
-  bool is_one = !linear && levels.weight == 0;
+  bool is_one = !linear && !(sampler.linear_levels && sampler.texels.levels.size() > 1);
   Color color = missing;
   for (size_t channel = 0; channel < sampler.texels.channels; channel++)
     color[channel] = is_one ? fetch.number(samples.texels[0], channel) : samples.sum(fetch, channel);
