@@ -36,6 +36,9 @@ int64_t placed(Address mode, int64_t index, int64_t extent) {
   }
 }
 
+/* There are no denormals. */
+float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign(0.0F, value) : value; }
+
 /* A coordinate in units of 1 / 256 texel. */
 int64_t fixed(double texels) {
   constexpr double most = 1ll << 40; /* far outside of any texture */
@@ -53,9 +56,9 @@ int64_t level_units(float level, float least) {
 
 } // namespace
 
-Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t extent, bool linear) {
+Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t extent, bool linear) {
   Address mode = mode_of(sampler, axis);
-  double texels = std::fabs(coordinate) < 0x1p-126F ? 0 : coordinate; /* there are no denormals */
+  double texels = std::fabs(coordinate) < 0x1p-126 ? 0 : coordinate; /* there are no denormals */
   if (sampler.normalized) {
     /* The part that repeats is removed first, so that the rest is exact. */
     if (mode == Address::wrap)
@@ -84,21 +87,27 @@ Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t ext
 int64_t layer_of(uint32_t layer, uint32_t layers) { return std::min<int64_t>(layer, layers - 1); }
 
 FacePoint face_of(float x, float y, float z) {
-  float ax = std::fabs(x), ay = std::fabs(y), az = std::fabs(z);
+  /* The compiler scales the direction by an approximate reciprocal of the largest coordinate; fmax ignores NaN. */
+  float largest = std::fmax(std::fmax(std::fabs(x), std::fabs(y)), std::fabs(z));
+  float scale = 1 / flushed(largest);
+  scale = flushed(scale);
+  x *= scale, y *= scale, z *= scale;
+  /* Numbers win over NaN, and the last of the largest wins. */
+  auto size = [](float value) { return std::isnan(value) ? -1 : std::fabs(value); };
   FacePoint point{};
-  float s = 0, t = 0, m = 0;
-  if (az >= ax && az >= ay) {
-    point.face = std::signbit(z) ? 5 : 4;
-    s = std::signbit(z) ? -x : x, t = -y, m = az;
-  } else if (ay >= ax) {
-    point.face = std::signbit(y) ? 3 : 2;
-    s = x, t = std::signbit(y) ? -z : z, m = ay;
+  float s = 0, t = 0;
+  if (size(z) >= size(x) && size(z) >= size(y)) {
+    point.face = z < 0 ? 5 : 4;
+    s = z < 0 ? -x : x, t = -y;
+  } else if (size(y) >= size(x)) {
+    point.face = y < 0 ? 3 : 2;
+    s = x, t = y < 0 ? -z : z;
   } else {
-    point.face = std::signbit(x) ? 1 : 0;
-    s = std::signbit(x) ? z : -z, t = -y, m = ax;
+    point.face = x < 0 ? 1 : 0;
+    s = x < 0 ? z : -z, t = -y;
   }
-  point.x = (s / m + 1) / 2;
-  point.y = (t / m + 1) / 2;
+  auto placed = [](double value) { return std::isnan(value) ? 0.5 : (value + 1) / 2; };
+  point.x = placed(s), point.y = placed(t);
   return point;
 }
 

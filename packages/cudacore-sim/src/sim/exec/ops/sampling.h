@@ -14,13 +14,13 @@ struct Taps {
 };
 
 /* `linear`: two neighbours; else the nearest texel. */
-Taps taps_of(const Sampler &sampler, size_t axis, float coordinate, uint32_t extent, bool linear);
+Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t extent, bool linear);
 int64_t layer_of(uint32_t layer, uint32_t layers);
 
 /* The face of a cube, and coordinates from 0 to 1 on it. */
 struct FacePoint {
   uint32_t face;
-  float x, y;
+  double x, y;
 };
 FacePoint face_of(float x, float y, float z);
 

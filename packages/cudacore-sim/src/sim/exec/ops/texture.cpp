@@ -132,7 +132,6 @@ Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
                               get<float>(w.in(from[first + 2]), lane));
     Sampler on_face = sampler;
     on_face.normalized = true;
-    on_face.modes = {Sampler::Address::clamp, Sampler::Address::clamp, Sampler::Address::clamp};
     place.x = taps_of(on_face, 0, point.x, level.width, linear);
     place.y = taps_of(on_face, 1, point.y, level.height, linear);
     place.z.index[0] = place.z.index[1] = point.face;
@@ -190,7 +189,7 @@ void put_words(Warp &w, const TextureAccess &access, uint32_t lane, const std::a
 
 /*
  * A texel by its indices, or null. As on a GPU, nothing is found outside, whatever the address mode, nor in a line that
- * is an array, nor by other coordinates in linear memory.
+ * is an array, nor by other coordinates in linear memory. With a level, coordinates are clamped.
  */
 const std::byte *indexed(const Fetch &fetch, const TextureAccess &access) {
   Warp &w = fetch.w;
@@ -203,17 +202,21 @@ const std::byte *indexed(const Fetch &fetch, const TextureAccess &access) {
     return out >= 0 && out < extent;
   };
   int64_t level = 0, layer = 0;
-  if (access.level == TextureAccess::Level::given &&
-      !inside(access.more[0], static_cast<uint32_t>(texels.levels.size()), level))
+  bool has_level = access.level == TextureAccess::Level::given;
+  if (has_level && !inside(access.more[0], static_cast<uint32_t>(texels.levels.size()), level))
     return nullptr;
   if (access.layered && !inside(access.coordinates[0], texels.layers, layer))
     return nullptr;
   const Texels::Level &at = texels.levels[static_cast<size_t>(level)];
   std::array<uint32_t, 3> extents{at.width, at.height, at.depth};
   std::array<int64_t, 3> place{0, 0, layer};
-  for (size_t axis = 0; axis < axes_of(access.geometry); axis++)
-    if (!inside(access.coordinates[(access.layered ? 1 : 0) + axis], extents[axis], place[axis]))
+  for (size_t axis = 0; axis < axes_of(access.geometry); axis++) {
+    bool is_inside = inside(access.coordinates[(access.layered ? 1 : 0) + axis], extents[axis], place[axis]);
+    if (has_level)
+      place[axis] = std::clamp<int64_t>(place[axis], 0, extents[axis] - 1);
+    else if (!is_inside)
       return nullptr;
+  }
   return fetch.texel(at, place[0], place[1], place[2]);
 }
 
