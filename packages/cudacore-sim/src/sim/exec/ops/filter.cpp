@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace sim::exec {
 namespace {
@@ -253,6 +254,13 @@ void Weights::add(const std::array<int64_t, 3> &second, size_t axes, int64_t all
     if (axes < 3)
       return;
   }
+}
+
+void Weights::spread(size_t corner) {
+  int64_t *out = &values[count - plane];
+  int64_t missing = std::exchange(out[corner], 0), third = (2 * missing + 3) / 6;
+  out[corner ^ 1] += third, out[corner ^ 2] += third;
+  out[corner ^ 3] += missing - 2 * third;
 }
 
 float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::most> &bits, const Weights &weights,

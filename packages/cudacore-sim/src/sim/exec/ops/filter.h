@@ -37,6 +37,8 @@ struct Weights {
 
   /* Adds the texels of a level, of `axes` dimensions, by the weight of the second texel along each. `all` is their sum. */
   void add(const std::array<int64_t, 3> &second, size_t axes, int64_t all);
+  /* Gives the weight of a texel of the last plane, which is not there, to the other three. */
+  void spread(size_t corner);
 };
 
 /* The weighted sum of a channel of texels. */

@@ -47,6 +47,12 @@ int64_t fixed(double texels) {
   return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
 }
 
+/* So many bits of the fraction of a normalized coordinate are multiplied. */
+double cut(double coordinate, uint32_t extent) {
+  double unit = extent > 8192 ? 0x1p22 : 0x1p21;
+  return std::fabs(coordinate) < 0x1p24 ? std::floor(coordinate * unit) / unit : coordinate;
+}
+
 constexpr float most_level = 16; /* of biases and limits */
 
 /* A bias or a limit in units of 1 / 256 level. */
@@ -63,11 +69,7 @@ Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t ex
     /* The part that repeats is removed first, so that the rest is exact. */
     if (mode == Address::wrap)
       texels = std::isfinite(texels) ? texels - std::floor(texels) : 0;
-    /* The number of bits of the fraction that are multiplied. */
-    double unit = extent > 8192 ? 0x1p22 : 0x1p21;
-    if (std::fabs(texels) < 0x1p24)
-      texels = std::floor(texels * unit) / unit;
-    texels *= extent;
+    texels = cut(texels, extent) * extent;
   }
   Taps taps{};
   if (!linear) {
@@ -86,29 +88,69 @@ Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t ex
 
 int64_t layer_of(uint32_t layer, uint32_t layers) { return std::min<int64_t>(layer, layers - 1); }
 
+/* Numbers win over NaN, and the last of the largest wins. */
+template <class T> uint32_t face_index(T x, T y, T z) {
+  auto size = [](T value) { return value == value ? std::abs(value) : -1; };
+  if (size(z) >= size(x) && size(z) >= size(y))
+    return z < 0 ? 5 : 4;
+  if (size(y) >= size(x))
+    return y < 0 ? 3 : 2;
+  return x < 0 ? 1 : 0;
+}
+
+/* Coordinates on a face, to the right and downwards. */
+template <class T> std::pair<T, T> on_face(uint32_t face, T x, T y, T z) {
+  switch (face) {
+  case 0:
+    return {-z, -y};
+  case 1:
+    return {z, -y};
+  case 2:
+    return {x, z};
+  case 3:
+    return {x, -z};
+  case 4:
+    return {x, -y};
+  default:
+    return {-x, -y};
+  }
+}
+
 FacePoint face_of(float x, float y, float z) {
   /* The compiler scales the direction by an approximate reciprocal of the largest coordinate; fmax ignores NaN. */
-  float largest = std::fmax(std::fmax(std::fabs(x), std::fabs(y)), std::fabs(z));
-  float scale = 1 / flushed(largest);
-  scale = flushed(scale);
+  float scale = flushed(1 / flushed(std::fmax(std::fmax(std::fabs(x), std::fabs(y)), std::fabs(z))));
   x *= scale, y *= scale, z *= scale;
-  /* Numbers win over NaN, and the last of the largest wins. */
-  auto size = [](float value) { return std::isnan(value) ? -1 : std::fabs(value); };
   FacePoint point{};
-  float s = 0, t = 0;
-  if (size(z) >= size(x) && size(z) >= size(y)) {
-    point.face = z < 0 ? 5 : 4;
-    s = z < 0 ? -x : x, t = -y;
-  } else if (size(y) >= size(x)) {
-    point.face = y < 0 ? 3 : 2;
-    s = x, t = y < 0 ? -z : z;
-  } else {
-    point.face = x < 0 ? 1 : 0;
-    s = x < 0 ? z : -z, t = -y;
-  }
-  auto placed = [](double value) { return std::isnan(value) ? 0.5 : (value + 1) / 2; };
+  point.face = face_index(x, y, z);
+  auto [s, t] = on_face(point.face, x, y, z);
+  auto placed = [](double value) { /* rounded down before 1 is added, so that the least negative number counts */
+                                   constexpr double unit = 1ll << 40;
+                                   return std::isnan(value)
+                                              ? 0.5
+                                              : (std::floor(std::clamp(value, -1.0, 1.0) * unit) / unit + 1) / 2;
+  };
   point.x = placed(s), point.y = placed(t);
   return point;
+}
+
+Taps face_taps_of(double coordinate, uint32_t extent) {
+  int64_t at = fixed(cut(coordinate, extent) * extent - 0.5);
+  return {{at >> weight_bits, (at >> weight_bits) + 1}, at & (weight_one - 1)};
+}
+
+FaceTexel across_edge(const FaceTexel &texel, int64_t extent) {
+  auto is_inside = [&](int64_t index) { return index >= 0 && index < extent; };
+  if (is_inside(texel.x) && is_inside(texel.y))
+    return texel;
+  /* The texel's direction, in units of half a texel: what was outside is now the largest coordinate. */
+  int64_t s = std::clamp(2 * texel.x + 1 - extent, -extent, extent), m = extent - 1;
+  int64_t t = std::clamp(2 * texel.y + 1 - extent, -extent, extent);
+  std::array<std::array<int64_t, 3>, 6> directions{
+      {{m, -t, -s}, {-m, -t, s}, {s, m, t}, {s, -m, -t}, {s, -t, m}, {-s, -t, -m}}};
+  auto [x, y, z] = directions[static_cast<size_t>(texel.face)];
+  uint32_t face = face_index(x, y, z);
+  auto [right, down] = on_face(face, x, y, z);
+  return {face, (right + extent) / 2, (down + extent) / 2};
 }
 
 LevelTaps levels_of(const Sampler &sampler, float level, bool is_biased) {

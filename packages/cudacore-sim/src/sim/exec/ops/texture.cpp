@@ -84,6 +84,7 @@ using Color = std::array<float, 4>;
 
 struct Place {
   Taps x{}, y{}, z{};
+  bool crosses_edges = false; /* of a face of a cube */
 };
 
 /* The places on levels that are read, and the weights of their texels. */
@@ -95,11 +96,31 @@ struct Samples {
   void add(const Fetch &fetch, const Texels::Level &level, const Place &place, size_t axes, int64_t all) {
     size_t first = weights.count;
     weights.add({place.x.weight, place.y.weight, place.z.weight}, axes, all);
+    if (place.crosses_edges)
+      return add_of_cube(fetch, level, place);
     for (size_t i = first; i < weights.count; i++) {
       size_t corner = i - first;
       if (weights.values[i] != 0)
         texels[i] = fetch.texel(level, place.x.index[corner & 1], place.y.index[corner >> 1 & 1],
                                 place.z.index[corner >> 2 & 1]);
+    }
+  }
+
+  /* Across an edge there are the texels of another face. At a corner of the cube only three texels meet. */
+  void add_of_cube(const Fetch &fetch, const Texels::Level &level, const Place &place) {
+    constexpr int64_t faces = 6;
+    auto is_outside = [&](int64_t index) { return index < 0 || index >= level.width; };
+    auto x = [&](size_t corner) { return place.x.index[corner & 1]; };
+    auto y = [&](size_t corner) { return place.y.index[corner >> 1]; };
+    for (size_t corner = 0; corner < Weights::plane; corner++)
+      if (is_outside(x(corner)) && is_outside(y(corner)))
+        weights.spread(corner);
+    int64_t slice = place.z.index[0], face = slice % faces;
+    for (size_t corner = 0; corner < Weights::plane; corner++) {
+      size_t i = weights.count - Weights::plane + corner;
+      FaceTexel texel = across_edge({face, x(corner), y(corner)}, level.width);
+      if (weights.values[i] != 0)
+        texels[i] = fetch.texel(level, texel.x, texel.y, slice - face + texel.face);
     }
   }
 
@@ -130,10 +151,16 @@ Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
   if (access.geometry == Geometry::cube) {
     FacePoint point = face_of(get<float>(w.in(from[first]), lane), get<float>(w.in(from[first + 1]), lane),
                               get<float>(w.in(from[first + 2]), lane));
-    Sampler on_face = sampler;
-    on_face.normalized = true;
-    place.x = taps_of(on_face, 0, point.x, level.width, linear);
-    place.y = taps_of(on_face, 1, point.y, level.height, linear);
+    place.crosses_edges = sampler.seamless && linear;
+    if (place.crosses_edges) {
+      place.x = face_taps_of(point.x, level.width);
+      place.y = face_taps_of(point.y, level.height);
+    } else {
+      Sampler on_face = sampler;
+      on_face.normalized = true;
+      place.x = taps_of(on_face, 0, point.x, level.width, linear);
+      place.y = taps_of(on_face, 1, point.y, level.height, linear);
+    }
     place.z.index[0] = place.z.index[1] = point.face;
   } else {
     for (size_t axis = 0; axis < count; axis++)
