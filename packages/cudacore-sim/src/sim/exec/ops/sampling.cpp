@@ -153,13 +153,11 @@ FaceTexel across_edge(const FaceTexel &texel, int64_t extent) {
   return {face, (right + extent) / 2, (down + extent) / 2};
 }
 
-LevelTaps levels_of(const Sampler &sampler, float level, bool is_biased) {
+LevelTaps levels_of(const Sampler &sampler, float level) {
   auto last = static_cast<int64_t>(sampler.texels.levels.size()) - 1;
   int64_t low = level_units(sampler.min_level, 0), high = level_units(sampler.max_level, 0);
   level = std::isnan(level) ? 0 : std::clamp(level, -2 * most_level, 2 * most_level);
-  auto at = static_cast<int64_t>(std::floor(level * weight_one));
-  if (is_biased)
-    at += level_units(sampler.bias, -most_level);
+  int64_t at = static_cast<int64_t>(std::floor(level * weight_one)) + level_units(sampler.bias, -most_level);
   at = std::clamp<int64_t>(std::clamp(at, low, std::max(low, high)), 0, last * weight_one);
   LevelTaps taps{};
   if (!sampler.linear_levels) {

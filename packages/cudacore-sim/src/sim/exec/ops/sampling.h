@@ -32,12 +32,12 @@ struct FaceTexel {
 };
 FaceTexel across_edge(const FaceTexel &texel, int64_t extent);
 
-/* The levels that are read, and the weight of the second, of weight_one. An instruction without a level has no bias. */
+/* The levels that are read, and the weight of the second, of weight_one. */
 struct LevelTaps {
   uint32_t index[2];
   int64_t weight;
 };
-LevelTaps levels_of(const Sampler &sampler, float level, bool is_biased);
+LevelTaps levels_of(const Sampler &sampler, float level);
 
 } // namespace sim::exec
 

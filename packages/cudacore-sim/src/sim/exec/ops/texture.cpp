@@ -197,7 +197,7 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
     return static_cast<float>(0.5 * std::log2(longest));
   }
   default:
-    return 0;
+    return -32; /* as compilers give it: below the first level, whatever the bias */
   }
 }
 
@@ -267,7 +267,7 @@ void sample_lane(Warp &w, const Instruction &ins, const TextureAccess &access, u
     return fetch_indexed(fetch, access);
   LevelTaps levels{};
   if (sampler.texels.levels.size() > 1)
-    levels = levels_of(sampler, level_of(w, access, sampler, lane), access.level >= TextureAccess::Level::given);
+    levels = levels_of(sampler, level_of(w, access, sampler, lane));
   size_t axes = access.geometry == Geometry::volume ? 3 : 2; /* the number of filtered axes */
   bool linear = sampler.linear && gives_numbers(sampler);
   if (!gives_numbers(sampler)) {
