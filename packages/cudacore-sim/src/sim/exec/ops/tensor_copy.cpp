@@ -61,16 +61,13 @@ void read_map(Transfer &t) {
               "the instruction is for a tensor map of " + std::to_string(t.copy.rank) + " dimensions" +
                   (t.copy.im2col ? ", im2col" : "") + ", and this one has " + std::to_string(t.map.rank) +
                   (t.map.im2col ? ", im2col" : ", tiled"));
-  if (t.map.interleave)
-    t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
-              "copies of interleaved layouts (CU_TENSOR_MAP_INTERLEAVE_*) are not simulated");
   t.size = bytes_of(t.map.element);
 }
 
 /* The tensor's memory must be there, even if all of the box is out of bounds. */
 void check_tensor(Transfer &t) {
   locate<StateSpace::global>(t.w, t.ins, t.lane, t.map.address, piece_bytes, false);
-  if (t.start[0] * t.size % piece_bytes)
+  if (!t.map.interleave && t.start[0] * t.size % piece_bytes)
     t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
               "the first coordinate is " + std::to_string(t.start[0]) + ", which is " +
                   std::to_string(t.start[0] * t.size) + " bytes: it must be a multiple of 16 bytes");
@@ -169,6 +166,19 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   put_piece(t, source, words[0], words[1]);
 }
 
+/* A row of slices of 16 or 32 bytes, of an interleaved layout; `stride`: every how many are moved. */
+void move_slices(Transfer &t, uint64_t address, uint32_t count, uint32_t stride, bool inside) {
+  const uint32_t begin = t.shared, bytes = piece_bytes * t.map.interleave;
+  for (uint32_t i = 0; i < count; i += stride) {
+    int64_t at = t.start[0] + i;
+    bool is_there = inside && at >= 0 && at < static_cast<int64_t>(t.map.dims[0]);
+    for (uint32_t piece = 0; piece < bytes; piece += piece_bytes, t.shared += piece_bytes)
+      move_piece(t, address + static_cast<uint64_t>(at * bytes + piece), 0, is_there ? piece_bytes : 0);
+    t.moved += bytes;
+  }
+  t.shared = begin + std::max(t.shared - begin, span_of(t.map));
+}
+
 /* A row of `count` elements along the innermost dimension; `inside`: the other coordinates are. */
 void move_row(Transfer &t, uint64_t address, uint32_t count, bool inside) {
   const int64_t extent = inside ? static_cast<int64_t>(t.map.dims[0]) : 0;
@@ -204,15 +214,20 @@ uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> 
 
 void move_box(Transfer &t) {
   std::array<uint32_t, max_tensor_rank> steps{};
+  /* Interleaved, the last dimension but one has slices of channels, of which one is moved, whatever the box. */
+  auto extent = [&](uint32_t i) { return t.map.interleave && i + 2 == t.map.rank ? 1 : t.map.box[i]; };
   for (;;) {
     std::array<int64_t, max_tensor_rank> at = t.start;
     for (uint32_t i = 1; i < t.map.rank; ++i)
       at[i] += int64_t{steps[i]} * t.map.element_strides[i];
     bool inside;
     uint64_t address = place_of(t, at, inside);
-    move_row(t, address, t.map.box[0], inside);
+    if (t.map.interleave)
+      move_slices(t, address, t.map.box[0], t.map.element_strides[0], inside);
+    else
+      move_row(t, address, t.map.box[0], inside);
     uint32_t i = 1;
-    while (i < t.map.rank && ++steps[i] * t.map.element_strides[i] >= t.map.box[i])
+    while (i < t.map.rank && ++steps[i] * t.map.element_strides[i] >= extent(i))
       steps[i++] = 0;
     if (i >= t.map.rank)
       return;
