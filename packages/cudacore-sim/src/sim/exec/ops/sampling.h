@@ -39,6 +39,9 @@ struct LevelTaps {
 };
 LevelTaps levels_of(const Sampler &sampler, float level);
 
+/* The level for two vectors of derivatives, in texels of the first level. */
+float level_of_steps(const std::array<std::array<double, 3>, 2> &steps);
+
 } // namespace sim::exec
 
 #endif

@@ -185,16 +185,13 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
     const Texels::Level &base = sampler.texels.levels.front();
     std::array<double, 3> extents{static_cast<double>(base.width), static_cast<double>(base.height),
                                   static_cast<double>(base.depth)};
-    double longest = 0;
-    for (size_t side = 0; side < 2; side++) {
-      double sum = 0;
+    std::array<std::array<double, 3>, 2> steps{};
+    for (size_t side = 0; side < 2; side++)
       for (size_t axis = 0; axis < axes; axis++) {
-        double step = static_cast<double>(get<float>(w.in(access.more[side * axes + axis]), lane)) * extents[axis];
-        sum += step * step;
+        double step = get<float>(w.in(access.more[side * axes + axis]), lane);
+        steps[side][axis] = std::fabs(step) < 0x1p-126 ? 0 : step * extents[axis];
       }
-      longest = std::max(longest, sum);
-    }
-    return static_cast<float>(0.5 * std::log2(longest));
+    return level_of_steps(steps);
   }
   default:
     return -32; /* as compilers give it: below the first level, whatever the bias */
