@@ -162,11 +162,11 @@ float rounded(bool is_half, Scaled sum) {
 }
 
 /* Sums with infinities and NaNs. */
-bool has_special(bool is_half, const uint32_t *bits, const int64_t *weights, size_t count, float &out) {
+bool has_special(bool is_half, const uint32_t *bits, const bool *takes_part, size_t count, float &out) {
   bool positive = false, negative = false, nan = false;
   for (size_t i = 0; i < count; i++) {
     float value = is_half ? from_half(bits[i]) : float_of(bits[i]);
-    if (weights[i] == 0 || std::isfinite(value))
+    if (!takes_part[i] || std::isfinite(value))
       continue;
     nan |= std::isnan(value);
     (std::signbit(value) ? negative : positive) = true;
@@ -244,20 +244,22 @@ float number_of(const Sampler &sampler, uint32_t bits, size_t channel) {
 void Weights::add(const std::array<int64_t, 3> &second, size_t axes, int64_t all) {
   auto product = [](int64_t a, int64_t b) { return (a * b + weight_one / 2) >> weight_bits; };
   int64_t near = axes > 2 ? product(all, weight_one - second[2]) : all;
-  for (int64_t part : {near, all - near}) {
-    int64_t *out = &values[count];
+  for (size_t z = 0; z < (axes < 3 ? 1 : 2); z++) {
+    int64_t *out = &values[count], part = z == 0 ? near : all - near;
+    for (size_t corner = 0; corner < plane; corner++)
+      takes_part[count + corner] =
+          (!(corner & 1) || second[0] != 0) && (!(corner & 2) || second[1] != 0) && (z == 0 || second[2] != 0);
     count += plane;
     int64_t right = product(part, second[0]), left = part - right;
     int64_t right_below = product(right, second[1]), left_above = product(left, weight_one - second[1]);
     out[0] = left_above, out[1] = right - right_below;
     out[2] = left - left_above, out[3] = right_below;
-    if (axes < 3)
-      return;
   }
 }
 
 void Weights::spread(size_t corner) {
   int64_t *out = &values[count - plane];
+  takes_part[count - plane + corner] = false;
   int64_t missing = std::exchange(out[corner], 0), third = (2 * missing + 3) / 6;
   out[corner ^ 1] += third, out[corner ^ 2] += third;
   out[corner ^ 3] += missing - 2 * third;
@@ -272,7 +274,7 @@ float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::most>
   if (kind != Kind::srgb && texels.type != Number::real)
     return normalized_sum(texels, bits.data(), values, weights.count);
   float special = 0;
-  if (kind != Kind::srgb && has_special(is_half, bits.data(), values, weights.count, special))
+  if (kind != Kind::srgb && has_special(is_half, bits.data(), weights.takes_part.data(), weights.count, special))
     return special;
   Scaled sum = sum_of_plane(kind, bits.data(), values, Weights::plane);
   for (size_t i = Weights::plane; i < weights.count; i += Weights::plane)

@@ -28,14 +28,16 @@ float number_of(const Sampler &sampler, uint32_t bits, size_t channel);
 
 /*
  * The weights of texels: planes of up to four, one for each level of a mipmapped array, or two in three dimensions. The
- * sum of all is weight_one.
+ * sum of all is weight_one. An infinity or NaN takes part even if its weight is rounded to 0.
  */
 struct Weights {
   static constexpr size_t plane = 4, most = 16;
   std::array<int64_t, most> values{};
+  std::array<bool, most> takes_part{};
   size_t count = 0;
 
-  /* Adds the texels of a level, of `axes` dimensions, by the weight of the second texel along each. `all` is their sum. */
+  /* Adds the texels of a level, of `axes` dimensions, by the weight of the second texel along each. `all` is their sum.
+   */
   void add(const std::array<int64_t, 3> &second, size_t axes, int64_t all);
   /* Gives the weight of a texel of the last plane, which is not there, to the other three. */
   void spread(size_t corner);

@@ -42,8 +42,6 @@ float flushed(float value) { return std::fabs(value) < 0x1p-126F ? std::copysign
 /* A coordinate in units of 1 / 256 texel. */
 int64_t fixed(double texels) {
   constexpr double most = 1ll << 40; /* far outside of any texture */
-  if (std::isnan(texels))
-    return 0;
   return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
 }
 
@@ -64,16 +62,20 @@ int64_t level_units(float level, float least) {
 
 Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t extent, bool linear) {
   Address mode = mode_of(sampler, axis);
-  double texels = std::fabs(coordinate) < 0x1p-126 ? 0 : coordinate; /* there are no denormals */
+  bool is_number = std::fabs(coordinate) >= 0x1p-126; /* there are no denormals */
+  double texels = is_number ? coordinate : 0;
   if (sampler.normalized) {
     /* The part that repeats is removed first, so that the rest is exact. */
+    constexpr double only_integers = 0x1p24;
     if (mode == Address::wrap)
       texels = std::isfinite(texels) ? texels - std::floor(texels) : 0;
+    else if (mode == Address::mirror && std::fabs(texels) >= only_integers)
+      texels = std::isfinite(texels) ? texels - 2 * std::floor(texels / 2) : 0;
     texels = cut(texels, extent) * extent;
   }
   Taps taps{};
   if (!linear) {
-    double whole = std::isnan(texels) ? 0 : std::floor(std::clamp(texels, -1e12, 1e12));
+    double whole = std::floor(std::clamp(texels, -1e12, 1e12));
     taps.index[0] = taps.index[1] = placed(mode, static_cast<int64_t>(whole), extent);
     return taps;
   }

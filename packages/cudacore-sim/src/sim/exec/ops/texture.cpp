@@ -100,7 +100,7 @@ struct Samples {
       return add_of_cube(fetch, level, place);
     for (size_t i = first; i < weights.count; i++) {
       size_t corner = i - first;
-      if (weights.values[i] != 0)
+      if (weights.takes_part[i])
         texels[i] = fetch.texel(level, place.x.index[corner & 1], place.y.index[corner >> 1 & 1],
                                 place.z.index[corner >> 2 & 1]);
     }
@@ -119,7 +119,7 @@ struct Samples {
     for (size_t corner = 0; corner < Weights::plane; corner++) {
       size_t i = weights.count - Weights::plane + corner;
       FaceTexel texel = across_edge({face, x(corner), y(corner)}, level.width);
-      if (weights.values[i] != 0)
+      if (weights.takes_part[i])
         texels[i] = fetch.texel(level, texel.x, texel.y, slice - face + texel.face);
     }
   }
@@ -127,7 +127,7 @@ struct Samples {
   float sum(const Fetch &fetch, size_t channel) const {
     std::array<uint32_t, Weights::most> bits{};
     for (size_t i = 0; i < weights.count; i++)
-      bits[i] = weights.values[i] != 0 ? fetch.bits(texels[i], channel) : 0;
+      bits[i] = weights.takes_part[i] ? fetch.bits(texels[i], channel) : 0;
     return weighted(fetch.sampler, bits, weights, channel);
   }
 };
