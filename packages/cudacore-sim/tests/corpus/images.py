@@ -20,7 +20,7 @@ _FORMATS = {"u8": 0x01, "u16": 0x02, "u32": 0x03, "i8": 0x08, "i16": 0x09, "i32"
 _ADDRESS_MODES = {"wrap": 0, "clamp": 1, "mirror": 2, "border": 3}
 _ARRAY_FLAGS = {"layered": 0x01, "cubemap": 0x04, "gather": 0x08}
 _SURFACE = 0x02  # CUDA_ARRAY3D_SURFACE_LDST
-_AS_INTEGER, _NORMALIZED = 0x01, 0x02  # CU_TRSF_...
+_AS_INTEGER, _NORMALIZED, _SRGB, _SEAMLESS = 0x01, 0x02, 0x10, 0x40  # CU_TRSF_...
 _HOST, _ARRAY = 0x01, 0x03  # CU_MEMORYTYPE_...
 _IN_ARRAY, _IN_MIPMAPPED_ARRAY, _IN_LINEAR, _IN_PITCH2D = range(4)  # CU_RESOURCE_TYPE_...
 _PITCH = 512  # bytes
@@ -28,7 +28,7 @@ BORDER = (0.25, 0.5, 0.75, 1.0)
 
 PATTERN = re.compile(
     r"(?P<what>texture|surface):(?P<kind>\w+?)(\((?P<low>[^,]+),(?P<high>[^)]+)\))?x(?P<channels>[124])"
-    r":(?P<shape>\d+(?:x\d+){0,2})(?:@(?P<how>[\w,]+))?"
+    r":(?P<shape>\d+(?:x\d+){0,2})(?:@(?P<how>[\w,.-]+))?"
 )
 
 
@@ -94,8 +94,10 @@ class Image:
 
     `how` has flags of the array (``layered``, ``cubemap``, ``gather``), a mode for coordinates outside of the image
     (``clamp``, ``wrap``, ``mirror``, ``border``), ``linear`` for a filter, ``normalized`` coordinates, ``fraction`` for
-    integers that are read as fractions, ``levelsN`` for a mipmapped array, and ``memory`` for memory instead of an
-    array, which is pitched if there is a height.
+    integers that are read as fractions, ``srgb`` for bytes in that encoding, ``seamless`` for filters across the edges
+    of a cube map, ``levelsN`` for a mipmapped array, and ``memory`` for memory instead of an array, which is pitched if
+    there is a height. With levels, ``trilinear`` filters between them, and ``biasX``, ``leastX`` and ``mostX`` choose
+    among them.
     """
 
     is_surface: bool
@@ -112,6 +114,9 @@ class Image:
     @property
     def _texel(self) -> int:
         return FORMATS[self.kind].word.itemsize * self.channels
+
+    def _number(self, name: str, other: float) -> float:
+        return next((float(word[len(name) :]) for word in self.how if word.startswith(name)), other)
 
     def _descriptor(self) -> ArrayDescriptor:
         width, height, depth = (*self.shape, 0, 0)[:3]
@@ -156,9 +161,18 @@ class Image:
             stack.callback(machine.call, "cuSurfObjectDestroy", handle)
             return handle, resource.address
         mode = next((number for name, number in _ADDRESS_MODES.items() if name in self.how), _ADDRESS_MODES["clamp"])
-        flags = (0 if "fraction" in self.how else _AS_INTEGER) | (_NORMALIZED if "normalized" in self.how else 0)
+        flags = 0 if "fraction" in self.how else _AS_INTEGER
+        for name, flag in (("normalized", _NORMALIZED), ("srgb", _SRGB), ("seamless", _SEAMLESS)):
+            flags |= flag if name in self.how else 0
         sampling = TextureDescriptor(
-            (mode,) * 3, int("linear" in self.how), flags, max_level=32.0, border=BORDER, mipmap_filter=0
+            (mode,) * 3,
+            int("linear" in self.how),
+            flags,
+            mipmap_filter=int("trilinear" in self.how),
+            bias=self._number("bias", 0.0),
+            min_level=self._number("least", 0.0),
+            max_level=self._number("most", 32.0),
+            border=BORDER,
         )
         machine.call("cuTexObjectCreate", ctypes.byref(handle), ctypes.byref(resource), ctypes.byref(sampling), None)
         stack.callback(machine.call, "cuTexObjectDestroy", handle)
@@ -167,7 +181,7 @@ class Image:
     def _array(self, machine: Machine, data: Array, stack: contextlib.ExitStack) -> ResourceDescriptor:
         facts, array = self._descriptor(), ctypes.c_void_p()
         shape = (facts.width, facts.height, facts.depth)
-        levels = next((int(word[6:]) for word in self.how if word.startswith("levels")), 0)
+        levels = int(self._number("levels", 0))
         if not levels:
             machine.call("cuArray3DCreate_v2", ctypes.byref(array), ctypes.byref(facts))
             stack.callback(machine.call, "cuArrayDestroy", array)
@@ -179,7 +193,7 @@ class Image:
             level = ctypes.c_void_p()
             machine.call("cuMipmappedArrayGetLevel", ctypes.byref(level), array, number)
             width, height, depth = (max(extent >> number, min(extent, 1)) for extent in shape)
-            if "layered" in self.how:
+            if "layered" in self.how or "cubemap" in self.how:
                 depth = shape[2]
             # Each level has other texels.
             self._copy(machine, level.value or 0, np.roll(data, number), (width, height, depth), back=False)

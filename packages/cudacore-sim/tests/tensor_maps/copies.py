@@ -100,7 +100,7 @@ class Copier:
         name = f"{op}_{case['mode']}_{rank}"
         if op in ("load", "multicast"):
             self._write(self._source, np.full(TILE, 0xA5, np.uint8))
-            count = self._count(case) * width
+            count = self._bytes(case)
             shift = case["off"][0] if case["mode"] == "shifted" else 0
             size = min(-(-count // 4) * 4 + 64 + shift, TILE)
             blocks = case.get("cluster", 1)
@@ -127,12 +127,18 @@ class Copier:
         return self._read(self._to, 128).tobytes()
 
     @staticmethod
-    def _count(case: Case) -> int:
-        """Return how many elements a load moves."""
+    def _bytes(case: Case) -> int:
+        """Return how many bytes a load moves."""
+        size = SIZES[case["type"]]
         if "box" not in case:
-            return int(case["chan"] * case["pix"])
-        steps = [1, *(case["es"] or [1] * 5)[1:]]
-        return int(np.prod([-(-extent // step) for extent, step in zip(case["box"], steps, strict=False)]))
+            return int(case["chan"] * case["pix"]) * size
+        steps = list(case["es"] or [1] * 5)
+        box = list(case["box"])
+        if case["il"]:  # units of 16 or 32 bytes; of the slices of channels, one
+            box[-2], size = 1, 16 * case["il"]
+        else:
+            steps[0] = 1
+        return int(np.prod([-(-extent // step) for extent, step in zip(box, steps, strict=False)])) * size
 
     def _allocate(self, size: int) -> int:
         address = ctypes.c_uint64()

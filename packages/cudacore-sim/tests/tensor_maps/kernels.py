@@ -97,7 +97,7 @@ _WIDE = ("global_address", "global_stride")
 
 
 def replacement(field: str, dimension: int | None, value: int) -> str:
-    """Return the PTX of a kernel that changes a field of its tensor map in shared memory, and writes the map to `to`."""
+    """Return the PTX of a kernel that changes a field of its tensor map in shared memory, and then copies the map."""
     kind = "b64" if field in _WIDE else "b32"
     place = "" if dimension is None else f" {dimension},"
     register = "%rd20" if kind == "b64" else "%r10"

@@ -109,7 +109,10 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
       continue; /* the driver does not look at it */
     if (mode < CU_TR_ADDRESS_MODE_WRAP || mode > CU_TR_ADDRESS_MODE_BORDER)
       return CUDA_ERROR_INVALID_VALUE;
-    out.modes[axis] = static_cast<Sampler::Address>(mode);
+    /* Without normalized coordinates a texture is not repeated. */
+    bool repeats = mode == CU_TR_ADDRESS_MODE_WRAP || mode == CU_TR_ADDRESS_MODE_MIRROR;
+    bool is_normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
+    out.modes[axis] = repeats && !is_normalized ? Sampler::Address::clamp : static_cast<Sampler::Address>(mode);
   }
   out.linear = from.filterMode == CU_TR_FILTER_MODE_LINEAR;
   out.linear_levels = from.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;

@@ -134,15 +134,16 @@ Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, siz
   return sum;
 }
 
-/* Adds the sums of two planes. Of the smaller one, 1 bit below the last bit of the other is kept. */
-Scaled sum_of_planes(Scaled one, Scaled other) {
+/* Adds the sums of two planes. Of the smaller one, 1 bit below the last bit of the other is kept; of sRGB 2 bits. */
+Scaled sum_of_planes(Kind kind, Scaled one, Scaled other) {
+  const int guard = kind == Kind::srgb ? 2 : 1;
   if (one.value == 0 || other.value == 0)
     return one.value == 0 ? other : one;
   if (one.exponent < other.exponent)
     std::swap(one, other);
-  int64_t drop = one.exponent - 1 - other.exponent;
+  int64_t drop = one.exponent - guard - other.exponent;
   int64_t aligned = drop <= 0 ? other.value * (int64_t{1} << -drop) : other.value >> std::min<int64_t>(drop, 62);
-  return {one.value * 2 + aligned, one.exponent - 1};
+  return {one.value * (1 << guard) + aligned, one.exponent - guard};
 }
 
 /* Halves are rounded up, away from zero. */
@@ -177,6 +178,15 @@ bool has_special(bool is_half, const uint32_t *bits, const bool *takes_part, siz
   uint32_t no_number = is_half ? 0x7fffe000 : 0x7fffffff;
   out = nan || (positive && negative) ? float_of(no_number) : positive ? infinity : -infinity;
   return true;
+}
+
+/* Whether all texels that take part are negative: only then is a sum of zeros negative. */
+bool all_negative(Kind kind, const uint32_t *bits, const Weights &weights) {
+  uint32_t sign = kind == Kind::srgb ? 0 : kind == Kind::half ? 0x8000 : 0x80000000;
+  bool all = sign != 0;
+  for (size_t i = 0; i < weights.count; i++)
+    all &= !weights.takes_part[i] || (bits[i] & sign) != 0;
+  return all;
 }
 
 /* A sum of bytes is scaled to 16 bits: by 65535 / 255, or by 32767 / 127 if they are signed. */
@@ -278,8 +288,9 @@ float weighted(const Sampler &sampler, const std::array<uint32_t, Weights::most>
     return special;
   Scaled sum = sum_of_plane(kind, bits.data(), values, Weights::plane);
   for (size_t i = Weights::plane; i < weights.count; i += Weights::plane)
-    sum = sum_of_planes(sum, sum_of_plane(kind, &bits[i], &values[i], Weights::plane));
-  return rounded(kind != Kind::single, sum);
+    sum = sum_of_planes(kind, sum, sum_of_plane(kind, &bits[i], &values[i], Weights::plane));
+  float result = rounded(kind != Kind::single, sum);
+  return result == 0 && all_negative(kind, bits.data(), weights) ? -0.0F : result;
 }
 
 } // namespace sim::exec

@@ -9,13 +9,6 @@ namespace {
 
 using Address = Sampler::Address;
 
-/* Without normalized coordinates a texture is not repeated. */
-Address mode_of(const Sampler &sampler, size_t axis) {
-  Address mode = sampler.modes[axis];
-  bool repeats = mode == Address::wrap || mode == Address::mirror;
-  return repeats && !sampler.normalized ? Address::clamp : mode;
-}
-
 int64_t wrapped(int64_t index, int64_t extent) {
   int64_t rest = index % extent;
   return rest < 0 ? rest + extent : rest;
@@ -52,6 +45,7 @@ double cut(double coordinate, uint32_t extent) {
 }
 
 constexpr float most_level = 16; /* of biases and limits */
+constexpr int64_t most_bias = 15 * weight_one;
 
 /* A bias or a limit in units of 1 / 256 level. */
 int64_t level_units(float level, float least) {
@@ -61,7 +55,7 @@ int64_t level_units(float level, float least) {
 } // namespace
 
 Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t extent, bool linear) {
-  Address mode = mode_of(sampler, axis);
+  Address mode = sampler.modes[axis];
   bool is_number = std::fabs(coordinate) >= 0x1p-126; /* there are no denormals */
   double texels = is_number ? coordinate : 0;
   if (sampler.normalized) {
@@ -121,7 +115,7 @@ template <class T> std::pair<T, T> on_face(uint32_t face, T x, T y, T z) {
 FacePoint face_of(float x, float y, float z) {
   /* The compiler scales the direction by an approximate reciprocal of the largest coordinate; fmax ignores NaN. */
   float scale = flushed(1 / flushed(std::fmax(std::fmax(std::fabs(x), std::fabs(y)), std::fabs(z))));
-  x *= scale, y *= scale, z *= scale;
+  x = flushed(x * scale), y = flushed(y * scale), z = flushed(z * scale);
   FacePoint point{};
   point.face = face_index(x, y, z);
   auto [s, t] = on_face(point.face, x, y, z);
@@ -158,8 +152,9 @@ FaceTexel across_edge(const FaceTexel &texel, int64_t extent) {
 LevelTaps levels_of(const Sampler &sampler, float level) {
   auto last = static_cast<int64_t>(sampler.texels.levels.size()) - 1;
   int64_t low = level_units(sampler.min_level, 0), high = level_units(sampler.max_level, 0);
+  int64_t bias = std::min(level_units(sampler.bias, -most_level), most_bias);
   level = std::isnan(level) ? 0 : std::clamp(level, -2 * most_level, 2 * most_level);
-  int64_t at = static_cast<int64_t>(std::floor(level * weight_one)) + level_units(sampler.bias, -most_level);
+  int64_t at = static_cast<int64_t>(level * weight_one) + bias;
   at = std::clamp<int64_t>(std::clamp(at, low, std::max(low, high)), 0, last * weight_one);
   LevelTaps taps{};
   if (!sampler.linear_levels) {

@@ -84,8 +84,10 @@ uint32_t formatted(const Texels &texels, uint32_t bits) {
     float value = 0;
     std::memcpy(&value, &bits, sizeof value);
     constexpr uint32_t sign = 0x8000, infinity = 0x7c00, rest = 0x3ff;
-    if (!std::isfinite(value))
-      return (bits >> 16 & sign) | infinity | (bits >> 13 & rest);
+    if (!std::isfinite(value)) {
+      uint32_t payload = bits >> 13 & rest;
+      return (bits >> 16 & sign) | infinity | (std::isnan(value) ? std::max(payload, 1U) : 0);
+    }
     return static_cast<uint32_t>(round_to(format_f16, value, Rounding::zero));
   }
   if (texels.type == Texels::Type::signed_integer) {

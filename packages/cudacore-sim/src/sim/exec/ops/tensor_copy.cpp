@@ -167,16 +167,15 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
 }
 
 /* A row of slices of 16 or 32 bytes, of an interleaved layout; `stride`: every how many are moved. */
-void move_slices(Transfer &t, uint64_t address, uint32_t count, uint32_t stride, bool inside) {
-  const uint32_t begin = t.shared, bytes = piece_bytes * t.map.interleave;
+void move_slices(Transfer &t, uint64_t address, int64_t start, uint32_t count, uint32_t stride, bool inside) {
+  const uint32_t bytes = piece_bytes * t.map.interleave;
   for (uint32_t i = 0; i < count; i += stride) {
-    int64_t at = t.start[0] + i;
+    int64_t at = start + i;
     bool is_there = inside && at >= 0 && at < static_cast<int64_t>(t.map.dims[0]);
     for (uint32_t piece = 0; piece < bytes; piece += piece_bytes, t.shared += piece_bytes)
       move_piece(t, address + static_cast<uint64_t>(at * bytes + piece), 0, is_there ? piece_bytes : 0);
     t.moved += bytes;
   }
-  t.shared = begin + std::max(t.shared - begin, span_of(t.map));
 }
 
 /* A row of `count` elements along the innermost dimension; `inside`: the other coordinates are. */
@@ -222,10 +221,13 @@ void move_box(Transfer &t) {
       at[i] += int64_t{steps[i]} * t.map.element_strides[i];
     bool inside;
     uint64_t address = place_of(t, at, inside);
-    if (t.map.interleave)
-      move_slices(t, address, t.map.box[0], t.map.element_strides[0], inside);
-    else
+    if (t.map.interleave) {
+      uint32_t begin = t.shared;
+      move_slices(t, address, at[0], t.map.box[0], t.map.element_strides[0], inside);
+      t.shared = begin + std::max(t.shared - begin, span_of(t.map));
+    } else {
       move_row(t, address, t.map.box[0], inside);
+    }
     uint32_t i = 1;
     while (i < t.map.rank && ++steps[i] * t.map.element_strides[i] >= extent(i))
       steps[i++] = 0;
@@ -237,27 +239,32 @@ void move_box(Transfer &t) {
 /* Pixels in the bounding box, from the first one on: along W, then H, D and N. */
 void move_pixels(Transfer &t) {
   const uint32_t spatial = t.map.rank - 2, images = t.map.rank - 1;
+  const uint32_t first =
+      t.map.interleave ? 0 : 1; /* the dimension of W; slices of channels follow those of the image */
   for (uint32_t i = 0; i < spatial; ++i)
-    if (int64_t end = static_cast<int64_t>(t.map.dims[i + 1]) + t.map.upper[i];
-        t.start[i + 1] < t.map.lower[i] || t.start[i + 1] >= end)
+    if (int64_t end = static_cast<int64_t>(t.map.dims[i + first]) + t.map.upper[i];
+        t.start[i + first] < t.map.lower[i] || t.start[i + first] >= end)
       t.w.fault(FaultKind::illegal_instruction, t.ins, t.lane,
-                "coordinate " + std::to_string(i + 1) + " is " + std::to_string(t.start[i + 1]) +
+                "coordinate " + std::to_string(i + first) + " is " + std::to_string(t.start[i + first]) +
                     ", out of the bounding box of the tensor map, from " + std::to_string(t.map.lower[i]) + " to " +
                     std::to_string(end - 1));
   std::array<int64_t, max_tensor_rank> at = t.start;
   for (uint32_t pixel = 0; pixel < t.map.pixels; ++pixel) {
     std::array<int64_t, max_tensor_rank> shifted = at;
     for (uint32_t i = 0; i < spatial; ++i)
-      shifted[i + 1] += t.offsets[i];
+      shifted[i + first] += t.offsets[i];
     bool inside;
     uint64_t address = place_of(t, shifted, inside);
-    move_row(t, address, t.map.channels, inside);
+    if (t.map.interleave)
+      move_slices(t, address, shifted[0], 1, 1, inside);
+    else
+      move_row(t, address, t.map.channels, inside);
     uint32_t i = 0;
     for (; i < spatial; ++i) {
-      at[i + 1] += t.map.element_strides[i + 1];
-      if (at[i + 1] < static_cast<int64_t>(t.map.dims[i + 1]) + t.map.upper[i])
+      at[i + first] += t.map.element_strides[i + first];
+      if (at[i + first] < static_cast<int64_t>(t.map.dims[i + first]) + t.map.upper[i])
         break;
-      at[i + 1] = t.map.lower[i];
+      at[i + first] = t.map.lower[i];
     }
     if (i == spatial)
       at[images] += t.map.element_strides[images];

@@ -165,7 +165,7 @@ Place place_on(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
   } else {
     for (size_t axis = 0; axis < count; axis++)
       *axes[axis] = taps_of(sampler, axis, get<float>(w.in(from[first + axis]), lane), extents[axis], linear);
-    if (count == 1 && linear) /* a line is filtered as an image of one row, by its upper edge */
+    if (count == 1 && linear && !access.layered) /* a line is filtered as an image of one row, by its upper edge */
       place.y = taps_of(sampler, 1, 0.0F, 1, true);
   }
   if (access.layered) {
@@ -229,8 +229,10 @@ const std::byte *indexed(const Fetch &fetch, const TextureAccess &access) {
   bool has_level = access.level == TextureAccess::Level::given;
   if (has_level && !inside(access.more[0], static_cast<uint32_t>(texels.levels.size()), level))
     return nullptr;
-  if (access.layered && !inside(access.coordinates[0], texels.layers, layer))
+  if (access.layered && !inside(access.coordinates[0], texels.layers, layer) && !has_level)
     return nullptr;
+  if (access.layered && has_level)
+    layer = layer_of(static_cast<uint32_t>(layer), texels.layers);
   const Texels::Level &at = texels.levels[static_cast<size_t>(level)];
   std::array<uint32_t, 3> extents{at.width, at.height, at.depth};
   std::array<int64_t, 3> place{0, 0, layer};
