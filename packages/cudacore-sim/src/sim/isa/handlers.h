@@ -233,10 +233,11 @@ Handler copy_wait_handler();
    mbarrier. */
 Handler copy_bulk_handler();
 Handler tensor_copy_handler(); /* target: of Program::tensor_copies */
-/* tensormap.replace: the map and the value. target: a TensorField, immediate: the dimension, flag: the address is a shared
- * one. */
+/* tensormap.replace: the map and the value. target: a TensorField, immediate: the dimension, flag: the address is a
+ * shared one. */
 Handler tensor_replace_handler();
-/* tensormap.cp_fenceproxy: the destination in global memory, and the source in shared memory, which a warp copies once. */
+/* tensormap.cp_fenceproxy: the destination in global memory, and the source in shared memory, which a warp copies once.
+ */
 Handler tensor_publish_handler();
 /* cp.reduce.async.bulk: destination (of the space), source (shared), bytes; null: there is no such reduction. */
 Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space);

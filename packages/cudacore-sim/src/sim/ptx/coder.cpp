@@ -441,8 +441,9 @@ void decode(Coder &coder) {
   using Table = std::unordered_map<std::string_view, void (*)(Coder &)>;
   static const Table &table = *[] {
     auto *all = new Table;
-    for (const Decoder *group : {arithmetic_decoders, video_decoders, logic_decoders, data_decoders, memory_decoders,
-                                 parallel_decoders, matrix_decoders, tensor_decoders, texture_decoders, control_decoders})
+    for (const Decoder *group :
+         {arithmetic_decoders, video_decoders, logic_decoders, data_decoders, memory_decoders, parallel_decoders,
+          matrix_decoders, tensor_decoders, texture_decoders, control_decoders})
       for (; group->name; ++group)
         all->emplace(group->name, group->decode);
     return all;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies by tensor maps: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor; and changes of
- * tensor maps: tensormap.
+ * Copies by tensor maps: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor; and changes
+ * of tensor maps: tensormap.
  */
 #include "sim/ptx/decode/memory.h"
 
