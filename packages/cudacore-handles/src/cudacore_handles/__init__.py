@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA driver objects, each a face of a reference-counted handle in a small C library.
+"""CUDA driver objects. Each one is a face of a reference-counted handle in a small C library.
 
 Importing this package loads neither the driver nor ``cuda.bindings``: that happens at the first call that needs them.
 """
@@ -175,7 +175,8 @@ __all__ = [
 ]
 
 
-# Imported at first use, so that a program that launches one kernel starts faster. Their classes are @public.
+# Imported at first use, so that a program that launches one kernel starts faster. Their classes have the decorator
+# @public.
 _LATER = {
     "._code.info": (
         "GlobalInfo",

@@ -52,8 +52,8 @@ def from_capsule(capsule: object) -> Any:
     Raises
     ------
     TypeError
-        If it is something else, or a handle of a kind without a class. For example, an :class:`ObjectCode` is made from
-        code, not from a loaded library.
+        If it is not such a capsule, or its kind has no class. For example, an :class:`ObjectCode` is made from code,
+        not from a loaded library.
     """
     kind, box = _native.open_handle_capsule(capsule)
     if kind not in _MAKERS:

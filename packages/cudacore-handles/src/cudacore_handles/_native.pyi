@@ -85,7 +85,7 @@ class EventHandle(Handle):
         Raises
         ------
         CUDAError
-            If the driver fails, also because earlier work failed.
+            If the driver fails, for example because earlier work failed.
         """
     @property
     def is_done(self) -> bool:
@@ -106,14 +106,14 @@ class StreamHandle(Handle):
         Raises
         ------
         CUDAError
-            If the driver fails, also because earlier work failed.
+            If the driver fails, for example because earlier work failed.
 
         Examples
         --------
         >>> stream.sync()
         """
     def record(self, event: Event | None = None, options: EventOptions | Mapping[str, Any] | None = None) -> Event:
-        """Record an event behind the stream's present work (cuEventRecord).
+        """Record an event after the stream's present work (cuEventRecord).
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class StreamHandle(Handle):
         Parameters
         ----------
         event_or_stream : Event or Stream
-            The event to wait for (cuStreamWaitEvent), or a stream, whose present work is waited for.
+            The event to wait for (cuStreamWaitEvent), or a stream, whose present work is completed first.
 
         Examples
         --------
@@ -175,7 +175,7 @@ class BufferHandle(Handle):
     def _adopt_memory(cls: type[_B], address: int, memory_resource: MemoryResource | None, owner: object, /) -> _B:
         """Return a new buffer that takes over one reference to the cch_deviceptr at the address."""
     def _set_memory_resource(self, memory_resource: MemoryResource, /) -> None:
-        """Set the memory resource that the buffer names. It does not change who frees the memory."""
+        """Set the buffer's `memory_resource`. It does not change who frees the memory."""
 
     @property
     def handle(self) -> int:
@@ -256,7 +256,7 @@ class KernelHandle(Handle):
     _shared_device: int
     @property
     def _layout(self) -> bytes | None:
-        """bytes or None: The layout of the argument block, which the first launch asks of the driver."""
+        """bytes or None: The layout of the argument block, which the first launch reads from the driver."""
     @_layout.setter
     def _layout(self, layout: bytes) -> None: ...
 
@@ -273,10 +273,10 @@ class Config:
 class PreparedLaunch:
     """A launch of one kernel with packed arguments, for hot loops. :meth:`Kernel.prepare` makes it.
 
-    ``prepared(*kernel_args)`` launches with new values, ``prepared()`` with the present ones.
-    ``prepared[i] = value`` replaces one argument. :attr:`block` is the packed argument block itself, for writing many
-    values at once. ``len(prepared)`` is the number of arguments. Objects whose memory the values point into are kept
-    alive until the values are replaced. If one of them was closed, a launch raises :class:`ClosedError`.
+    ``prepared(*kernel_args)`` launches with new values, and ``prepared()`` with the current ones. ``prepared[i] =
+    value`` replaces one argument. :attr:`block` is the packed argument block itself, for writing many values at once.
+    ``len(prepared)`` is the number of arguments. Objects whose memory the values point into are kept alive until the
+    values are replaced. If one of them was closed, a launch raises :class:`ClosedError`.
     """
 
     def __new__(
@@ -311,9 +311,9 @@ def end_callbacks() -> None:
     """Wait for running calls of Python functions, because the interpreter is about to end."""
 
 def connect(room: str, /, **faces: object) -> None:
-    """Give the module the Python classes and functions that a room of it uses.
+    """Set the Python classes and functions that a room of the module uses.
 
-    The first call gives all of them. Later calls replace some.
+    The first call sets all of them. Later calls replace some.
     """
 
 def own(owner: object, frees: bool = False, /) -> int:
@@ -335,18 +335,18 @@ def set_current(context: Context, /) -> bool:
     """Make a context current (cuCtxSetCurrent). Return False if the context was lost in a reset."""
 
 def work_stream(obj: object, device_type: int, device_id: int, /) -> int | None:
-    """Return the stream on which an array's library uses it, by DLPack's C exchange API; None if there is none."""
+    """Return the current stream of an array's library, by DLPack's C exchange API; None if there is none."""
 
 def order_streams(consumer: int, producer: int, device: int, /) -> None:
     """Make a stream wait for the present work of another stream, by an event.
 
     If only one of the two streams is being captured, nothing is done: captured work does not run yet, so there is
-    nothing to wait for, and the wait would draw the other stream into the capture.
+    nothing to wait for, and the wait would make the other stream join the capture.
 
     Parameters
     ----------
     consumer, producer : int
-        Addresses of the streams. A default stream is the one of `device`.
+        Addresses of the streams. A default stream is that of `device`.
     device : int
         Ordinal of the device that the memory is on; -1 for host memory.
     """
@@ -438,7 +438,7 @@ def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple
 def pack(layout: bytes, args: tuple[Any, ...], device: int = -1, /) -> bytes:
     """Return the argument block of a launch: each value at its parameter's offset, with zeros as padding.
 
-    Memory is checked against the device; -1: not at all.
+    Checks that the device can access the memory; -1: no check.
     """
 
 def register(cls: type, code: _Code, /) -> None:
@@ -452,7 +452,7 @@ def is_exchange_api(capsule: object, /) -> bool:
     """Return whether an object is a capsule with a DLPack exchange API that can be used."""
 
 def registered(cls: type, /) -> _Code | None:
-    """Return what register() was given for exactly this type, or None."""
+    """Return the registered packing of exactly this type, or None."""
 
 def set_resolver(resolver: Callable[[type, Any], bool] | None, /) -> None:
     """Set the function resolver(type, value) that is called for a type that is not registered, or None.
@@ -476,7 +476,7 @@ def read_capsule(capsule: object, /) -> tuple[int, int, int]:
     """Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor."""
 
 def from_dlpack(cls: type[_V], obj: object, stream_ptr: Any = None) -> _V:
-    """Make a view of an array by DLPack: by its C exchange API if the type has one, otherwise by ``__dlpack__``.
+    """Make a view of an array by DLPack: by its C exchange API if the type has one, and otherwise by ``__dlpack__``.
 
     Parameters
     ----------
@@ -574,14 +574,14 @@ class ResourceHandle:
     _pitch: int
 
 def resource_make(cls: type[_R], kind: int, source: Handle, /, *numbers: int) -> _R:
-    """Return a description of an array, a mipmapped array, linear or pitched memory, by the number of the kind.
+    """Return a description of an array, a mipmapped array, or linear or pitched memory, by the number of the kind.
 
-    The numbers are format, channels, width, height and pitch. The width of linear memory is its bytes; arrays have a
-    format and channels of their own.
+    The numbers are format, channels, width, height and pitch. The width of linear memory is its size in bytes; arrays
+    have their own format and channels.
     """
 
 class TextureHandle(Handle):
-    """The base of textures and surfaces: what they read, and the options of a texture."""
+    """The base of textures and surfaces: it holds their resource, and the options of a texture."""
 
     _resource: Any
     _options: Any

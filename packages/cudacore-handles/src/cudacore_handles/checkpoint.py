@@ -34,9 +34,9 @@ class Process:
     """A process that uses CUDA, whose GPU state can be saved and restored.
 
     The process is locked, checkpointed, restored and unlocked, in this order, usually by another process. While it is
-    locked its calls of CUDA wait. A checkpoint copies its GPU memory to the memory of the host and releases the GPU, so
-    that others can use it. Restored memory has the addresses that it had, so that pointers, streams and graphs of the
-    process remain valid.
+    locked, its CUDA calls wait. A checkpoint copies its GPU memory to the memory of the host and releases the GPU, so
+    that others can use it. Restored memory has its old addresses, so pointers, streams and graphs of the process remain
+    valid.
 
     Needs a driver for CUDA 12.8 or newer, and permission to access the process: it must belong to the same user.
 
@@ -97,14 +97,14 @@ class Process:
         return int(out[0])
 
     def lock(self, timeout_ms: int = 0) -> None:
-        """Lock the process: its calls of CUDA wait from then on (cuCheckpointProcessLock).
+        """Lock the process: from then on, its CUDA calls wait (cuCheckpointProcessLock).
 
         Returns when the work that it has submitted is done.
 
         Parameters
         ----------
         timeout_ms : int, optional
-            How long to wait for that, in milliseconds. Default 0: as long as it takes.
+            How long to wait for that work, in milliseconds. Default 0: as long as it takes.
 
         Raises
         ------
@@ -134,16 +134,16 @@ class Process:
         self._check(lib.cch_checkpoint_save(self._pid))
 
     def restore(self, gpu_mapping: Mapping[Any, Any] | None = None) -> None:
-        """Restore the GPU state of the checkpointed process, which is locked then (cuCheckpointProcessRestore).
+        """Restore the GPU state of the checkpointed process, and leave it locked (cuCheckpointProcessRestore).
 
         Parameters
         ----------
         gpu_mapping : mapping, optional
             For each GPU of the machine on which the process was checkpointed, the GPU that takes its place: each a
             :class:`~cudacore_handles.Device`, a UUID as text, or an object with the 16 ``bytes`` of one, such as
-            `uuid.UUID` and ``CUuuid``. It must name all GPUs that the driver has, also those that
-            ``CUDA_VISIBLE_DEVICES`` hides. The new one is of the same type. Needs a driver for CUDA 13.0. Default: the
-            same GPUs.
+            `uuid.UUID` and ``CUuuid``. It must have all GPUs of the driver, including those that
+            ``CUDA_VISIBLE_DEVICES`` hides. The new GPU must be of the same type. Needs a driver for CUDA 13.0. Default:
+            the same GPUs.
 
         Raises
         ------
@@ -170,7 +170,7 @@ class Process:
             raise last_error(status, self._hint(status))
 
     def _hint(self, status: int) -> str:
-        """Return a hint for a call that the driver refused."""
+        """Return the hint for a call that the driver refused."""
         if status == _NOT_INITIALIZED:
             return f"Process {self._pid} does not use CUDA: it has not initialised the driver"
         if status == _OPERATING_SYSTEM:
@@ -184,7 +184,7 @@ class Process:
 
 
 def _uuids_of(mapping: Mapping[Any, Any]) -> bytes:
-    """Return the pairs of UUIDs that a mapping of devices has."""
+    """Return the pairs of UUIDs of a mapping of devices."""
     if not isinstance(mapping, Mapping):
         raise TypeError(f"gpu_mapping must be a mapping of old devices to new ones, not {type(mapping).__name__}")
     pairs = [(_uuid_of(old), _uuid_of(new)) for old, new in mapping.items()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Closed sets of names that memory, contexts and textures take and return, and types of arguments.
 
-Each member of an enumeration is the string that it stands for; those of tensor maps are the driver's numbers. The types
-``...Name`` are the strings that stand for members. Type checkers refuse other strings.
+Each member of an enumeration is the string that it stands for; members for tensor maps are the driver's numbers. The
+types ``...Name`` are the strings that stand for members. Type checkers refuse other strings.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Name(str, Enum):
 
 
 class AddressModeType(_Name):
-    """The result of reading outside of a texture."""
+    """The values that are read outside of a texture."""
 
     WRAP = "wrap"
     CLAMP = "clamp"

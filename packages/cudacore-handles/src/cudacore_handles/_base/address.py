@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers, addresses and handles that callers give."""
+"""Conversion of integers, addresses and handles that callers pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 def is_bool(value: Any) -> bool:
     """Return whether a value is a bool of any library, or an array of bools.
 
-    Some versions of NumPy, and PyTorch, convert their bools to ints.
+    PyTorch and some versions of NumPy convert their bools to ints.
     """
     return isinstance(value, bool) or str(getattr(value, "dtype", "")).rpartition(".")[2] in ("bool", "bool_")
 
@@ -31,7 +31,7 @@ def as_address(value: Any, what: str) -> int:
     Parameters
     ----------
     value : object
-        What was given.
+        The argument.
     what : str
         The argument and what it should be, for the error: ``"handle must be an int, the kernel's address"``.
     """

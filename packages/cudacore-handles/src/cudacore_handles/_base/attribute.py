@@ -9,7 +9,7 @@ T = TypeVar("T", bound=int)
 
 
 class HasAttributes(Protocol):
-    """An object whose attributes have numbers in the driver."""
+    """An object whose attributes are numbered by the driver."""
 
     def _read(self, attribute: Attribute[Any], /) -> int: ...
 
@@ -20,7 +20,7 @@ class Attribute(Generic[T]):
     Parameters
     ----------
     number : int
-        The number, of the CUDA enumeration that belongs to the class.
+        The attribute's number in the CUDA enumeration of the class.
     kind : type
         The type of the property: int or bool.
     doc : str

@@ -15,7 +15,7 @@ def driver_version() -> int:
 
 
 def version_text(version: int) -> str:
-    """Return ``"12.4"`` for 12040."""
+    """Return a version as text: ``"12.4"`` for 12040."""
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
@@ -29,7 +29,7 @@ def need_driver(version: int, operation: str, what: str) -> None:
     operation : str
         The function of the driver that would fail.
     what : str
-        What that version added, with an alternative if there is one: a sentence of the hint.
+        A sentence for the hint: what that version added, and an alternative if there is one.
     """
     have = driver_version()
     if have < version:

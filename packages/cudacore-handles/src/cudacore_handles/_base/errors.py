@@ -24,8 +24,8 @@ class CUDAError(RuntimeError):
     Parameters
     ----------
     operation : str
-        The function that failed: of the driver, of a compiler, or of the handle library. If it is the only argument, it
-        is the whole message, as in ``CUDAError("...")`` of programs written for ``cuda.core``.
+        The name of the function of the driver, a compiler or the handle library that failed. If it is the only
+        argument, it is the whole message, as in ``CUDAError("...")`` of programs written for ``cuda.core``.
     code : int
         Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``).
         Default 0.
@@ -98,10 +98,10 @@ class CUDAError(RuntimeError):
 
 
 class OutOfMemoryError(CUDAError, MemoryError):
-    """Memory ran out: that of a device, of a pool, or of the host.
+    """A device, a pool or the host has no memory left.
 
-    It is also a ``MemoryError``, like the errors of RMM and CuPy, because programs that fall back to less memory catch
-    that. The hint has the requested size, the free memory, and the users of the rest.
+    It is also a ``MemoryError``, like the errors of RMM and CuPy, because programs that can continue with less memory
+    catch that. The hint lists the requested size, the free memory, and what uses the rest.
     """
 
     __module__ = "cudacore_handles"  # the name shown in tracebacks
@@ -127,7 +127,7 @@ class UnsupportedCodeError(RuntimeError, ValueError):
 
 @restorer
 def _restore_error(cls: type[CUDAError], attributes: dict[str, Any]) -> CUDAError:
-    """Make an error again without calling its constructor, because a subclass can have other parameters."""
+    """Recreate an error without its constructor, because a subclass's constructor can have other parameters."""
     error = cls.__new__(cls, attributes.get("operation", ""))
     error.__dict__.update(attributes)
     return error
@@ -193,7 +193,7 @@ _NOT_CAPTURED = {
 
 
 def _hint_for(name: str, operation: str) -> str:
-    """Return a hint for a result code of an operation."""
+    """Return the hint for a result code of an operation."""
     if name == "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" and operation in _NOT_CAPTURED:
         return _NOT_CAPTURED[operation]
     if name in _FAULTS:
@@ -203,7 +203,7 @@ def _hint_for(name: str, operation: str) -> str:
     return _HINTS.get(name, "")
 
 
-# Allocations are made twice before their failure is explained (_memory/out_of_memory.py).
+# Allocations are tried twice before their failure is explained (_memory/out_of_memory.py).
 _EXPLAINED_BY_CALLERS = {"cuMemAllocFromPoolAsync", "cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemCreate"}
 
 
@@ -238,10 +238,10 @@ def last_error(status: int, hint: str = "") -> CUDAError:
     hint : str, optional
         What to do about it. Default: the usual hint for this code.
     """
-    if status == lib.CCH_NOT_READY:  # this is an answer, and is not recorded
+    if status == lib.CCH_NOT_READY:  # this code is an ordinary result, and is not recorded
         return CUDAError("query", status, "CUDA_ERROR_NOT_READY", "the work has not been completed yet")
     code = int(status)
-    if code == lib.CCH_ECOMPILER and isinstance(status, Status):  # the code is one of the compiler's
+    if code == lib.CCH_ECOMPILER and isinstance(status, Status):  # the code comes from the compiler
         name, meaning = (
             _text(text(status.domain, status.code)) for text in (lib.cch_error_name_in, lib.cch_error_string_in)
         )
@@ -262,7 +262,7 @@ def _class_of(code: int) -> type[CUDAError]:
 
 
 def call_driver(function: str, *args: object) -> Any:
-    """Call a function of the driver through ``cuda.bindings``, and raise its error. Not for frequent calls.
+    """Call a function of the driver through ``cuda.bindings``, and raise its error. It is too slow for frequent calls.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def call_driver(function: str, *args: object) -> Any:
 
 
 def driver_error(function: str, code: int) -> CUDAError:
-    """Make the exception for a function of the driver that was called without the library."""
+    """Make the exception for a driver function that was called without the C library."""
     why = why_refused() if code > 0 else ""
     name = _text(lib.cch_error_name(code))
     return _noted(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faces and the boxes behind them."""
+"""Conversion between faces and their boxes."""
 
 from __future__ import annotations
 

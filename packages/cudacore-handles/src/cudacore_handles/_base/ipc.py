@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of sharing memory and events between processes."""
+"""What memory and events need to be shared between processes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from cudacore_handles._base.handle import hold
 
 HANDLE_SIZE = 64
 
-# An RLock, because a garbage collection can run code that takes it again.
+# An RLock, because a garbage collection can run a finalizer that takes it again.
 lock = threading.RLock()
-# Held during the driver call that opens a resource, so that it is opened only once. Weak references do not wait for
-# it.
+# Held during the driver call that opens a resource, so that it is opened only once. Callbacks of weak references do not
+# take this lock.
 opening_lock = threading.RLock()
 
 
 def _renew_locks() -> None:
-    """Replace the locks in a forked child, because their holders may not exist there."""
+    """Replace the locks in a forked child, because the threads that hold them do not exist there."""
     global lock, opening_lock
     lock, opening_lock = threading.RLock(), threading.RLock()
 
@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
 class Descriptors:
     """File descriptors that are closed with the last reference to this object.
 
-    A call that uses them keeps the object, so that no other thread closes them meanwhile.
+    A call that uses them holds a reference, so that no other thread closes them during the call.
     """
 
     __slots__ = ("numbers",)
@@ -51,7 +51,7 @@ class Descriptors:
 
 
 class Shared:
-    """The objects of shared resources, by the names that these have between processes.
+    """The objects of shared resources, by their names between processes.
 
     A resource can have several objects, and each can be closed separately. Any open one gives access to the resource.
     """
@@ -60,7 +60,7 @@ class Shared:
         self._references: dict[object, list[weakref.ref[_native.Handle]]] = {}
 
     def add(self, name: object, face: _native.Handle) -> None:
-        """Add an object of a resource with a name."""
+        """Add an object of the resource that has the name."""
 
         def forget(reference: weakref.ref[_native.Handle]) -> None:
             with lock:
@@ -85,7 +85,7 @@ class Shared:
 
 
 def check_restored(name: str, fields: tuple[Any, ...], checksum: int) -> None:
-    """Raise an error for data that was changed in transit, because the driver would trust it."""
+    """Raise an error for data that was changed in transit, because the driver does not check it."""
     if not isinstance(fields[0], bytes) or len(fields[0]) != HANDLE_SIZE or checksum_of(*fields) != checksum:
         raise ValueError(f"the {name} was damaged on its way, or is of another release: it is not what was pickled")
 
@@ -96,7 +96,7 @@ def checksum_of(*fields: Any) -> int:
 
 
 def check_type(name: str, value: Any, cls: type) -> Any:
-    """Return an argument after checking that it is of a class."""
+    """Check that an argument is an instance of a class, and return it."""
     if not isinstance(value, cls):
         raise TypeError(f"{name} must be of type {cls.__name__}, not {type(value).__name__}")
     return value

@@ -18,15 +18,15 @@ def later(package: str, modules: Mapping[str, tuple[str, ...]], namespace: dict[
     package : str
         The package.
     modules : mapping of str to tuple of str
-        The names that each module has. Modules of the package begin with a dot.
+        The names that each module defines. Modules of the package begin with a dot.
     namespace : dict
-        The package's names, which the name is added to.
+        The package's namespace, to which imported names are added.
     """
     where = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
         if name not in where:
-            # Modules are imported by their private names, and introspection asks for names of its own.
+            # Modules are imported by their private names, and introspection reads special names that packages lack.
             meant = "" if name.startswith("_") else suggestion(name, namespace.get("__all__", where))
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
         value = getattr(importlib.import_module(where[name], package), name)

@@ -13,8 +13,8 @@ from cudacore_handles._base.names import shorten
 from cudacore_handles._base.suggest import unexpected_field
 
 T = TypeVar("T")
-# Deep copies of these are the values themselves. Most options have only such values, which copy.deepcopy() is slow to
-# detect.
+# Deep copies of these are the values themselves. Most options have only such values, and copy.deepcopy() takes long to
+# detect that.
 _IMMUTABLE = {type(None), bool, int, float, str, bytes}
 
 
@@ -63,14 +63,14 @@ def as_options(cls: type[T], value: T | Mapping[str, Any] | None, name: str = "o
     if value is None:
         return cls()
     if isinstance(value, cls):
-        check_flags(value)  # check again, because fields can be assigned
+        check_flags(value)  # check again, because fields may have been assigned since
         return value
     if not isinstance(value, Mapping):
         raise TypeError(
             f"The {cls.__name__.removesuffix('Options')} {name} must be provided as an object of type {cls.__name__} "
             f"or as a dict of its fields, not as a {type(value).__name__}"
         )
-    from dataclasses import fields  # here, because importing it takes longer than most of this package
+    from dataclasses import fields  # imported here, because it takes longer to import than most of this package
 
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for key in value:

@@ -16,13 +16,13 @@ __all__ = ["public", "publish", "restore", "restorer"]
 _C = TypeVar("_C", bound=type[Any])
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-#: The objects that pickles name, by name, and the reverse.
+#: The objects that pickles refer to, by name, and the names by object.
 _known: dict[str, Any] = {}
 _names: dict[Any, str] = {}
 
 
 def restore(name: str, method: str, *arguments: Any) -> Any:
-    """Make the object of a pickle: call a class, a function, or a method of a class.
+    """Make the object of a pickle by calling a class, a function, or a method of a class.
 
     It is pickled as ``cudacore_handles._restore``.
     """
@@ -55,7 +55,7 @@ def restorer(function: _F) -> _F:
 
 
 def public(cls: _C) -> _C:
-    """Pickle objects of a public class by its public name, and suggest fields of a dataclass, as a decorator."""
+    """Pickle objects of a class by its public name, and suggest fields if it is a dataclass (a decorator)."""
     if "__dataclass_fields__" in vars(cls):
         suggest_fields(cls)
     _register(f"{cls.__module__.partition('.')[0]}.{cls.__name__}", cls)
@@ -99,7 +99,7 @@ def _wrap(cls: type) -> None:
 
 
 def _by_public_name(reduced: Any) -> Any:
-    """Return the result of ``__reduce_ex__`` with public names, as far as there are any."""
+    """Return the result of ``__reduce_ex__`` with public names where there are any."""
     if not isinstance(reduced, tuple):
         return reduced
     call, arguments, *others = reduced

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's results that Python code handles: ``CUDA_ERROR_*`` without the prefix."""
+"""Result codes of the driver that Python code handles: ``CUDA_ERROR_*`` without the prefix."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check at import that the installed packages are of one release."""
+"""The check at import that the installed packages have the same minor version."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 
 
 def check_handles(package: str, version: str) -> None:
-    """Raise an error if a package has another minor version than this one.
+    """Raise an error if a package's minor version differs from this one's.
 
-    The packages are released and tested together. Each one checks only this package, which is enough for all to match.
+    The packages are released and tested together. Each one checks only against this package; then all of them match.
     """
     ours = sys.modules["cudacore_handles"]
     series = _series(version)

@@ -10,7 +10,7 @@ _loaded: Any = None  # a ctypes.CDLL
 
 
 def find_simulated_driver() -> None:
-    """Set ``$CUDACORE_SIM_LIBRARY`` if ``CUDACORE_DRIVER`` is ``sim`` in any case, and the variable is missing.
+    """Set ``$CUDACORE_SIM_LIBRARY`` if it is missing and ``CUDACORE_DRIVER`` is ``sim``, in upper or lower case.
 
     Nothing is set if the simulator is not installed.
 
@@ -28,7 +28,7 @@ def find_simulated_driver() -> None:
 
 
 def carries_ptx() -> bool:
-    """Return whether cubins of this process contain their PTX, as the simulated driver needs to run them."""
+    """Return whether cubins must contain their PTX, because the simulated driver runs that."""
     return os.environ.get("CUDACORE_DRIVER", "").lower() == "sim" or hasattr(_driver(), "cudasim_symbol")
 
 

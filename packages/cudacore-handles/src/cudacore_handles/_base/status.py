@@ -7,8 +7,8 @@ from __future__ import annotations
 class Status(int):
     """The result of a failed call of the library, with the record of the failure.
 
-    The extension modules make it in the call that failed (``src/native/base/failure.h``). Later would be too late: a
-    garbage collection can run finalizers, whose calls replace the thread's record.
+    The extension modules make it in the call that failed (``src/native/base/failure.h``). It cannot be made later,
+    because a garbage collection can run finalizers, whose calls replace the thread's record.
 
     Attributes
     ----------

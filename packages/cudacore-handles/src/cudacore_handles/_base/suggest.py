@@ -9,7 +9,7 @@ from typing import Any
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return ``; did you mean ...?`` with the names that are most like a name; empty if there are none."""
+    """Return ``; did you mean ...?`` with the names most similar to the given one; empty if there are none."""
     from difflib import get_close_matches
 
     public = [one for one in names if not one.startswith("_")]
@@ -32,7 +32,7 @@ def unexpected_field(cls: type, name: object, fields: Iterable[str], where: str 
 
 
 def suggest_fields(cls: type[Any]) -> None:
-    """Make the constructor of a dataclass suggest fields for a keyword that it does not have."""
+    """Make the constructor of a dataclass suggest similar fields for an unknown keyword."""
     original: Callable[..., None] = cls.__init__
     known = frozenset(cls.__dataclass_fields__)
 
@@ -46,7 +46,7 @@ def suggest_fields(cls: type[Any]) -> None:
 
 
 class _Instead:
-    """An attribute that other libraries have, and the class lacks. Reading it raises an error with our name for it."""
+    """An attribute that other libraries have and the class lacks. Reading it raises an error with our name."""
 
     __slots__ = ("_advice", "_name")
 
@@ -61,16 +61,16 @@ class _Instead:
 
 
 def instead(cls: type[Any], **names: str) -> None:
-    """Explain names that objects of a class have in other libraries, and lack here.
+    """Explain names that objects of a class have in other libraries but not here.
 
-    This costs nothing where other attributes are read, unlike ``__getattr__``.
+    Unlike ``__getattr__``, this does not slow down the reading of other attributes.
 
     Parameters
     ----------
     cls : type
         The class.
     names : str
-        The names, with what to write instead of them.
+        What to write instead, by name.
     """
     for name, advice in names.items():
         setattr(cls, name, _Instead(name, advice))

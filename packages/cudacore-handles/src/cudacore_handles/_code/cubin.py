@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads cubins, which are ELF files with sections of NVIDIA's.
+"""Reads cubins, which are ELF files with NVIDIA's own sections.
 
-Only the necessary parts are read. Malformed data raises a ValueError.
+Only the parts that are used are read. Malformed data raises a ValueError.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _EIATTR_FRAME_SIZE = 0x11
 _EIATTR_KPARAM_INFO = 0x17
 _EIATTR_REGCOUNT = 0x2F
 _EIFMT_BVAL, _EIFMT_HVAL, _EIFMT_SVAL = 0x02, 0x03, 0x04
-# How a cubin for one architecture only, such as sm_90a, differs from one for its generation. Before version 8 of the
-# ABI, and in CUDA 12, it is a bit of the ELF header's flags. From CUDA 13 on, it is an attribute in the section
+# How a cubin for one architecture only, such as sm_90a, differs from one for its generation. Up to CUDA 12 (before
+# version 8 of the ABI), a bit of the ELF header's flags says so. From CUDA 13 on, an attribute says so, in the section
 # .nv.compat. A cubin for a family, such as sm_100f, looks like one for the family's first architecture.
 _EF_ACCELERATED, _EF_ACCELERATED_8 = 0x800, 0x8
 _EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET = 0x09
@@ -188,7 +188,7 @@ class Cubin:
         return bool(flags & _EF_ACCELERATED_8 or any(values.get(_EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET, b"")))
 
     def _attributes(self, section: _Section | None) -> Iterator[tuple[int, bytes]]:
-        """Read those attributes that have values."""
+        """Read the attributes that have values."""
         if section is None:
             return
         data = self._bytes(section)
@@ -243,7 +243,7 @@ def arch_of(image: bytes) -> int:
 
 
 def target_of(image: bytes) -> str:
-    """Return the architecture of a cubin, such as ``"sm_90a"``. If the cubin is damaged, the letter is missing."""
+    """Return the architecture of a cubin, such as ``"sm_90a"``. For a damaged cubin, the letter is left out."""
     try:
         return Cubin(image).target
     except ValueError:

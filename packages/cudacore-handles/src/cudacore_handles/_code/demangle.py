@@ -12,7 +12,10 @@ _MOST = 4096  # characters; only generated names are longer
 
 
 def demangle(symbol: str) -> str:
-    """Return a symbol's C++ name with its parameters; the symbol itself if it has none, or there is no C++ library."""
+    """Return a symbol's C++ name with its parameters.
+
+    Return the symbol itself if it is not mangled, or there is no C++ library.
+    """
     if not _MANGLED.fullmatch(symbol) or len(symbol) > _MOST:
         return symbol
     import ctypes  # imported late, because it takes longer to import than this package

@@ -110,7 +110,7 @@ def _unpack_lz4(packed: bytes, size: int) -> bytes | None:
             out += packed[at : at + literals]
             at += literals
             if at >= len(packed) or len(out) > size:
-                break  # the last sequence has no match
+                break  # the last LZ4 sequence has no match
             distance = packed[at] | packed[at + 1] << 8
             at += 2
             match = length(token & 15) + 4

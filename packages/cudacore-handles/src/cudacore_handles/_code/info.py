@@ -22,13 +22,13 @@ class KernelInfo(NamedTuple):
     parameters : tuple of ParamInfo
         Offset, size and kind of each parameter.
     registers : int or None
-        Registers per thread. None for PTX, because the driver compiles it later; the same holds for the fields below.
+        Registers per thread. None for PTX, because the driver compiles it later; the fields below are None then, too.
     shared_bytes : int or None
         Static shared memory of a block, without the part that the system reserves.
     local_bytes : int or None
         Local memory of a thread, its stack.
     max_threads : int or None
-        The maximum threads of a block from ``__launch_bounds__``; None also if it has none.
+        The maximum threads of a block from ``__launch_bounds__``; None if the kernel does not have it.
     """
 
     symbol: str

@@ -40,11 +40,11 @@ class ParamInfo(_Place):
     offset, size : int
         Its position in the kernel's argument block, in bytes.
     kind : ParamKind, optional
-        What it accepts, as far as that is known. Default unknown.
+        The kind of values that it accepts. Default unknown.
     """
 
     kind: ParamKind = ParamKind.UNKNOWN
-    """ParamKind: What it takes, as far as that is known."""
+    """ParamKind: The kind of values that it accepts, if known."""
 
     def __new__(cls, offset: int, size: int, kind: ParamKind = ParamKind.UNKNOWN) -> ParamInfo:
         self = super().__new__(cls, offset, size)
@@ -75,9 +75,9 @@ class Kernel(_native.KernelHandle):
     """
 
     __slots__ = ("__weakref__", "_known", "_warned")
-    # The lowered name and the signature (see ptx_signatures.py); not set unless made from an ObjectCode.
+    # The lowered name and the signature (see ptx_signatures.py); set only if it was made from an ObjectCode.
     _known: tuple[str | None, str | None]
-    _warned: bool  # whether it has warned about unknown parameters; not set if that was not necessary
+    _warned: bool  # whether a warning about unknown parameters was given; not set if none was necessary
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -153,7 +153,7 @@ class Kernel(_native.KernelHandle):
         config : LaunchConfig
             The configuration; later changes to it have no effect.
         *kernel_args
-            The first arguments.
+            The arguments of the first launch.
 
         Examples
         --------
@@ -229,8 +229,8 @@ class Kernel(_native.KernelHandle):
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)
-        # The order matters: another thread that launches now must come here too, and not take the permission for one
-        # device for that of another.
+        # The order matters: until the limit is raised, another thread that launches must come here too, and must not
+        # use the limit of another device.
         self._shared_allowed = 0
         self._shared_device = device.device_id
         self._shared_allowed = nbytes

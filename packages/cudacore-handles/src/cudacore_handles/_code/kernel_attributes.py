@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from cudacore_handles._launch.launch_config import LaunchConfig
     from cudacore_handles._stream.stream import Stream
 
-# Held while the limit is read and changed, so that no other thread changes it in between. Recursive, because a garbage
-# collection can call this again.
+# Held while the limit is read and changed, so that no other thread changes it in between. It is recursive, because a
+# garbage collection can call this again.
 _allowing = threading.RLock()
 
 _INT_MAX = 2**31 - 1
@@ -33,8 +33,8 @@ _SIZE_MAX = 2**63 - 1
 class KernelAttributes:
     """The attributes of a kernel on a device (cuKernelGetAttribute).
 
-    :attr:`Kernel.attributes` returns it. Properties are those on the current device. To choose a device, index the
-    object: ``kernel.attributes[device].num_regs``.
+    :attr:`Kernel.attributes` returns it. Properties are those of the kernel on the current device. To choose a device,
+    index the object: ``kernel.attributes[device].num_regs``.
 
     Raises
     ------
@@ -123,7 +123,7 @@ class KernelAttributes:
     )
     binary_version: Attribute[int] = Attribute(6, int, "Architecture that its machine code is for: 10 * major + minor.")
     cache_mode_ca: Attribute[bool] = Attribute(7, bool, "Whether it was compiled with ``-Xptxas --dlcm=ca``.")
-    # Any code that has the kernel can change these, so they are not cached.
+    # Other code that has the kernel can change these, so they are not cached.
     max_dynamic_shared_size_bytes: Attribute[int] = Attribute(
         8, int, "Maximum dynamic shared memory per block that a launch may ask for, in bytes.", constant=False
     )
@@ -212,7 +212,7 @@ class KernelOccupancy:
         dynamic_shared_memory_needed: int | Callable[[int], int] | driver.CUoccupancyB2DSize,
         block_size_limit: int,
     ) -> MaxPotentialBlockSizeOccupancyResult:
-        """Suggest a block size that fills the device (cuOccupancyMaxPotentialBlockSize).
+        """Return a block size with which the kernel fills the device (cuOccupancyMaxPotentialBlockSize).
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class KernelOccupancy:
         Parameters
         ----------
         num_blocks_per_multiprocessor : int
-            Blocks that are to be resident on a multiprocessor, at least 1.
+            The number of blocks that shall be resident on a multiprocessor, at least 1.
         block_size : int
             Threads per block, at least 1.
 
@@ -334,14 +334,14 @@ class KernelOccupancy:
         return int(out[0])
 
     def _allow(self, sizes: Iterable[int], device_id: int | None = None) -> bool:
-        """Allow those of the given sizes of dynamic shared memory that fit; return whether that changed anything."""
+        """Allow the given sizes of dynamic shared memory that fit; return whether that changed anything."""
         attributes = self._kernel.attributes[_current_device() if device_id is None else device_id]
         most = attributes._most_dynamic_shared()
         return attributes._allow_dynamic_shared(max((size for size in sizes if size <= most), default=0))
 
 
 class _SharedMemoryNeeded:
-    """A C function for the duration of one call, which calls a Python function from threads per block to bytes."""
+    """A C function that exists during one call, and calls a Python function that maps threads per block to bytes."""
 
     def __init__(self, function: Callable[[int], int]) -> None:
         self._function = function
@@ -350,8 +350,7 @@ class _SharedMemoryNeeded:
         self.callback = ffi.callback("cch_shared_bytes_fn", self._call)
 
     def _call(self, block_size: int) -> int:
-        # The driver does not support failures of this function: it gets some answer, and the caller gets the
-        # exception.
+        # This function cannot report a failure to the driver: it returns 0, and the caller raises the exception.
         if self._failure is not None:
             return 0
         try:
@@ -369,7 +368,7 @@ class _SharedMemoryNeeded:
 
 def _c_function(needed: object) -> object:
     """Return the C function of a ``CUoccupancyB2DSize`` of ``cuda.bindings``; return other values unchanged."""
-    module = sys.modules.get("cuda.bindings.driver")  # if such an object exists, its module has been imported
+    module = sys.modules.get("cuda.bindings.driver")  # if the value is such an object, its module has been imported
     if module is None or not isinstance(needed, module.CUoccupancyB2DSize):
         return needed
     # The object contains the function's address; if it was made with `_ptr`, that is the address of the object.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbols for linking: those that code defines for other code, and those that it expects from other code."""
+"""The symbols that code defines for other code, and those that it needs from other code, for linking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Symbol(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Code that is linked as a whole."""
+    """A piece of code that is linked as a whole."""
 
     name: str  # the name of a library's member, or empty
     symbols: dict[str, Symbol]
@@ -103,7 +103,7 @@ _LETTERS = {"8": "b", "16": "h", "32": "i", "64": "l", "128": "x"}
 
 
 def ptx_symbols(ptx: str) -> dict[str, Symbol]:
-    """Read the symbols of PTX. Declarations that are not understood are skipped."""
+    """Read the symbols of PTX. Declarations that cannot be parsed are skipped."""
     text = _SKIPPED.sub(" ", ptx)
     outside = _without_bodies(text)
     found: dict[str, Symbol] = {}
@@ -128,7 +128,7 @@ def ptx_symbols(ptx: str) -> dict[str, Symbol]:
             continue
         name = function["name"]
         if end == ";" and binding != "undefined":
-            if name not in aliases:  # otherwise declared here, and defined by another statement
+            if name not in aliases:  # otherwise, this only declares it, and another statement defines it
                 continue
             binding = "strong"
         if what == "entry":
@@ -176,7 +176,7 @@ def _variable(binding: str, space: str, match: re.Match[str]) -> Symbol:
 
 
 def _prototype(results: str | None, parameters: str | None) -> str:
-    """Return the prototype in the form of cubins; empty if it is not understood."""
+    """Return the prototype in the form of cubins; empty if it cannot be parsed."""
     letters = []
     for index, text in enumerate((results, parameters)):
         declared = [] if text is None or text.isspace() or not text else text.split(",")
@@ -274,7 +274,7 @@ def _fatbins_of_object(image: bytes) -> list[bytes]:
 
 
 def _members(library: bytes) -> Iterator[tuple[str, bytes]]:
-    """Read the host objects in a static library, or the one in another file."""
+    """Read the host objects in a static library, or the host object that is the file."""
     if library[:8] != b"!<arch>\n":
         yield "", library
         return

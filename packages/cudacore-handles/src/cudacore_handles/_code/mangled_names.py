@@ -23,7 +23,7 @@ class _Type:
     ) -> None:
         self.kind = kind
         self.size = size
-        self.inner = inner  # of a type that is derived from another one, which replaces it in parameters
+        self.inner = inner  # of a derived type: the type that replaces it in parameters
         self.number = number  # of a template parameter
 
 

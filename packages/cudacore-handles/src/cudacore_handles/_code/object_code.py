@@ -34,8 +34,8 @@ _MOST_NAMES = 20  # symbols listed in an error message
 
 SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
 
-# If two threads load the same code, one wins, and the other's copy is unloaded. The lock is never held during a CUDA
-# call. It is an RLock, because a garbage collection can come while it is held, and load code.
+# If two threads load the same code, the copy of the second one is unloaded. The lock is never held during a CUDA call.
+# It is an RLock, because a garbage collection while it is held can load code.
 _load_lock = threading.RLock()
 
 
@@ -96,7 +96,8 @@ class ObjectCode:
     ) -> ObjectCode:
         """Make an ObjectCode from code in memory, or from a file if `code` is a path.
 
-        `signatures` are those of its kernels where the compiler knows them (:func:`._ptx_signatures.ptx_signatures`).
+        `signatures` are the signatures of its kernels, if the compiler reports them
+        (:func:`._ptx_signatures.ptx_signatures`).
         """
         if isinstance(code, (bytearray, memoryview)):
             code = bytes(code)
@@ -256,7 +257,7 @@ class ObjectCode:
         return read_contents(self._read(), self._code_type, self._signatures or {})
 
     def _symbol(self, name: str, *, variable: bool = False) -> str:
-        """Return the symbol for a C++ name that has other blanks, or was not given to the compiler."""
+        """Return the symbol for a C++ name whose blanks differ, or that was not given to the compiler."""
         if not _CXX_NAME.search(name):
             return name
         from cudacore_handles._code.demangle import bare_name, squeeze
@@ -291,7 +292,7 @@ class ObjectCode:
             return self._box
 
     def _signature(self, symbol: str) -> str | None:
-        """Return what is known about a kernel's parameters; for PTX, this is read from the code."""
+        """Return the known signature of a kernel; for PTX, it is read from the code."""
         if self._signatures is None:
             signatures: dict[str, str] = {}
             if self._code_type == "ptx":
@@ -302,7 +303,7 @@ class ObjectCode:
         return self._signatures.get(symbol)
 
     def _state_parameters(self, kernel: Kernel, symbol: str | None = None) -> None:
-        """Set a kernel's parameters in the library, read from the code, if the driver cannot report them."""
+        """Read a kernel's parameters from the code, and set them in the library, if the driver cannot report them."""
         if driver_version() >= 12040:  # has cuKernelGetParamInfo
             return
         from cudacore_handles._code.parameters import places_in, state
@@ -332,10 +333,10 @@ class ObjectCode:
             return file.read()
 
     def _not_loaded(self, status: int, name: str = "") -> CUDAError:
-        """Make the exception for code that could not be loaded, with details that the driver's code does not give.
+        """Make the exception for code that could not be loaded, with details that the result code does not give.
 
-        The driver defers most of the work until the first kernel is requested, so that errors about the code can come
-        at either step.
+        The driver defers most of the work until the first kernel is requested, so errors about the code can occur at
+        either step.
         """
         error = last_error(status)
         if status == results.NOT_FOUND:
@@ -485,7 +486,7 @@ def _newer_ptx(image: bytes) -> str:
 
 
 def _invalid_ptx(image: bytes, log: str) -> str:
-    """Return what to do about PTX that the driver does not compile: link what it lacks, or compile for the device."""
+    """Return the hint for PTX that the driver does not compile: link the missing code, or compile for the device."""
     from cudacore_handles._driver.device import Device
 
     unresolved = dict.fromkeys(re.findall(r"[Uu]nresolved (?:extern )?function '([^']+)'", log))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of a kernel's parameters, as far as they are known.
+"""The kinds of a kernel's parameters.
 
 PTX distinguishes floating point, integers and raw bytes, and in newer versions also pointers. A mangled name (Itanium
 C++ ABI) distinguishes pointers from integers, and signed from unsigned ones. Neither source is complete. A kind is only
@@ -20,7 +20,7 @@ class ParamKind(str, enum.Enum):
     """The kind of a kernel's parameter. Each member is a string."""
 
     UNKNOWN = "unknown"
-    """Nothing is known but its size."""
+    """Only its size is known."""
     INT = "int"
     """A signed integer."""
     UINT = "uint"
@@ -36,7 +36,7 @@ class ParamKind(str, enum.Enum):
     POINTER = "pointer"
     """A pointer."""
     ADDRESS = "address"
-    """A pointer, or an integer of 8 bytes."""
+    """Either a pointer or an integer of 8 bytes."""
     BYTES = "bytes"
     """A struct, union or array, by value."""
 
@@ -49,7 +49,7 @@ KINDS = tuple(ParamKind(name) for name, _ in _native.PARAM_KINDS)
 
 
 def kinds_that(takes: int) -> frozenset[ParamKind]:
-    """Return the kinds of parameters that accept some values, a constant of ``_native`` such as ``TAKES_BYTES``."""
+    """Return the kinds of parameters in a bit set of ``_native``, such as ``TAKES_BYTES``."""
     return frozenset(ParamKind(name) for name, what in _native.PARAM_KINDS if what & takes)
 
 
@@ -114,7 +114,7 @@ def _agree(parameters: Sequence[Parameter], sizes: Sequence[int]) -> bool:
 
 _INTEGERS = frozenset({ParamKind.INT, ParamKind.UINT, ParamKind.BOOL, ParamKind.BITS})
 
-# The more precise kinds that a name can give for a kind from PTX.
+# For a kind from PTX, the more precise kinds that a mangled name can give.
 _NARROWER = {
     ParamKind.BITS: _INTEGERS,
     ParamKind.ADDRESS: _INTEGERS | {ParamKind.POINTER},

@@ -22,7 +22,7 @@ _SLOT = 16  # values are aligned to this many bytes, which is enough for every t
 
 
 def places_in(code: bytes, code_type: str, arch: int) -> dict[str, Places]:
-    """Read the layout of the parameters of each kernel of some code.
+    """Read the layouts of the parameters of all kernels in some code.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def _images(code: bytes, code_type: str, arch: int) -> Iterator[tuple[str, bytes
     if code_type != "fatbin":
         yield code_type, code
         return
-    # The image that the driver would load comes first: a cubin of this generation, for the newest device that is not
-    # too new; or else PTX.
+    # The image that the driver would load comes first: of the cubins for this generation, the newest that the device
+    # can run; otherwise PTX.
     found = sorted(
         images(code),
         key=lambda i: (i.arch <= arch, i.code_type == "cubin" and i.arch // 10 == arch // 10, i.arch),
@@ -73,7 +73,7 @@ def state(box: object, places: Sequence[tuple[int, int]]) -> None:
 def by_values(args: Sequence[object]) -> list[tuple[int, int, ParamKind]]:
     """Derive offsets, sizes and kinds from the arguments of one launch.
 
-    Each value is passed in its own size: Python numbers as 8 bytes. The driver reads as many bytes as the parameter
+    Each value is passed in its own size; Python numbers have 8 bytes. The driver reads as many bytes as the parameter
     has.
     """
     made = []

@@ -20,11 +20,11 @@ _PTX_SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 def ptx_signatures(ptx: str) -> dict[str, str]:
     """Return the signatures of the kernels in PTX, by their names.
 
-    Kernels whose parameters are not understood are left out.
+    Kernels whose parameters cannot be parsed are left out.
     """
     signatures: dict[str, str] = {}
     contradicting = set()
-    if "/*" in ptx:  # compilers write no comments, and texts can have megabytes
+    if "/*" in ptx:  # compilers write no comments, and searching megabytes of text takes time
         ptx = re.sub(_PTX_SKIPPED, " ", ptx, flags=re.DOTALL)
     for match in _PTX_ENTRY.finditer(ptx):
         if "//" in ptx[ptx.rfind("\n", 0, match.start()) + 1 : match.start()]:

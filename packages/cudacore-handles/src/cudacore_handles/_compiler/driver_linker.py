@@ -25,7 +25,7 @@ OPTIONS = {
 _WALL_TIME = 2
 # CUjitInputType.
 _INPUTS = {"cubin": 0, "ptx": 1, "fatbin": 2, "object": 3, "library": 4}
-# The functions, with the versions of the ABI that are called.
+# The functions, with the suffixes of the ABI versions that are called.
 _FUNCTIONS = {
     "cuLinkCreate": (6050, "int (*)(unsigned, int *, void **, void **)"),
     "cuLinkAddData": (6050, "int (*)(void *, int, void *, size_t, char const *, unsigned, int *, void **)"),
@@ -56,7 +56,7 @@ def link_with_driver(
     Raises
     ------
     CUDAError
-        With the error log.
+        If linking fails; it has the error log.
     """
     check(lib.cch_driver_init())
     before = ffi.new("cch_context **")

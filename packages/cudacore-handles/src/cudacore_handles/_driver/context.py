@@ -27,9 +27,9 @@ class Context(_native.Handle):
 
     :attr:`Device.context` returns a device's context, and :attr:`Stream.context` a stream's. Each caller gets a
     separate object, and may close it. :meth:`Device.create_context` creates a green context, whose work runs on a part
-    of the device. A primary context is retained, and a green context exists, as long as there is an object of it, or a
-    stream, an event or memory that was created in it, and while it is current because of :meth:`Device.set_current`.
-    Two contexts are equal if they are the same CUDA context.
+    of the device. A primary context stays retained, and a green context exists, while there is an object of it, or a
+    stream, an event or memory that was created in it, and while :meth:`Device.set_current` keeps it current. Two
+    contexts are equal if they are the same CUDA context.
     """
 
     __slots__ = ("__weakref__",)

@@ -76,7 +76,7 @@ class Device:
 
     ``Device()`` is the calling thread's current device, or device 0 if there is none; ``Device(1)`` is the second
     device. There is one object for each device. Its methods work in the primary context of the device (or the context
-    given to :meth:`set_current`), whatever context is current, and do not change the current context.
+    given to :meth:`set_current`), even if another context is current. They do not change the current context.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Device:
         Returns
         -------
         Context or None
-            With `ctx`: the context that was current before, if any. Without: None.
+            If `ctx` is given, the context that was current before, or None if there was none. Otherwise None.
 
         Examples
         --------
@@ -163,14 +163,14 @@ class Device:
         if self._primary is None or not _native.set_current(self._primary):  # another library has reset it
             _native.set_current(self._retain())
         if _thread_contexts_used:
-            _thread.contexts.pop(self._id, None)  # this may destroy the old context, which must not be current then
+            _thread.contexts.pop(self._id, None)  # may destroy the old context, which must not be current then
         return None
 
     def create_context(self, options: ContextOptions | Mapping[str, Any] | None = None) -> Context:
         """Create a green context, whose work runs on a part of the device (cuGreenCtxCreate). Needs CUDA 12.4.
 
-        It shares everything but its streams with the primary context: memory, code and events of each can be used in
-        the other. The current context does not change.
+        It shares memory, code and events with the primary context, but not streams. The current context does not
+        change.
 
         Parameters
         ----------
@@ -180,7 +180,8 @@ class Device:
         Raises
         ------
         ValueError
-            If there are no resources, or they are of another device, given twice, or from a dry run.
+            If there are no resources, or one of them belongs to another device, is given twice, or comes from a dry
+            run.
         CUDAError
             If the driver does not support green contexts, or this combination of resources.
         """
@@ -329,7 +330,7 @@ class Device:
         return context
 
     def _target(self) -> Context:
-        """The context of the device's methods, which callers must not close."""
+        """Return the context of the device's methods, which callers must not close."""
         if _thread_contexts_used:
             context = _thread.contexts.get(self._id)
             if context is not None and not context.is_closed:
@@ -420,7 +421,7 @@ class Device:
 
     @property
     def compute_capability(self) -> ComputeCapability:
-        """ComputeCapability: Version of its architecture, such as ``(9, 0)``."""
+        """ComputeCapability: The version of its architecture, such as ``(9, 0)``."""
         properties = self.properties
         return ComputeCapability(properties.compute_capability_major, properties.compute_capability_minor)
 
@@ -437,7 +438,7 @@ class Device:
         return Context._adopt(self._target()._reference())
 
     @property
-    def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers take it for the initial one
+    def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers assume the initial one
         """MemoryResource: The memory resource of :meth:`allocate`; can be set.
 
         The initial one is the device's own pool, a :class:`DeviceMemoryResource`. Setting a resource for memory of
@@ -474,8 +475,7 @@ class Device:
         return default_stream()
 
 
-# Whether any thread has made a context current that is not a primary one. Until then, no other context need be looked
-# up.
+# Whether any thread has made a context other than a primary one current. Until then, contexts are not looked up.
 _thread_contexts_used = False
 
 
@@ -503,7 +503,7 @@ def _find(device_id: object) -> Device:
     device._memory_resource = None
     device._properties = None
     device._resources = None
-    # One object is shared, without a lock: a garbage collection during a lock could need the object too.
+    # One object is shared, without a lock: a garbage collection while a lock is held could need the object too.
     return _devices.setdefault(ordinal, device)
 
 

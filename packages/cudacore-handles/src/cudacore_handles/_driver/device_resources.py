@@ -40,8 +40,8 @@ class SMResourceOptions:
     Attributes
     ----------
     count : int or sequence of int, optional
-        The number of multiprocessors of a group. It must be a multiple of the number that is co-scheduled, by default
-        :attr:`SMResource.coscheduled_alignment`. None or 0: all multiprocessors. Default None.
+        The number of multiprocessors of a group. It must be a multiple of the co-scheduled number, which is
+        :attr:`SMResource.coscheduled_alignment` by default. None or 0: all multiprocessors. Default None.
     coscheduled_sm_count : int or sequence of int, optional
         The number of a group's multiprocessors that are scheduled together, as clusters of thread blocks need. Default
         None: the device's default.
@@ -49,7 +49,7 @@ class SMResourceOptions:
         The preferred number, which is used if possible. It must be a multiple of `coscheduled_sm_count`. Default None:
         the same number.
     backfill : bool or sequence of bool, optional
-        Whether the count may be other than a multiple of the co-scheduled number. Default False.
+        Whether the count need not be a multiple of the co-scheduled number. Default False.
     """
 
     count: int | Sequence[int | None] | None = None
@@ -125,7 +125,7 @@ class SMResource:
         fields = ffi.new("uint32_t[4]")
         check(lib.cch_resource_sm(fields, fields + 1, fields + 2, fields + 3, raw))
         count, least, alignment, flags = fields
-        if not alignment:  # drivers before CUDA 13.1 do not report it; it is in the manual
+        if not alignment:  # drivers before CUDA 13.1 do not report it; this is the manual's value
             least, alignment = _rules(device_id)
         return cls._make(raw, device_id, count, least, alignment, flags)
 
@@ -179,7 +179,7 @@ class SMResource:
         options : SMResourceOptions or mapping
             The number of groups and their sizes.
         dry_run : bool, optional
-            Whether only to compute the size of each group. Such groups cannot be used for contexts, and can be empty.
+            Whether to compute only the size of each group. Such groups cannot be used for contexts, and can be empty.
             Default False.
 
         Returns
@@ -190,8 +190,8 @@ class SMResource:
         Raises
         ------
         ValueError
-            If a group is not possible: it has more multiprocessors than there are, or not a multiple of the
-            co-scheduled number.
+            If a group has more multiprocessors than there are, or their number is not a multiple of the co-scheduled
+            number.
         CUDAError
             If the driver does not support such a split (the error names the version that does), or refuses it.
         """
@@ -304,7 +304,7 @@ class SMResource:
 
 @public
 class WorkqueueResource:
-    """The work queues of a device or context: their expected number, and how they are shared.
+    """The work queues of a device or context: how many streams are expected to use them, and how they are shared.
 
     :attr:`DeviceResources.workqueue` returns a new object each time. :meth:`configure` changes the object; a context
     that is then created with it has these settings (:meth:`Device.create_context`). Needs CUDA 13.1.
@@ -464,7 +464,7 @@ def gather(resources: object, device_id: int) -> Any:
 
 
 def hint_for_context(status: int) -> str:
-    """Return a hint for resources that the driver refuses to combine."""
+    """Return the hint for resources that the driver refuses to combine."""
     if status != results.INVALID_RESOURCE_CONFIGURATION:
         return ""
     return "Several SMResources of one context must be different groups, or the rest, of one call of split()"

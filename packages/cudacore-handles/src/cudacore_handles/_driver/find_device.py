@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds devices by their names in other processes."""
+"""Finds devices by identities that are valid in all processes."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 """Converts values of other libraries to kernel arguments.
 
 `_native` packs Python's own types (int, float, bool, complex, None, bytes-likes) and registered types. For any other
-type, it calls `resolve` once, which registers the type. So later values of that type never come here. Types are
-recognised by the names of their base classes and by their protocols. NumPy, ctypes, CuPy or PyTorch are not imported
-for that.
+type, it calls `resolve` once, which registers the type, so later values of that type do not call this module. Types are
+recognised by the names of their base classes and by their protocols. So NumPy, ctypes, CuPy and PyTorch need not be
+imported.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NUMPY_KINDS: dict[str, tuple[int, tuple[int, ...]]] = {
     "c": (_native.COMPLEX, (8, 16)),
 }
 
-# ctypes' format characters. Not: long double, strings, Python objects.
+# The format characters of ctypes, without long double, strings and Python objects.
 _CTYPES_KINDS: dict[str, int] = {
     "?": _native.BOOL,
     **dict.fromkeys("bhilq", _native.SIGNED),
@@ -135,7 +135,8 @@ def _numpy_code(dtype: Any) -> _Code | None:
         return _date
     if dtype.kind == "S" or any(f"{base.__module__}.{base.__name__}" == "numpy.void" for base in dtype.type.__mro__):
         return _raw_data
-    # The remaining types: text and Python objects, which kernels cannot have, and numbers in formats of other packages.
+    # The remaining types are text and Python objects, which kernels cannot take, and numbers in formats of other
+    # packages.
     return None if dtype.char in "GUO" else _other_number
 
 
@@ -176,7 +177,7 @@ def _is_pointer_code(code: _Code | None) -> bool:
 
 
 def _is_array(value: Any) -> bool:
-    # The class has the attribute but reading it fails, so it is a property that raised an error. Show that error.
+    # The class has the attribute but reading it fails, so it is a property that raised an error. Raise that error.
     cls = type(value)
     for name in ("__cuda_array_interface__", "__dlpack__"):
         if hasattr(cls, name) or has_protocol(value, name):
@@ -185,7 +186,7 @@ def _is_array(value: Any) -> bool:
         memoryview(value).release()
     except TypeError:
         return False
-    except (ValueError, BufferError):  # it has the protocol, but cannot be exported at present
+    except (ValueError, BufferError):  # it has the protocol, but cannot be exported now
         return True
     return True
 
@@ -194,7 +195,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _raw_data(value: Any, size: int, kind: int) -> bytes:
-    """Pack bytes of NumPy, and structured scalars: their bytes are copied whatever the parameter is."""
+    """Pack NumPy's bytes and structured scalars. Their bytes are copied, whatever the parameter's kind is."""
     if value.dtype.names is None and value.dtype.subdtype is None:
         return bytes(value.tobytes())
     if value.dtype.hasobject:
@@ -218,7 +219,7 @@ def _date(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _other_number(value: Any, size: int, kind: int) -> _Answer:
-    """Pack a NumPy scalar of a format of another package, such as bfloat16, or a long double."""
+    """Pack a NumPy scalar in another package's format, such as bfloat16, or a long double."""
     if KINDS[kind] in _TAKE_BYTES:
         if value.dtype.char == "g":
             raise TypeError(f"{_name(value)} is of a format that no kernel has; pass float(value)")
@@ -274,7 +275,7 @@ def _handle(value: Any, size: int, kind: int) -> _Place:
     return int(value), _ANY_DEVICE, None
 
 
-# ---- arrays that are not read in C
+# ---- arrays that the C code does not read
 
 
 def read_array(value: Any, size: int, kind: int) -> _Answer:
@@ -327,7 +328,7 @@ def _read_masked_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
-    """Do the same for NumPy arrays, which have element types that the buffer protocol lacks."""
+    """Return the element of a NumPy array without dimensions, which can have a type that the buffer protocol lacks."""
     _check_host_array(value, value.ndim, value.nbytes, size, kind)
     if value.dtype.hasobject:
         raise TypeError(f"{_name(value)} has Python objects in it, which no kernel can use")
@@ -347,7 +348,7 @@ def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) -> None:
-    """Raise an error for an array in host memory, unless its bytes or its only element can be meant."""
+    """Raise an error for an array in host memory, unless the caller can mean its bytes or its only element."""
     wanted = KINDS[kind]
     if wanted in _POINTERS:
         raise TypeError(f"{_name(value)} is in host memory; {_ON_DEVICE}")
@@ -363,7 +364,7 @@ def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) 
             f"or pass exactly {size} bytes to give them by value"
         )
     elif size == _POINTER_SIZE and wanted is ParamKind.UNKNOWN:
-        # An array of one double has the size of a pointer, and was most likely meant as one.
+        # An array of one double has the size of a pointer, and the caller most likely meant a pointer.
         raise TypeError(
             f"{_name(value)} is in host memory; {_ON_DEVICE}, or pass its 8 bytes as bytes to give them by value"
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launching kernels: the parts that the extension module leaves to Python."""
+"""The parts of a kernel launch that are not in the extension module."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["PreparedLaunch", "launch", "prepare"]
 def prepare(
     stream: Stream | IsStreamType, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]
 ) -> PreparedLaunch:
-    """Check a launch once, for many launches; see :meth:`Kernel.prepare`."""
+    """Check the arguments once for many launches; see :meth:`Kernel.prepare`."""
     accepted, ready = _check(stream, config, kernel, kernel_args, stacklevel=4)
     gate = stream._gate if isinstance(stream, _native.Builder) else None
     return PreparedLaunch(accepted, config, ready, kernel_args, gate)
@@ -57,7 +57,7 @@ def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel
 
 
 def _explain(status: int, config: LaunchConfig, kernel: Kernel) -> NoReturn:
-    """Raise the error of a launch that the driver refused, and explain which limit was exceeded."""
+    """Raise the error of a launch that the driver refused, and name the limit that was exceeded."""
     raise _refused(status, config, kernel)
 
 

@@ -128,13 +128,13 @@ class LaunchConfig(_native.Config):
 
     @classmethod
     def _read(cls, c: Any) -> LaunchConfig:
-        """Make a configuration from a ``cch_launch_config`` of the driver."""
+        """Make a configuration from the fields of a ``cch_launch_config`` that the driver filled in."""
         self = cls.__new__(cls)
         cluster = tuple(c.cluster)
         self._cluster = cluster if any(cluster) else None
         self._grid = tuple(g // n for g, n in zip(c.grid, self._cluster or (1, 1, 1), strict=True))
         self._block = tuple(c.block)
-        # The driver reports one for every node, 0 if none was set.
+        # The driver reports a priority for every node: 0 if none was set.
         self._priority = int(c.priority) or None
         if self._priority is None:
             c.flags &= ~lib.CCH_LAUNCH_PRIORITY

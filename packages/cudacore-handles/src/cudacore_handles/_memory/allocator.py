@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocators of the C library, which give memory to libraries that keep only an address."""
+"""Allocators of the C library, which provide memory to libraries that keep only an address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Allocator(_native.Handle):
 
 
 def make_allocator(mr: MemoryResource) -> Allocator:
-    """Make an allocator that allocates as a memory resource does, without Python code.
+    """Make an allocator that allocates from a memory resource without running Python code.
 
     Parameters
     ----------

@@ -24,13 +24,13 @@ class Memory(NamedTuple):
 
 
 def has_protocol(obj: Any, name: str) -> bool:
-    """Return whether an object supports a protocol. The attribute of a class is meant for its instances."""
+    """Return whether an object supports a protocol. A class has the attribute only for its instances."""
     if isinstance(obj, type):
         return False
     try:
         return hasattr(obj, name)
     except Exception:
-        return True  # it has the attribute, which PyTorch does not give of a tensor that requires a gradient
+        return True  # it exists: PyTorch raises an error for a tensor that requires a gradient
 
 
 def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:
@@ -72,7 +72,7 @@ def check_values(array: Any, name: str) -> None:
             raise TypeError(
                 f"{name} has PyTorch's {bit} bit set: its memory does not hold its values; give its resolve_{bit}()"
             )
-    # While another thread imports numpy.ma, the module is there, but not the class.
+    # While another thread imports numpy.ma, the module exists, but its class does not.
     masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
     if masked is None or not isinstance(array, masked):
         return
@@ -123,7 +123,7 @@ def memory_of(array: Any, name: str, stream: Stream, *, writable: bool = False) 
 def host_memory_of(array: Any, name: str, *, writable: bool) -> tuple[Memory, bool]:
     """Return the memory of an array in host memory, to keep it, and whether it can be written.
 
-    The arguments and errors are those of :func:`memory_of`. Memory that is not the array's own is an error.
+    The arguments and errors are those of :func:`memory_of`. Memory that does not belong to the array is an error.
     """
     if is_numpy_scalar(array):
         raise TypeError(f"{name} is a NumPy scalar, which has no memory of its own; give an array")
@@ -154,7 +154,7 @@ def _of_interface(array: Any, name: str, stream: Stream, *, writable: bool) -> M
     from cudacore_handles._views.view import StridedMemoryView
 
     on_device = has_protocol(array, "__cuda_array_interface__")
-    # first, because DLPack does not support dates and structures
+    # tried first, because DLPack does not support dates and structures
     if not on_device and has_protocol(array, "__array_interface__"):
         view = StridedMemoryView.from_array_interface(array)
     elif on_device or has_protocol(array, "__dlpack__"):
@@ -166,7 +166,7 @@ def _of_interface(array: Any, name: str, stream: Stream, *, writable: bool) -> M
             f"__cuda_array_interface__), not {type(array).__name__}{text}"
         ) from cause
     _check(name, contiguous=view._layout.is_contiguous_c, read_only=writable and view.readonly)
-    # If the producer reports only that kernels can use the memory, the copy is ordered on the stream; also for pinned
+    # If the producer reports only that kernels can use the memory, the copy is ordered on the stream, even for pinned
     # memory.
     pinned_waits = hasattr(array, "__dlpack__")
     on_host = view._device[0] == _native.DL_CPU or (pinned_waits and view._device[0] == _native.DL_CUDA_HOST)

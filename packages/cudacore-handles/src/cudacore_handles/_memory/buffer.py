@@ -43,8 +43,8 @@ class Buffer(_native.BufferHandle):
     """A piece of memory that a device can use.
 
     Buffers are made by :meth:`Device.allocate`, :meth:`MemoryResource.allocate` and :meth:`from_handle`. When the
-    buffer is closed or no longer referenced, the memory is freed, in the order of the stream that it was allocated on.
-    A buffer can be passed to kernels and exported by DLPack. If the host can access the memory, the buffer supports the
+    buffer is closed or no longer referenced, the memory is freed, ordered on the stream that it was allocated on. A
+    buffer can be passed to kernels and exported by DLPack. If the host can access the memory, the buffer supports the
     buffer protocol (Python 3.12 and later; :meth:`__buffer__` works in all versions). ``buffer[a:b]`` is a buffer of a
     part of the memory.
 
@@ -158,15 +158,15 @@ class Buffer(_native.BufferHandle):
         Parameters
         ----------
         stream : int, optional
-            The consumer's stream. It waits for the stream that the buffer was allocated on, or that of
-            :meth:`set_deallocation_stream`. The caller must order other work that writes to the buffer. -1: no order.
-            None means the legacy default stream for device memory. Host memory has no streams.
+            The consumer's stream. It waits for the stream that the buffer was allocated on, or the stream of
+            :meth:`set_deallocation_stream`. The caller must order other work that writes to the buffer. -1: the work is
+            not ordered. None means the legacy default stream for device memory. Host memory has no streams.
         max_version : tuple of int, optional
             The newest DLPack version that the consumer supports; from (1, 0) on, the tensor is versioned.
         dl_device : tuple of int, optional
             The device to export to; it must be the memory's own.
         copy : bool, optional
-            True is an error: the memory is never copied.
+            True raises an error, because the memory is never copied.
         """
         box = hold(self)
         device = self.__dlpack_device__()
@@ -224,7 +224,7 @@ class Buffer(_native.BufferHandle):
             )
         box = hold(self)
         check(lib.cch_deviceptr_check(box))
-        # The cast pointer's destructor holds the box, and the view holds the cast pointer.
+        # The cast pointer's destructor has a reference to the box, and the view has one to the cast pointer.
         pointer = ffi.gc(ffi.cast("char *", self._raw), lambda _: box)
         view = memoryview(ffi.buffer(pointer, lib.cch_deviceptr_size(box)))
         return view.toreadonly() if lib.cch_deviceptr_is_read_only(box) else view
@@ -250,11 +250,11 @@ class Buffer(_native.BufferHandle):
         mr : MemoryResource, optional
             The resource that frees it: ``mr.deallocate(ptr, size, stream=...)`` is called when the buffer is closed.
         owner : object, optional
-            An object that keeps the memory alive, instead of `mr`. It is referenced as long as the memory is in use. If
-            it is a buffer or another CUDA object, it can be closed, because its resource is kept too. An `owner` or
-            `mr` that refers to the buffer is never garbage collected: close the buffer, or use a weak reference.
+            Instead of `mr`, an object that keeps the memory alive. It is referenced while the memory is in use. If it
+            is a buffer or another CUDA object, it can be closed, because its resource is kept too. An `owner` or `mr`
+            that refers to the buffer is never garbage collected: close the buffer, or use a weak reference.
         stream : Stream, optional
-            The stream that is passed to `mr`. Default: the one given to :meth:`close`, or the default stream.
+            The stream that is passed to `mr`. Default: the stream given to :meth:`close`, or the default stream.
 
         Examples
         --------
@@ -302,7 +302,7 @@ class Buffer(_native.BufferHandle):
         """Map memory of another process (cuMemPoolImportPointer).
 
         All buffers of one descriptor share one mapping, which ends when the last of them is closed. The process that
-        allocated the memory must keep it until then; CUDA does not check this.
+        allocated the memory must not free it before; CUDA does not check this.
 
         Parameters
         ----------
@@ -311,7 +311,7 @@ class Buffer(_native.BufferHandle):
         ipc_descriptor : IPCBufferDescriptor
             The :attr:`ipc_descriptor` of the buffer in the other process.
         stream : Stream
-            The stream on which the end of the mapping is ordered.
+            The stream on which the unmapping is ordered.
         """
         if not isinstance(mr, SharedPool):
             raise TypeError(f"mr must be a memory resource that processes share, not {type(mr).__name__}")
@@ -345,7 +345,7 @@ class Buffer(_native.BufferHandle):
         stream : Stream
             The stream that the copy is ordered on.
         options : CopyOptions, optional
-            Options of the copy. Default: it reads its source in the order of the stream.
+            Options of the copy. Default: the copy reads its source in the order of the stream.
 
         Returns
         -------
@@ -390,7 +390,7 @@ class Buffer(_native.BufferHandle):
         stream : Stream
             The stream that the copy is ordered on.
         options : CopyOptions, optional
-            Options of the copy. Default: it reads its source in the order of the stream.
+            Options of the copy. Default: the copy reads its source in the order of the stream.
 
         Examples
         --------

@@ -150,7 +150,7 @@ def check_options(function: str, options: object) -> CopyOptions:
 
 
 def check_order(attributes: tuple[bytes, ...], stream: Any) -> None:
-    """Warn that a graph reads the source when it runs, if the options ask for reading it now."""
+    """Warn that a graph reads the source when it runs, if the options require reading it during the call."""
     now = any(_ATTRIBUTES.unpack(item)[1] == lib.CCH_COPY_DURING_CALL for item in attributes)
     if now and is_capturing(Stream_accept(stream, allow_stream_protocol=True)):
         raise ValueError(

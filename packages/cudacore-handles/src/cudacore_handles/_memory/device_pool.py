@@ -114,7 +114,7 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
 
     @property
     def peer_accessible_by(self) -> PeerAccessibleBySetProxy:
-        """Set of other devices whose kernels can use the memory; it can be assigned (cuMemPoolSetAccess)."""
+        """The other devices whose kernels can use the memory; can be assigned (cuMemPoolSetAccess)."""
         from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 
         if self.is_closed:

@@ -13,7 +13,7 @@ def fill_pattern(value: object, size: int, stream: Stream | IsStreamType) -> tup
     """Return the pattern of a fill as an integer, and its size in bytes."""
     check_values(value, "value")
     try:
-        # First, because NumPy's integers are numbers too, but have a definite size.
+        # Tried first, because NumPy's integers are numbers too, but have a definite size.
         pattern = bytes(memoryview(value))  # type: ignore[arg-type]
     # not a buffer, or elements that buffers do not support, such as bfloat16
     except (TypeError, ValueError, BufferError):

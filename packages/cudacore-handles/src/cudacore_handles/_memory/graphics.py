@@ -58,7 +58,7 @@ class MappedBuffer(Buffer):
         resource = getattr(self, "_resource", None)
         if resource is not None and resource._mapped() is self:
             resource.unmap(stream=stream)
-        else:  # a part of the memory, or memory that is not mapped any more
+        else:  # a part of the memory, or memory that is no longer mapped
             super().close(stream)
 
 
@@ -120,8 +120,8 @@ class GraphicsResource(_native.Handle):
             How CUDA uses it: ``"read_only"``, or ``"write_discard"`` if all of it is overwritten. ``"none"``, the
             default, means that it is read and written.
         stream : Stream, optional
-            The stream on which a ``with`` statement maps the resource, to give the buffer. Default: it gives the
-            resource.
+            The stream on which a ``with`` statement maps the resource; the statement then returns the buffer. Default:
+            it returns the resource.
 
         Raises
         ------
@@ -247,7 +247,7 @@ class GraphicsResource(_native.Handle):
         return ffi.NULL if stream is None else hold(Stream_accept(stream, allow_stream_protocol=True))
 
     def _forget(self) -> None:
-        """Close the buffer of a resource that is not mapped any more."""
+        """Close the buffer of a resource that is no longer mapped."""
         buffer, self._mapped = self._mapped(), _nothing
         if buffer is not None:
             Buffer.close(buffer)
@@ -269,7 +269,7 @@ class GraphicsResource(_native.Handle):
 
 
 def _context(stream: Stream | None) -> Context:
-    """Return the context of a stream, else the current one, else that of the current device."""
+    """Return the context of a stream; without one, the current context, or else that of the current device."""
     context = stream.context if stream is not None else None
     return context or current_context() or Device().context
 
@@ -285,7 +285,7 @@ def _name(value: Any, what: str) -> int:
 
 
 def _bits(flags: Any) -> int:
-    """Return the flags with some names."""
+    """Return the bits of the named flags."""
     names = () if flags is None else (flags,) if isinstance(flags, str) else flags
     if not isinstance(names, (tuple, list)):
         raise TypeError(f"flags must be a str, or a list or tuple of str, not {type(flags).__name__}")
@@ -298,7 +298,7 @@ def _bits(flags: Any) -> int:
 
 
 def _nothing() -> None:
-    """Return None, like the weak reference to a buffer that is gone."""
+    """Return None, like a weak reference to a buffer that no longer exists."""
 
 
 def _check(status: int) -> None:

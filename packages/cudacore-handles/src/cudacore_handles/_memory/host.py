@@ -19,14 +19,14 @@ _hosts: dict[tuple[int | None, bool], Host] = {}
 
 @public
 class Host:
-    """The host as a location of memory, in the place of a :class:`Device`.
+    """The host as a location of memory, used where a :class:`Device` could be given.
 
-    There is one object for each location, and it needs no driver.
+    There is one object for each location. It does not need a driver.
 
     Parameters
     ----------
     numa_id : int, optional
-        NUMA node of the host. Default: any memory of the host.
+        NUMA node of the host. Default: memory of any node.
     is_numa_current : bool, optional
         Whether it is the NUMA node of the calling thread; see :meth:`numa_current`. Default False.
     """

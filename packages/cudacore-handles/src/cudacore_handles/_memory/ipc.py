@@ -34,13 +34,13 @@ _READ_WRITE = 3  # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 _NOT_ENABLED = "Memory resource is not IPC-enabled"
 _NOT_SO_LARGE = "ipc_descriptor says other bytes than those of a buffer: it is not as the other process made it"
 
-# The pools and the own buffers of this process, by their names between processes.
+# The pools of this process, and the buffers that it allocated, by their names between processes.
 _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDictionary()
 _own_buffers = Shared()
 
 
 class IPCAllocationHandle:
-    """The file descriptor by which another process imports a memory pool.
+    """The file descriptor with which another process imports a memory pool.
 
     :attr:`DeviceMemoryResource.allocation_handle` returns it. It is sent to other processes by ``multiprocessing``, or
     as ``int(handle)`` by ``socket.send_fds``. The descriptor is closed with the object.
@@ -76,9 +76,10 @@ class IPCAllocationHandle:
         return files
 
     def close(self) -> None:
-        """Close the descriptor. Closing it twice does nothing. Pools that were imported by it remain.
+        """Close the descriptor.
 
-        If another thread is using it, it is closed after its call.
+        Closing it twice does nothing. Pools that were imported with it remain. If another thread is using the
+        descriptor, it is closed after that call.
         """
         self._files = None
 
@@ -104,7 +105,7 @@ class IPCAllocationHandle:
 
     @property
     def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity of the pool between processes; None if it was imported by number."""
+        """uuid.UUID or None: Identity of the pool between processes; None if the pool was imported by number."""
         return self._uuid
 
 
@@ -157,7 +158,7 @@ class IPCBufferDescriptor:
 
 
 class IPCDataForMR:
-    """Data of a shared pool in addition to the pool itself."""
+    """The data of a shared pool besides the pool itself."""
 
     __slots__ = ("_alloc_handle", "_is_mapped")
 
@@ -167,7 +168,7 @@ class IPCDataForMR:
 
     @property
     def alloc_handle(self) -> IPCAllocationHandle:
-        """IPCAllocationHandle: The descriptor by which other processes import the pool."""
+        """IPCAllocationHandle: The descriptor with which other processes import the pool."""
         return self._alloc_handle
 
     @property
@@ -251,13 +252,13 @@ class SharedPool(PooledMemoryResource):
         return self
 
     def _reduce_buffer(self, buffer: Buffer) -> tuple[Any, ...]:
-        """Return what makes a buffer of the pool in another process."""
+        """Return the function and arguments that make a buffer of the pool in another process."""
         if self._ipc_data is None:
             raise not_enabled(self, "pickled")
         return receive_buffer, (self, buffer.ipc_descriptor)
 
     def _open_ipc_data(self, done: str = "shared") -> IPCDataForMR:
-        """The shared data of a resource that is open and can be shared."""
+        """Return the shared data of a resource that is open and can be shared."""
         if self.is_closed:
             raise closed(self)
         if self._ipc_data is None:
@@ -284,10 +285,10 @@ class SharedPool(PooledMemoryResource):
 
     @property
     def allocation_handle(self) -> IPCAllocationHandle:
-        """IPCAllocationHandle: The file descriptor by which another process imports the pool.
+        """IPCAllocationHandle: The file descriptor with which another process imports the pool.
 
-        The object belongs to the resource. If it was closed, the process that created the pool gets a new one; other
-        processes get none.
+        The object belongs to the resource. If it was closed, a new one is made in the process that created the pool,
+        but not in other processes.
         """
         data = self._open_ipc_data()
         if data.alloc_handle.is_closed and not data.is_mapped:
@@ -399,7 +400,7 @@ def _find(uuid: UUID | None) -> Any:
 
 
 def _find_own(uuid: UUID | None) -> Any:
-    """Find a resource that this process created, even if it was closed: its buffers can be sent back."""
+    """Find a resource that this process created, even if it is closed: other processes can send its buffers back."""
     with base.lock:
         found = _resources.get(uuid) if uuid is not None else None
     data = found._ipc_data if found is not None else None
@@ -435,7 +436,7 @@ def describe_buffer(buffer: Buffer) -> IPCBufferDescriptor:
 
 
 def import_buffer(cls: type[Buffer], resource: SharedPool, descriptor: IPCBufferDescriptor, stream: Any) -> Buffer:
-    """Return a buffer of another process's memory; or of this process's own, if the descriptor came back."""
+    """Return a buffer of another process's memory, or of this process's if the descriptor was sent back."""
     data = resource._ipc_data
     if data is None or (data._is_mapped and resource._pool.is_closed):
         data = resource._open_ipc_data()  # raises an error that explains the problem

@@ -33,7 +33,7 @@ _warned = False
 
 
 class AccessedBySetProxy(MutableSet["Device | Host"]):
-    """The devices, and the host, that have managed memory mapped permanently (cuMemAdvise).
+    """The devices, possibly with the host, that have managed memory mapped permanently (cuMemAdvise).
 
     :attr:`ManagedBuffer.accessed_by` returns it. The contents are read from the driver each time. The host appears only
     as ``Host()``, because the driver does not distinguish NUMA nodes here.
@@ -63,7 +63,7 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
         return set(it)
 
     def add(self, location: Device | Host) -> None:
-        """Map the memory for a device or the host, so that it can access it without page faults."""
+        """Map the memory for a device or the host, which can then access it without page faults."""
         _advise(self._buffer, _ACCESSED_BY, _accessor(location))
 
     def discard(self, location: Device | Host) -> None:
@@ -75,7 +75,7 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
         if not isinstance(locations, Iterable):
             raise TypeError(f"accessed_by must be a set of Device or Host, not {type(locations).__name__}")
         wanted = list(locations)
-        accessors = [_accessor(location) for location in wanted]  # checks all of them before anything is changed
+        accessors = [_accessor(location) for location in wanted]  # this checks all of them before anything is changed
         current = self._locations()
         lost = [(_ACCESSED_BY + 1, _accessor(location)) for location in current if location not in wanted]
         gained = [(_ACCESSED_BY, at) for at, location in zip(accessors, wanted, strict=True) if location not in current]
@@ -100,7 +100,7 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
 
 @public
 class ManagedBuffer(Buffer):
-    """A piece of managed memory, which moves to where it is used.
+    """A piece of managed memory, which the driver moves to where it is used.
 
     :class:`ManagedMemoryResource` and :class:`LegacyManagedMemoryResource` make such buffers, and :meth:`from_handle`
     makes them from managed memory of other libraries. The properties about locations are advice: they change the
@@ -127,7 +127,7 @@ class ManagedBuffer(Buffer):
 
     @property
     def preferred_location(self) -> Device | Host | None:
-        """Device, Host or None: The preferred location of the memory; None for none. Can be set (cuMemAdvise).
+        """Device, Host or None: The preferred location of the memory; None if it has none. Can be set (cuMemAdvise).
 
         A NUMA node of the host needs a driver for CUDA 12.2.
         """
@@ -142,12 +142,12 @@ class ManagedBuffer(Buffer):
 
     @property
     def last_prefetch_location(self) -> Device | Host | None:
-        """Device, Host or None: The location to which all of the memory was last prefetched; None if there is none."""
+        """Device, Host or None: The location to which all of the memory was last prefetched, if any."""
         return _place(self, _HAS_PREFETCHED)
 
     @property
     def accessed_by(self) -> AccessedBySetProxy:
-        """AccessedBySetProxy: Set of those that have the memory mapped permanently; can be assigned."""
+        """AccessedBySetProxy: The devices and the host, where they have the memory mapped permanently."""
         if self.is_closed:
             raise closed(self)
         return AccessedBySetProxy(self)
@@ -171,9 +171,9 @@ class ManagedBuffer(Buffer):
     def discard(self, *, stream: Stream | IsStreamType) -> None:
         """Discard the contents, ordered on a stream, so that they need not be moved (cuMemDiscardBatchAsync).
 
-        Until it is written again, the memory has undefined contents: zeros, the old bytes or others, which can differ
-        between two reads. This is also the case after a prefetch, and for a later buffer of the same pool that reuses
-        the memory. Needs a driver for CUDA 13.
+        Until it is written again, the memory has undefined contents: zeros, the old bytes or others. They can differ
+        between two reads. This also holds after a prefetch, and for a later buffer of the pool that reuses the memory.
+        Needs a driver for CUDA 13.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations that fail because memory ran out: the second attempt, and the report in the error."""
+"""Allocations that fail because no memory is left: the second attempt, and the report in the error."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _ADVICE = (
 
 
 def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | None) -> bool:
-    """Collect garbage before the second attempt of an allocation; return whether there should be one.
+    """Collect garbage before an allocation is tried again; return whether it should be tried again.
 
-    Nothing is collected while a stream is captured: finalizers could call CUDA, which can break the capture, and memory
-    that is freed meanwhile may not be returned before its end. An allocation in a function that CUDA calls never comes
-    here, because it fails with another error.
+    Nothing is collected while a stream is captured: finalizers could call CUDA, which can invalidate the capture, and
+    freed memory may not be returned before the capture ends. An allocation in a host function fails with another error,
+    and does not come here.
     """
     if not resource.collects_garbage or lib.cch_capture_count():
         return False
@@ -54,9 +54,9 @@ def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | No
 
 def _collect() -> None:
     """Collect garbage. If another thread is collecting, gc.collect() does nothing, so wait for that thread first."""
-    if getattr(_thread, "collects", False):  # a finalizer of this collection allocates
+    if getattr(_thread, "collects", False):  # a finalizer that this collection runs allocates
         return
-    # The wait has a limit, because a finalizer can wait for this thread, or allocate on the thread that collects.
+    # The wait has a limit, because a finalizer can wait for this thread, or can itself allocate.
     deadline = time.monotonic() + _PATIENCE
     before = _full_collections()
     _thread.collects = True
@@ -80,7 +80,7 @@ def allocate_with(
     where: str,
     call: Callable[[], int],
 ) -> None:
-    """Call a function of the library that allocates, a second time if necessary; raise the error.
+    """Call a function of the library that allocates, a second time if necessary; raise its error.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ def allocate_with(
 
 
 def explained(error: _Error, resource: MemoryResource, size: int, where: str, max_size: int = 0) -> _Error:
-    """Add the requested size to the error of an allocation; if memory ran out, also the existing memory and its users.
+    """Add the requested size to an allocation's error; if no memory is left, also how much there is and what uses it.
 
-    A fault of an earlier kernel keeps its own hint, because the allocation is not to blame.
+    The error of an earlier kernel's fault keeps its own hint, because the allocation did not cause it.
     """
     asked = f"{size:,} bytes were asked of {where}"
     if isinstance(error, OutOfMemoryError):
@@ -143,7 +143,7 @@ def memory_report(device_id: int | None = None) -> str:
             pass
     try:
         pools, buffers = _holders(device_id)
-    except Exception:  # when the interpreter ends, modules cannot be imported any more
+    except Exception:  # when the interpreter ends, modules can no longer be imported
         pools, buffers = [], []
     if pools:
         lines.append("Pools of this process:")
@@ -179,7 +179,7 @@ def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int
             if _device_of(resource) == device_id and key not in pools:
                 attributes = resource.attributes
                 pools[key] = (attributes.reserved_mem_current, attributes.used_mem_current, _pool_name(resource))
-        except Exception:  # a closed or unfinished object, or one without a pool: the report does without it
+        except Exception:  # a closed or unfinished object, or one without a pool, which the report leaves out
             continue
     wholes: dict[int, tuple[int, int, str]] = {}
     for face in faces:

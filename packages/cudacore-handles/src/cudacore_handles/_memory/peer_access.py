@@ -90,7 +90,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
         self._change(gained={_ordinal(value)} - self._ordinals(), lost=set())
 
     def discard(self, value: Device | int) -> None:
-        """Remove a device's access, if it has access. Objects that are not devices are ignored."""
+        """Remove a device's access, if it has any. Objects that are not devices are ignored."""
         if value in self:
             self._change(gained=set(), lost={_ordinal(value)})
 
@@ -153,7 +153,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
 
 
 def device_given(device: object) -> Device:
-    """Return the device for a Device or an ordinal. None is an error here, and not the current device."""
+    """Return the device for a Device or an ordinal. None is an error, because it must not mean the current device."""
     from cudacore_handles._driver.device import Device
 
     if device is None:

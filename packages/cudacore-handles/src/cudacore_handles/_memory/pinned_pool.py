@@ -124,7 +124,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
         return ()
 
     def _open_to_devices(self) -> None:
-        """Give access to all devices: a new pool of host memory gives it to none."""
+        """Give access to all devices: no device can access a new pool of host memory."""
         out = ffi.new("int *")
         check(lib.cch_device_count(out))
         closed_to = []

@@ -30,7 +30,7 @@ _MOST_BYTES = 2**63
 
 
 class Pool(_native.Handle):
-    """The owner of a memory pool. It is a Python class, because objects of its base class are not garbage collected."""
+    """The owner of a memory pool: a Python class, because the collector does not track objects of its base class."""
 
     __slots__ = ("__weakref__",)
 
@@ -109,7 +109,7 @@ class PooledMemoryResource(MemoryResource):
         size: int,
         stream: Stream | IsStreamType | None,
     ) -> Buffer:
-        """Do what :meth:`allocate` does, for an adaptor with its trackers."""
+        """Allocate like :meth:`allocate`, and count the memory in an adaptor's trackers."""
         if type(size) is not int or not 0 < size < _MOST_BYTES:
             size = check_size(size)
             if size == 0:
@@ -148,7 +148,7 @@ class PooledMemoryResource(MemoryResource):
         """Return the pool's maximum size if an allocation would exceed it; otherwise 0."""
         try:
             return self._max_size if self.attributes.used_mem_current + size > self._max_size else 0
-        except Exception:  # left out: when the interpreter ends, modules cannot be imported any more
+        except Exception:  # left out, because nothing can be imported when the interpreter ends
             return 0
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
@@ -159,8 +159,8 @@ class PooledMemoryResource(MemoryResource):
     def trim(self, min_bytes_to_keep: int = 0) -> None:
         """Return unused memory to the system (cuMemPoolTrimTo).
 
-        Memory whose free is still waiting for its stream remains in the pool. A pool otherwise keeps as much memory as
-        its :attr:`attributes` specify; only this method overrides that.
+        Memory whose free is still waiting for its stream remains in the pool. Otherwise, a pool keeps as much memory as
+        its :attr:`attributes` specify.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class PooledMemoryResource(MemoryResource):
 
     @property
     def is_handle_owned(self) -> bool:
-        """bool: Whether the pool belongs to this object, and is not a shared one."""
+        """bool: Whether the pool belongs to this object, rather than being a shared one."""
         return self._is_handle_owned
 
     @property

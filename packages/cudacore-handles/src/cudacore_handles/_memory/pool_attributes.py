@@ -51,8 +51,8 @@ class MemPoolAttributes:
     """Settings and usage of a memory pool (cuMemPoolGetAttribute).
 
     :attr:`DeviceMemoryResource.attributes` returns it. Each property is read from the driver. The object keeps the pool
-    alive, and works also after the resource was closed. The settings can be assigned, and the maxima set to 0; this is
-    for all users of the pool.
+    alive, and still works after the resource was closed. The settings can be assigned, and the maxima set to 0; this
+    affects all users of the pool.
     """
 
     __slots__ = ("_box",)

@@ -48,12 +48,13 @@ def register_host_memory(
     """Page-lock the memory of an existing array, and return it as a buffer (cuMemHostRegister).
 
     Copies between the buffer and device memory are asynchronous: they are ordered on their stream, and the host does
-    not wait. A copy of an array that is not registered makes the host wait. Kernels can use the buffer as they use
-    other page-locked memory.
+    not wait. A copy of an array that is not registered makes the host wait. Kernels can use the buffer like other
+    page-locked memory.
 
     The buffer keeps the array alive. The memory is unregistered when the buffer, its parts, and all work and graphs
-    that keep it are gone. This waits for work on the device that uses the memory. Registering takes time in proportion
-    to the number of pages, often more than one copy of the array takes, so register an array that is copied many times.
+    that keep it no longer exist. Unregistering waits for work on the device that uses the memory. Registering takes
+    time in proportion to the number of pages, often more time than one copy of the array, so register an array that is
+    copied many times.
 
     Parameters
     ----------

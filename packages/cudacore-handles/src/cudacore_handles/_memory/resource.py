@@ -57,7 +57,7 @@ class MemoryResource:
     """
 
     #: Whether an allocation collects garbage (``gc.collect()``) and tries once more before it raises OutOfMemoryError.
-    #: Cycles of Python objects can have buffers that are not needed any more. Nothing is collected while a stream is
+    #: Cycles of Python objects can keep buffers that are no longer needed. Nothing is collected while a stream is
     #: captured. It can be set on an object, on a class, or on ``MemoryResource`` for all. A subclass that allocates by
     #: other means than these classes does not use it.
     collects_garbage: bool = True

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 @public
 class IPCVirtualMemoryDescriptor:
-    """File descriptors by which another process maps virtual memory.
+    """File descriptors with which another process maps virtual memory.
 
     :meth:`VirtualMemoryResource.export_allocation` returns it, and :meth:`VirtualMemoryResource.import_allocation` maps
-    the memory. A buffer has one descriptor for each time that it grew, and one for its beginning. ``multiprocessing``
-    sends the object. By other means, send `descriptors` with ``socket.send_fds``, and `sizes`, `offset` and `size` as
-    numbers, and make the object again.
+    the memory. A buffer has one descriptor for its initial memory, and one for each time that it grew.
+    ``multiprocessing`` sends the object. By other means, send `descriptors` with ``socket.send_fds``, and `sizes`,
+    `offset` and `size` as numbers, and make the object again.
 
     The memory lives until all descriptors are closed, and no process has it mapped. The descriptors are closed with the
     object.
@@ -106,9 +106,9 @@ class IPCVirtualMemoryDescriptor:
         return files
 
     def close(self) -> None:
-        """Close the descriptors. Closing them twice does nothing. Memory that was mapped by them remains.
+        """Close the descriptors. Closing them twice does nothing. Memory that was mapped with them remains.
 
-        If another thread is using them, they are closed after its call.
+        If another thread is using the descriptors, they are closed after that call.
         """
         self._files = None
 
@@ -193,7 +193,7 @@ def _not_imported(status: int) -> CUDAError:
 def teach_multiprocessing() -> None:
     """Let multiprocessing send handles with their file descriptors, which plain pickle cannot.
 
-    A pickler copies its functions when it is made, so this comes before a buffer is pickled.
+    A pickler copies the registered functions when it is made, so this is called before a buffer is pickled.
     """
     from multiprocessing.reduction import ForkingPickler
 
@@ -201,7 +201,7 @@ def teach_multiprocessing() -> None:
 
 
 def _reduce_handle(handle: IPCVirtualMemoryDescriptor) -> tuple[Any, ...]:
-    from multiprocessing.resource_sharer import DupFd  # also for a new process, because the handle may be closed then
+    from multiprocessing.resource_sharer import DupFd  # even for a new process: the handle may be closed before
 
     files = handle._open()
     sent = [DupFd(descriptor) for descriptor in files.numbers]
@@ -222,8 +222,8 @@ def _receive_handle(sent: list[Any], sizes: tuple[int, ...], offset: int, size: 
 
 
 def reduce_buffer(resource: VirtualMemoryResource, buffer: Buffer) -> tuple[Any, ...]:
-    """Return what makes the buffer in another process."""
-    # Addresses and peers are matters of each process.
+    """Return the function and arguments that make the buffer in another process."""
+    # Each process has its own addresses and peers.
     config = replace(resource.config, addr_hint=0, peers=())
     return receive_virtual_buffer, (resource._device.uuid, config, export_buffer(buffer, resource.config))
 

@@ -50,7 +50,7 @@ _LOCATIONS = {
 }
 # CUmemAllocationHandleType
 _HANDLES = {None: 0, VirtualMemoryHandleType.POSIX_FD: 1, VirtualMemoryHandleType.FABRIC: 8}
-# How drivers refuse memory with fabric handles (NOT_PERMITTED: CUDA 13.0, H200).
+# Results of drivers that refuse memory with fabric handles (NOT_PERMITTED: CUDA 13.0, H200).
 _REFUSED = (results.NOT_PERMITTED, results.NOT_SUPPORTED)
 # CUmemAccess_flags
 _ACCESSES = {VirtualMemoryAccessType.READ: 1, VirtualMemoryAccessType.READ_WRITE: 3}
@@ -70,8 +70,8 @@ class VirtualMemoryResourceOptions:
         The location: ``"device"``, ``"host"``, or the host's NUMA node that is closest to the device (``"host_numa"``).
         Default ``"device"``. CUDA defines ``"host_numa_current"`` too, but cannot create such memory.
     handle_type : VirtualMemoryHandleType, str or None, optional
-        The type of handle by which the physical memory can be shared with other processes; None if it cannot be shared.
-        Default ``"posix_fd"``, which is the type that :meth:`VirtualMemoryResource.export_allocation` supports.
+        The type of handle with which the physical memory can be shared with other processes; None if it cannot be
+        shared. Default ``"posix_fd"``, which is the type that :meth:`VirtualMemoryResource.export_allocation` supports.
     granularity : VirtualMemoryGranularityType or str, optional
         The granularity of sizes: ``"minimum"`` or ``"recommended"``. Default ``"recommended"``.
     gpu_direct_rdma : bool, optional
@@ -246,7 +246,7 @@ class VirtualMemoryResource(MemoryResource):
         return grown
 
     def export_allocation(self, buf: Buffer) -> IPCVirtualMemoryDescriptor:
-        """Return file descriptors by which another process maps a buffer (cuMemExportToShareableHandle).
+        """Return file descriptors with which another process maps a buffer (cuMemExportToShareableHandle).
 
         ``multiprocessing`` also sends the buffer itself. The memory lives as long as any process has it mapped, or has
         its descriptors open. It needs ``handle_type="posix_fd"``, which is the default.
@@ -273,15 +273,15 @@ class VirtualMemoryResource(MemoryResource):
     ) -> Buffer:
         """Map memory of another process (cuMemImportFromShareableHandle, cuMemMap).
 
-        Each import is a mapping of its own, at an address of its own; also in the process that exported the memory. The
-        resource's options say who can access it.
+        Each import is a separate mapping at its own address, even in the process that exported the memory. The
+        resource's options determine who can access it.
 
         Parameters
         ----------
         descriptor : IPCVirtualMemoryDescriptor
             The result of :meth:`export_allocation` in the other process. It can be closed afterwards.
         stream : Stream, optional
-            A stream to wait for before the mapping ends. Default None.
+            A stream to wait for before the memory is unmapped. Default None.
 
         Returns
         -------
@@ -311,7 +311,7 @@ class VirtualMemoryResource(MemoryResource):
         return reduce_buffer(self, buffer)
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free mapped memory from elsewhere, after the stream's work is done (cuMemUnmap, cuMemAddressFree)."""
+        """Free memory that other code mapped, after the stream's work is done (cuMemUnmap, cuMemAddressFree)."""
         where, nbytes = as_address(ptr, "ptr must be an int, the memory's address"), check_size(size)
         if stream is not None:
             Stream_accept(stream, allow_stream_protocol=True).sync()

@@ -38,9 +38,9 @@ class NodeMethods:
     def launch(self, config: LaunchConfig, kernel: Kernel, *args: KernelArgumentType) -> KernelNode:
         """Add a kernel node (cuGraphAddKernelNode).
 
-        On a node, the new node depends on that one. The arguments are packed as :func:`launch` packs them. The graph
-        and whatever is made from it keep alive what the arguments point into. The node keeps the whole configuration,
-        including clusters, cooperative launches and the priority.
+        If it is called on a node, the new node depends on that node. The arguments are packed as :func:`launch` packs
+        them. The graph and whatever is made from it keep alive what the arguments point into. The node keeps the whole
+        configuration, including clusters, cooperative launches and the priority.
 
         Parameters
         ----------
@@ -83,10 +83,10 @@ class NodeMethods:
     ) -> MemcpyNode:
         """Add a copy (cuGraphAddMemcpyNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         The current device does the copy if it can access both operands, otherwise a device of one of them. The driver
-        finds out where the operands are: on a device, on the host, or allocated by the graph itself.
+        determines where the operands are: on a device, on the host, or allocated by the graph itself.
 
         The graph and whatever is made from it keep a Buffer or an OpaqueArray alive. Nothing keeps the memory at an int
         address alive, unless an owner is given.
@@ -96,8 +96,8 @@ class NodeMethods:
         dst, src : Buffer, OpaqueArray or int
             The destination and the source. All texels of an array are copied, row after row.
         size : int
-            Number of bytes; in a copy of several rows, bytes per row. It is left out if `dst` or `src` is an
-            OpaqueArray, and so are `height` and `depth`.
+            Number of bytes; in a copy of several rows, bytes per row. If `dst` or `src` is an OpaqueArray, `size`,
+            `height` and `depth` are left out.
         height, depth : int, optional
             Number of rows per slice, and of slices. Default 1.
         dst_pitch, src_pitch : int, optional
@@ -124,7 +124,7 @@ class NodeMethods:
     ) -> MemsetNode:
         """Add a fill (cuGraphAddMemsetNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         The graph and whatever is made from it keep a Buffer alive. Nothing keeps the memory at an int address alive,
         unless an owner is given.
@@ -152,7 +152,7 @@ class NodeMethods:
     def callback(self, fn: Callable[..., Any], *, user_data: Any = None) -> HostCallbackNode:
         """Add a node that calls a host function (cuGraphAddHostNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         The function must not call CUDA. An exception that it raises goes to ``sys.unraisablehook``. Avoid
         functions that refer to their own graph: that cycle is never collected. A weak reference is fine.
@@ -173,7 +173,7 @@ class NodeMethods:
     def embed(self, child: GraphDefinition) -> ChildGraphNode:
         """Add a copy of a graph as one node (cuGraphAddChildGraphNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Parameters
         ----------
@@ -188,7 +188,7 @@ class NodeMethods:
     def record(self, event: Event) -> EventRecordNode:
         """Add a node that records an event (cuGraphAddEventRecordNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class NodeMethods:
     def wait(self, event: Event) -> EventWaitNode:
         """Add a node that waits for an event (cuGraphAddEventWaitNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Returns
         -------
@@ -215,7 +215,7 @@ class NodeMethods:
     ) -> AllocNode:
         """Add an allocation (cuGraphAddMemAllocNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Each launch allocates the memory, always at the same address: :attr:`AllocNode.dptr`.
 
@@ -237,7 +237,7 @@ class NodeMethods:
     def deallocate(self, dptr: int) -> FreeNode:
         """Add a node that frees the memory of an allocation node (cuGraphAddMemFreeNode).
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class NodeMethods:
     def if_then(self, condition: GraphCondition) -> IfNode:
         """Add a conditional node that runs its body if the condition is not 0.
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Needs a driver for CUDA 12.3.
 
@@ -269,7 +269,7 @@ class NodeMethods:
     def if_else(self, condition: GraphCondition) -> IfElseNode:
         """Add a conditional node with two bodies: one for a nonzero condition, the other for zero.
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Needs a driver for CUDA 12.8.
 
@@ -281,7 +281,7 @@ class NodeMethods:
     def while_loop(self, condition: GraphCondition) -> WhileNode:
         """Add a conditional node that repeats its body while the condition is not 0.
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         Needs a driver for CUDA 12.3.
 
@@ -293,7 +293,7 @@ class NodeMethods:
     def switch(self, condition: GraphCondition, count: int) -> SwitchNode:
         """Add a conditional node that runs the body whose index is the value of the condition.
 
-        On a node, the new node depends on that one.
+        If it is called on a node, the new node depends on that node.
 
         If the value is `count` or more, no body runs. Needs a driver for CUDA 12.8.
 
@@ -340,7 +340,7 @@ class NodeHandle(Handle, NodeMethods):
     def destroy(self) -> None:
         """Remove the node and its edges from its graph (cuGraphDestroyNode).
 
-        Whatever was made from the graph before still keeps alive what the node uses. Destroying a node again does
+        Whatever was made from the graph before still keeps the objects of the node alive. Destroying a node again does
         nothing.
         """
     @property
@@ -409,7 +409,7 @@ def graph_edges(graph: GraphHandle, place: _C, /) -> _C:
     """Add the edges of a graph, as pairs of nodes, to a list or a set, and return it (cuGraphGetEdges)."""
 
 def neighbours(node: NodeHandle, forward: bool, /) -> list[Any]:
-    """Return a list of the nodes that depend on a node (cuGraphNodeGetDependentNodes), or of its dependencies."""
+    """Return a list of a node's dependents (cuGraphNodeGetDependentNodes), or of its dependencies."""
 
 def change_edges(node: NodeHandle, forward: bool, lost: tuple[Any, ...], gained: tuple[Any, ...], /) -> None:
     """Remove and add edges of a node, all or none (cuGraphRemoveDependencies, cuGraphAddDependencies).
@@ -433,8 +433,8 @@ def add_kernels(
     """Add kernel nodes whose arguments are columns; see GraphDefinition.launch_many.
 
     A column is a tuple of an address and a stride, a list with a value for each node, or a value for all nodes. `edges`
-    is the address of pairs of 32-bit indices, and their number. Return the handles of the nodes, and the number of the
-    first one.
+    is a tuple of the address of pairs of 32-bit indices, and the number of pairs. Return the handles of the nodes, and
+    the number of the first one.
     """
 
 def numbered_node(graph: GraphHandle, handle: int, number: int, /) -> KernelNode | None:
@@ -480,15 +480,15 @@ def clone_graph(graph: GraphHandle, /) -> tuple[int, dict[Any, Any]]:
 def update_exec(graph: ExecHandle, definition: GraphHandle, /) -> tuple[int, int, int, int]:
     """Give an executable graph the parameters of another graph (cuGraphExecUpdate).
 
-    Return the status of the library, the driver's result, and the handles of the nodes that the driver names as the
+    Return the status of the library, the driver's result, and the handles of the nodes that the driver reports as the
     cause, 0 for none.
     """
 
 def read_node(node: NodeHandle, address: int, /) -> tuple[Any, Any]:
     """Read the parameters of a copy or a fill into the library's structure at an address.
 
-    Return the owners of its two operands at that moment, each an object, a handle or None.
+    Return the present owners of its two operands, each an object, a handle or None.
     """
 
 def host_function_of(node: NodeHandle, /) -> Callable[[], Any] | None:
-    """Return the Python function that a host node calls, or None if the function is not one of Python."""
+    """Return the Python function that a host node calls, or None if it is not a Python function."""

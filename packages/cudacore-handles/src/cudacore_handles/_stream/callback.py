@@ -10,11 +10,11 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_address, as_integer
 
-_PYTHON_API = 4  # a flag of ctypes: the function needs the GIL, which the driver's thread does not hold
+_PYTHON_API = 4  # a flag of ctypes for functions that need the GIL, which the driver's thread does not hold
 
 
 def host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...]] | None:
-    """Return the address of a ctypes function, its argument, and what keeps both alive; None for a Python function."""
+    """Return a ctypes function's address, its argument, and their owner; None for a Python function."""
     ctypes = sys.modules.get("ctypes")
     if ctypes is None or not isinstance(function, ctypes._CFuncPtr):
         if not callable(function):
@@ -31,7 +31,7 @@ def host_function(function: Any, data: Any) -> tuple[int, int, tuple[object, ...
         raise ValueError("fn is a NULL pointer of ctypes")
     if data is None:
         return address, 0, (function,)
-    number = as_integer(data)  # first, because NumPy's integers are bytes-like too
+    number = as_integer(data)  # tried first, because NumPy's integers are bytes-like too
     if number is not None:
         return address, as_address(number, "user_data must be an address or bytes-like"), (function,)
     try:

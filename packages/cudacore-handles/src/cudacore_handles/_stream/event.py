@@ -64,10 +64,10 @@ class Event(_native.EventHandle):
     def __await__(self) -> Generator[Any, None, Event]:
         """Wait in asyncio until the recorded work is done: ``await event`` returns the event.
 
-        The event loop runs other tasks meanwhile; no thread waits. The event loop queries the driver at intervals,
-        which grow to a sixteenth of the time that was waited, and to 5 ms at most; the intervals are longer if hundreds
-        of tasks wait. :meth:`Stream.async_done` is woken by the stream instead. If work of the context failed, the
-        :class:`CUDAError` is raised. The wait can be cancelled.
+        The event loop runs other tasks meanwhile; no thread waits. The event loop queries the driver at intervals that
+        grow with the time waited: they are a sixteenth of it, at most 5 ms, and longer if hundreds of tasks wait.
+        :meth:`Stream.async_done` is woken by the stream instead. If work of the context failed, the :class:`CUDAError`
+        is raised. The wait can be cancelled.
         """
         from cudacore_handles._stream.waiting import future_of  # imports asyncio
 
@@ -157,7 +157,7 @@ def raise_not_elapsed(end: Event, start: Event, status: int) -> NoReturn:
 
 
 def _not_elapsed(end: Event, start: Event, status: int) -> CUDAError:
-    """Make the exception for a time that cannot be measured, with the reason, which the driver does not give."""
+    """Make the exception for a time that cannot be measured. It has the reason, which the driver does not report."""
     error = last_error(status)
     if status == lib.CCH_NOT_READY:
         error.operation = "cuEventElapsedTime"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cudacore_handles._driver.context import Context
     from cudacore_handles._stream.event import Event
 
-_events = Shared()  # own and imported events of this process, by their names between processes
+_events = Shared()  # this process's own and imported events, by their names between processes
 
 
 class IPCEventDescriptor:
@@ -85,7 +85,7 @@ def describe_event(event: Event) -> IPCEventDescriptor:
 
 
 def import_event(cls: type[Event], descriptor: IPCEventDescriptor) -> Event:
-    """Return an event of another process; or another object of an event that this process has already."""
+    """Return an event of another process, or a new object for an event that this process already has."""
     with ipc.opening_lock:
         known = _events.hold(descriptor._data)
         event = _open_event(cls, descriptor) if known is None else adopt(cls, lib.cch_event_ref(known))

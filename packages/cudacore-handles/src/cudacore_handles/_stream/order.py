@@ -10,11 +10,11 @@ from cudacore_handles._base.handle import adopt
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._stream.stream import Stream, is_capturing
 
-LEGACY, _PER_THREAD = 1, 2  # the default streams' handles
+LEGACY, _PER_THREAD = 1, 2  # handles of the default streams
 
 
 def order_behind(reference: int, device: tuple[int, int], stream: int | None) -> None:
-    """Make a DLPack consumer's stream wait for a buffer's. Takes over `reference`, the buffer's box, or 0."""
+    """Make a DLPack consumer's stream wait for a buffer's stream. Takes over `reference`, the stream's box, or 0."""
     producer = _adopt(reference)
     if producer is None:
         return
@@ -29,7 +29,7 @@ def order_behind(reference: int, device: tuple[int, int], stream: int | None) ->
 
 
 def stream_of(box: object) -> int:
-    """Return the box of the stream that memory is freed on, with a reference, as an address; 0 if there is none."""
+    """Return the address of the box of the stream that memory is freed on, with a reference; 0 if there is none."""
     return int(ffi.cast("uintptr_t", lib.cch_deviceptr_stream_ref(box)))
 
 

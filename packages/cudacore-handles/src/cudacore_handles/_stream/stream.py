@@ -220,7 +220,7 @@ class Stream(_native.StreamHandle):
 
     @property
     def resources(self) -> DeviceResources:
-        """DeviceResources: The resources for the stream's work, which are those of its :attr:`context`."""
+        """DeviceResources: The resources for the stream's work: those of its :attr:`context`."""
         return self.context.resources
 
     @property

@@ -2,7 +2,7 @@
 """Waiting in asyncio, without a thread.
 
 A function that the stream calls on the host wakes the event loop promptly. It is not called if work of the context
-fails, and an event does not have one, so the event loop also queries the driver, at intervals that grow.
+fails, and events have no such function. So the event loop also queries the driver, at growing intervals.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from cudacore_handles._stream.event import Event
     from cudacore_handles._stream.stream import Stream
 
-# In seconds. The interval is a part of the time that was waited so far.
-_SPIN = 1e-3  # for as long, the driver is queried in each iteration of the event loop
-_AT_ONCE = 50e-6  # shorter intervals do not end in the event loop's sleep, which takes a millisecond
+# In seconds. The interval is a fraction of the time waited so far.
+_SPIN = 1e-3  # during this time, the driver is queried in each iteration of the event loop
+_AT_ONCE = 50e-6  # for shorter intervals the event loop does not sleep, because a sleep takes a millisecond
 _GROWTH = 1 / 16
 _LONGEST = 5e-3
-_EACH = 20e-6  # added for each waiter, so that many of them do not keep the event loop busy
-_REST = 3  # pause between queries, as a multiple of the time that they took: they take at most a quarter of the time
-_PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest, growth and longest, if a host function also wakes the event loop
+_EACH = 20e-6  # added for each waiter, so that many waiters do not keep the event loop busy
+_REST = 3  # the pause between queries is this multiple of their duration, so they take at most a quarter of the time
+_PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest interval, growth and longest, if a host function also wakes the loop
 
 
 class _Waiting(NamedTuple):
     """A future that is set when an event is done."""
 
     when: float  # the time of the next query
-    number: int  # so that two are never equal
+    number: int  # makes entries with the same time comparable
     began: float
     event: Any
     future: asyncio.Future[Any]
@@ -101,7 +101,7 @@ class _Poller:
             self._schedule(loop, ended)
 
     def _ask(self, waiting: _Waiting, now: float) -> None:
-        if waiting.future.done():  # it was cancelled, or woken
+        if waiting.future.done():  # it was cancelled, or a host function woke it
             return
         status = lib.cch_event_poll(waiting.event)
         if status == lib.CCH_NOT_READY:

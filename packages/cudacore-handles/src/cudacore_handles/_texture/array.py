@@ -65,8 +65,8 @@ class OpaqueArray(AnyArray):
         """Copy all texels from memory to the array (cuMemcpy3DAsync).
 
         A copy from a buffer, or from another library's array in device memory, is ordered on the stream, and the call
-        does not wait for it. A copy from an array in host memory waits for the stream, so the array may be changed when
-        the call returns. While the stream is being captured, such a copy is an error. The graph of a capture keeps
+        does not wait for it. For an array in host memory, the call waits for the stream, so the array may be changed
+        when the call returns. Such a copy is an error while the stream is being captured. The graph of a capture keeps
         buffers alive.
 
         Parameters
@@ -82,12 +82,13 @@ class OpaqueArray(AnyArray):
         """Copy all texels of the array to memory (cuMemcpy3DAsync).
 
         A copy to a buffer, or to another library's array in device memory, is ordered on the stream, and the call does
-        not wait for it. A copy to an array in host memory waits for the stream, so it is done when the call returns.
+        not wait for it. For an array in host memory, the call waits for the stream, so the copy is done when the call
+        returns.
 
         Parameters
         ----------
         dst : Buffer or array
-            Where to copy to: at least :attr:`size_bytes` bytes.
+            The destination: at least :attr:`size_bytes` bytes.
         stream : Stream or GraphBuilder
             The stream that the copy is ordered on.
 

@@ -22,7 +22,7 @@ class ResourceDescriptor(_native.ResourceHandle):
     """The resource of a texture or a surface: an array, a mipmapped array, or memory.
 
     Descriptors are made by :meth:`from_opaque_array`, :meth:`from_mipmapped_array`, :meth:`from_linear` and
-    :meth:`from_pitch2d`. A descriptor keeps its source alive. Each texture that is made of it does so, too.
+    :meth:`from_pitch2d`. A descriptor, and each texture that is made of it, keeps its source alive.
     """
 
     __slots__ = ()

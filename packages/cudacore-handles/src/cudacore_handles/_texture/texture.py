@@ -151,7 +151,7 @@ def _as_member(cls: type[_M], name: str, value: Any) -> _M:
     if type(value) is cls:
         return value
     if type(value) is str and value in _MEMBERS[cls]:
-        return _MEMBERS[cls][value]  # much faster than the call of the class
+        return _MEMBERS[cls][value]  # much faster than calling the class
     return _as_name(cls, value, f"{name} is {shorten(repr(value))}")
 
 
@@ -246,7 +246,7 @@ def _mask(formats: Iterable[ArrayFormatType]) -> int:
 def refuse_format(resource: ResourceDescriptor, options: TextureObjectOptions) -> NoReturn:
     """Raise an error that explains why texels of this format cannot be sampled with the options.
 
-    ``formats`` in :func:`check_texture` has the formats that can.
+    ``formats`` in :func:`check_texture` lists the formats that can be sampled.
     """
     texel = format_of(resource._format)
     given = f"and the format {str(texel)!r}"

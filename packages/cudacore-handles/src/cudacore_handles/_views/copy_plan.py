@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describes a copy between two layouts as runs of bytes, and axes along which they repeat. Pure arithmetic."""
+"""Describes a copy between two layouts as runs of bytes, and axes along which they repeat. It does arithmetic only."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Plan(NamedTuple):
         return self.origin + low, self.origin + high + self.width
 
     def rows(self) -> Rows | None:
-        """Return the plan as one copy of rows, or None if it is more than one."""
+        """Return the plan as one copy of rows; None if it needs more than one."""
         if not 1 <= len(self.axes) <= 2:
             return None
         inner = self.axes[-1]
@@ -163,7 +163,7 @@ def plan(
 
 
 def _simplified(to: int, origin: int, width: int, axes: Iterable[Axis]) -> Plan:
-    """Merge axes that a single step can traverse on both sides, and axes of adjacent bytes with the runs."""
+    """Merge axes that a single step can traverse on both sides, and merge axes of adjacent bytes into the runs."""
     merged: list[Axis] = []
     for axis in axes:
         last = merged[-1] if merged else None

@@ -56,7 +56,7 @@ def pack(code: int, bits: int, lanes: int = 1) -> int:
     return code | bits << 8 | lanes << 16
 
 
-# A cache of dtype arguments, because NumPy is slow at naming a dtype.
+# A cache of dtype arguments, because NumPy takes long to name a dtype.
 ELEMENT_TYPES: dict[Any, ElementType] = {
     name: ElementType(pack(*pair), pair[1] // 8, ...) for name, pair in _BY_NAME.items()
 }
@@ -93,7 +93,7 @@ def type_given(dtype: Any) -> ElementType:
 
 
 def dlpack_type_of(dtype: Any) -> int:
-    """Return the DLPack type of a NumPy dtype; that of raw data if DLPack has none."""
+    """Return the DLPack type of a NumPy dtype; the type of raw data if DLPack has none."""
     lanes = 1
     itemsize = dtype.itemsize
     if dtype.subdtype is not None:

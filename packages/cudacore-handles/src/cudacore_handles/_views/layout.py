@@ -33,7 +33,7 @@ class _StridedLayout:
     shape : tuple of int
         Up to 64 extents, which must not be negative.
     strides : tuple of int, optional
-        The same number of strides, of any sign. None: those of C order; then :attr:`strides` is None too.
+        The same number of strides, of any sign. None: the strides of C order; :attr:`strides` is None then.
     itemsize : int
         Bytes of an element.
     divide_strides : bool, optional
@@ -190,7 +190,7 @@ class _StridedLayout:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """tuple of int or None: Strides in elements; None if none were given, so that they are those of C order."""
+        """tuple of int or None: Strides in elements; None if none were given, which means C order."""
         return self._strides
 
     @property
@@ -283,7 +283,7 @@ class _StridedLayout:
             )
         return fits((high + 1) * self.itemsize, "the size in bytes")
 
-    # ---- what can be made of it ----
+    # ---- layouts that can be made of it ----
 
     def flattened_axis_mask(self) -> int:
         """Return which axes :meth:`flattened` can merge: bit i is set if axis i can be merged into axis i - 1."""

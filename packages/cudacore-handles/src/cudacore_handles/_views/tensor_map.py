@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor maps: descriptors of tensors in global memory, by which kernels copy boxes (TMA)."""
+"""Tensor maps: descriptors of tensors in global memory, with which kernels copy boxes (TMA)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
     __slots__ = ("__weakref__",)
 
     def __new__(cls) -> TensorMapDescriptor:
-        """Tensor maps are made of views."""
+        """Raise an error, because tensor maps are made of views."""
         raise RuntimeError(
             "a TensorMapDescriptor cannot be instantiated directly; use StridedMemoryView.as_tensor_map(), "
             "TensorMapDescriptor.from_im2col() or from_im2col_wide()"
@@ -188,7 +188,7 @@ class TensorMapDescriptor(_native.TensorMapHandle):
         return Device(self._device) if tensor is not None and tensor._device[0] == _native.DL_CUDA else None
 
     def replace_address(self, tensor: Any) -> None:
-        """Make the descriptor describe other memory, of the same shape and strides.
+        """Make the descriptor describe other memory of the same shape and strides.
 
         Earlier launches, prepared launches and graphs still use, and keep, the old memory.
 
@@ -241,7 +241,7 @@ def make_tiled(
 def make_with_options(
     view: StridedMemoryView, options: TensorMapDescriptorOptions | Mapping[str, Any], given: tuple[Any, ...]
 ) -> TensorMapDescriptor:
-    """Make a tiled tensor map of options; `given` are the arguments that must not be given beside them."""
+    """Make a tiled tensor map from options; `given` are the arguments that must not be given besides the options."""
     from cudacore_handles._base.options import as_options
 
     if any(one is not None for one in given):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views of arrays of any library, and of buffers: shape, strides and type, without a copy."""
+"""Views of buffers and of any library's arrays: shape, strides and type, without a copy."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class StridedMemoryView(_native.ViewHandle):
     """A view of the memory of an array: its address, shape, strides, type and device.
 
     Views are made by the methods that begin with ``from_``, by :meth:`Buffer.view`, and in functions with
-    :func:`args_viewable_as_strided_memory`. Nothing is copied. The view keeps the memory alive: memory of a buffer even
-    if the buffer is closed, memory exported by DLPack until the view releases the tensor. Other objects are themselves
-    kept alive by the view.
+    :func:`args_viewable_as_strided_memory`. Nothing is copied. The view keeps the memory of a buffer alive, even if the
+    buffer is closed. It keeps memory exported by DLPack alive until it releases the tensor. It keeps other objects
+    themselves alive.
 
     A view can be given to kernels and, by DLPack, its C exchange API or ``__cuda_array_interface__``, to other
     libraries.
@@ -131,8 +131,8 @@ class StridedMemoryView(_native.ViewHandle):
         dtype : numpy.dtype, optional
             The type of the array. A type other than the view's needs a copy.
         copy : bool, optional
-            Whether to copy the elements. If False, a copy that would be needed is a ValueError. Default: copy only if
-            needed.
+            Whether to copy the elements. If False, a ValueError is raised if a copy would be needed. Default: copy only
+            if needed.
         """
         import numpy as np
 
@@ -164,7 +164,7 @@ class StridedMemoryView(_native.ViewHandle):
         dl_device : tuple of int, optional
             The device to export to, which must be that of the memory.
         copy : bool, optional
-            True is an error: the memory is never copied.
+            True raises an error, because the memory is never copied.
         """
         versioned = check_dlpack_arguments(self._device, stream, max_version, dl_device, copy)
         if self.readonly and not versioned:
@@ -178,7 +178,7 @@ class StridedMemoryView(_native.ViewHandle):
         return capsule
 
     def _order(self, stream: int | None) -> None:
-        """Make a consumer's stream wait for the memory's."""
+        """Make a consumer's stream wait for the stream of the memory."""
         reference = self._stream_reference
         if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
             order_behind(reference, self._device, stream)
@@ -193,7 +193,7 @@ class StridedMemoryView(_native.ViewHandle):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """dict: The CUDA Array Interface, version 3. AttributeError if no kernel can use the memory."""
+        """dict: The CUDA Array Interface, version 3. Raises AttributeError if no kernel can use the memory."""
         if not self.is_device_accessible:
             raise AttributeError(
                 "a view of host memory has no __cuda_array_interface__", name="__cuda_array_interface__"
@@ -314,8 +314,8 @@ class StridedMemoryView(_native.ViewHandle):
     ) -> None:
         """Copy the elements of another view into this one, whatever their layouts.
 
-        The copy is ordered on the stream and takes a few calls of the driver. Dense layouts and long rows are one copy
-        of the driver; a kernel copies all others. If the layout of ordinary host memory has gaps, its elements are
+        The copy is ordered on the stream and takes a few calls of the driver. The driver copies dense layouts and long
+        rows in one copy; a kernel copies all others. If the layout of ordinary host memory has gaps, its elements are
         copied through device memory, or rearranged by the host.
 
         Parameters
@@ -437,7 +437,7 @@ def _element_type(dtype: Any, itemsize: int | None) -> ElementType:
 
 
 def _check_within(layout: _StridedLayout, old: _StridedLayout, exporting: object, address: int) -> None:
-    """Raise if a layout leads out of the memory of the buffer, or out of the bytes that the old layout spans."""
+    """Raise an error if a layout exceeds the memory of the buffer, or the bytes that the old layout spans."""
     low, high = layout.offset_bounds
     if low > high:
         return
@@ -521,7 +521,7 @@ def _view_of_interface(
 
 
 def _device_of(address: int) -> tuple[int, int]:
-    """Return DLPack's device of an address that kernels can use."""
+    """Return the DLPack device of an address that kernels can use."""
     from cudacore_handles._memory.pointer import pointer_attributes
 
     if not address:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies between views of any layouts, in a few calls of the driver.
 
-A :class:`Plan` describes a copy. One run of bytes is one copy by the driver, and so are rows that are long enough to be
-fast. A kernel makes all other copies. Kernels cannot access ordinary host memory, so that is copied through device
-memory, or rearranged by the host.
+A :class:`Plan` describes a copy. The driver copies one run of bytes, or rows that are long enough to be fast, in one
+copy. A kernel makes all other copies. Kernels cannot access ordinary host memory, so such memory is copied through
+device memory, or rearranged by the host.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cudacore_handles._views.copy_plan import MAX_PITCH, Plan, plan
 from cudacore_handles._views.dtypes import NO_CODE
 from cudacore_handles._views.view import HostElements, StridedMemoryView
 
-_MAX_WORK = 100_000  # candidates that np.shares_memory examines, which takes a few milliseconds
+_MAX_WORK = 100_000  # the maximum work of np.shares_memory, which takes a few milliseconds
 
 _PAGEABLE = _native.DL_CPU
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
@@ -37,7 +37,7 @@ _ROW_OF_HOST = 64
 _ROW_TO_PAGEABLE = 4096
 
 # Ordinary host memory with gaps: the whole span is copied to the device if it is at most this many times the size of
-# its elements, and these are more than this many bytes. The host would take longer to rearrange them.
+# its elements, and the elements are more than this many bytes. The host would take longer to rearrange them.
 _MAX_SPAN = 4
 _MIN_SPAN = 1 << 20
 
@@ -140,7 +140,7 @@ def _overlap(dst: Any, src: Any) -> bool:
 
 
 class _Copy:
-    """A copy between two views on a stream. `finish` does the host's part after the stream has done its own."""
+    """A copy between two views on a stream. `finish` does the host's part after the stream has done its part."""
 
     def __init__(self, dst: Any, src: Any, stream: Any, allocator: Any) -> None:
         self.dst, self.src, self.stream, self.allocator = dst, src, stream, allocator
@@ -165,7 +165,7 @@ class _Copy:
             self._move(self.plan, self.dst, self.src)
 
     def _has_long_rows(self) -> bool:
-        """Whether to copy by rows: the plan is one of rows, and these are long enough, or nothing is faster."""
+        """Whether to copy by rows: the plan consists of rows, and they are long enough, or nothing is faster."""
         rows = self.plan.rows()
         if rows is None:
             return False
@@ -189,7 +189,7 @@ class _Copy:
         array = _empty(distinct.nbytes)
         address = array.ctypes.data
         _move(distinct.to_dense(address))
-        self.staged = array  # kept until the stream is done
+        self.staged = array  # kept until the stream's work is done
         rest = self.plan.repeated_from(address)
         if not rest.axes:
             self._copy(rest, src=array)
@@ -237,7 +237,7 @@ class _Copy:
             self._copy_pieces(what, dst, src)
 
     def _copy_pieces(self, what: Plan, dst: Any, src: Any) -> None:
-        """Copy rows, or run by run, between devices that cannot access each other's memory."""
+        """Copy by rows, or run by run, between devices that cannot access each other's memory."""
         inner = 1
         while inner < len(what.axes) and what._replace(axes=what.axes[-inner - 1 :]).rows() is not None:
             inner += 1
@@ -288,7 +288,7 @@ class _Runs:
 
     def __init__(self, address: int, width: int, axes: list[tuple[int, int]]) -> None:
         extents, steps = [extent for extent, _ in axes], [step for _, step in axes]
-        # As numbers, which NumPy moves faster than raw bytes; or as bytes, if runs are longer than any type.
+        # As numbers, which NumPy moves faster than raw bytes; as bytes if runs are longer than any type.
         typestr = f"<u{width}" if width in (1, 2, 4, 8) else f"|V{width}"
         if width > MAX_PITCH:
             extents, steps, typestr = [*extents, width], [*steps, 1], "|u1"

@@ -3,8 +3,8 @@
 #define CUDACORE_ARGUMENTS_H
 
 /*
- * The first statement of a public function: it checks the pointers that it was given. The type of a parameter
- * determines the kind of its box, so a function only lists its parameters:
+ * The first statement of a public function: it checks the pointer arguments. The type of a parameter determines the
+ * kind of its box, so a function only lists its parameters:
  *
  *   CCH__REQUIRE(out, bundle);               each is given, and a box is of its kind
  *   CCH__REQUIRE_USABLE(out, event, stream); also: the boxes can be used, and the driver is ready

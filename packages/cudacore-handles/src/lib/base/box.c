@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reference counts and validity: the one rule about what is alive. */
+/* Reference counts and validity of boxes. */
 #include "base/arguments.h"
 #include "base/kinds.h"
 
@@ -76,7 +76,7 @@ void cch__box_unref(void *opaque) {
 
 void cch__invalidate(void *box) {
   atomic_store_explicit(&((cch__box *)box)->gone, true, memory_order_release);
-  cch__registry_remove(box); /* the driver uses the handle again */
+  cch__registry_remove(box); /* the driver has reused the handle */
 }
 
 static const char *name_of_kind(unsigned kind) {

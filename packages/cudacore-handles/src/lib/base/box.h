@@ -13,10 +13,10 @@ typedef struct cch__box {
   atomic_size_t references;
   uint8_t kind;
   bool owned;       /* destroying the box destroys the resource */
-  bool waited;      /* it was queued; only its thread reads this */
+  bool waited;      /* it was queued for destruction; only the destroying thread reads this */
   atomic_bool gone; /* it is a tombstone: the owner of the resource has destroyed it */
 
-  /* The fields of the registry, which are changed under its lock. */
+  /* The registry's fields, which are changed under its lock. */
   atomic_bool registered;
   bool claimed;          /* its resource is being created */
   atomic_bool queued;    /* it is dead and waits in the reclaim queue */
@@ -31,8 +31,8 @@ typedef struct cch__box {
   cch_release_fn release;
 
   /*
-   * The box that the resource is lost with. The box holds a reference to it. It is a context or, for a part of memory
-   * that is mapped for graphics, that memory. NULL: none.
+   * The box whose loss loses this resource, too. This box holds a reference to it. It is a context or, for a part of
+   * memory that is mapped for graphics, that memory. NULL: none.
    */
   struct cch__box *context;
 } cch__box;
@@ -44,7 +44,7 @@ void cch__box_discard(void *box);
 void *cch__box_ref(void *box);
 void cch__box_ref_many(void *box, size_t count);
 void cch__box_unref(void *box);
-/* Gives a reference back unless it is the last one. */
+/* Drops a reference unless it is the last one. */
 bool cch__box_unref_unless_last(cch__box *box);
 /* Whether the caller's reference is the only one. */
 bool cch__box_is_last(const cch__box *box);
@@ -57,10 +57,10 @@ bool cch__box_try_ref(cch__box *box);
 
 /*
  * Destroys the resource and frees the box, whose reference count is zero. False if the driver refuses that now; the box
- * is then unchanged. `is_there`: its context was checked just now and is not lost.
+ * is then unchanged. `is_there`: its context was just checked, and is not lost.
  */
 bool cch__box_destroy(cch__box *box, bool is_there);
-/* Whether its destruction calls the driver, or foreign code that may do so. */
+/* Whether destroying the box calls the driver, or foreign code that may call it. */
 bool cch__box_needs_driver(const cch__box *box);
 
 /* The owner of the resource has destroyed it: the box becomes a tombstone. */
@@ -78,7 +78,7 @@ CCH__COLD int cch__fail_gone(const void *box, const char *operation);
 /* Whether the calling thread is in a function that CUDA calls. */
 bool cch__in_callback(void);
 
-/* Fails a graph operation there: the driver may hold its locks until the function returns. */
+/* Fails a graph operation in such a function: the driver may hold its locks until the function returns. */
 CCH__COLD int cch__fail_forbidden(const char *operation);
 
 void cch__release_owner(void *owner, cch_release_fn release);

@@ -18,7 +18,7 @@ void cch__release_owner(void *owner, cch_release_fn release) {
   cch__owner_leave(&saved);
 }
 
-/* ---- what the rows of CCH__KINDS name ---- */
+/* ---- the functions in the rows of CCH__KINDS ---- */
 
 static inline bool needs_never(const cch__box *box) {
   (void)box;
@@ -86,8 +86,8 @@ static void drop(cch__box *box) {
 
 /*
  * Whether the resource was lost with a context that was reset, so that the driver must not be given its handle. Three
- * kinds differ. A graph outlives the context, and the driver destroys it. An executable graph has more to destroy than
- * the driver's object. A part of an allocation returns its stream to the whole without calling the driver.
+ * kinds differ. A graph outlives the context, so the driver destroys it. An executable graph also owns objects other
+ * than the driver's. A part of an allocation returns its stream to the whole allocation without calling the driver.
  */
 static bool is_lost(const cch__box *box) {
   if (box->context == NULL || !(box->owned || box->kind == CCH_KIND_DEVICEPTR) || box->kind == CCH_KIND_GRAPH ||
@@ -100,7 +100,7 @@ static bool is_lost(const cch__box *box) {
 bool cch__box_destroy(cch__box *box, bool is_there) {
   /*
    * A handle is removed before the driver can reuse it. A value is removed only after its resource was destroyed, so
-   * that nobody creates it again too early.
+   * that no thread creates it again too early.
    */
   bool by_value = box->value_size > 0;
   if (!by_value)

@@ -12,8 +12,8 @@
 static _Thread_local cch_error_record last_error;
 
 /*
- * Destructors can run between a failing call and the caller's look at its error, because of garbage collection. So
- * their own failures are recorded separately.
+ * A garbage collection can run destructors between a failing call and the caller's query of its error. So their
+ * failures are recorded separately.
  */
 static _Thread_local cch_error_record destructor_error;
 static _Thread_local unsigned destructors;
@@ -96,7 +96,7 @@ int cch__fail(int code, const char *operation, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(error->message, sizeof error->message, format, arguments);
   va_end(arguments);
-  /* Messages are one line, but texts of the dynamic linker and names given by callers can contain line breaks. */
+  /* Messages are one line, but messages of the dynamic linker, and names from callers, can contain line breaks. */
   for (char *c = error->message; *c != '\0'; c++)
     if (*c == '\n')
       *c = ' ';
@@ -108,7 +108,7 @@ int cch__fail_nomem(const char *operation) { return cch__fail(CCH_ENOMEM, operat
 int cch__fail_driver(int result, const char *operation) {
   if (result == CUDA_ERROR_NOT_READY)
     return result;
-  if (result == CCH_ENOSYMBOL) /* a function in older_driver.c needs an older one that is missing */
+  if (result == CCH_ENOSYMBOL) /* a function in older_driver.c needs a driver function that is missing */
     return cch__fail_missing(operation);
   operation = cch__really_called(operation);
   cch_error_record *error = fill(CCH_DOMAIN_DRIVER, result, operation);
@@ -186,7 +186,10 @@ static _Atomic(cch_report_fn) report = report_to_stderr;
 void cch_error_set_report(cch_report_fn function) { atomic_store(&report, function ? function : report_to_stderr); }
 
 void cch__report(int status) {
-  /* At exit the driver shuts down before this library. Its resources are gone then, as after a reset of a context. */
+  /*
+   * At exit the driver shuts down before this library. Its resources no longer exist then, as after a context was
+   * reset.
+   */
   if (status == 0 || status == CUDA_ERROR_DEINITIALIZED || status == CUDA_ERROR_CONTEXT_IS_DESTROYED ||
       status == CCH_EGONE)
     return;

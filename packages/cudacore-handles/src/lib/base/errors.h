@@ -41,8 +41,8 @@ void cch__destructor_enter(void);
 void cch__destructor_leave(void);
 
 /*
- * Surround an owner's release function, which is ordinary code and may look at its own errors. Failures in it do not
- * change the record outside.
+ * Surround an owner's release function, which is ordinary code and may query its own errors. Its failures do not change
+ * the outer record.
  */
 typedef struct cch__errors {
   cch_error_record last;

@@ -18,19 +18,19 @@ struct cch_context {
   CUcontext raw;
   int device;
   CUgreenCtx green; /* the green context, if this library made it; NULL for any other context */
-  uint64_t id;      /* identifies a primary context: after a reset, the same handle has another number; 0: unknown */
+  uint64_t id;      /* identifies a primary context: after a reset, the handle has another number; 0: unknown */
 };
 
-/* Whether a context was reset. False in a function that CUDA calls, because the driver must not be asked there. */
+/* Whether a context was reset. False in a function that CUDA calls, because the driver must not be called there. */
 bool cch__context_is_lost(const cch_context *context);
 
 /*
- * Whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The call that
- * finds out also tells whether `context` still exists; NULL, and contexts that cannot be reset, always do.
+ * Whether the driver accepts calls on this thread now. CUDA forbids them in the functions that it calls. The same call
+ * of the driver determines whether `context` still exists. NULL, and contexts that cannot be reset, always exist.
  */
 bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
 
-/* The context that a resource is lost with; NULL if there is none. */
+/* The context whose loss loses a resource; NULL if there is none. */
 static inline const cch_context *cch__lost_with(const cch__box *box) {
   return box->context != NULL && box->context->kind == CCH_KIND_CONTEXT ? (const cch_context *)box->context : NULL;
 }
@@ -47,7 +47,7 @@ struct cch_event {
   cch__box box;
   CUevent raw;
   cch_context *context;
-  cch_ipc_handle *imported_by; /* the name that another process exported it by; NULL for an event of this process */
+  cch_ipc_handle *imported_by; /* its name as another process exported it; NULL for an event of this process */
   unsigned flags;
   atomic_bool captured; /* whether it was last recorded in a capture */
 };
@@ -83,7 +83,7 @@ typedef struct cch__use cch__use;
 
 /*
  * A range of reserved addresses with physical memory. Each part of it is one piece of physical memory. The driver
- * releases that when it is unmapped, so no other handle is kept. `references` counts the allocations that use the
+ * releases the memory when it is unmapped, so no other handle is kept. `references` counts the allocations that use the
  * range.
  */
 typedef struct cch__range {
@@ -112,7 +112,7 @@ struct cch_deviceptr {
   bool read_only; /* registered host memory that devices must not write */
   bool imported;  /* virtual memory whose physical memory another process made */
   cch_free_fn free;
-  cch__range **ranges; /* consecutive ranges; those from `range_count` on were given up */
+  cch__range **ranges; /* consecutive ranges; those from `range_count` on were released */
   size_t range_count;
 };
 
@@ -225,10 +225,13 @@ struct cch_surface {
 /* The size of a texel in bytes; 0 for a format that this library does not support. */
 size_t cch__texel_size(const cch_array_desc *desc);
 
-/* The parameters of a kernel. The first call asks the driver; the right context must be current. */
+/*
+ * The parameters of a kernel. The first call queries the driver; the context in which the kernel is used must be
+ * current.
+ */
 int cch__kernel_params(const cch__params **out, cch_kernel *kernel);
 
-/* Whether the parameters were stated, or the driver can be asked for them. */
+/* Whether the parameters were set by a caller, or the driver can report them. */
 bool cch__kernel_has_params(cch_kernel *kernel);
 
 /*
@@ -256,8 +259,8 @@ bool cch__graph_end(cch_graph *graph);
 bool cch__graph_exec_end(cch_graph_exec *exec);
 
 /*
- * Gives up the ranges of an allocation, beginning with the last. Returns the driver's result. Ranges that the driver
- * refuses for now are kept.
+ * Releases the ranges of an allocation, beginning with the last. Returns the driver's result. Ranges that the driver
+ * refuses to release now are kept.
  */
 int cch__ranges_end(cch_deviceptr *ptr);
 
@@ -276,8 +279,8 @@ void cch__allocator_drop(cch_allocator *allocator);
 void cch__graph_drop(cch_graph *graph);
 void cch__graph_node_drop(cch_graph_node *node);
 /*
- * Gives a reference back without calling the driver. Returns NULL, or the graph of the node; the caller must then give
- * back a reference to the graph.
+ * Drops a reference without calling the driver. Returns NULL, or the graph of the node; the caller must then drop a
+ * reference to the graph.
  */
 cch_graph *cch__graph_node_unref_lightly(cch_graph_node *node);
 void cch__graph_exec_drop(cch_graph_exec *exec);
@@ -286,20 +289,22 @@ void cch__graph_exec_drop(cch_graph_exec *exec);
 int cch__memory_write_check(const cch_deviceptr *dst, const cch_stream *stream, const char *operation);
 
 /*
- * Checks the memory of a copy, or of a fill, whose `src` is NULL. In a capture, the graph keeps the memory. The right
- * context must be current.
+ * Checks the memory of a copy, or of a fill, whose `src` is NULL. In a capture, the graph keeps the memory. The
+ * stream's context must be current.
  */
 int cch__memory_keep(cch_deviceptr *dst, cch_deviceptr *src, cch_stream *stream, const char *operation);
 
 /* Frees memory in the order of a stream; false if the driver refuses that now. */
 bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream);
 
-/* Whether work on a stream would become a part of a capture, or invalidate one. The right context must be current. */
+/*
+ * Whether work on a stream would become a part of a capture, or invalidate one. The stream's context must be current.
+ */
 bool cch__is_capturing(CUstream stream);
 
 /*
  * Whether work that is given to a stream becomes a part of a graph, whichever code began the capture. cch__capture_keep
- * also has the graph keep the boxes that the work uses. The right context must be current.
+ * also has the graph keep the boxes that the work uses. The stream's context must be current.
  */
 int cch__capture_ask(bool *captured, cch_stream *stream);
 int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count);

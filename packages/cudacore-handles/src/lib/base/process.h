@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The state of the process. Everything that may enter the driver calls cch__ready() first. */
+/* The state of the process. Every function that may call the driver calls cch__ready() first. */
 enum { CCH__UNINITIALISED = 0, CCH__READY = 1, CCH__FORKED = 2 };
 extern atomic_int cch__state;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Destroys boxes without references, immediately if possible. Boxes that lose their last reference by that are put on a
+ * Destroys boxes without references, immediately if possible. Boxes that thereby lose their last reference are put on a
  * list of the thread, so that a chain of a million boxes needs no more stack than one box. Where CUDA calls are
  * forbidden, boxes are queued. Boxes that the driver refuses to destroy are in a queue of their own, because each
  * attempt costs a call.
@@ -57,7 +57,7 @@ void cch_callback_leave(void) {
 }
 
 /*
- * In a forked child nothing is ever destroyed: the handles belong to the parent, and a thread that does not exist in
+ * In a forked child, nothing is ever destroyed: the handles belong to the parent, and a thread that does not exist in
  * the child may hold a lock.
  */
 static void push(stack *onto, cch__box *box) {
@@ -105,7 +105,7 @@ bool cch__not_now(int result) {
          (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED && result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 }
 
-/* Freeing memory of a pool begins with a call that enters the context, which fails if calls are forbidden. */
+/* Freeing memory of a pool begins with a call that enters the context, which fails where calls are forbidden. */
 static bool asks_by_itself(const cch__box *box) {
   const cch_deviceptr *ptr = (const cch_deviceptr *)box;
   return box->kind == CCH_KIND_DEVICEPTR && ptr->origin == CCH__FROM_POOL && ptr->context != NULL;
@@ -113,8 +113,8 @@ static bool asks_by_itself(const cch__box *box) {
 
 /*
  * In a host function, or in the destructor of a user object, that was not announced by cch_callback_enter(), the driver
- * refuses only some calls. But the release functions of foreign owners rely on being able to call it. So the driver is
- * asked once for all boxes that are destroyed together.
+ * refuses only some calls. But the release functions of foreign owners rely on being able to call it. So one query of
+ * the driver covers all boxes that are destroyed together.
  */
 static bool is_permitted(const cch__box *box, bool *is_there) {
   if (!cch__box_needs_driver(box) || asks_by_itself(box))

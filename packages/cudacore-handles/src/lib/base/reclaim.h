@@ -12,13 +12,13 @@
 void cch__reclaim(cch__box *box);
 
 /*
- * Gives back a reference while nothing may be destroyed, such as under a lock. The box is destroyed after the one that
- * the thread is destroying now, or else at a safe point.
+ * Drops a reference where nothing may be destroyed, such as under a lock. The box is destroyed after the one that the
+ * thread is destroying now; if there is none, at a safe point.
  */
 void cch__unref_later(void *box);
 
 /*
- * Destroys all boxes that this thread can destroy: those it has begun with, and the queued ones. False inside a CUDA
+ * Destroys all boxes that this thread can destroy: those on its own list, and the queued ones. False inside a CUDA
  * callback.
  */
 bool cch__reclaim_settle(void);

@@ -19,7 +19,7 @@ enum { FIRST_BUCKETS = 64 };
 
 typedef struct registry {
   pthread_mutex_t lock;
-  pthread_cond_t changed; /* a value was made or given up, or its box was freed or queued */
+  pthread_cond_t changed; /* signals that a value was made or abandoned, or its box was freed or queued */
   cch__box **buckets;
   size_t mask; /* number of buckets - 1, a power of two - 1 */
   size_t count;
@@ -58,7 +58,7 @@ static bool has_key(const cch__box *box, key k) {
 }
 
 static cch__box **bucket(const registry *r, uintptr_t number) {
-  /* Handles are aligned addresses: mix the middle bits into the low ones. */
+  /* Handles are aligned addresses, so the middle bits are mixed into the low ones. */
   uintptr_t h = number;
   h ^= h >> 17;
   h *= (uintptr_t)0x9E3779B97F4A7C15u;
@@ -193,8 +193,8 @@ int cch__registry_claim(void **out, void *opaque, const void *value, size_t size
       continue;
     }
     /*
-     * The box is dead, and perhaps only this thread can destroy it: it is queued, or this thread was about to destroy
-     * it.
+     * The box has no references, and perhaps only this thread can destroy it: it is queued, or this thread was about to
+     * destroy it.
      */
     found->refused_by = 0;
     pthread_mutex_unlock(&r->lock);

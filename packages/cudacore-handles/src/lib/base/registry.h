@@ -4,9 +4,9 @@
 
 /*
  * Find live boxes by their keys, without holding references. A key is a driver handle, or a value of a few bytes (what
- * a process exports to another one). A box is entered only if it can tell when its key ends: boxes that own their
- * resource, and kernels of libraries that we own. Borrowed handles are not entered, because the driver can reuse such
- * an address at any time. Bundles of captures that others began are entered under the capture's number, which the
+ * a process exports to another one). A box is entered only if it is known when its key becomes invalid: boxes that own
+ * their resource, and kernels of libraries that we own. Borrowed handles are not entered, because the driver can reuse
+ * such an address at any time. Bundles of captures that others began are entered under the capture's number, which the
  * driver never reuses.
  */
 
@@ -20,7 +20,7 @@ void *cch__registry_take(cch_kind kind, const void *handle);
  * Enters a box under its handle. If another box is there, it is removed: the handle is known to belong to the new one.
  */
 void cch__registry_insert(void *box, const void *handle);
-/* Enters a box, unless a live one has that handle; then that one is returned with a new reference. */
+/* Enters a box. If a live box already has the handle, that box is returned with a new reference instead. */
 void *cch__registry_insert_unless_known(void *box, const void *handle);
 /*
  * For a handle: call it before the driver destroys the handle, because the driver reuses addresses. For a value: call
@@ -29,16 +29,19 @@ void *cch__registry_insert_unless_known(void *box, const void *handle);
 void cch__registry_remove(void *box);
 
 /*
- * Find or claim a value. *out is the live box of the value with a new reference, or NULL: then the caller makes the
- * value in `box`. Other threads that ask for it wait until the claim ends by cch__registry_made(), or is given up by
- * cch__registry_remove(). They also wait while a box of that value is being destroyed, so that there are never two. The
- * value lies in the memory of the box. Fails with CUDA_ERROR_NOT_PERMITTED if the dying box cannot be destroyed now.
- * While it has a claim, a thread must not give back references or poll: a release function may ask for the same value.
+ * Find or claim a value. *out is the live box of the value with a new reference. If it is NULL, the caller creates the
+ * resource in `box`. Other threads that look for the value wait until the claim ends with cch__registry_made(), or is
+ * abandoned with cch__registry_remove(). They also wait while a box of that value is being destroyed, so that there are
+ * never two. The value lies in the memory of the box. Fails with CUDA_ERROR_NOT_PERMITTED if the dying box cannot be
+ * destroyed now. While a thread has a claim, it must not drop references or poll: a release function may look for the
+ * same value.
  */
 enum { CCH__VALUE_SIZE = 72 };
 int cch__registry_claim(void **out, void *box, const void *value, size_t size, const char *operation);
 void cch__registry_made(void *box);
-/* Surround the queueing of a box with a value, so that threads that wait for the value see that the box is queued. */
+/*
+ * Surround the queueing of a box that has a value, so that threads that wait for the value see that the box is queued.
+ */
 void cch__registry_hold(cch_kind kind);
 void cch__registry_let_go(cch_kind kind);
 

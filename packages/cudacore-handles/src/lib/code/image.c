@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Module images. The driver gets a pointer without a length, and trusts the headers of the image. So each header is
- * checked here first, and an image that claims to be longer than it is never reaches the driver.
+ * Module images. The driver gets a pointer without a length, and does not check the headers of the image. So each
+ * header is checked here first, and an image whose headers exceed its length never reaches the driver.
  */
 #include "code/image.h"
 

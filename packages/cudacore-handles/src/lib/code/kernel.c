@@ -15,7 +15,7 @@ cch_library *cch_kernel_library(const cch_kernel *kernel) {
 /*
  * Gets the box of a kernel and its library. A kernel exists as long as its library is loaded. If the library is ours,
  * the kernel has one box, which keeps the library. Otherwise the driver may reuse the handle, so each caller gets a new
- * box; the same holds for a caller that gives an owner, which must live as long as that box.
+ * box. A caller that passes an owner also gets a new box, because the owner must live as long as that box.
  */
 static int box_of(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release,
                   const char *operation) {
@@ -49,7 +49,7 @@ int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name) {
 int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *library, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(library);
-  CUlibrary real = NULL; /* remains NULL if the driver cannot tell */
+  CUlibrary real = NULL; /* remains NULL if the driver cannot report it */
   CUresult result = CUDA_SUCCESS;
   if (cch__driver.cuKernelGetLibrary != NULL) {
     result = cch__driver.cuKernelGetLibrary(&real, raw);
@@ -142,7 +142,7 @@ int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t co
   return 0;
 }
 
-/* The first call queries the driver. The right context must be current. */
+/* The first call queries the driver. The context in which the kernel is used must be current. */
 int cch__kernel_params(const cch__params **out, cch_kernel *kernel) {
   cch__params *params = atomic_load_explicit(&kernel->params, memory_order_acquire);
   if (params == NULL) {
@@ -178,8 +178,9 @@ static int launch(cch_stream *stream, const cch_launch_config *config, cch_kerne
 }
 
 /*
- * Launches with the address of each argument in the block. The driver then copies as many bytes as it takes each
- * parameter to have, even if other sizes were stated. Not inlined, so that not every launch has the array on its stack.
+ * Launches with the address of each argument in the block. The driver then copies each parameter with the size that it
+ * has in the code, even if the caller stated other sizes. This is not inlined, so that ordinary launches do not have
+ * the array on their stack.
  */
 __attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch_launch_config *config,
                                                    cch_kernel *kernel, const void *args, const cch__params *params) {
@@ -195,7 +196,7 @@ __attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch
   return status;
 }
 
-/* Launches with arguments packed in one block; the right context must be current. */
+/* Launches with arguments packed in one block; the stream's context must be current. */
 static inline __attribute__((always_inline)) int launch_block(cch_stream *stream, const cch_launch_config *config,
                                                               cch_kernel *kernel, const void *args, size_t args_size) {
   const cch__params *params;

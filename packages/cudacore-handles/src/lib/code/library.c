@@ -65,7 +65,10 @@ int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_
 
 int cch_library_disown(cch_library *library) {
   CCH__REQUIRE_USABLE(library);
-  /* After other code has unloaded the library, the driver can reuse its handle. So this box must not be found by it. */
+  /*
+   * After other code has unloaded the library, the driver can reuse its handle. So this box must no longer be found by
+   * its handle.
+   */
   cch__registry_remove(library);
   library->box.owned = false;
   return 0;

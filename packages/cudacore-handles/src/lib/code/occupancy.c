@@ -2,8 +2,8 @@
 #include "code/launch_config.h"
 
 /*
- * The driver accepts a CUkernel as a CUfunction, and answers for the device of the current context. If the caller gives
- * a context, it is made current for the call.
+ * The driver accepts a CUkernel as a CUfunction, and the results are for the device of the current context. If the
+ * caller passes a context, it is made current for the call.
  */
 
 int cch_occupancy_max_active_blocks(int *out, cch_kernel *kernel, int block_size, size_t shared_bytes,

@@ -28,8 +28,8 @@ static struct cch__compiler *known(const cch__compiler_kind *kind, void *handle)
 }
 
 /*
- * The simulated driver runs PTX, not machine code. Its own function in the place of dlsym returns compiler functions
- * whose cubins contain the PTX that they were made from. Other drivers have no such function.
+ * The simulated driver runs PTX, not machine code. Its replacement for dlsym returns compiler functions whose cubins
+ * contain the PTX that they were made from. Other drivers have no such function.
  */
 static void find_symbol_of_simulator(struct cch__compiler *compiler) {
   void *driver = cch__driver_chosen();
@@ -165,7 +165,7 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, cch__
     return status;
   if (out != NULL && *size < there)
     return cch__fail(CCH_EINVAL, operation, "there is room for %zu bytes, and there are %zu", *size, there);
-  /* Libraries refuse to return an empty output, or write a NUL, so they are not called for one. */
+  /* For an empty output, libraries fail or write a NUL, so they are not called. */
   if (out != NULL && there > 0)
     status = cch__compiled(program->compiler, bytes_of(program->raw, out), bytes_name);
   if (status == 0)

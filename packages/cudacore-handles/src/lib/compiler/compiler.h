@@ -6,7 +6,7 @@
 
 #include "base/kinds.h"
 
-/* A function of a library: the place of its pointer in the table, and the first version that has it. */
+/* A function of a library: the offset of its pointer in the table, and the first version that has it. */
 typedef struct cch__entry {
   const char *name;
   size_t offset;
@@ -46,7 +46,7 @@ int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *pa
 void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name);
 int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation);
 
-/* Record a failure of a library's function; or that the library lacks the function. */
+/* Record that a library's function failed, or that the library lacks it. */
 int cch__fail_compiler(const void *compiler, int result, const char *operation);
 int cch__fail_compiler_missing(const void *compiler, const char *operation);
 /* Appends the first line of a log that mentions an error, or else its first line, to the message of the failure. */
@@ -71,7 +71,7 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *
 #define CCH__COMPILER_CALL(table, name, arguments)                                                                     \
   ((table)->name ? cch__compiled(table, (table)->name arguments, #name) : cch__fail_compiler_missing(table, #name))
 
-/* Makes a box for a program of a compiler. The program itself is still to be created. */
+/* Makes a box for a program of a compiler. The caller creates the program itself. */
 cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,
                                const char *operation);
 

@@ -25,7 +25,7 @@
 
 struct cch_nvjitlink {
   struct cch__compiler base;
-  int minor; /* of a 12.x library whose functions have the version in their names; 0 if it has nvJitLinkVersion */
+  int minor; /* the minor version of a 12.x library with versioned function names; 0 if it has nvJitLinkVersion */
 #define FIELD(name, version, parameters) int(*name) parameters;
   NVJITLINK_FUNCTIONS(FIELD)
 #undef FIELD

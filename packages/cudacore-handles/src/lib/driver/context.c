@@ -7,7 +7,7 @@
 
 CCH__DEFINE_VERBS(cch_context, CUcontext, raw)
 
-/* Records which primary context the handle refers to at present. */
+/* Records which primary context the handle refers to now. */
 static int identify(cch_context *context) {
   unsigned long long id = 0;
   if (cch__driver.cuCtxGetId == NULL)

@@ -288,7 +288,7 @@ static bool is_in(const cch__capture_info *info, const cch__capture *capture) {
          (info->status == CU_STREAM_CAPTURE_STATUS_ACTIVE && info->id == capture->id);
 }
 
-/* Whether the stream is still in the capture. The right context must be current. */
+/* Whether the stream is still in the capture. The stream's context must be current. */
 static bool goes_on(const cch__capture *capture) {
   cch__capture_info info;
   cch__destructor_enter();
@@ -299,7 +299,7 @@ static bool goes_on(const cch__capture *capture) {
 
 /*
  * Ends the capture, unless other code has ended it. Then the stream may be in another capture, whose graph belongs to
- * that code. The right context must be current.
+ * that code. The stream's context must be current.
  */
 static int end_in_driver(bool *ended, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
@@ -437,7 +437,7 @@ static cch_graph *known_graph(cch_stream *stream) {
 
 /*
  * Queries the driver with one call, which each launch makes. Others may have ended our capture through the stream's
- * handle, and begun another one; then ours is forgotten. The right context must be current.
+ * handle, and begun another one; then ours is forgotten. The stream's context must be current.
  */
 int cch__capture_ask(bool *out, cch_stream *stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

@@ -103,7 +103,7 @@ static int keep_with_others(const cch__capture_info *info, void *const *boxes, s
 }
 
 /*
- * Keeps boxes as cch_capture_keep_all() does, and tells whether the stream is captured. The right context must be
+ * Keeps boxes as cch_capture_keep_all() does, and tells whether the stream is captured. The stream's context must be
  * current.
  */
 static int keep_all(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {

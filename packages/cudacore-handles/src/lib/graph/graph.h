@@ -208,7 +208,7 @@ typedef struct cch__node_params {
   cch_alloc_node *alloc; /* where to store the address */
 } cch__node_params;
 
-/* The right context must be current. cch__node_params_drop() releases what this allocates, also after a failure. */
+/* The context must be current. cch__node_params_drop() releases what this allocates, also after a failure. */
 int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation);
 void cch__node_params_drop(cch__node_params *params);

@@ -66,7 +66,7 @@ static cch_deviceptr *new_memory(cch__origin origin, size_t size, const char *op
 }
 
 /*
- * The number of the capture that a stream is in; 0 if there is none. The right context must be current. A driver
+ * The number of the capture that a stream is in; 0 if there is none. The stream's context must be current. A driver
  * without cuStreamIsCapturing can still allocate: no stream is taken to be captured there.
  */
 static int capture_of(uint64_t *out, CUstream stream) {
@@ -85,7 +85,7 @@ static int capture_of(uint64_t *out, CUstream stream) {
 
 /*
  * The box of the graph that a stream is captured into, as a new reference. NULL if the capture was not begun by this
- * library. The right context must be current.
+ * library. The stream's context must be current.
  */
 static cch_graph *graph_of_capture(CUstream stream) {
   cch__capture_info info;

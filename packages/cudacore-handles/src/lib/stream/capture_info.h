@@ -17,7 +17,7 @@ typedef struct cch__capture_info {
   size_t count;
 } cch__capture_info;
 
-/* The right context must be current. If the stream is not being captured, only the status is set. */
+/* The stream's context must be current. If the stream is not being captured, only the status is set. */
 int cch__capture_info_of(cch__capture_info *out, CUstream stream);
 
 #endif

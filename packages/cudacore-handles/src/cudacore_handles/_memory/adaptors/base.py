@@ -23,7 +23,7 @@ _MAX_TRACKERS = 16  # of one allocation
 
 
 class Tracker(_native.Handle):
-    """An object with a ``cch_tracker``, which also counts the end of allocations on any thread."""
+    """An object with a ``cch_tracker``, which counts frees on any thread."""
 
     __slots__ = ("__weakref__",)
 
@@ -41,9 +41,9 @@ class AllocationCounts(NamedTuple):
     peak_count: int
     """int: Maximum of `current_count`."""
     total_bytes: int
-    """int: Bytes of all allocations, also of those that were freed."""
+    """int: Bytes of all allocations, including those that were freed."""
     total_count: int
-    """int: Number of all allocations, also of those that were freed."""
+    """int: Number of all allocations, including those that were freed."""
 
 
 @public
@@ -53,10 +53,10 @@ class ResourceAdaptor(MemoryResource):
     An adaptor allocates from its upstream resource, and can be used wherever that can. Adaptors can wrap each other.
     The ``memory_resource`` of a buffer is the adaptor that allocated it. All adaptors can be used by many threads.
 
-    An adaptor records the allocations that are made through it, and their end, wherever they are freed: by
-    :meth:`Buffer.close`, by the garbage collector, on any thread. It does not record other allocations of the upstream
-    resource. A buffer of 0 bytes has no memory and is not counted. If parts of a buffer were made, the memory is freed
-    with the last of them.
+    An adaptor records the allocations that are made through it, and their frees on any thread, whether by
+    :meth:`Buffer.close` or by the garbage collector. It does not record other allocations of the upstream resource. A
+    buffer of 0 bytes has no memory and is not counted. If parts of a buffer were made, the memory is freed with the
+    last of them.
     """
 
     def __init__(self, upstream_mr: MemoryResource, tracker: Tracker | None = None) -> None:
@@ -73,7 +73,7 @@ class ResourceAdaptor(MemoryResource):
             target = upstream_mr._target
             self._trackers += upstream_mr._trackers
         self._target: MemoryResource = target
-        # A bound method of this object would be a reference cycle.
+        # A bound method of this object would make a reference cycle.
         if isinstance(target, PooledMemoryResource) and type(target).allocate is PooledMemoryResource.allocate:
             self._allocate: Any = target._allocate_for
         else:
@@ -215,7 +215,7 @@ def _try_to_allocate(
         buffer = allocate_upstream(target, nbytes, stream)
         box, number = hold(buffer), ffi.new("uint64_t *")
         for tracker in trackers:
-            added += 1  # a failure ends the announcement, too
+            added += 1  # a failure withdraws the announcement, too
             status = lib.cch_tracker_add(number, hold(tracker), box, nbytes)
             if status:
                 _cancel(trackers[added:], nbytes, stream)
@@ -232,6 +232,6 @@ def _cancel(trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamT
         try:
             box = hold(Stream_accept(stream, allow_stream_protocol=True))
         except (CUDAError, TypeError, ValueError, RuntimeError):
-            box = ffi.NULL  # the allocation itself has failed because of the stream
+            box = ffi.NULL  # the allocation itself failed because of the stream
     for tracker in trackers:
         lib.cch_tracker_cancel(hold(tracker), nbytes, box)

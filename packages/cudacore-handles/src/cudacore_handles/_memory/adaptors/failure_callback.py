@@ -15,7 +15,7 @@ from cudacore_handles._stream.stream import IsStreamType, Stream
 
 @public
 class FailureCallbackResourceAdaptor(ResourceAdaptor):
-    """A memory resource that calls a function when another one has no memory, and tries again if the function says so.
+    """A memory resource that calls a function when another one has no memory, and tries again if it returns true.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ class FailureCallbackResourceAdaptor(ResourceAdaptor):
         The resource to allocate from.
     callback : callable
         Called with the number of bytes when the upstream resource raised ``MemoryError``, which
-        :class:`OutOfMemoryError` is. If it returns true, the allocation is tried again, as often as it does. Otherwise
-        the error is raised. Other errors are raised without a call.
+        :class:`OutOfMemoryError` is. The allocation is tried again as long as it returns true. Otherwise the error is
+        raised. Other errors are raised without a call.
     """
 
     def __init__(self, upstream_mr: MemoryResource, callback: Callable[[int], bool]) -> None:

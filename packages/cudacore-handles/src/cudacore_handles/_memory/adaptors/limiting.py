@@ -14,8 +14,8 @@ class LimitingResourceAdaptor(ResourceAdaptor):
     """A memory resource that refuses an allocation if the live allocations of another one would exceed a limit.
 
     The refused allocation raises :class:`OutOfMemoryError` (``CCH_ELIMIT``), after garbage was collected; see
-    :attr:`MemoryResource.collects_garbage`. The upstream resource is not called. But if that rounds the size up, as it
-    does for virtual memory, the rounded size counts; if that exceeds the limit, the memory is freed again.
+    :attr:`MemoryResource.collects_garbage`. The upstream resource is not called. If the upstream resource rounds sizes
+    up, as one for virtual memory does, the rounded size counts; if it exceeds the limit, the memory is freed again.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ class LoggingResourceAdaptor(ResourceAdaptor):
 
     The file has lines of comma-separated values under the header ``Thread,Time,Action,Pointer,Size,Stream``: the number
     of the thread, the local time with microseconds, ``allocate``, ``free`` or ``allocate failure``, the address, the
-    number of bytes, and the handle of the stream. Lines are appended. They are written when there are many of them, by
-    :meth:`flush`, and when the adaptor and its buffers are gone or the interpreter ends.
+    number of bytes, and the handle of the stream. Lines are appended to the file. They are written when many have
+    accumulated, by :meth:`flush`, when the adaptor and its buffers no longer exist, and when the interpreter ends.
 
     Parameters
     ----------

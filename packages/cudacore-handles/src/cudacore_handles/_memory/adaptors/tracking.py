@@ -70,7 +70,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
         self._tracker = new_tracker(lists=True)
         super().__init__(upstream_mr)
         self._captures = bool(capture_stacks)
-        self._sites: dict[int, _Site] = {}  # also of some that were freed meanwhile
+        self._sites: dict[int, _Site] = {}  # includes some that were freed meanwhile
         self._many = _FEW
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
@@ -97,7 +97,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
 
     def _forget(self) -> None:
         """Forget allocations that were freed."""
-        known = list(self._sites)  # before the live ones are listed: the others of these have been freed
+        known = list(self._sites)  # before the live ones are listed: those that are missing there were freed
         live = {number for number, _, _ in self._live()}
         for number in known:
             if number not in live:
@@ -110,7 +110,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
         unknown: _Site = ("unknown", 0.0, ())  # the thread that allocated it has not stored its site yet
         live = self._live()
         found = [Allocation(ptr, size, *self._sites.get(number, unknown)) for number, ptr, size in live]
-        self._forget()  # afterwards, because other threads free memory meanwhile
+        self._forget()  # last, because other threads free memory meanwhile
         return found
 
     @property
