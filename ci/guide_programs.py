@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -53,3 +56,14 @@ def names_of_pages() -> list[str]:
 def program_of(page: str, can_run: Callable[[str | None], bool]) -> str:
     """Return the program of a page, without the blocks of a class for which `can_run` is false."""
     return "\n".join(block.code for block in blocks_of(page, "python") if can_run(block.options.get("class")))
+
+
+@functools.cache
+def why_numba_cannot_compile() -> str:
+    """Return why Numba cannot compile a kernel here, or "" if it can.
+
+    Newer NumPy releases drop functions that installed versions of Numba may still use.
+    """
+    program = "from numba import cuda\ncuda.compile_ptx(lambda: None, ())"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return ran.stderr.strip().rpartition("\n")[2] if ran.returncode else ""

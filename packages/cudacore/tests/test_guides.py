@@ -98,7 +98,7 @@ def program_of(page: str, on_sim: bool) -> str:
         "opengl": lambda: has_module("moderngl", on_sim),
         "simulator": lambda: on_sim,
         "jax": lambda: has_module("jax", on_sim),
-        "numba": lambda: has_module("numba", on_sim),
+        "numba": lambda: has_module("numba", on_sim) and not guide_programs.why_numba_cannot_compile(),
         "nvtx": lambda: importlib.util.find_spec("nvtx") is not None,
         "pytorch": lambda: has_module("torch", on_sim),
         "pytorch-alone": lambda: False,  # test_interop.py runs it in a process of its own

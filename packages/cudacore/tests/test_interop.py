@@ -29,7 +29,7 @@ import cudacore as core
 import cudacore_handles as ch
 import cudacore_sim as sim
 from cudacore import interop
-from guide_programs import blocks_of
+from guide_programs import blocks_of, why_numba_cannot_compile
 
 ADDRESS = ctypes.c_void_p
 OUT_OF_MEMORY = 2
@@ -728,6 +728,8 @@ assert statistics.allocation_counts.current_count == 0, statistics.allocation_co
 def test_with_numba() -> None:
     """Numba would compute wrong, or leak."""
     pytest.importorskip("numba.cuda", reason="needs Numba")
+    if reason := why_numba_cannot_compile():
+        pytest.skip(f"Numba cannot compile kernels here: {reason}")
     run_on_gpu(
         DEVICE
         + """
