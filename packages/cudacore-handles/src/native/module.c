@@ -11,9 +11,9 @@
 #include <string.h>
 
 /*
- * Keeps the module as long as its interpreter. Its objects use its state, and keep it alive through their types. But
- * the last garbage collection finds all of them, and takes the module from the types before it destroys the objects.
- * The interpreter's dictionary is destroyed after that.
+ * Keeps the module alive as long as its interpreter. Its objects use its state, and keep it alive through their types.
+ * But the last garbage collection finds all of them, and clears the types' references to the module before it destroys
+ * the objects. The interpreter's dictionary is destroyed after that.
  */
 static int keep_to_the_end(PyObject *module) {
   static const char name[] = "cudacore_handles.modules";

@@ -37,7 +37,7 @@ static int is_primary(bool *out, const cch_context *context) {
 }
 
 int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation) {
-  /* If the driver cannot answer, go on: the operation itself fails if anything is wrong. */
+  /* If this query fails, continue: the operation itself fails if anything is wrong. */
   if (!cch__is_gone(context) && (answer == CUDA_SUCCESS || answer == CUDA_ERROR_CONTEXT_IS_DESTROYED))
     cch__invalidate((void *)(uintptr_t)context);
   return cch__is_gone(context) ? cch__fail_gone(context, operation) : 0;
@@ -82,11 +82,11 @@ int cch_context_primary(cch_context **out, int device) {
   cch_context *known;
   while ((known = cch__registry_insert_unless_known(context, context->raw)) != NULL && context->id != 0 &&
          known->id != context->id) {
-    cch__invalidate(known); /* that box is of the context before a reset */
+    cch__invalidate(known); /* that box is for the context before the reset */
     cch_context_unref(known);
   }
   if (known != NULL) {
-    /* The registered box has a retain of its own, so ours is given back. */
+    /* The registered box has its own retain, so ours is released. */
     cch_context_unref(context);
     context = known;
   }
@@ -246,7 +246,7 @@ int cch_context_is_green(int *out, cch_context *context) {
   int status = 0;
   CUgreenCtx green = context->green;
   if (!context->box.owned &&
-      cch__driver.cuStreamGetGreenCtx != NULL) /* without this function there are no green contexts */
+      cch__driver.cuStreamGetGreenCtx != NULL) /* without this function, the driver has no green contexts */
     status = CCH__IN_CONTEXT(context, CCH__CALL(cuStreamGetGreenCtx, (CU_STREAM_LEGACY, &green)));
   if (status == 0)
     *out = green != NULL;

@@ -15,9 +15,9 @@ int cch__current_switch(cch__current *current, const cch_context *context, CUres
 }
 
 /*
- * Restoring the context can fail, as every call does after a sticky error, and nothing can return that failure. The
- * caller still has to see what failed before. The driver's functions also return errors of earlier work, so the call is
- * tried twice.
+ * Restoring the context can fail, as every call does after a sticky error, and that failure cannot be returned, because
+ * the caller must get the earlier one. The driver's functions also return errors of earlier work, so the call is tried
+ * twice.
  */
 static void report_way_back(CUresult result, const char *name) {
   if (result == CUDA_SUCCESS)

@@ -8,8 +8,8 @@
 #include "driver/driver_table.h"
 
 /*
- * Whether a context is a primary one and the driver can be asked for its number. Any code in the process can reset a
- * primary context.
+ * Whether a context is a primary one whose number the driver can report. Any code in the process can reset a primary
+ * context.
  */
 static inline bool cch__context_can_be_lost(const cch_context *context) {
   return context->id != 0 && cch__driver.cuCtxGetId != NULL;
@@ -17,21 +17,21 @@ static inline bool cch__context_can_be_lost(const cch_context *context) {
 
 /*
  * Checks that a primary context is still the one that the box was made for: 0, or a recorded failure. A reset keeps the
- * handle, which then refers to the next primary context. The driver crashes when it is given a stream, an event or an
- * executable graph of the old one (13.0, H200), so this must be called before. NULL stands for no context.
+ * handle, which then refers to the next primary context. The driver crashes if it gets a stream, an event or an
+ * executable graph of the old one (13.0, H200), so this must be called first. NULL stands for no context.
  */
 CCH__COLD int cch__context_fail_lost(const cch_context *context, CUresult answer, const char *operation);
 static inline int cch__context_check(const cch_context *context, const char *operation) {
   if (context == NULL || !cch__context_can_be_lost(context))
     return 0;
-  unsigned long long id = 0; /* all contexts of a process have different numbers */
+  unsigned long long id = 0; /* no two contexts of a process have the same number */
   CUresult answer = cch__driver.cuCtxGetId(context->raw, &id);
   return answer == CUDA_SUCCESS && id == context->id ? 0 : cch__context_fail_lost(context, answer, operation);
 }
 
 /*
  * Checks that memory still exists: the driver crashes when it copies from pinned memory that was lost with its context.
- * The context of the stream is current, or will be before the memory is used, so that one need not be asked.
+ * The stream's context is current, or is made current before the memory is used, so it is not checked again here.
  */
 static inline int cch__memory_check(const cch_deviceptr *ptr, const cch_stream *stream, const char *operation) {
   if (ptr->box.context == (const cch__box *)stream->context)
@@ -49,14 +49,14 @@ typedef struct cch__current {
 } cch__current;
 
 /*
- * The slow halves, which are rarely needed. `answer` is the result of cuCtxGetId for the current context, if it was
+ * The slow parts, which are rarely needed. `answer` is the result of cuCtxGetId for the current context, if it was
  * called.
  */
 int cch__current_switch(cch__current *current, const cch_context *context, CUresult answer);
 void cch__current_restore(const cch__current *current);
 int cch__current_again(CUcontext raw); /* returns a failure to the caller instead of reporting it */
 
-/* One call of the driver tells whether the context is current, and whether it was reset. */
+/* One call of the driver determines whether the context is current, and whether it was reset. */
 static inline bool cch__is_known_current(CUresult *answer, const cch_context *context) {
   unsigned long long id = 0;
   if (!cch__context_can_be_lost(context))
@@ -79,8 +79,7 @@ static inline void cch__current_leave(const cch__current *current) {
 }
 
 /*
- * The status of an expression that is evaluated while the context is current. If the context cannot be made current,
- * the status of that failure:
+ * The status of an expression that is evaluated while the context is current, or of the failure to make it current:
  *
  *   status = CCH__IN_CONTEXT(stream->context, CCH__CALL(cuGraphUpload, (exec->raw, stream->raw)));
  */

@@ -73,7 +73,7 @@ static const char *variable(const char *name) {
   return value != NULL && *value != '\0' ? value : NULL;
 }
 
-/* The library that $CUDACORE_DRIVER names; NULL if it names the simulator and that is not installed. */
+/* The library that $CUDACORE_DRIVER names; NULL if it names the simulator, which is not installed. */
 static const char *driver_name(void) {
   const char *name = variable("CUDACORE_DRIVER");
   if (name == NULL || strcasecmp(name, "gpu") == 0)

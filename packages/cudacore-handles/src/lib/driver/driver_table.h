@@ -201,7 +201,7 @@
 
 /*
  * Newer versions of some entry points, which accept or return more. They are used if the driver has them. Their fields
- * have the version number at the end.
+ * end with the version number.
  */
 #define CCH__NEWER_FUNCTIONS(X)                                                                                        \
   X(cuGraphAddNode, 12030)                                                                                             \
@@ -243,9 +243,8 @@
   X(cuMemPrefetchAsync, 8000)
 
 /*
- * By macros, cuda.h renames some functions to names with a version. The name must not be expanded where it is pasted or
- * made a string, as in the types PFN_* and in messages. Everywhere else it is expanded in the same way in the table and
- * in its uses.
+ * Macros of cuda.h rename some functions to names with a version. A name must not be expanded where it is pasted or
+ * made a string, as for the types PFN_* and in messages. Elsewhere it is expanded alike in the table and in its uses.
  */
 
 /* From cudaGL.h, which needs the headers of OpenGL. */
@@ -298,8 +297,8 @@ void cch__stand_in(void);
 bool cch__driver_loaded(void);
 
 /*
- * The simulated driver if $CUDACORE_DRIVER selects it, otherwise a driver that is loaded already; NULL if there is
- * none. This function is used where no driver is needed, so it does not load the real one. The library stays open.
+ * The simulated driver if $CUDACORE_DRIVER selects it, otherwise a driver that is already loaded; NULL if there is
+ * none. Callers do not need a driver, so this does not load the real one. The library stays open.
  */
 void *cch__driver_chosen(void);
 

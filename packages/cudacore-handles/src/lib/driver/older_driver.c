@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replacements for functions that drivers of CUDA 12.0 and 12.1 lack. The functions here replace advice and prefetches
- * in the driver's table. Nodes call the replacements of their type (graph/nodes).
+ * Replacements for functions that drivers of CUDA 12.0 and 12.1 lack. The functions here replace those for advice and
+ * prefetches in the driver's table. Replacements for graph nodes are in the files of the node types (graph/nodes).
  */
 #include "driver/driver_table.h"
 
@@ -14,7 +14,7 @@ cch__older_table cch__older;
 
 #define OLDER(name, arguments) (cch__older.name != NULL ? checked(cch__older.name arguments, #name) : TOO_OLD)
 
-/* The older function that failed on this thread just now, called in the place of a newer one. */
+/* The older function that just failed on this thread, called in place of a newer one. */
 static _Thread_local const char *failed;
 
 static CUresult checked(CUresult result, const char *name) {

@@ -52,7 +52,7 @@ int cch__node_try(cch__node_params *params) {
   return status;
 }
 
-/* ---- frees, which cannot be tried out: another graph's free node takes the memory away ---- */
+/* ---- frees, which cannot be tried in another graph: its free node would claim the memory ---- */
 
 /* Memory that a node allocates or frees. */
 typedef struct piece {
@@ -128,7 +128,7 @@ static int look(rehearsal *self) {
   return status;
 }
 
-/* Memory that another graph allocates cannot be listed: it is only known whether there is any. */
+/* Memory that another graph allocates cannot be listed: only its existence is known. */
 static int check_free(rehearsal *self, CUdeviceptr address) {
   int status = self->looked ? 0 : look(self);
   if (status != 0)

@@ -13,8 +13,8 @@ void CUDA_CB cch__host_trampoline(void *data) {
 }
 
 /*
- * Makes the one call of a stream, and releases what was kept for it. That is destroyed later, because CUDA calls are
- * forbidden here.
+ * Makes a stream's only call of a function, and releases what was kept for it. CUDA calls are forbidden here, so that
+ * is destroyed later.
  */
 static void CUDA_CB call_once(void *data) {
   cch_bundle *kept = data;
@@ -25,8 +25,8 @@ static void CUDA_CB call_once(void *data) {
 }
 
 /*
- * Has a function called once. If others are capturing the stream, each launch of their graph calls it, and the graph
- * keeps it.
+ * Has a function called once. If other code is capturing the stream, each launch of its graph calls the function, and
+ * the graph keeps it.
  */
 static int call_in_stream(cch_stream *stream, cch_host_fn function, void *data, cch_bundle *bundle, int captured,
                           const char *operation) {
@@ -55,7 +55,7 @@ int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cc
   int captured = 0, status = 0;
   if (cch__driver.cuStreamIsCapturing != NULL)
     status = cch_stream_is_capturing(&captured, stream);
-  /* If the driver cannot tell, the library still tells for its own captures. */
+  /* If the query fails, the library still knows its own captures. */
   if (status == 0 && (captured || cch__driver.cuStreamIsCapturing == NULL))
     status = cch_capture_graph(&graph, stream);
   if (status != 0)

@@ -51,7 +51,7 @@ static void free_capture(cch__capture *capture) {
 
 /*
  * Sets or clears the capture of a stream; the lock is held. The handle of the per-thread default stream means a
- * different stream on each thread, so for that one the driver is asked each time.
+ * different stream on each thread, so for that stream the driver is queried each time.
  */
 static void set_known(cch_stream *stream, cch_graph *old, cch_graph *graph, uint64_t id) {
   if (atomic_load_explicit(&stream->capture, memory_order_relaxed) == old && stream->raw != CU_STREAM_PER_THREAD) {
@@ -234,7 +234,7 @@ static cch_stream *last_joined(const cch_graph *graph, cch_stream *stream, uint6
 }
 
 /*
- * Forgets the forks of a capture that is over. Forks with memory that the capture allocated are kept: that memory is
+ * Forgets the forks of a capture that has ended. Forks with memory that the capture allocated are kept: that memory is
  * freed on the stream that they were joined into. A fork is forgotten only after those that were joined into it.
  */
 static void forget_joined(cch_graph *graph, uint64_t capture) {
@@ -255,7 +255,7 @@ static void forget_joined(cch_graph *graph, uint64_t capture) {
   } while (gone != NULL);
 }
 
-/* The capture is over. From now on, the graph alone keeps what the capture kept. */
+/* The capture has ended. From now on, the graph alone keeps what the capture kept. */
 static void forget_capture(cch_graph *graph) {
   pthread_mutex_lock(&cch__captures_lock);
   cch__capture *capture = graph->capture;
@@ -270,7 +270,7 @@ static void forget_capture(cch_graph *graph) {
 /*
  * A capture failed, and the driver has destroyed its graph. The driver does so even with a graph that existed before,
  * and with the body of a conditional node. Then it crashes (13.0, H200) when it reaches that body again, for example to
- * destroy the graph around it. So the whole hierarchy is given up, and what is left of it in the driver is leaked.
+ * destroy the graph around it. So the whole hierarchy is abandoned, and the driver's remaining objects are leaked.
  */
 static void fail_graph(cch_graph *graph) {
   cch_graph *root = graph;
@@ -323,7 +323,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
     return cch__fail_forbidden(__func__);
   CCH__REQUIRE_USABLE(stream);
   cch__capture *capture = graph->capture;
-  if (capture == NULL) /* a graph that is gone can still be the target of a capture: see fail_graph() */
+  if (capture == NULL) /* an abandoned graph can still be the target of a capture: see fail_graph() */
     CCH__REQUIRE_USABLE(graph);
   if (capture == NULL)
     return cch__fail(CCH_EINVAL, __func__, "no stream is being captured into the graph");
@@ -350,7 +350,7 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
 }
 
 /*
- * Ends a capture and drops its result, if it is still active. Returns 0, or the driver's answer if that is not possible
+ * Ends a capture and drops its result, if it is still active. Returns 0, or the driver's result if that is not possible
  * now.
  */
 static int abandon(cch_graph *graph, const cch__capture *capture) {
@@ -436,7 +436,7 @@ static cch_graph *known_graph(cch_stream *stream) {
 }
 
 /*
- * Queries the driver with one call, which each launch makes. Others may have ended our capture through the stream's
+ * Queries the driver with one call, which each launch makes. Other code may have ended our capture through the stream's
  * handle, and begun another one; then ours is forgotten. The stream's context must be current.
  */
 int cch__capture_ask(bool *out, cch_stream *stream) {
@@ -445,7 +445,7 @@ int cch__capture_ask(bool *out, cch_stream *stream) {
   const char *name = "cuStreamIsCapturing";
   cch_graph *known = atomic_load_explicit(&stream->capture, memory_order_acquire);
   if (known == NULL || cch__driver.cuStreamGetCaptureInfo == NULL) {
-    if (cch__driver.cuStreamIsCapturing == NULL) { /* the driver cannot tell, so there may be one */
+    if (cch__driver.cuStreamIsCapturing == NULL) { /* the query failed, so there may be one */
       *out = cch_capture_count() != 0;
       return 0;
     }

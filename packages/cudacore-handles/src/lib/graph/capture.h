@@ -6,14 +6,14 @@
 #include "stream/capture_info.h"
 
 /*
- * Guards the captures of streams and of graphs, and what captures keep. Once a thread has taken this lock, a dying
- * graph can no longer be found.
+ * Guards the captures of streams and of graphs, and what captures keep. Once a thread has taken this lock, a graph that
+ * is being destroyed can no longer be found.
  */
 extern pthread_mutex_t cch__captures_lock;
 
 /*
- * Called when the last reference to the graph's box is gone, so that nothing else will end its capture. Returns false
- * if that is not possible now.
+ * Called after the last reference to the graph's box was dropped, because nothing else will end its capture. Returns
+ * false if that is not possible now.
  */
 bool cch__capture_abandon(cch_graph *graph);
 void cch__capture_drop(cch_graph *graph);

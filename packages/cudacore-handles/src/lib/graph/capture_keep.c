@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lets graphs keep what captured work uses, for captures that began here and for those of others. */
+/* Makes graphs keep what captured work uses, for captures of this library and of other code. */
 #include "graph/capture.h"
 
 #include "base/registry.h"
@@ -64,8 +64,8 @@ static bool keep_with_graph(int *status, cch_graph *graph, void *const *boxes, s
 }
 
 /*
- * The bundle of a capture that others began, as a new reference. Only the driver keeps it, through a user object, as
- * long as the graph and everything made from it exist. The registry finds it by the number of the capture, which is
+ * The bundle of a capture that other code began, as a new reference. Only the driver keeps it, through a user object,
+ * as long as the graph and everything made from it exist. The registry finds it by the number of the capture, which is
  * unique.
  */
 static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {

@@ -70,7 +70,7 @@ static int sort_edges(addition *self) {
   for (size_t i = 0; i < edges; i++)
     order->first[self->given->edges[2 * i + 1]]++;
   size_t end = 0;
-  for (size_t i = 0; i <= self->count; i++) { /* now first[i] is where those of node i end */
+  for (size_t i = 0; i <= self->count; i++) { /* now first[i] is the end of the dependencies of node i */
     end += order->first[i];
     order->first[i] = end;
   }
@@ -145,7 +145,7 @@ static int add_all(addition *self, CUgraph raw, size_t *done) {
   return status;
 }
 
-/* The driver takes no node out of some graphs. For those, all nodes are added to another graph first. */
+/* The driver cannot remove nodes from some graphs. For those, all nodes are first added to another graph. */
 static int rehearse(addition *self, size_t *done) {
   CUgraph trial;
   int status = CCH__CALL(cuGraphCreate, (&trial, 0));
@@ -157,8 +157,8 @@ static int rehearse(addition *self, size_t *done) {
 }
 
 /*
- * Enters a record for each node that was added, also if one was refused: nodes that cannot be removed again still use
- * the bundle. There is room for all of them.
+ * Enters a record for each node that was added, even if the driver refused one: nodes that cannot be removed again
+ * still use the bundle. There is room for all of them.
  */
 static void record_added(addition *self, uint64_t *first) {
   cch__level *level = self->graph->level;
@@ -175,7 +175,7 @@ static void record_added(addition *self, uint64_t *first) {
   atomic_store_explicit(&self->graph->has_room, cch__level_reserve(level, 1), memory_order_relaxed);
 }
 
-/* Whether all nodes that were added are gone again. */
+/* Whether all nodes that were added have been removed again. */
 static bool are_gone(const addition *self) {
   bool gone = true;
   cch__graph_lock(self->graph);
@@ -252,7 +252,7 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
     status = cch__driver_keep_shared(&object, self->graph, self->params.kept);
   if (status != 0)
     return status;
-  self->added_count = 0; /* until here it counted those of the other graph */
+  self->added_count = 0; /* until here, it counted the nodes of the other graph */
   status = add_all(self, self->graph->raw, done);
   cch__graph_lock(self->graph);
   record_added(self, first);

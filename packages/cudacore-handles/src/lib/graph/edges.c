@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 
-/* ---- what the driver lists ---- */
+/* ---- listing nodes and edges ---- */
 
 typedef struct raw_list {
   size_t count;
   CUgraphNode *nodes, *others; /* `others` is used for edges only */
-  CUgraphEdgeData *edges;      /* queried because the driver fails without it if some edges are not plain */
+  CUgraphEdgeData *edges;      /* the driver fails without it if some edges are not plain */
 } raw_list;
 
 static void free_raw(raw_list *list) {
@@ -25,7 +25,7 @@ static int make_room(raw_list *list, bool others, bool edges, const char *operat
     list->others = malloc(list->count * sizeof *list->others);
   if (edges)
     list->edges =
-        calloc(list->count, sizeof *list->edges); /* an older driver has only plain edges, and leaves this as it is */
+        calloc(list->count, sizeof *list->edges); /* an older driver has only plain edges, and does not change this */
   bool failed = list->nodes == NULL || (others && list->others == NULL) || (edges && list->edges == NULL);
   return failed ? cch__fail_nomem(operation) : 0;
 }
@@ -236,7 +236,7 @@ static int look_up(raw_list *edges, const char *operation) {
   return 0;
 }
 
-/* Applies `change` to each edge. After a failure, applies the reverse function to the edges that were changed. */
+/* Applies `change` to each edge. After a failure, applies the reverse function to the edges changed so far. */
 static int change_each(CUgraph graph, const raw_list *edges, int (*change)(CUgraph, const raw_list *, size_t),
                        int (*back)(CUgraph, const raw_list *, size_t)) {
   int status = 0;

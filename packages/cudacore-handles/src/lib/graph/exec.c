@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Executable graphs. They keep what the nodes used at instantiation or at the last update, and the bundles that were
- * set for single nodes since. A replaced bundle is kept as long as launches in flight may use it; an event after the
- * last launch tells when they are done.
+ * set for single nodes since then. A replaced bundle is kept while launches in flight may use it; an event after the
+ * last launch shows when they are done.
  */
 #include "graph/capture.h"
 #include "base/reclaim.h"
@@ -15,7 +15,7 @@ typedef struct given {
   CUgraphNode node;
   cch_bundle *bundle; /* NULL for nothing */
   uint64_t launches;  /* how many launches there had been when it was set */
-  bool plain;         /* a kernel without attributes, which cannot be given any */
+  bool plain;         /* a kernel node without attributes, to which none can be added */
   struct given *next;
 } given;
 
@@ -149,7 +149,7 @@ int cch_graph_exec_flags(uint64_t *out, cch_graph_exec *exec) {
   return status;
 }
 
-/* ---- what nodes were given ---- */
+/* ---- bundles set for nodes ---- */
 
 static given **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
   uintptr_t h = (uintptr_t)node;
@@ -158,7 +158,7 @@ static given **bucket_of(const cch_graph_exec *exec, CUgraphNode node) {
   return &exec->given[h >> 32 & (exec->buckets - 1)];
 }
 
-/* As many buckets as nodes. If memory for more is lacking, the chains get longer. */
+/* There are as many buckets as nodes. If memory for more is lacking, the chains get longer. */
 static int make_buckets(cch_graph_exec *exec, const char *operation) {
   enum { FIRST_BUCKETS = 16 };
   if (exec->count < exec->buckets)
@@ -199,7 +199,7 @@ static int record_in(cch_event **out, cch_context *context, const cch_stream *st
 }
 
 /*
- * Records an event after the last launch; returns the driver's answer. The per-thread default stream may be a different
+ * Records an event after the last launch; returns the driver's result. The per-thread default stream may be a different
  * one on this thread, so the legacy stream is used, which is ordered after all of them.
  */
 static int mark(cch_event **out, const cch_graph_exec *exec) {
@@ -220,7 +220,7 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
 }
 
 /*
- * Whether no launch uses it any more. A failure that is not a temporary refusal is sticky, and then nothing runs.
+ * Whether no launch uses it any more. A failure that is not a temporary refusal is sticky, and nothing runs after it.
  */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
@@ -456,7 +456,7 @@ static int launch(CUgraphExec raw, const cch_stream *stream) {
 }
 
 /*
- * Has the graph that a stream is being captured into keep what the executable graph uses, whichever code began the
+ * Makes the graph into which a stream is captured keep what the executable graph uses, whichever code began the
  * capture.
  */
 static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
@@ -470,7 +470,10 @@ static int keep_in_capture(const cch_graph_exec *exec, cch_stream *stream) {
   return status;
 }
 
-/* Whether a stream can be queried after a launch. Others can destroy a stream on which the library has no hold. */
+/*
+ * Whether a stream can be queried after a launch. Other code can destroy a stream to which the library has no
+ * reference.
+ */
 static bool stays(const cch_stream *stream) {
   return stream->box.owned || stream->box.release != NULL || stream->raw == NULL || stream->raw == CU_STREAM_LEGACY ||
          stream->raw == CU_STREAM_PER_THREAD;
@@ -508,7 +511,7 @@ int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream) {
     settle(exec);
   if (stream->context == NULL)
     status = cch_context_current(&context);
-  /* Drivers up to 13.0 refuse a launch into a capture, so the query for a capture is made only if it is cheap. */
+  /* Drivers up to 13.0 refuse a launch into a capture, so captures are queried only where that is cheap. */
   int captured = 0;
   if (status == 0 && (cch_capture_count() != 0 || exec->count != 0))
     status = cch_capture_is_active(&captured, stream);

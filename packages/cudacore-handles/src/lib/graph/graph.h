@@ -34,7 +34,7 @@ struct cch__level {
   cch_bundle *kept;       /* what the graph uses in addition to its nodes' bundles; NULL for nothing */
   cch__record *records;   /* a hash table */
   size_t count, capacity; /* a power of two, or 0 */
-  bool shared;            /* its handle was given to others, so the driver keeps what the graph used then */
+  bool shared;            /* its handle was exported, so the driver keeps what the graph used at that time */
   cch__level *next;       /* the next level of the same node */
 };
 
@@ -45,12 +45,12 @@ typedef struct cch__hierarchy {
   pthread_mutex_t lock;
   uint64_t serial;      /* unique to this hierarchy */
   uint64_t numbers;     /* how many numbers were given to nodes */
-  bool shared;          /* a handle was given to others: from then on, the driver also keeps what nodes are given */
+  bool shared;          /* a handle was exported: from then on, the driver also keeps what nodes use */
   cch_context *context; /* the context that was current at the creation, if any: the nodes are lost with it */
   cch__level root;
 } cch__hierarchy;
 
-/* Two streams of a capture: one waited for the other, so their work is in order from then on. */
+/* Two streams of a capture, one of which waited for the other: from then on, their work is ordered. */
 typedef struct cch__joined {
   struct cch__joined *next;
   cch_stream *stream, *into;
@@ -87,7 +87,7 @@ struct cch_graph_node {
   CUgraphNode raw;
   cch_graph *graph;
   int type;
-  void *block; /* the arguments of a kernel node that others set, as last read */
+  void *block; /* the arguments of a kernel node that other code set, as last read */
 };
 
 /* ---- table.c. The caller holds the hierarchy's lock ---- */
@@ -108,7 +108,7 @@ void cch__record_end(cch__level *level, cch__record *record);
 void cch__record_end_children(cch__record *record);
 /* The same for all nodes of a graph. The level itself remains, and is empty. */
 void cch__level_end(cch__level *level);
-/* Removes those children of a node that have no box and no records any more. */
+/* Removes the children of a node that no longer have a box or records. */
 void cch__children_trim(cch__level *level, cch__record *record);
 
 /* ---- graph.c ---- */
@@ -135,15 +135,15 @@ int cch__graph_in_node(cch_graph **out, cch_graph *parent, CUgraphNode node, CUg
 
 /* ---- keep.c: what graphs keep ---- */
 
-/* Has a graph keep a bundle. */
+/* Makes a graph keep a bundle. */
 int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation);
 /* Everything that the nodes of a graph use, including graphs in them, as a bundle; NULL for nothing. */
 int cch__graph_uses(cch_bundle **out, const cch_graph *graph, const char *operation);
-/* Has the driver keep a bundle through a user object, as long as the graph and everything made from it exist. */
+/* Makes the driver keep a bundle through a user object, as long as the graph and everything made from it exist. */
 int cch__driver_keep(CUuserObject *out, CUgraph graph, cch_bundle *bundle);
-/* The same for what a node is given, if the graph is shared. Otherwise no object is made. */
+/* The same for the bundle of a node, if the graph is shared. Otherwise no user object is made. */
 int cch__driver_keep_shared(CUuserObject *out, const cch_graph *graph, cch_bundle *bundle);
-/* Has the driver release that user object. */
+/* Makes the driver release that user object. */
 void cch__driver_let_go(CUgraph graph, CUuserObject object);
 
 /* ---- nodes/kernel.c ---- */
@@ -189,7 +189,7 @@ typedef struct cch__condition {
 int cch__condition_body(CUgraph *out, cch_graph_node *node, unsigned index, const cch_bundle *bundle,
                         const char *operation);
 
-/* ---- nodes/nodes.c: what depends on the type of a node ---- */
+/* ---- nodes/nodes.c: functions that depend on the node's type ---- */
 
 typedef struct cch__node_type cch__node_type;
 
@@ -246,10 +246,7 @@ int cch__node_add_spec(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph,
                        const CUgraphNode *added, size_t done, const char *operation);
 /* Checks that a dependency on another node of the batch, number `i` in the specification, is an earlier one. */
 int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation);
-/*
- * Makes the edges by which a node may begin before the kernels that it depends on have ended. The other edges are
- * plain.
- */
+/* Makes the edges that let a node begin before the kernels that it depends on have ended. The other edges are plain. */
 int cch__edges_programmatic(CUgraphEdgeData **out, const CUgraphNode *before, size_t count, const char *operation);
 /* Calls the driver; `edges` is NULL if all are plain. */
 int cch__driver_add_edges(CUgraphNode *raw, CUgraph graph, const CUgraphNode *before, const CUgraphEdgeData *edges,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What graphs keep alive. The record of each node has a reference to what the node uses, and everything that this
- * library makes from the graph takes references to all of it. CUDA's user objects would do the same for what others
- * make from the graph, but they are slow: one or two calls for each node, and as much as a whole launch for each
- * launch. So a graph has user objects only once its handle is shared.
+ * library makes from the graph takes references to all of it. CUDA's user objects would also cover what other code
+ * makes from the graph. But they are slow: they cost one or two calls for each node, and each launch takes twice as
+ * long. So a graph has user objects only once its handle is shared.
  */
 #include "graph/graph.h"
 #include "base/reclaim.h"
@@ -29,10 +29,10 @@ int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation)
   return status;
 }
 
-/* Adds what a level's nodes use. The lock is held. */
+/* Adds what the nodes of a level use. The lock is held. */
 static int add_uses(cch_bundle *uses, const cch__level *level) {
   int status = level->kept != NULL ? cch_bundle_add(uses, level->kept) : 0;
-  const cch_bundle *last = NULL; /* nodes that were added together share one */
+  const cch_bundle *last = NULL; /* nodes that were added together share one bundle */
   for (size_t i = 0; status == 0 && i < level->capacity; i++) {
     const cch__record *record = &level->records[i];
     if (record->bundle != NULL && record->bundle != last)

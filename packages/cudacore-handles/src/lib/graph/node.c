@@ -69,8 +69,7 @@ int cch__node_box(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, int t
     status = cch__fail_nomem(operation);
   } else {
     cch__record *record = cch__record_enter(graph->level, raw);
-    atomic_store_explicit(&graph->has_room, false,
-                          memory_order_relaxed); /* the record took the room that was reserved */
+    atomic_store_explicit(&graph->has_room, false, memory_order_relaxed); /* the record used the reserved room */
     if (record->box != NULL && cch__box_try_ref(&record->box->box))
       known = record->box; /* another thread was first */
     else
@@ -293,7 +292,7 @@ int cch__node_add(CUgraphNode *raw, cch_graph_node **out, cch_graph *graph, cons
   return CCH__IN_CONTEXT(spec->context, add_in_context(raw, out, graph, spec, before, edges, count, operation));
 }
 
-/* A few handles are on the stack, many on the heap. */
+/* Few handles are kept on the stack, many on the heap. */
 enum { FEW = 64 };
 
 int cch__check_earlier(const cch_node_spec *spec, size_t i, size_t place, const char *operation) {

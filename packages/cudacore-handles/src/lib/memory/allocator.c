@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory for libraries that keep only its address. The registry finds the box of an address. The one reference to that
- * box is the library's, which gives it back by freeing the address.
+ * Memory for libraries that keep only its address. The registry finds the box of an address. The other library owns the
+ * only reference to that box, and drops it by freeing the address.
  */
 #define _GNU_SOURCE /* RTLD_NOLOAD */
 #include "driver/current.h"
@@ -98,7 +98,10 @@ int cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {
 
 enum { MAX_DEVICES = 64 };
 
-/* The allocator of a device, and the context that is made current for it: PyTorch may allocate before there is one. */
+/*
+ * The allocator of a device, and the context that is made current for it, because PyTorch may allocate before a context
+ * is current.
+ */
 static struct {
   cch_allocator *allocator;
   cch_context *context;
@@ -163,13 +166,13 @@ CCH__COLD static void throw_failure(int status, size_t size, int device) {
   void (*throw_runtime_error)(const char *) = NULL;
   if (library != NULL) {
     *(void **)&throw_runtime_error = dlsym(library, "_ZSt21__throw_runtime_errorPKc");
-    dlclose(library); /* gives back the reference of dlopen(); the library remains loaded */
+    dlclose(library); /* drops the reference of dlopen(); the library remains loaded */
   }
   if (throw_runtime_error != NULL)
     throw_runtime_error(text);
 }
 
-/* PyTorch asks for 0 bytes, too, and never frees NULL. */
+/* PyTorch also allocates 0 bytes, and never frees NULL. */
 void *cch_torch_alloc(int64_t size, int device, CUstream stream) {
   CUdeviceptr ptr = 0;
   int status = size == 0 ? 0 : torch_alloc(&ptr, (size_t)size, device, stream, __func__);

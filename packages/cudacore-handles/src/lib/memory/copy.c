@@ -13,7 +13,7 @@ typedef struct batch {
   CUmemcpyAttributes *attributes;
   CUdeviceptr *dst, *src;
   size_t *sizes, *first; /* `first`: the index of each run */
-  void **boxes;          /* a destination and a source for each copy */
+  void **boxes;          /* one destination and one source for each copy */
   cch__peers *peers;     /* the same order */
   bool waits;            /* a source must be read before the call returns */
   bool between;          /* at least one copy is between devices, which the driver's batches do not support */
@@ -80,7 +80,7 @@ static int add(batch *all, cch_deviceptr *dst, cch_deviceptr *src, size_t place,
   return 0;
 }
 
-/* Whether the driver accepts a batch on the stream: not during a capture, and not on the legacy stream. */
+/* Whether the driver accepts a batch on the stream: it does not during a capture, or on the legacy stream. */
 static bool takes_batch(const cch_stream *stream, bool captured) {
   return !captured && stream->raw != CU_STREAM_LEGACY &&
          (cch__driver.cuMemcpyBatchAsync_v13000 != NULL || cch__driver.cuMemcpyBatchAsync != NULL);

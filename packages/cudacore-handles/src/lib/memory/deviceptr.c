@@ -19,7 +19,7 @@ size_t cch_deviceptr_size(const cch_deviceptr *ptr) {
   return ptr->size;
 }
 
-/* A part without a stream of its own uses that of the whole. */
+/* A part without its own stream uses that of the whole allocation. */
 cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(NULL, ptr);
   cch_stream *stream = atomic_load_explicit(&ptr->stream, memory_order_acquire);
@@ -47,7 +47,7 @@ int cch_deviceptr_check(const cch_deviceptr *ptr) {
   if (ptr->box.context == NULL) /* a reset of the context does not free it */
     return 0;
   CCH__REQUIRE_USABLE(ptr);
-  /* A part of mapped memory is lost with the whole, and the whole with the context. */
+  /* A part of mapped memory is lost with the whole memory, which is lost with the context. */
   return cch__in_callback() ? 0 : cch__context_check(cch__lost_with(&cch__whole(ptr)->box), __func__);
 }
 
@@ -66,8 +66,8 @@ static cch_deviceptr *new_memory(cch__origin origin, size_t size, const char *op
 }
 
 /*
- * The number of the capture that a stream is in; 0 if there is none. The stream's context must be current. A driver
- * without cuStreamIsCapturing can still allocate: no stream is taken to be captured there.
+ * The number of the capture that a stream is in; 0 if there is none. The stream's context must be current. With a
+ * driver without cuStreamIsCapturing, allocations still work: no stream counts as captured.
  */
 static int capture_of(uint64_t *out, CUstream stream) {
   CUstreamCaptureStatus capture;
@@ -95,8 +95,8 @@ static cch_graph *graph_of_capture(CUstream stream) {
 }
 
 /*
- * Whether work on a stream would go into a capture or invalidate one. The call fails only for the legacy stream: the
- * driver reports in this way that a blocking stream is being captured.
+ * Whether work on a stream would go into a capture or invalidate one. The call fails only for the legacy stream: this
+ * is how the driver reports that a blocking stream is being captured.
  */
 bool cch__is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -233,8 +233,8 @@ int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr raw, size_t size, cch_co
 }
 
 /*
- * Guards the time between reading the stream of a box and taking a reference to it. Nobody may give back the box's own
- * reference meanwhile.
+ * Guards the time between reading the stream of a box and taking a reference to it. No other thread may drop the box's
+ * own reference meanwhile.
  */
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -341,7 +341,7 @@ int cch_pointer_check(CUdeviceptr raw) {
   if (type == CU_MEMORYTYPE_HOST || owner == device ||
       (cch__driver.cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, raw) == CUDA_SUCCESS && managed))
     return 0;
-  /* A device can access memory of another device if it was given access. The driver then has an address for it. */
+  /* A device can access memory of another device if access was granted. The driver then has an address for it. */
   CUdeviceptr address;
   if (cch__driver.cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, raw) == CUDA_SUCCESS)
     return 0;
@@ -397,7 +397,7 @@ static bool is_allocated(const cch_deviceptr *ptr) {
 /*
  * Frees memory of a pool; returns the driver's result. Memory that a capture allocated is freed in that capture. After
  * the capture has ended, or failed, it is freed only if a launch of the graph has allocated it. Other memory cannot be
- * freed in a capture: the driver answers that the address does not belong to the graph.
+ * freed in a capture: the driver reports that the address does not belong to the graph.
  */
 static int free_async(const cch_deviceptr *ptr, CUstream stream) {
   if (stream == CU_STREAM_LEGACY && cch__is_capturing(stream))

@@ -46,8 +46,8 @@ int cch_graphics_register_gl_image(cch_graphics **out, cch_context *context, uns
 }
 
 /*
- * Begins mapping or unmapping a resource; only one thread at a time does so. *mapped is the memory that it is mapped
- * to, as a new reference; NULL if it is not mapped. The caller must call finish().
+ * Begins mapping or unmapping a resource; only one thread at a time does so. *mapped is a new reference to the memory
+ * that it is mapped to; NULL if it is not mapped. The caller must call finish().
  */
 static int begin(cch_deviceptr **mapped, cch_graphics *resource, const char *operation) {
   pthread_mutex_lock(&lock);
@@ -112,7 +112,7 @@ int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *st
   return 0;
 }
 
-/* Unmaps the memory that begin() returned, and gives the reference back. */
+/* Unmaps the memory that begin() returned, and drops the reference. */
 static int unmap(cch_graphics *resource, cch_deviceptr *mapped, cch_stream *stream) {
   cch_stream *used = stream != NULL ? cch_stream_ref(stream) : cch_deviceptr_stream_ref(mapped);
   CUstream raw = cch__stream_for_thread(used, mapped->thread)->raw;

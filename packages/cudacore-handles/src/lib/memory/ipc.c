@@ -51,7 +51,7 @@ static int has_access(bool *out, const cch_pool *pool, CUmemLocationType type, i
 
 /*
  * Checks that an imported pool is at the location that the caller stated. The driver does not report the location. But
- * the location of a pool has access to its memory from the beginning, and the host has access to no other pool.
+ * the device of a pool has access from the beginning, and the host can access only pools of host memory.
  */
 static int check_location(const cch_pool *pool, const char *operation) {
   bool is_hosts = false, is_devices = false;
@@ -101,8 +101,8 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
     if (status == 0)
       status = check_known_location(known, pool, __func__);
     /*
-     * The driver counts imports. It cannot end one while memory of the pool is mapped, so the box of the pool keeps
-     * this import until its own end.
+     * The driver counts imports. It cannot end an import while memory of the pool is mapped, so the pool's box keeps
+     * this import until the box is destroyed.
      */
     if (known->imported)
       atomic_fetch_add_explicit(&known->more_imports, 1, memory_order_relaxed);
@@ -126,9 +126,8 @@ int cch_pool_is_imported(const cch_pool *pool) {
 /* ---- memory ---- */
 
 /*
- * Gets a handle from the driver that names an allocation in other processes. The driver returns a new handle each time.
- * If memory is imported by two handles, it is mapped twice, and ending one import ends the other. So the first handle
- * is kept.
+ * Gets a handle with which other processes refer to an allocation. The driver returns a new handle each time. If memory
+ * is imported by two handles, it is mapped twice, and ending one import ends the other. So the first handle is kept.
  */
 static int name_memory(cch_deviceptr *whole, const char *operation) {
   cch_ipc_handle *made = malloc(sizeof *made), *known = NULL;
@@ -162,8 +161,8 @@ int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr) {
 }
 
 /*
- * The context in which an import is freed: that of its stream, else the current one, else the primary one of its
- * device.
+ * The context in which an import is freed: that of its stream, otherwise the current one, otherwise its device's
+ * primary one.
  */
 static int context_of(cch_context **out, const cch_pool *pool, const cch_stream *stream) {
   if (stream->context != NULL) {
@@ -198,7 +197,7 @@ static int map(mapping *m, cch_pool *pool, const cch_ipc_handle *handle, const c
   return status;
 }
 
-/* The mapping of a handle, as a new reference: an existing one, or `made`. If `made` is not needed, it is given up. */
+/* The mapping of a handle, as a new reference: an existing one, or `made`. If `made` is not needed, it is released. */
 static int mapping_of(mapping **out, mapping *made, cch_pool *pool, const cch_ipc_handle *handle,
                       const cch_stream *stream, const char *operation) {
   memcpy(made->value, &pool->raw, sizeof pool->raw);
@@ -237,7 +236,7 @@ static int begin_import(cch__part *part, mapping *m, size_t offset, size_t size,
                         const char *operation) {
   int status = cch__part_begin(part, &m->ptr, offset, size, operation);
   if (status != 0)
-    cch__part_begin(part, &m->ptr, 0, 0, operation); /* if nothing else has the mapping, the part ends it */
+    cch__part_begin(part, &m->ptr, 0, 0, operation); /* without other references, the mapping ends with the part */
   cch_deviceptr *ptr = cch__part_ptr(part);
   atomic_init(&ptr->stream, cch_stream_ref(stream));
   ptr->thread = cch__thread();

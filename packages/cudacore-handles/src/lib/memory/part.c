@@ -22,7 +22,7 @@ struct cch__use {
 
 struct cch__part {
   cch_deviceptr ptr; /* its backing is the whole */
-  cch__use *use;     /* allocated in advance, because closing a part cannot fail */
+  cch__use *use;     /* allocated in advance, because closing a part must not fail */
   cch__part *within; /* the part with trackers that contains this one, and that counts as freed after its last part */
 };
 
@@ -108,7 +108,7 @@ int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, s
 
 /*
  * The stream of a use. If the stream was lost with its context, its work has ended, and the legacy stream is returned.
- * `checked`: a context that was checked just now and is not lost, or NULL.
+ * `checked`: a context that was just checked and is not lost, or NULL.
  */
 static cch_stream *stream_of(const cch__use *use, const cch__box *checked) {
   const cch_context *context = use->stream->context;
@@ -124,7 +124,7 @@ static void forget(cch__use *use) {
   free(use);
 }
 
-/* Adds a use, unless there is one of its stream already. Returns the number of uses. */
+/* Adds a use, unless its stream already has one. Returns the number of uses. */
 static size_t add_use(cch_deviceptr *whole, cch__use *added) {
   pthread_mutex_lock(&uses_lock);
   cch__use *known = whole->uses;
@@ -150,7 +150,7 @@ static bool is_done(const cch__use *use) {
          cch__driver.cuStreamQuery(stream->raw) == CUDA_SUCCESS;
 }
 
-/* Removes uses whose work has ended, so that long-lived memory does not keep all streams on which it was ever used. */
+/* Removes uses whose work has ended, so that long-lived memory does not keep every stream on which it was used. */
 static void prune(cch_deviceptr *whole) {
   pthread_mutex_lock(&uses_lock);
   cch__use *uses = whole->uses, *next;
@@ -230,8 +230,8 @@ static bool join_stream(cch_stream *join, cch_stream *stream) {
 }
 
 /*
- * A new stream, so that no stream of the program waits for another. If it cannot be created, one of the streams of the
- * memory.
+ * A new stream, so that no stream of the program waits for another one. If it cannot be created, one of the memory's
+ * streams.
  */
 static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_stream *own) {
   int status = whole->context != NULL ? cch_stream_create(out, whole->context, CU_STREAM_NON_BLOCKING, 0) : 0;

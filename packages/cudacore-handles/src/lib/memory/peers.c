@@ -180,7 +180,7 @@ static bool reaches(CUdeviceptr dst, CUdeviceptr src) {
   return cch_pointer_check(dst) == 0 && cch_pointer_check(src) == 0;
 }
 
-/* The device of an operand. Usually the bundle has the box of the memory, so the driver need not be called. */
+/* The device of an operand. Usually the bundle has the box of the memory, so the driver is not called. */
 static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle) {
   enum { OPERANDS = 2 };
   for (size_t i = 0; bundle != NULL && i < bundle->count && i < OPERANDS; i++) {
@@ -191,7 +191,7 @@ static int device_of_operand(int *out, CUdeviceptr ptr, const cch_bundle *bundle
   return device_of_address(out, ptr);
 }
 
-/* The devices whose memory the current device cannot access without a grant. -1: none, or not known. */
+/* The devices whose memory the current device cannot access unless access was granted. -1: none, or not known. */
 static void find_other_devices(int out[2], CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle) {
   CUdevice here = 0;
   if (CCH__CALL(cuCtxGetDevice, (&here)) != 0 || device_of_operand(&out[0], dst, bundle) != 0 ||

@@ -14,8 +14,7 @@
 typedef struct cch__peers {
   cch_context *dst,
       *src; /* references to contexts of the devices that it is on; NULL if the plain functions can be used */
-  bool dst_pageable,
-      src_pageable; /* ordinary host memory, which copies of boxes and copies between devices must state */
+  bool dst_pageable, src_pageable; /* ordinary host memory, which box copies and copies between devices must declare */
 } cch__peers;
 
 /* The number of devices; 0 until it was queried. With one device, no copy is between devices. */
@@ -27,19 +26,19 @@ static inline bool cch__is_one_device(void) {
 
 /*
  * Finds whether a copy on a stream is between devices: whether any of its memory is on another device than the stream.
- * During a capture the answer is always no, because the peer functions would invalidate the capture. The driver is
+ * During a capture the result is always false, because the peer functions would invalidate the capture. The driver is
  * queried only about memory that does not belong to the library.
  */
 int cch__peers_find(cch__peers *out, const cch_deviceptr *dst, const cch_deviceptr *src, const cch_stream *stream);
 void cch__peers_release(cch__peers *peers);
 
-/* Copies a line or a box, in the order of a stream whose context is current; returns the driver's answer. */
+/* Copies a line or a box, in the order of a stream whose context is current; returns the driver's result. */
 int cch__copy_line(const cch__peers *peers, CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream);
 int cch__copy_box(const cch__peers *peers, const CUDA_MEMCPY3D *box, CUstream stream);
 
 /*
- * The context for a copy node that was given none: of a device with access to both sides, or else the current one. The
- * bundle keeps the operands, as far as they are known; it may be NULL.
+ * The context for a copy node without a given one: the context of a device with access to both sides, or else the
+ * current one. The bundle keeps the operands, as far as they are known; it may be NULL.
  */
 int cch__context_for_copy(CUcontext *out, CUdeviceptr dst, CUdeviceptr src, const cch_bundle *bundle);
 

@@ -21,7 +21,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   if (status != 0)
     return status;
   config = &known;
-  if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may give them a meaning */
+  if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may define them */
     return cch__fail(CCH_EINVAL, __func__, "the reserved fields of the cch_pool_config are not zero");
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
@@ -136,11 +136,12 @@ int cch_pool_alloc_type(const cch_pool *pool) {
 }
 
 /*
- * Gives one import to the box that another thread made for the same handle meanwhile. Returns false if there is none.
+ * Transfers one import to the box that another thread made for the same handle meanwhile. Returns false if there is
+ * none.
  */
 static bool hand_over(const cch_pool *pool) {
   cch_pool *heir = cch__registry_find(CCH_KIND_POOL, pool->raw);
-  bool takes_it = heir != NULL && heir->imported; /* not if it only borrows the pool */
+  bool takes_it = heir != NULL && heir->imported; /* not if the box only borrows the pool */
   if (takes_it)
     atomic_fetch_add_explicit(&heir->more_imports, 1, memory_order_relaxed);
   cch_pool_unref(heir);
@@ -149,9 +150,9 @@ static bool hand_over(const cch_pool *pool) {
 
 /*
  * Destroys a pool, or ends one import of it. The driver cannot end an import while memory of the pool is mapped.
- * Another thread may have imported the pool and memory of it again; then its box takes over our import. If that box has
- * ended in the meantime, so has its memory, and the next attempt succeeds, unless there is a third import. Memory that
- * other libraries have mapped stays mapped, so retrying does not help there.
+ * Another thread may have imported the pool and memory of it again; then its box takes over our import. If that box was
+ * destroyed in the meantime, its memory was unmapped, and the next attempt succeeds, unless there is a third import.
+ * Memory that other libraries have mapped stays mapped, so retrying does not help there.
  */
 static int destroy(const cch_pool *pool) {
   enum { TRIES = 100 };
@@ -183,8 +184,8 @@ bool cch__pool_end(cch_pool *pool) {
 }
 
 /*
- * Attributes and access are queried in relaxed capture mode, because any other mode forbids the query while a stream
- * captures.
+ * Attributes and access are queried in relaxed capture mode, because other modes forbid the query while a stream is
+ * captured.
  */
 
 /* The reuse policies are ints, and so are many later attributes. */

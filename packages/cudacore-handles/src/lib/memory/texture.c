@@ -43,7 +43,7 @@ static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_
   *box = known.memory;
   size_t last = known.width;
   bool is_pitched = known.height != 0;
-  /* The last row needs no padding up to the pitch. The driver checks the size of its texels. */
+  /* The last row does not need padding up to the pitch; the driver requires only its texels. */
   if (is_pitched && (__builtin_mul_overflow(known.pitch, known.height - 1, &last)))
     last = SIZE_MAX;
   if (known.offset > memory->size || last > memory->size - known.offset)

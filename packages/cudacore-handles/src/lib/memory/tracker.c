@@ -33,7 +33,7 @@ struct cch__track {
   bool logged; /* its free */
 };
 
-/* A log's lines are collected, because each write takes longer than an allocation. */
+/* Lines of the log are buffered, because a write takes longer than an allocation. */
 struct cch__tracker_log {
   int file;
   int error; /* errno of the last write that failed */
@@ -232,8 +232,8 @@ static inline void discount_one(cch_tracker_counts *counts, int64_t size) {
 }
 
 /*
- * Whether an allocation fits into the limit, if there is one. `announced` bytes were announced for it already. If it
- * does not fit, *used is the number of bytes of the others. The lock must be held.
+ * Whether an allocation fits into the limit, if there is one. `announced` bytes were already announced for it. If it
+ * does not fit, *used is the number of bytes of the other allocations. The lock must be held.
  */
 static bool fits(const cch_tracker *tracker, size_t size, size_t announced, uint64_t *used) {
   if (tracker->limit == 0)
@@ -288,7 +288,7 @@ int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size
     unlock(tracker, locked);
     cch_tracker_cancel(tracker, announced, cch_deviceptr_stream(ptr));
     int status = fail_limit(tracker, ptr->size, used, __func__);
-    cch__box_unref(tracker); /* the reference of the track; the caller keeps its own */
+    cch__box_unref(tracker); /* the track's reference; the caller keeps its own */
     free(track);
     return status;
   }

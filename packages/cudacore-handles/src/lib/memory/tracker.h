@@ -2,7 +2,7 @@
 #ifndef CUDACORE_MEMORY_TRACKER_H
 #define CUDACORE_MEMORY_TRACKER_H
 
-/* Update the trackers of an allocation that ends. */
+/* Update the trackers of an allocation that is freed. */
 
 #include "base/kinds.h"
 

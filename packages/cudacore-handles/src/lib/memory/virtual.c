@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory made of addresses and physical memory. An allocation is a sequence of ranges. After growing in place, it
- * shares the ranges of the old one. After moving, it maps the same physical memory a second time.
+ * Memory made of addresses and physical memory. An allocation is a sequence of ranges. An allocation that grew in place
+ * shares the ranges of the old one. One that moved maps the same physical memory a second time.
  */
 #include "driver/current.h"
 #include "base/reclaim.h"
@@ -118,7 +118,7 @@ static int add_new(cch__range *range, const cch_virtual_config *config, size_t s
   return status != 0 ? status : map(range, handle, size);
 }
 
-/* Maps also the memory of another range. */
+/* Also maps the memory of another range. */
 static int add_shared(cch__range *range, const cch__range *other) {
   CUdeviceptr address = other->address;
   int status = 0;
@@ -148,7 +148,7 @@ static int allow(CUdeviceptr address, size_t size, const cch_virtual_config *con
   return status;
 }
 
-/* Releases a range; returns the driver's answer. If the driver refuses, the range is unchanged. */
+/* Releases a range; returns the driver's result. If the driver refuses, the range is unchanged. */
 static int range_unref(cch__range *range) {
   if (atomic_fetch_sub_explicit(&range->references, 1, memory_order_acq_rel) != 1)
     return 0;
@@ -247,7 +247,7 @@ int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, siz
   return status;
 }
 
-/* Grows an allocation after its end. *fits is false if the driver gave other addresses. */
+/* Grows an allocation at its end. *fits is false if the driver gave other addresses. */
 static int grow_in_place(cch_deviceptr *ptr, bool *fits, const cch_deviceptr *old, const cch_virtual_config *config,
                          const char *operation) {
   CUdeviceptr end = old->ptr + old->size;

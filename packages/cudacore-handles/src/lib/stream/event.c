@@ -50,7 +50,7 @@ int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *
   return 0;
 }
 
-/* The driver cannot tell the context of an event. */
+/* The driver cannot report the context of an event. */
 int cch_event_wrap(cch_event **out, CUevent raw, void *owner, cch_release_fn release) {
   return cch_event_wrap_in(out, raw, NULL, owner, release);
 }
@@ -93,8 +93,8 @@ static int record(cch_event *event, const cch_stream *stream) {
       return status;
   }
   /*
-   * A default stream means that of the current context, if the event can be recorded there. The green contexts and the
-   * primary context of a device share events.
+   * A default stream means the one of the current context, if the event can be recorded there. The green contexts and
+   * the primary context of a device share events.
    */
   if (is_here && cch__driver.cuEventRecord != NULL) {
     status = (int)cch__driver.cuEventRecord(event->raw, stream->raw);

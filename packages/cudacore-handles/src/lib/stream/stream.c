@@ -6,8 +6,8 @@
 CCH__DEFINE_VERBS(cch_stream, CUstream, raw)
 
 /*
- * The default streams are marked as owned, so that wrapping one releases a given owner. They are never freed, because
- * the library holds a reference.
+ * The default streams are marked as owned, so that wrapping one releases the owner that the caller passed. They are
+ * never freed, because the library holds a reference.
  */
 static cch_stream legacy = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true}, .raw = CU_STREAM_LEGACY};
 static cch_stream per_thread = {.box = {.references = 1, .kind = CCH_KIND_STREAM, .owned = true},

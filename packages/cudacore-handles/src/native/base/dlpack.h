@@ -58,14 +58,14 @@ typedef struct dl_managed_tensor_versioned {
   dl_tensor tensor;
 } dl_managed_tensor_versioned;
 
-/* The address of the first element. An empty tensor can have none, whatever its offset. */
+/* The address of the first element. An empty tensor can have no address, whatever its offset. */
 static inline uintptr_t dlpack_address(const dl_tensor *tensor) {
   return tensor->data != NULL ? (uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset : 0;
 }
 
 /*
- * Fills in a tensor that describes an object of the type that the function belongs to; -1 with an exception. The tensor
- * owns nothing.
+ * Fills in a tensor that describes an object whose type has this function; -1 with an exception. The tensor owns
+ * nothing.
  */
 typedef int (*dl_tensor_from_object)(void *object, dl_tensor *out);
 
@@ -74,7 +74,7 @@ typedef int (*dl_tensor_from_object)(void *object, dl_tensor *out);
 typedef struct dl_exchange_api {
   dl_version version;
   struct dl_exchange_api *previous; /* the API of an older major version, or NULL */
-  /* Makes a tensor like the prototype. The error function is called exactly if this returns -1. */
+  /* Makes a tensor like the prototype. The error function is called if, and only if, this returns -1. */
   int (*managed_tensor_allocator)(dl_tensor *prototype, dl_managed_tensor_versioned **out, void *error_context,
                                   void (*set_error)(void *context, const char *kind, const char *message));
   int (*managed_tensor_from_object)(void *object, dl_managed_tensor_versioned **out);

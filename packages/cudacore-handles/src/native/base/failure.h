@@ -37,13 +37,13 @@ static inline PyObject *failure_text(const char *text) {
 }
 
 /*
- * The result of a call that the library just made on this thread, as a new reference. No Python code may have run
+ * The result of the library call that was just made on this thread, as a new reference. No Python code may have run
  * since.
  */
 static inline PyObject *failure_status(int status) {
   cch_error_record record = {.size = sizeof record};
   char why[FAILURE_WHY_SIZE] = "";
-  if (status == 0 || status == CCH_NOT_READY) /* these are answers, and not recorded */
+  if (status == 0 || status == CCH_NOT_READY) /* these are ordinary results, and are not recorded */
     return PyLong_FromLong(status);
   cch_error_get(&record);
   if (record.code != status && status != CCH_ECOMPILER) /* the result is not a status but a device or a count */

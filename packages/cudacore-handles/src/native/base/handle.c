@@ -7,7 +7,7 @@
 
 #include "lib/base/kind_list.h"
 
-/* Boxes without an object of CUDA are identified by their own addresses. */
+/* Boxes without a CUDA object are identified by their own addresses. */
 #define cch_bundle_raw(box) (box)
 #define cch_tracker_raw(box) (box)
 #define cch_allocator_raw(box) (box)

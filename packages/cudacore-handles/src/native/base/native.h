@@ -3,18 +3,18 @@
 #define CUDACORE_NATIVE_H
 
 /*
- * The extension module cudacore_handles._native. It has the functions that are called so often that cffi would cost
- * more than the work, and the functions that use CPython directly.
+ * The extension module cudacore_handles._native. It has functions that are called so often that cffi would take longer
+ * than the work itself, and functions that use CPython's API.
  *
  * This header belongs to the room `base`: it has the state of the module and the base class of all faces. Each other
  * room has one header of its own.
  *
- * Calls of the C library release the GIL, so other threads can close any face meanwhile. Therefore: before Python code
- * runs or the GIL is released, hold what was read from a face. Either take a reference (handle_hold), or mark the face
- * as in use for one call (handle_use, handle_done). A face that is closed while in use gives its reference back when
- * the last use ends.
+ * Calls of the C library release the GIL, so other threads can close any face meanwhile. So before Python code runs or
+ * the GIL is released, hold what was read from a face. Either take a reference (handle_hold), or mark the face as in
+ * use for one call (handle_use, handle_done). A face that is closed while in use drops its reference when the last use
+ * ends.
  *
- * Limited API of Python 3.10: one binary for every later version.
+ * The module uses the limited API of Python 3.10: one binary works with every later version.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -34,7 +34,7 @@
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
-/* The driver's results that this module handles: CUDA_ERROR_*. Python code has a list of its own, in results.py. */
+/* The driver's results that this module handles: CUDA_ERROR_*. Python code has its own list, in results.py. */
 enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTED = 801 };
 
 /* ---- the module's state: module.c, faces.c, call.c ---- */
@@ -69,8 +69,8 @@ enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTE
   X(texture, check_mipmapped_array)                                                                                    \
   X(texture, check_texture)                                                                                            \
   X(texture, check_memory)    /* (resource, device): raises for memory that the device cannot sample */                \
-  X(texture, refuse_format)   /* (resource, options): raises for texels that cannot be sampled as the options say */   \
-  X(texture, refuse_surface)  /* (resource): raises for what no surface can be made of */                              \
+  X(texture, refuse_format)   /* (resource, options): raises for texels that cannot be sampled with the options */     \
+  X(texture, refuse_surface)  /* (resource): raises if no surface can be made of it */                                 \
   X(views, view)              /* the class StridedMemoryView */                                                        \
   X(views, layout_of)         /* (shape, strides, itemsize) -> a _StridedLayout */                                     \
   X(views, element_types)     /* a dict, the cache of element_type(): dtype -> tuple */                                \
@@ -79,7 +79,7 @@ enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTE
   X(views, dlpack_type_of)    /* (dtype) -> the type in DLPack: code | bits << 8 | lanes << 16 */                      \
   X(views, interface_of)      /* (class, object, stream, name) -> a view of an object without DLPack */                \
   X(views, check_values)      /* (array, name): raises if the array's memory does not hold its values */               \
-  X(views, buffer_device)     /* (buffer) -> DLPack's device */                                                        \
+  X(views, buffer_device)     /* (buffer) -> DLPack device */                                                          \
   X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
   X(views, default_stream)    /* () -> the address of the default stream */                                            \
   X(launch, config)           /* the class LaunchConfig */                                                             \
@@ -107,7 +107,7 @@ typedef struct faces {
 
 typedef struct runtime runtime;
 
-/* Interned names of the attributes that arrays are asked for, and the version of DLPack that is requested. */
+/* Interned names of the attributes that are read from arrays, and the version of DLPack that is requested. */
 typedef struct view_names {
   PyObject *dlpack, *dlpack_device, *ptr, *device_id, *shape, *strides, *dtype, *stream, *max_version;
   PyObject *version, *is_conj, *is_neg;
@@ -162,8 +162,8 @@ static inline bool is_buffer(const state *st, PyObject *object) {
 PyObject *raise_status(const state *st, int status);
 
 /*
- * The int that an object equals, as faces.as_integer says: a new reference. NULL without an exception: it is not an
- * integer. NULL with an exception: the conversion failed.
+ * A new reference to the int that faces.as_integer returns for an object. NULL without an exception: the object is not
+ * an integer. NULL with an exception: the conversion failed.
  */
 PyObject *integer_of(const state *st, PyObject *value);
 
@@ -195,7 +195,7 @@ typedef struct handle {
   uintptr_t raw;  /* the CUDA handle or address; it remains after closing, so that the object keeps its hash */
   int kind;       /* cch_kind of the box */
   unsigned users; /* number of calls that are using the box; guarded by the GIL, as are all fields */
-  void *closing;  /* the reference of a face that was closed while in use; the last use gives it back */
+  void *closing;  /* the reference of a face that was closed while in use; the last use drops it */
 } handle;
 
 int add_handle_type(PyObject *module, state *st);
@@ -208,7 +208,7 @@ PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
  */
 void *handle_hold(PyObject *face);
 
-/* Gives back a reference that may be the last, so it may call the driver and wait. NULL does nothing. */
+/* Drops a reference that may be the last one, so it may call the driver and wait. NULL does nothing. */
 void box_let_go(void *box);
 
 /*
@@ -224,8 +224,8 @@ static inline void *handle_use(PyObject *face) {
 }
 
 /*
- * Ends a use. Call it with the GIL. If the face was closed meanwhile, this can run Python code. It keeps the current
- * exception.
+ * Ends a use. Call it with the GIL held. If the face was closed meanwhile, this can run Python code. It keeps the
+ * current exception.
  */
 void handle_give_back(handle *self);
 static inline void handle_done(PyObject *face) {
@@ -261,8 +261,8 @@ int add_api_capsule(PyObject *module);
 
 /*
  * An owner: a Python object that a box keeps alive, or a memory resource that frees the memory of a box. The last
- * reference to the box can be given back on any thread. That thread only puts the owner into a queue, so no destructor
- * waits for the GIL. The owner's interpreter releases it later. If the interpreter has ended, the owner is leaked.
+ * reference to the box can be dropped on any thread. That thread only queues the owner, so no destructor waits for the
+ * GIL. The owner's interpreter releases it later. If the interpreter has ended, the owner is leaked.
  */
 runtime *runtime_of_interpreter(void); /* a new reference; NULL with an exception */
 void runtime_unref(runtime *rt);
@@ -283,7 +283,7 @@ bool owner_ended(const owner *self);
 void *owner_attach(const owner *self);
 void owner_detach(const owner *self, void *attached);
 
-/* Whether the interpreter is ending, so that Python code must not run any more. Keeps the current exception. */
+/* Whether the interpreter is ending, so that Python code must no longer run. Keeps the current exception. */
 bool is_finalizing(void);
 
 /* Releases the queued owners of this interpreter. Runs Python code; keeps the current exception. */

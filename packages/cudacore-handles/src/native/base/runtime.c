@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python objects that boxes own. A box can be destroyed on any thread: one of another interpreter, one of the driver,
- * or one without an interpreter, and even while or after the interpreter ends. So destroying a box only puts its owner
- * into a queue, without a lock and without allocating. The owner's interpreter releases it at its next call into this
- * module, or in a pending call.
+ * Python objects that boxes own. A box can be destroyed on any thread: of another interpreter, of the driver, or
+ * without an interpreter, and even while or after the interpreter ends. So destroying a box only queues its owner,
+ * without a lock and without allocating. The owner's interpreter releases it at its next call into this module, or in a
+ * pending call.
  */
 #include "base/native.h"
 
@@ -135,11 +135,11 @@ static bool may_free(void) {
 
 /* Releases all queued owners, oldest first. `free_memory` can be NULL while the interpreter ends. */
 static void drain(runtime *rt, PyObject *free_memory) {
-  /* This can run in a garbage collection between a failing call and the caller's look at its error. */
+  /* This can run in a garbage collection between a failing call and the caller's query of its error. */
   cch_error_record error = {.size = sizeof error};
   cch_error_get(&error);
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* before any Python call, because those fail while an exception is set */
+  PyErr_Fetch(&type, &value, &traceback); /* before any Python call: calls fail while an exception is set */
   if (is_finalizing() || !may_free()) {
     PyErr_Restore(type, value, traceback);
     cch_error_put(&error);
@@ -184,7 +184,7 @@ static int drain_pending(void *argument) {
   runtime *rt = argument;
   atomic_store(&rt->woken, false);
   if (atomic_load_explicit(&rt->queue, memory_order_relaxed) != NULL && !atomic_load(&rt->ended)) {
-    /* The module's state may be gone, so the function that frees memory is looked up in its Python module. */
+    /* The module's state may no longer exist, so the function that frees memory is looked up in its Python module. */
     PyObject *module = PyImport_ImportModule("cudacore_handles._memory.buffer");
     PyObject *free_memory = module != NULL ? PyObject_GetAttrString(module, "_free_memory") : NULL;
     if (free_memory == NULL)
@@ -204,8 +204,8 @@ static void queue(owner *self) {
     self->next = head;
   while (!atomic_compare_exchange_weak_explicit(&rt->queue, &head, self, memory_order_release, memory_order_relaxed));
   /*
-   * A thread that gives back the last reference through this module empties the queue at once. The pending call is for
-   * all other threads. One call suffices for any number of owners.
+   * A thread that drops the last reference through this module empties the queue at once. The pending call is for all
+   * other threads. One call suffices for any number of owners.
    */
   if (rt->is_main && !atomic_load(&rt->ended) && !atomic_exchange(&rt->woken, true)) {
     if (Py_AddPendingCall(drain_pending, rt) == 0)
@@ -249,7 +249,7 @@ static void owner_free(void *opaque, CUdeviceptr ptr, size_t size, cch_stream *s
   queue(self);
 }
 
-/* ---- what Python code gives to the C library ---- */
+/* ---- functions that Python code passes to the C library ---- */
 
 static PyObject *own(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   if (count != 1 && count != 2)

@@ -8,7 +8,7 @@
 
 #include "base/dlpack.h"
 
-/* How the values of a type are packed. The first constants are public: the module has them, too. */
+/* How the values of a type are packed. The first constants are also constants of the module. */
 typedef enum packing {
   PACKING_SIGNED,
   PACKING_UNSIGNED,
@@ -64,7 +64,7 @@ int add_types(PyObject *module, state *st);
 int types_reserve(state *st, size_t slots);
 /* Stores an entry, in place of an old one of the same type. Takes over the references of `item`, also on failure. */
 int types_store(state *st, type_entry item);
-/* Gives back the references of an entry that was removed from the table. Runs Python code. */
+/* Drops the references of an entry that was removed from the table. Runs Python code. */
 void types_drop(type_entry *entry);
 /* The slot of a type, or the free slot where it belongs. */
 type_entry *types_find(const state *st, const void *type);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Python functions that graphs and streams call on a thread of the driver. Once the interpreter has begun to end, a
- * thread that asks for the GIL is stopped forever, in the middle of the driver's work. So from then on nothing is
+ * thread that acquires the GIL is stopped forever, in the middle of the driver's work. So from then on no function is
  * called, and the interpreter waits for calls in progress before it ends.
  */
 #include "graph/graph.h"

@@ -25,8 +25,8 @@ static atomic_bool
 static void in_forked_child(void) { atomic_store(&forked, true); }
 
 /*
- * Whether the library refuses all work on graphs here. Then locks must not be taken: their holder can be gone, or wait
- * for the function that is running.
+ * Whether the library refuses all work on graphs here. Then locks must not be taken: the thread that holds one may no
+ * longer exist, or may wait for the running function.
  */
 static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
 
@@ -152,7 +152,7 @@ static PyObject *clone_graph(PyObject *module, PyObject *face) {
   const char *what = "clone";
   bool no_memory = false;
   int status;
-  /* Both lists are made under one lock, so that they match whatever other threads do. */
+  /* Both lists are made under one lock, so that they match, whatever other threads do. */
   graph_lock lock = graph_lock_take(graph, NULL);
   Py_BEGIN_ALLOW_THREADS;
   status = cch_graph_clone(&copy, graph);
@@ -351,7 +351,7 @@ static PyObject *run(PyObject *self, const char *method, PyObject *const *argume
     Py_END_ALLOW_THREADS;
     exec_done(self);
     if (status == RESULT_INVALID_VALUE)
-      raise_failed(st, status, method, PLACE_IN_EXEC); /* the message says what the reasons can be */
+      raise_failed(st, status, method, PLACE_IN_EXEC); /* the message lists the possible reasons */
     else if (status != 0)
       raise_status(st, status);
   }

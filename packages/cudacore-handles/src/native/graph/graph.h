@@ -29,7 +29,7 @@ void graph_lock_give(graph_lock lock);
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
   PyObject *graph;                         /* a separate face of the graph that the condition belongs to */
-  bool used;                               /* a conditional node used it, and may use it still */
+  bool used;                               /* a conditional node used it, and may still use it */
   bool pending;                            /* a node that uses it is being added */
 } condition;
 
@@ -140,7 +140,7 @@ void node_params_done(node_params *params);
 void node_params_undone(node_params *params);
 void node_params_drop(node_params *params);
 
-/* ---- node_add.c: methods of graphs and nodes, and where else parameters go ---- */
+/* ---- node_add.c: methods of graphs and nodes, and other uses of parameters ---- */
 
 extern PyMethodDef graph_adders[], node_adders[];
 

@@ -244,7 +244,7 @@ static PyMethodDef functions[] = {
 int add_node_type(PyObject *module, state *st) {
   if (PyModule_AddFunctions(module, functions) < 0)
     return -1;
-  /* The methods that definitions and nodes share, and one more. */
+  /* The methods that definitions and nodes share, and the method of nodes alone. */
   static PyMethodDef methods[24];
   int count = 0;
   while (node_adders[count].ml_name != NULL && count < 22) {

@@ -18,7 +18,7 @@ typedef struct batch {
   size_t node_count, node_room;
   uint32_t *indices; /* dependencies of all nodes in the batch */
   size_t index_count, index_room;
-  PyObject *kept; /* a list that keeps the nodes' faces alive, because other threads could drop them */
+  PyObject *kept; /* a list that keeps the nodes' faces alive, because other threads could release them */
 } batch;
 
 static int grow(void **array, size_t *room, size_t needed, size_t size) {

@@ -157,7 +157,7 @@ static int read_all(additions *self, PyObject *const *arguments) {
   int status = read_columns(self, face, arguments[3]);
   status = take_bundle(self->st, &self->keep, &self->params, status);
   self->given.bundle = self->params.bundle;
-  return status == 0 ? read_after(self, arguments[6]) : -1; /* last: it runs no Python code, so the nodes stay */
+  return status == 0 ? read_after(self, arguments[6]) : -1; /* last: runs no Python code, so the nodes stay valid */
 }
 
 static PyObject *add(additions *self) {

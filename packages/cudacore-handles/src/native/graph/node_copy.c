@@ -11,7 +11,7 @@ typedef struct operand {
   CUdeviceptr address;
   Py_ssize_t size; /* the size of a buffer; -1 if unknown */
   bool read_only;
-  CUarray array;                    /* in the place of the address; NULL: it is memory */
+  CUarray array;                    /* used instead of the address; NULL for memory */
   size_t row, height, depth, texel; /* sizes of an array: bytes of a row, rows, planes, bytes of a texel */
 } operand;
 

@@ -47,7 +47,7 @@ extern const node_kind node_kinds[];
 NODE_METHODS(DECLARE)
 #undef DECLARE
 
-/* Reads an integer of at least `least`; if it is not given, *out is unchanged. -1 with an exception. */
+/* Reads an integer of at least `least`. If it is not given, *out is unchanged. -1 with an exception. */
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out);
 
 /* Reads an address that is given as an int instead of a Buffer; -1 with an exception. */

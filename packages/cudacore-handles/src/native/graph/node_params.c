@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* ---- what several kinds use ---- */
+/* ---- functions that several kinds use ---- */
 
 int read_size(const state *st, PyObject *value, const char *name, size_t least, size_t *out) {
   if (value == NULL)

@@ -49,7 +49,7 @@ done:
   return result;
 }
 
-/* ---- into a node that there is ---- */
+/* ---- into an existing node ---- */
 
 /* Sets the parameters of a node; or, if `exec` is not NULL, those of the node in an executable graph. */
 static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyObject *exec, node_params *params) {
@@ -109,8 +109,7 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
 
 static void leave_context(const context_change *change) {
   if (change->changed)
-    cch_context_restore(
-        change->before); /* an error of earlier work, if there is one, is returned by the next call again */
+    cch_context_restore(change->before); /* if this is an error of earlier work, the next call returns it again */
   box_let_go(change->before);
 }
 
@@ -273,7 +272,7 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
     return NULL;
   cch_alloc_node params = {.size = sizeof params};
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_get(&params, node); /* the driver answers this without waiting */
+  int status = cch_graph_node_get(&params, node); /* the driver does not wait here */
   graph_lock_give(lock);
   return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
 }

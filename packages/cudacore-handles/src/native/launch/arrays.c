@@ -3,7 +3,7 @@
  * Packs the addresses of buffers and of arrays of other libraries.
  *
  * The address is read and its owner is stored in the same step. If there are several devices, the device of the memory
- * is compared with the device of the launch. Only if they differ, the driver is asked whether the launch's device can
+ * is compared with the device of the launch. Only if they differ, the driver is queried whether the launch's device can
  * access the memory.
  */
 #include "launch/pack.h"
@@ -57,8 +57,8 @@ int pack_null(const destination *to) {
 }
 
 /*
- * Keeps an argument alive as long as the packed arguments are in use. `more` is an object that the argument has given
- * out; it may be NULL, and its reference is taken over.
+ * Keeps an argument alive as long as the packed arguments are in use. `more` is another object that the argument
+ * provided; it may be NULL, and its reference is taken over.
  */
 static int keep(const destination *to, PyObject *object, PyObject *more) {
   if (owners_add_argument(to->keep, to->index, object) < 0) {
@@ -260,7 +260,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   dl_tensor tensor;
   cch_deviceptr *box = NULL;
   if (PyType_IsSubtype(Py_TYPE(value), to->st->view_type)) {
-    tensor = ((const view *)value)->tensor; /* made by this library, so it need not be asked */
+    tensor = ((const view *)value)->tensor; /* made by this library, so it is not checked */
     box = ((const view *)value)->box;
     if (box != NULL && memory_check(to->st, box) < 0)
       return -1;

@@ -28,8 +28,8 @@ typedef struct owned {
 enum { OWNERS_INLINE = 16 };
 
 /*
- * Initialise with zeros or by owners_init(). It moves to the heap when the inner array is full. It can be copied to
- * another place until `items` is read for the first time.
+ * Initialise it with zeros or by owners_init(). The items move to the heap when the inner array is full. The structure
+ * can be copied until `items` is read for the first time.
  */
 typedef struct owners {
   Py_ssize_t count, room; /* room: size of the array on the heap; 0 while the inner one is used */
@@ -66,12 +66,12 @@ enum {
   TAKES_INTEGER = 2, /* an integer, by its value */
   TAKES_MEMORY = 4,  /* the address of a buffer or an array, if the parameter has 8 bytes */
   TAKES_NULL = 8,    /* None, likewise */
-  IS_POINTER = 16    /* is or may be a pointer: a bool, a float or an array on the host is a mistake */
+  IS_POINTER = 16    /* is or may be a pointer: bools, floats and arrays on the host are refused as mistakes */
 };
 
 /*
- * The kinds of parameters, as far as they are known: name in Python (ParamKind), name in messages, and accepted values.
- * An ADDRESS is a pointer, or an integer of 8 bytes; BITS are an integer whose sign is not known.
+ * The kinds of parameters: name in Python (ParamKind), name in messages, and accepted values. An ADDRESS is a pointer,
+ * or an integer of 8 bytes; BITS are an integer whose sign is not known.
  */
 #define PARAM_KINDS(X)                                                                                                 \
   X(UNKNOWN, "unknown", "of unknown kind", TAKES_BYTES | TAKES_MEMORY | TAKES_NULL)                                    \
@@ -169,7 +169,7 @@ int capture_keep(const state *st, cch_stream *stream, void *box, owners *used, P
 typedef struct kernel {
   handle base;
   PyObject *name;         /* NULL if not known */
-  PyObject *layout_bytes; /* the bytes that `params` reads; NULL until the driver was asked */
+  PyObject *layout_bytes; /* the bytes that `params` reads; NULL until the driver was queried */
   layout params;
   /* The dynamic shared memory in bytes that was enabled, and on which device (Kernel._allow_shared). */
   unsigned shared_allowed;

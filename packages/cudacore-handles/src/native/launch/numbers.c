@@ -30,7 +30,10 @@ static int raise_struct(const destination *to, const char *what) {
   return raise_unsuitable(to, what, "pass bytes, a ctypes.Structure or a structured NumPy scalar");
 }
 
-/* A number in the place of an array is most likely an argument too few or too many; no kernel could use it. */
+/*
+ * A number instead of an array most likely means that there is one argument too few or too many; no kernel could use
+ * it.
+ */
 static int raise_no_pointer(const destination *to, const char *what) {
   return raise_unsuitable(to, what,
                           to->kind == PARAM_POINTER ? "pass an array, a buffer, or an address as an int"

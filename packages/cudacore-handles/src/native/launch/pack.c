@@ -4,7 +4,7 @@
  * their kinds. numbers.c packs numbers, arrays.c packs addresses of arrays.
  *
  * Types of other libraries are not built in. register() stores how a type is packed, and the resolver
- * (_launch/argtypes.py) is asked once for each type that is not registered.
+ * (_launch/argtypes.py) is called once for each type that is not registered.
  *
  * Everything here runs under the GIL. But a conversion can run arbitrary Python code (__index__, __float__, a property,
  * a converter), and that code can call this module again. So no borrowed data is used across a conversion: the caller
@@ -108,14 +108,14 @@ static int pack_memoryview(const destination *to, PyObject *value) {
   return pack_answer(to, value, PyBytes_FromObject(value));
 }
 
-/* Copies the registry's entry for the type of a value to *how. If there is none, asks the resolver. */
+/* Copies the registry's entry for the type of a value to *how. If there is none, calls the resolver. */
 static int look_up(const state *st, PyObject *value, type_entry *how) {
   PyObject *type = (PyObject *)Py_TYPE(value);
   *how = *types_find(st, type);
   if (!how->type && st->resolver) {
     PyObject *resolver = st->resolver;
     Py_INCREF(resolver); /* it can be replaced while it runs */
-    Py_INCREF(type);     /* the call can assign another class to the value */
+    Py_INCREF(type);     /* the call can change the class of the value */
     PyObject *known = PyObject_CallFunctionObjArgs(resolver, type, value, NULL);
     Py_DECREF(type);
     Py_DECREF(resolver);
@@ -213,7 +213,7 @@ int pack_answer(const destination *to, PyObject *value, PyObject *answer) {
                          value, 0, 0);
   }
   PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback); /* releasing the answer can run any code */
+  PyErr_Fetch(&type, &error, &traceback); /* releasing the result can run any code */
   Py_DECREF(answer);
   PyErr_Restore(type, error, traceback);
   return status;

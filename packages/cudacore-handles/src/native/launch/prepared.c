@@ -22,7 +22,7 @@ typedef struct prepared {
   PyObject *lock;  /* a private view of it: a bytearray that has a view cannot be resized */
   PyObject *gate;  /* a bytearray: its byte is 0 while the graph builder accepts no work; NULL for a stream */
   kept *kept;
-  bool cleared; /* the garbage collector has cleared it: the owners of its values are gone */
+  bool cleared; /* the garbage collector has cleared it: the owners of its values were released */
   PyObject *weak;
 } prepared;
 
@@ -186,8 +186,8 @@ done:
 }
 
 /*
- * Replaces what an old argument pointed into by what a new one points into. The old owners end up in `added` or
- * `*replaced`; the caller releases them after the block was changed. Runs no Python code.
+ * Replaces the owners of an old argument by those of a new one. The old owners end up in `added` or `*replaced`; the
+ * caller releases them after the block was changed. Runs no Python code.
  */
 static int replace_owners(prepared *self, Py_ssize_t index, owners *added, kept **replaced) {
   owned *items = owners_items(&self->kept->owners), *known = NULL;

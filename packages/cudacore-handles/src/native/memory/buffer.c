@@ -54,8 +54,8 @@ static int trackers_use(trackers *of, PyObject *faces) {
 }
 
 /*
- * Makes a buffer of a pool's memory: newly allocated, or another process's, which is given by the handle that it
- * exported.
+ * Makes a buffer of a pool's memory, which is newly allocated or, given a handle that another process exported,
+ * imported.
  */
 static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
                               PyObject *given, PyObject *mr, PyObject *tracker_faces, const cch_ipc_handle *handle) {

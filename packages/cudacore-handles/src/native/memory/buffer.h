@@ -17,8 +17,8 @@ typedef struct buffer {
 int add_buffer_type(PyObject *module, state *st);
 
 /*
- * Raises if the memory of a box was lost in a reset of its context. The driver is asked, except for memory that a reset
- * does not take away, such as that of pools. Boxes of other kinds pass.
+ * Raises if the memory of a box was lost in a reset of its context. This queries the driver, except for memory that a
+ * reset does not free, such as that of pools. Boxes of other kinds are not checked.
  */
 static inline int memory_check(const state *st, const void *box) {
   int status = cch_kind_of(box) == CCH_KIND_DEVICEPTR ? cch_deviceptr_check(box) : 0;

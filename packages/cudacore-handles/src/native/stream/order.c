@@ -20,7 +20,7 @@ static int enter(int device, cch_context **saved, bool *switched) {
 }
 
 /*
- * Whether a stream is being captured. *out is -1 for the legacy stream while a stream that it would wait for is
+ * Whether a stream is being captured. *out is -1 for the legacy stream if a stream that it would wait for is being
  * captured.
  */
 static int find_capture(int *out, cch_stream *stream) {

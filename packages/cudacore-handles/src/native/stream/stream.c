@@ -159,7 +159,7 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
-  PyObject *name = PyUnicode_FromString("callback"); /* it is read as in a graph's method */
+  PyObject *name = PyUnicode_FromString("callback"); /* read like the argument of a graph's method */
   const node_kind *kind = name != NULL ? node_kind_find(name) : NULL;
   node_params params = {0};
   int status = -1;

@@ -4,7 +4,7 @@
  * error messages. The results for the last few options are cached, because programs create many textures with the same
  * options, and comparing values takes a hundredth of the time of checking them.
  *
- * Programs can change option objects. So the cache compares their values. Only ints, floats, strings, members of
+ * Programs can change option objects, so the cache compares their values. Only ints, floats, strings, members of
  * enumerations and tuples of these are compared, because they cannot change. Options that have any other value are
  * checked each time.
  */

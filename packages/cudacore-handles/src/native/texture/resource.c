@@ -73,7 +73,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-/* There is no tp_clear, because a source that is part of a reference cycle clears its own references. */
+/* There is no tp_clear, because a source in a reference cycle clears its own references. */
 static void dealloc(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);

@@ -132,7 +132,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-/* There is no tp_clear, for the same reason as in resource.c. */
+/* There is no tp_clear, because a resource in a reference cycle can be cleared through its source. */
 static void dealloc(PyObject *object) {
   texture *self = (texture *)object;
   PyObject_GC_UnTrack(object);

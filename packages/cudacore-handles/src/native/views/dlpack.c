@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exports allocations to other libraries as DLPack tensors, and reads the tensors of others.
+ * Exports allocations to other libraries as DLPack tensors, and reads the tensors of other libraries.
  *
  * A tensor can outlive the Python object that it was made from, and the interpreter. Its deleter may run on any
  * thread, with the GIL or without. So a tensor holds a reference to its cch_deviceptr and nothing of Python, and its
@@ -18,7 +18,7 @@
 static const char unversioned_name[] = "dltensor";
 static const char versioned_name[] = "dltensor_versioned";
 
-/* ---- tensors that are lent ---- */
+/* ---- exported tensors ---- */
 
 /*
  * A tensor and everything that it points to except the memory itself. The consumer gets a pointer to the union, which
@@ -61,7 +61,7 @@ static const char *untaken_name(PyObject *capsule) {
   return PyCapsule_IsValid(capsule, unversioned_name) ? unversioned_name : NULL;
 }
 
-/* The destructor of a capsule. If the tensor was taken, it belongs to the consumer and may already be deleted. */
+/* The destructor of a capsule. If the tensor was consumed, it belongs to the consumer and may already be deleted. */
 static void destroy_capsule(PyObject *capsule) {
   const char *name = untaken_name(capsule);
   if (name == NULL)
@@ -129,13 +129,13 @@ PyObject *dlpack_capsule(void *managed, bool versioned) {
   return capsule;
 }
 
-/* ---- tensors of others ---- */
+/* ---- tensors of other libraries ---- */
 
 void dlpack_delete(void *managed, bool versioned) {
   if (managed == NULL)
     return;
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* a deleter of another library can do anything */
+  PyErr_Fetch(&type, &value, &traceback); /* the deleter of another library can run any code */
   if (versioned) {
     dl_managed_tensor_versioned *self = managed;
     if (self->deleter != NULL)

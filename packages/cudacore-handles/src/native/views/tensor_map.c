@@ -118,7 +118,7 @@ static int read_arguments(const state *st, PyObject *const *arguments, cch_tenso
   return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Asks the driver without the GIL; -1 with an exception. */
+/* Calls the driver without the GIL; -1 with an exception. */
 static int encode(const state *st, cch_tensor_map *map, const cch_tensor_map_config *config) {
   int status;
   Py_BEGIN_ALLOW_THREADS;
@@ -244,7 +244,7 @@ static PyObject *get_tensor(PyObject *object, void *closure) {
   return tensor;
 }
 
-/* The view remains until the object is destroyed, because clearing the view is the view's own task. */
+/* The view remains until the object is destroyed, because a view in a reference cycle clears its own references. */
 static int tensor_map_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(((tensor_map *)object)->tensor);

@@ -97,7 +97,7 @@ static PyObject *view_memory(const state *st, PyTypeObject *type, PyObject *face
       PyObject *kind, *value, *traceback;
       PyErr_Fetch(&kind, &value, &traceback);
       PyObject *layout = PyObject_CallFunction(st->faces.layout_of, "OOL", shape, strides, (long long)of->itemsize);
-      if (layout != NULL) { /* the layout is valid, so the first error stands */
+      if (layout != NULL) { /* the layout is valid, so the first error remains */
         Py_DECREF(layout);
         PyErr_Restore(kind, value, traceback);
       } else {
@@ -211,7 +211,7 @@ static int order(const state *st, long long consumer, unsigned long long produce
   return -1;
 }
 
-/* ---- where arrays come from ---- */
+/* ---- views of arrays ---- */
 
 /* Gets the stream on which a library uses arrays from its exchange API; -1 with an exception. */
 static int ask_work_stream(const dl_exchange_api *api, dl_device device, unsigned long long *out) {
@@ -474,7 +474,7 @@ static PyObject *from_any(PyObject *module, PyObject *const *given, Py_ssize_t c
     Py_DECREF(checked);
     how = types_find(st, Py_TYPE(object)); /* the table may have been reallocated */
   }
-  /* Our own views carry more about the streams of their memory than the exchange API can express. */
+  /* Our own views have more information about the streams of their memory than the exchange API can express. */
   if (how->type != NULL && how->packing == PACKING_EXCHANGE && how->exchange->managed_tensor_from_object != NULL &&
       !PyType_IsSubtype(Py_TYPE(object), st->view_type)) {
     result = from_exchange(st, type, object, stream, how->exchange);

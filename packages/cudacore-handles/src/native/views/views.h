@@ -67,8 +67,8 @@ int view_set_dims(view *self, PyObject *shape, PyObject *strides, int64_t unit, 
 /* Takes over what keeps the memory of a buffer or another view; -1 with an exception. */
 int view_set_keeper(view *self, PyObject *keeper);
 /*
- * Raise an error for: memory that kernels could not use with its stated type; a device that is not CUDA's; an object
- * that is not a class of views. -1 with an exception.
+ * Raise an error for memory that kernels could not use with its stated type, for a device that is not CUDA's, and for
+ * an object that is not a class of views. -1 with an exception.
  */
 int view_check_alignment(const view *self);
 int view_check_device(long long type);
@@ -83,7 +83,7 @@ void *view_lend(const state *st, PyObject *object, bool versioned);
 /* ---- tensor_map.c ---- */
 
 typedef struct tensor_map {
-  PyObject_HEAD const state *st; /* NULL in an object that nothing here has made */
+  PyObject_HEAD const state *st; /* NULL in an object that this module did not make */
   cch_tensor_map map;
   cch_tensor_map_config config; /* the parameters that it was made with; the address is the current one */
   PyObject *tensor;             /* the view whose memory it describes */

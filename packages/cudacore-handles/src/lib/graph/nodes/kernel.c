@@ -55,7 +55,7 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
     status = cch__bundle_wrap(&out->kept, node.kernel, from->bundle, node.args_size, from->operation);
   if (status != 0)
     return status;
-  /* Passes pointers and not the block, so that any code that reads the graph gets the value of each argument. */
+  /* Passes pointers rather than the block, so that other code that reads the graph gets the value of each argument. */
   if (params->count > sizeof out->few / sizeof *out->few) {
     out->pointers = malloc(params->count * sizeof *out->pointers);
     if (out->pointers == NULL)
@@ -202,7 +202,10 @@ static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bund
 
 /* ---- changes ---- */
 
-/* The attributes that a kernel node is to have, and had. An attribute that is not requested gets its default. */
+/*
+ * The attributes that a kernel node shall have, and those that it had. An attribute that is not requested gets its
+ * default.
+ */
 typedef struct attribute_change {
   unsigned count;
   CUlaunchAttribute wanted[4], before[4];
@@ -213,7 +216,7 @@ static unsigned or_one(unsigned n) { return n != 0 ? n : 1; }
 static bool is_same(CUlaunchAttributeID id, const CUlaunchAttributeValue *a, const CUlaunchAttributeValue *b) {
   switch (id) {
   case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-    /* No cluster is the same as a cluster of one block. */
+    /* A launch without clusters is the same as one with clusters of one block. */
     return or_one(a->clusterDim.x) == or_one(b->clusterDim.x) && or_one(a->clusterDim.y) == or_one(b->clusterDim.y) &&
            or_one(a->clusterDim.z) == or_one(b->clusterDim.z);
   case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
@@ -287,7 +290,7 @@ static int set_each(CUgraphNode raw, const CUlaunchAttribute *attributes, unsign
   return status;
 }
 
-/* Restores the parameters of a kernel node. The driver accepted them before, so it does so again. */
+/* Restores the parameters of a kernel node. The driver accepted them before, so it accepts them again. */
 static void put_back(CUgraphNode raw, const cch__kernel_read *read) {
   CUgraphNodeParams native = {.type = CU_GRAPH_NODE_TYPE_KERNEL};
   size_t count = read->params != NULL ? read->params->count : 0;

@@ -3,7 +3,7 @@
 #include "graph/nodes/nodes.h"
 #include "memory/peers.h"
 
-/* The context of an array, which the bundle keeps; NULL if it is not there. */
+/* The context of an array that the bundle keeps; NULL if the bundle does not have it. */
 static CUcontext context_of_array(CUarray raw, const cch_bundle *bundle) {
   for (size_t i = 0; bundle != NULL && i < bundle->count; i++) {
     const cch_array *array = bundle->owners[i].object;
@@ -34,7 +34,7 @@ typedef struct side {
 static side side_of(CUarray array, CUdeviceptr device, size_t pitch, size_t height, const CUDA_MEMCPY3D *copy) {
   if (array != NULL)
     return (side){.type = CU_MEMORYTYPE_ARRAY, .array = array};
-  /* Unified: the driver finds the kind of each address, also for memory that the graph itself allocates. */
+  /* Unified: the driver finds the kind of each address, even for memory that the graph itself allocates. */
   return (side){.type = CU_MEMORYTYPE_UNIFIED,
                 .device = device,
                 .pitch = pitch != 0 ? pitch : copy->WidthInBytes,

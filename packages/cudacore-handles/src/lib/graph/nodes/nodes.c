@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what the types use ---- */
+/* ---- functions that the types use ---- */
 
 int cch__node_keep(cch__node_params *out, const cch__node_source *from) {
   out->kept = cch_bundle_ref(from->bundle);

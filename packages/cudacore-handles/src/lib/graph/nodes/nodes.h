@@ -25,7 +25,7 @@ struct cch__node_type {
   int (*fill)(cch__node_params *out, const cch__node_source *from);
   /* Reads the parameters of a node, whose bundle is NULL if it is not known. NULL: the type has no parameters. */
   int (*get)(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation);
-  /* Takes the results that the driver stored in the parameters of a new node. NULL: there are none. */
+  /* Takes the results that the driver stored in the parameters of a new node. NULL: the type has none. */
   void (*added)(cch__node_params *params);
   /* Changes the parameters of a node. NULL: calling the driver is enough. */
   int (*change)(CUgraphNode raw, cch__node_params *params, const char *operation);
