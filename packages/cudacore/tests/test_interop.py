@@ -2,8 +2,8 @@
 """Memory resources for CuPy, PyTorch, Numba and RMM.
 
 On the simulated driver, stand-ins take the place of these libraries. With a GPU, the libraries themselves are tried,
-each in a process of its own, because most of them choose an allocator once. RMM was only tried with a stand-in, whose
-signatures are those of its type stubs.
+each in a process of its own, because most of them choose an allocator once. RMM itself also runs on the simulated
+driver, as far as it does not use the CUDA runtime.
 """
 
 from __future__ import annotations
@@ -247,10 +247,20 @@ class CUDAPluggableAllocator:
         self.record: Any = ctypes.CFUNCTYPE(None, ADDRESS, ADDRESS)(address)
 
 
+class MemPool:
+    """PyTorch's class of this name, which keeps an address of the allocator and no reference."""
+
+    def __init__(self, allocator: CUDAPluggableAllocator) -> None:
+        self._allocator = weakref.ref(allocator)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._allocator(), name)
+
+
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Install a stand-in for PyTorch."""
-    memory, pool = {"CUDAPluggableAllocator": CUDAPluggableAllocator}, {"MemPool": lambda allocator: allocator}
+    memory, pool = {"CUDAPluggableAllocator": CUDAPluggableAllocator}, {"MemPool": MemPool}
     install(monkeypatch, torch={}, torch__cuda=pool, torch__cuda__memory=memory)
     yield
     ctypes.CDLL(ch.get_library()).cch_torch_set_allocator(0, None)
@@ -293,6 +303,20 @@ def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, 
             pool.free(memory, 1000, 0, handle)
         assert statistics.allocation_counts.current_count == 0
     assert len(calls) > 1
+
+
+@pytest.mark.cuda_sim
+def test_torch_pools_keep_their_allocator(torch: None, device: core.Device) -> None:
+    """PyTorch would call an allocator that was deleted: its pools, and the blocks of these, have only its address."""
+    pool = interop.torch_pool()
+    allocator = pool._allocator
+    memory = pool.alloc(100, 0, None)
+    del pool
+    gc.collect()
+    interop.torch_pool(device.memory_resource)
+    assert allocator() is not None
+    allocator().free(memory, 100, 0, None)
+    assert interop.torch_allocator() is interop.torch_allocator()
 
 
 @pytest.mark.cuda_sim
@@ -442,13 +466,17 @@ class CallbackMemoryResource(RMMResource):
         return self._allocate(nbytes, stream)
 
     def deallocate(self, ptr: int, nbytes: int, stream: RMMStream) -> None:
-        self._deallocate(ptr, nbytes, stream)
+        try:
+            self._deallocate(ptr, nbytes, stream)
+        except BaseException as error:
+            raise SystemError("returned a result with an exception set") from error
 
 
 class CudaAsyncViewMemoryResource(RMMResource):
     """RMM's class of this name."""
 
     def __init__(self, pool_handle: Any) -> None:
+        super().__init__()
         self.pool_handle = pool_handle
 
 
@@ -501,6 +529,173 @@ def test_resource_of_rmm(rmm: RMMResource, device: core.Device, stream: core.Str
         interop.RMMMemoryResource(3)
 
 
+class PythonResource(core.MemoryResource):
+    """A resource of a program, which fails as it is told, and otherwise allocates from a pool."""
+
+    is_device_accessible, is_host_accessible, device_id = True, False, 0
+
+    def __init__(self) -> None:
+        self.result: Any = None
+
+    def allocate(self, size: int, *, stream: Any) -> core.Buffer:
+        if isinstance(self.result, BaseException):
+            raise self.result
+        return self.result or core.Device().memory_resource.allocate(size, stream=stream)
+
+
+@pytest.fixture
+def ignored(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Collect exceptions that cannot be raised."""
+    found: list[BaseException] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: found.append(args.exc_value))
+    return found
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("needs_python", [False, True])
+def test_frees_of_rmm_never_raise(
+    rmm: RMMResource,
+    statistics: core.StatisticsResourceAdaptor,
+    stream: core.Stream,
+    ignored: list[BaseException],
+    needs_python: bool,
+) -> None:
+    """A SystemError would appear in another call, because RMM's C++ code calls the function that frees."""
+    resource = interop.rmm_resource(core.TrackingResourceAdaptor(statistics) if needs_python else statistics)
+    on = RMMStream(stream)
+    empty = [resource.allocate(0, on) for _ in range(2)]
+    assert empty == [0, 0]
+    for ptr in empty:
+        resource.deallocate(ptr, 0, on)
+    memory = resource.allocate(100, on)
+    resource.deallocate(memory, 50, on)  # the size is that of the allocation
+    assert not ignored
+    resource.deallocate(memory, 100, on)
+    resource.deallocate(12345, 100, on)
+    assert ["is not an address" in str(error) for error in ignored] == [True, True]
+    assert statistics.allocation_counts[:2] == (0, 0)
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("needs_python", [False, True])
+def test_rmm_orders_by_its_streams(rmm: RMMResource, device: core.Device, tmp_path: Path, needs_python: bool) -> None:
+    """RMM's memory would be given to others before the work of the stream on which RMM frees it."""
+    log = core.LoggingResourceAdaptor(device.memory_resource, tmp_path / "log.csv")
+    resource = interop.rmm_resource(core.TrackingResourceAdaptor(log) if needs_python else log)
+    streams = [device.create_stream() for _ in range(2)]
+    memory = resource.allocate(100, RMMStream(streams[0]))
+    resource.deallocate(memory, 100, RMMStream(streams[1]))
+    log.flush()
+    handles = [hex(each.__cuda_stream__()[1]) for each in streams]
+    assert lines_of(tmp_path / "log.csv") == list(zip(("allocate", "free"), handles, strict=True))
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("needs_python", [False, True])
+def test_rmm_in_a_thread_without_context(
+    rmm: RMMResource, statistics: core.StatisticsResourceAdaptor, needs_python: bool
+) -> None:
+    """RMM's first allocation of a thread would fail."""
+    resource = interop.rmm_resource(core.TrackingResourceAdaptor(statistics) if needs_python else statistics)
+    on = RMMStream(core.LEGACY_DEFAULT_STREAM)
+    with ThreadPoolExecutor(1) as executor:
+        memory = executor.submit(resource.allocate, 100, on).result()
+    resource.deallocate(memory, 100, on)
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.parametrize("needs_python", [False, True])
+def test_nothing_is_collected_for_rmm(
+    rmm: RMMResource, statistics: core.StatisticsResourceAdaptor, stream: core.Stream, needs_python: bool
+) -> None:
+    """A finalizer would wait for the lock that RMM's pool holds while it allocates from the resource."""
+    limited = core.LimitingResourceAdaptor(statistics, 1000)
+    resource = interop.rmm_resource(core.TrackingResourceAdaptor(limited) if needs_python else limited)
+    cycle: Any = PythonResource()
+    cycle.itself, alive = cycle, weakref.ref(cycle)
+    gc.disable()
+    try:
+        del cycle
+        with pytest.raises(MemoryError, match="limit of 1000 bytes"):
+            resource.allocate(2000, RMMStream(stream))
+        assert alive() is not None
+        with pytest.raises(MemoryError, match="limit of 1000 bytes"):
+            limited.allocate(2000, stream=stream)
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.cuda_sim
+def test_rmm_keeps_the_pool(rmm: RMMResource, device: core.Device) -> None:
+    """RMM would allocate from a pool that was destroyed."""
+    pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
+    for how in ("close", "drop"):
+        mr = core.DeviceMemoryResource(device, {"max_size": 1 << 24})
+        with sim.logging() as calls:
+            view = interop.rmm_resource(mr)
+            if how == "close":
+                mr.close()
+            del mr
+            gc.collect()
+            assert not [call for call in calls if call.name == "cuMemPoolDestroy"]
+            del view
+        assert [call.name for call in calls if call.name == "cuMemPoolDestroy"] == ["cuMemPoolDestroy"]
+
+
+@pytest.mark.cuda_sim
+def test_bad_allocations_from_rmm(
+    rmm: RMMResource, device: core.Device, stream: core.Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RMM would be asked for memory that nobody can use, or memory would leak."""
+    mr = interop.RMMMemoryResource()
+    with pytest.raises(ValueError, match="size is -1"):
+        mr.allocate(-1, stream=stream)
+    with pytest.raises(TypeError, match="size must be an int"):
+        mr.allocate(1.5, stream=stream)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="stream is required"):
+        mr.allocate(100, stream=None)  # type: ignore[arg-type]
+    closed = device.create_stream()
+    closed.close()
+    with pytest.raises(core.ClosedError):
+        mr.allocate(100, stream=closed)
+    with mr.allocate(0, stream=stream) as empty:
+        assert (empty.size, empty.handle, empty.memory_resource) == (0, 0, mr)
+    assert not rmm.buffers
+    with sim.failing("cuMemAllocFromPoolAsync", 0, OUT_OF_MEMORY), pytest.raises(MemoryError):
+        mr.allocate(100, stream=stream)
+
+    def from_handle(*args: Any, **options: Any) -> core.Buffer:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(core.Buffer, "from_handle", from_handle)
+    with pytest.raises(KeyboardInterrupt):
+        mr.allocate(100, stream=stream)
+    assert not rmm.buffers
+
+
+@pytest.mark.cuda_sim
+def test_garbage_is_collected_for_memory_of_rmm(rmm: RMMResource, stream: core.Stream) -> None:
+    """Memory of garbage cycles would be missing when memory of RMM runs out."""
+    mr = interop.RMMMemoryResource()
+    kept: list[Any] = [mr.allocate(100, stream=stream)]
+    kept.append(kept)
+    allocate, failures = rmm.allocate, []
+
+    def allocate_one(nbytes: int, on: RMMStream) -> int:
+        if rmm.buffers:
+            failures.append(nbytes)
+            raise MemoryError("std::bad_alloc: out of memory")
+        return allocate(nbytes, on)
+
+    rmm.allocate = allocate_one  # type: ignore[method-assign]
+    with pytest.raises(MemoryError):
+        mr.allocate(200, stream=stream)
+    del kept
+    mr.allocate(300, stream=stream).close()
+    assert failures == [200, 200, 300]
+
+
 # ---- all
 
 
@@ -517,6 +712,22 @@ def test_resources_are_checked(device: core.Device) -> None:
             make(3)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="whose memory kernels cannot use"):
             make(HostMemory())
+
+
+@pytest.mark.cuda_sim
+@pytest.mark.usefixtures("cupy", "numba", "rmm")
+def test_resources_return_buffers(stream: core.Stream) -> None:
+    """An AttributeError would not say that the memory resource is wrong."""
+    mr = PythonResource()
+    mr.result = 3
+    manager = interop.numba_memory_manager(mr)(SimpleNamespace(device=SimpleNamespace(id=0)))
+    for allocate in (
+        lambda: interop.cupy_allocator(mr)(100),
+        lambda: manager.memalloc(100),
+        lambda: interop.rmm_resource(mr).allocate(100, RMMStream(stream)),
+    ):
+        with pytest.raises(TypeError, match=r"PythonResource.allocate\(\) returned int, and must return a Buffer"):
+            allocate()
 
 
 def test_nothing_is_imported(on_sim: bool) -> None:

@@ -34,6 +34,9 @@ CCH_EXPORT int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, s
  */
 CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
 
+/** The same, ordered on the given stream instead of that of the allocation. Any thread. @since 0.1 */
+CCH_EXPORT int cch_allocator_free_async(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
+
 /**
  * Notes that work on another stream uses an allocation: the free waits for the work that the stream has when the memory
  * is freed. CCH_EINVAL if it is not an address of cch_allocator_alloc(). Any thread. @since 0.1

@@ -425,6 +425,7 @@ typedef struct cch_api {
   cch_allocator *(*allocator_ref)(cch_allocator *allocator);
   void (*allocator_unref)(cch_allocator *allocator);
   void *(*torch_try_alloc)(int64_t size, int device, CUstream stream);
+  int (*allocator_free_async)(CUdeviceptr ptr, CUstream stream);
 } cch_api;
 
 /**

@@ -374,7 +374,14 @@ static int allocate_from(world *w, int (*allocate)(CUdeviceptr *out, cch_allocat
   CHECK((status == 0) == (ptr != 0));
   if (status == 0) {
     status = cch_allocator_record_stream(ptr, cch_stream_raw(w->second_stream));
-    OK(cch_allocator_free(ptr));
+    if (status == 0)
+      status = cch_allocator_free_async(ptr, cch_stream_raw(w->second_stream));
+    else
+      OK(cch_allocator_free(ptr));
+    cch_error_record failure = {.size = sizeof failure};
+    cch_error_get(&failure);
+    FAILS(CCH_EINVAL, cch_allocator_free(ptr)); /* it is free, whatever has failed */
+    cch_error_put(&failure);
   }
   cch_allocator_unref(allocator);
   return status;

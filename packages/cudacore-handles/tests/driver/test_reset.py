@@ -275,6 +275,33 @@ assert back == bytes(range(64))
 """)
 
 
+def test_parts_are_closed_after_a_reset(run_reset: Callable[[str], None]) -> None:
+    """The driver would be given the lost stream of the whole when the memory is freed after the streams of parts."""
+    run_reset("""
+class Foreign(ch.MemoryResource):
+    is_device_accessible, is_host_accessible, device_id = True, False, 0
+    kept = []
+    def allocate(self, size, *, stream):
+        self.kept.append(device.allocate(size, stream=stream))
+        return ch.Buffer.from_handle(self.kept[-1].handle, size, mr=self, stream=stream)
+    def deallocate(self, ptr, size, *, stream):
+        stream.sync()
+
+made = []
+for mr in (device.memory_resource, ch.VirtualMemoryResource(device), Foreign()):
+    for count in (1, 2):
+        whole = mr.allocate(64, stream=device.create_stream())
+        made.append((whole, [whole[i : i + 1] for i in range(count)]))
+device.sync()
+reset()
+device.set_current()
+for whole, parts in made:
+    for part in parts:
+        part.close(device.create_stream())
+    whole.close()
+""")
+
+
 def test_code_outlives_a_reset(run_reset: Callable[[str], None]) -> None:
     """A program would have to load and compile everything again."""
     run_reset(f"""

@@ -16,9 +16,20 @@ from cudacore_handles._memory.resource import MemoryResource
 
 
 class Allocator(_native.Handle):
-    """Holds a ``cch_allocator``."""
+    """Holds a ``cch_allocator``. No function runs Python code that has nothing to do with the allocation."""
 
     __slots__ = ("__weakref__",)
+
+    def allocate(self, size: int, stream: int) -> int:
+        """Allocate memory, ordered on a stream, and return its address. Garbage is not collected."""
+        out = ffi.new("CUdeviceptr *")
+        check(lib.cch_allocator_alloc(out, hold(self), size, ffi.cast("CUstream", stream)))
+        return int(out[0])
+
+    @staticmethod
+    def free(ptr: int, stream: int) -> None:
+        """Free memory, ordered on a stream."""
+        check(lib.cch_allocator_free_async(ptr, ffi.cast("CUstream", stream)))
 
 
 def make_allocator(mr: MemoryResource) -> Allocator:

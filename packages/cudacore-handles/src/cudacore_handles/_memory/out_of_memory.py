@@ -6,7 +6,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles import _native
@@ -26,7 +27,7 @@ _Error = TypeVar("_Error", bound=CUDAError)
 _SHOWN = 5
 _PATIENCE = 0.25  # seconds to wait for the collection of another thread
 _CODES = (lib.CCH_ENOMEM, results.OUT_OF_MEMORY)
-_thread = threading.local()  # `collects`: whether this thread is in _collect()
+_thread = threading.local()  # `collects`: whether this thread is in _collect(), or must not collect
 _ADVICE = (
     "Close buffers that are not needed any more, or ask for less. Memory whose free still waits for its stream can "
     "only be used by its own pool: sync() the stream first. A TrackingResourceAdaptor shows where memory was allocated"
@@ -67,6 +68,17 @@ def _collect() -> None:
             gc.collect()
     finally:
         _thread.collects = False
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Let allocations of this thread collect no garbage, because the caller has locks that finalizers need."""
+    before = getattr(_thread, "collects", False)
+    _thread.collects = True
+    try:
+        yield
+    finally:
+        _thread.collects = before
 
 
 def _full_collections() -> int:

@@ -1,6 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For cudacore.interop: allocators of the C library."""
+"""For cudacore.interop: allocators of the C library, and what memory resources use to allocate."""
 
-from cudacore_handles._memory.allocator import make_allocator, set_torch_allocator
+from cudacore_handles._base.errors import no_buffer
+from cudacore_handles._memory.allocator import Allocator, make_allocator, set_torch_allocator
+from cudacore_handles._memory.arguments import check_size
+from cudacore_handles._memory.buffer import empty_buffer
+from cudacore_handles._memory.out_of_memory import collect_garbage, without_collection
+from cudacore_handles._stream.stream import Stream_accept
 
-__all__ = ["make_allocator", "set_torch_allocator"]
+__all__ = [
+    "Allocator",
+    "Stream_accept",
+    "check_size",
+    "collect_garbage",
+    "empty_buffer",
+    "make_allocator",
+    "no_buffer",
+    "set_torch_allocator",
+    "without_collection",
+]

@@ -254,10 +254,13 @@ static int add_in_context(addition *self, uint64_t *first, size_t *done) {
     return status;
   self->added_count = 0; /* until here, it counted the nodes of the other graph */
   status = add_all(self, self->graph->raw, done);
+  uint64_t number;
   cch__graph_lock(self->graph);
-  record_added(self, first);
+  record_added(self, &number);
   cch__graph_unlock(self->graph);
-  if (status != 0) {
+  if (status == 0) {
+    *first = number;
+  } else {
     cch__batch_undo(self->graph, self->added, self->added_count);
     if (are_gone(self))
       cch__driver_let_go(self->graph->raw, object);

@@ -67,14 +67,35 @@ static int fail_unknown(CUdeviceptr ptr, const char *operation) {
   return cch__fail(CCH_EINVAL, operation, "0x%llx is not an address that an allocator has allocated", ptr);
 }
 
-int cch_allocator_free(CUdeviceptr ptr) {
+/* Takes the reference of an address out of the registry; NULL after a fork, because nothing is freed there. */
+static int take(cch_deviceptr **out, CUdeviceptr ptr, const char *operation) {
+  *out = NULL;
   if (cch__forked()) /* another thread of the parent may have held the registry's lock */
     return 0;
-  cch_deviceptr *box = cch__registry_take(CCH_KIND_DEVICEPTR, (void *)(uintptr_t)ptr);
-  if (box == NULL)
-    return fail_unknown(ptr, __func__);
+  *out = cch__registry_take(CCH_KIND_DEVICEPTR, (void *)(uintptr_t)ptr);
+  return *out != NULL ? 0 : fail_unknown(ptr, operation);
+}
+
+int cch_allocator_free(CUdeviceptr ptr) {
+  cch_deviceptr *box;
+  int status = take(&box, ptr, __func__);
   cch_deviceptr_unref(box);
-  return 0;
+  return status;
+}
+
+int cch_allocator_free_async(CUdeviceptr ptr, CUstream raw) {
+  cch_deviceptr *box;
+  int status = take(&box, ptr, __func__);
+  if (box == NULL)
+    return status;
+  cch_stream *stream;
+  status = cch_stream_wrap(&stream, raw, NULL, NULL);
+  if (status == 0) {
+    status = cch_deviceptr_set_stream(box, stream);
+    cch_stream_unref(stream);
+  }
+  cch_deviceptr_unref(box); /* freed in any case: on the stream of the allocation, if the other one cannot be used */
+  return status;
 }
 
 int cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {

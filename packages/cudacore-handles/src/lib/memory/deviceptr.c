@@ -365,11 +365,7 @@ static cch_stream *stream_of_free(const cch_deviceptr *ptr) {
   return cch__stream_for_thread(cch_deviceptr_stream(ptr), ptr->thread);
 }
 
-/*
- * The context in which to free memory of a pool, or virtual memory, after a reset: such memory survives its context. A
- * new reference; NULL if there is no primary context.
- */
-static cch_context *context_after(const cch_context *lost) {
+cch_context *cch__context_after(const cch_context *lost) {
   cch_context *context = NULL;
   unsigned flags;
   int active = 0, status = CCH__CALL(cuDevicePrimaryCtxGetState, (lost->device, &flags, &active));
@@ -482,7 +478,7 @@ bool cch__deviceptr_end_on(cch_deviceptr *ptr, cch_stream *stream) {
   int entered = cch__current_enter(&current, context);
   if (entered == CCH_EGONE) { /* all work on the stream has ended */
     stream = NULL;
-    after = context_after(context);
+    after = cch__context_after(context);
     entered = after != NULL ? cch__current_enter(&current, after) : entered;
   }
   bool ended = !cch__not_now(entered);

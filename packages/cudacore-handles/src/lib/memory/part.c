@@ -233,24 +233,25 @@ static bool join_stream(cch_stream *join, cch_stream *stream) {
  * A new stream, so that no stream of the program waits for another one. If it cannot be created, one of the memory's
  * streams.
  */
-static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_stream *own) {
-  int status = whole->context != NULL ? cch_stream_create(out, whole->context, CU_STREAM_NON_BLOCKING, 0) : 0;
+static int stream_to_join(cch_stream **out, const cch_deviceptr *whole, cch_context *context, cch_stream *own) {
+  int status = context != NULL ? cch_stream_create(out, context, CU_STREAM_NON_BLOCKING, 0) : 0;
   if (cch__not_now(status))
     return status;
   cch__report(status);
-  if (status != 0 || whole->context == NULL)
+  if (status != 0 || context == NULL)
     *out = cch_stream_ref(own != NULL ? own : stream_of(whole->uses, whole->box.context));
   return 0;
 }
 
-static bool end_behind_all(cch_deviceptr *whole, cch_stream *own) {
+/* `context` is current, and may be NULL for memory that this library did not allocate. */
+static bool end_behind_all(cch_deviceptr *whole, cch_context *context, cch_stream *own) {
   if (own != NULL && cch__is_capturing(own->raw))
     return false;
   for (const cch__use *use = whole->uses; use != NULL; use = use->next)
     if (cch__is_capturing(stream_of(use, whole->box.context)->raw))
       return false;
   cch_stream *join = NULL;
-  if (stream_to_join(&join, whole, own) != 0)
+  if (stream_to_join(&join, whole, context, own) != 0)
     return false;
   bool ended = own == NULL || join_stream(join, own);
   for (const cch__use *use = whole->uses; use != NULL && ended; use = use->next)
@@ -272,6 +273,8 @@ static void follow_joins(cch_deviceptr *whole) {
 bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
   if (whole->graph != NULL)
     follow_joins(whole);
+  if (own != NULL && cch__context_is_lost(own->context)) /* its work has ended */
+    own = NULL;
   /* In most cases all uses are of one stream. */
   bool one = true;
   cch_stream *first = own != NULL ? own : stream_of(whole->uses, whole->box.context);
@@ -280,15 +283,22 @@ bool cch__end_behind_uses(cch_deviceptr *whole, cch_stream *own) {
   if (one)
     return cch__deviceptr_end_on(whole, first);
   cch__current current;
-  int status = cch__current_enter(&current, whole->context);
-  if (cch__not_now(status))
-    return false;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  bool ended = end_behind_all(whole, own);
-  cch__relaxed_leave(mode);
-  if (status == 0)
-    cch__current_leave(&current);
-  else
-    cch__report(status);
+  cch_context *context = whole->context, *after = NULL;
+  int status = cch__current_enter(&current, context);
+  if (status == CCH_EGONE) {
+    context = after = cch__context_after(context);
+    status = after != NULL ? cch__current_enter(&current, after) : status;
+  }
+  bool ended = false;
+  if (!cch__not_now(status)) {
+    CUstreamCaptureMode mode = cch__relaxed_enter();
+    ended = end_behind_all(whole, context, own);
+    cch__relaxed_leave(mode);
+    if (status == 0)
+      cch__current_leave(&current);
+    else
+      cch__report(status);
+  }
+  cch_context_unref(after);
   return ended;
 }

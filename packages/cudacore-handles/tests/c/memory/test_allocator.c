@@ -76,6 +76,25 @@ static void frees_wait_for_recorded_streams(void) {
   close_pool();
 }
 
+/* Memory that is freed on another stream would be given to others before the work of that stream is done. */
+static void frees_on_the_given_stream(void) {
+  open_pool();
+  cch_allocator *allocator = allocator_of(NULL);
+  CUdeviceptr a;
+  for (int i = 0; i < 2; i++) {
+    OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
+    OK(cch_allocator_record_stream(a, cch_stream_raw(second)));
+    OK(cch_allocator_free_async(a, cch_stream_raw(i == 0 ? second : stream)));
+    CHECK_EQ(sim.calls("cuStreamWaitEvent"), i * 2); /* one stream, and then two that are joined */
+    FAILS(CCH_EINVAL, cch_allocator_free_async(a, cch_stream_raw(second)));
+  }
+  OK(cch_allocator_alloc(&a, allocator, 100, cch_stream_raw(stream)));
+  OK(cch_allocator_free_async(a, NULL));
+  CHECK_EQ(sim.calls("cuMemFreeAsync"), 3);
+  cch_allocator_unref(allocator);
+  close_pool();
+}
+
 /* Trackers would not count the allocations of libraries, or an allocation that a tracker refused would leak. */
 static void trackers_count_addresses(void) {
   open_pool();
@@ -158,6 +177,7 @@ int main(void) {
   check_open();
   RUN(addresses_are_freed_once);
   RUN(frees_wait_for_recorded_streams);
+  RUN(frees_on_the_given_stream);
   RUN(trackers_count_addresses);
   RUN(torch_uses_the_allocator_of_its_device);
   RUN(threads_share_an_allocator);

@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from cudacore.interop._resources import check_resource, resource_for
-from cudacore_handles import CUDAError, Device, MemoryResource, OutOfMemoryError, Stream
-from cudacore_handles._sdk import lib
+from cudacore.interop._resources import check_buffer, check_resource, made_current, resource_for
+from cudacore_handles import Buffer, CUDAError, Device, MemoryResource, OutOfMemoryError, Stream
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
@@ -68,10 +67,11 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
         try:
             buffer = resource.allocate(size, stream=stream)
         except CUDAError as error:
-            if error.code != lib.CCH_INVALID_CONTEXT:
+            if not made_current(error, device_id):
                 raise
-            Device(device_id).set_current()  # nothing has used CUDA on this thread yet
             buffer = resource.allocate(size, stream=stream)
+        if type(buffer) is not Buffer:
+            buffer = check_buffer(resource, buffer)
         return memory(unowned(buffer.handle, size, buffer, device_id), 0)
 
     return allocate

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudacore.interop._resources import check_resource, resource_for
+from cudacore.interop._resources import check_buffer, check_resource, resource_for
 from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, MemoryResource, Stream
 
 
@@ -55,7 +55,8 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
 
         def memalloc(self, size: int) -> Any:
             """Allocate device memory; it is freed when the result is collected."""
-            buffer = resource_for(mr, self.context.device.id).allocate(size, stream=ordered_on)
+            resource = resource_for(mr, self.context.device.id)
+            buffer = check_buffer(resource, resource.allocate(size, stream=ordered_on))
             return cuda.MemoryPointer(self.context, _Address(buffer.handle), size, finalizer=buffer.close)
 
         def get_memory_info(self) -> Any:

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cudacore_handles import Device, MemoryResource
+from cudacore_handles import Buffer, CUDAError, Device, MemoryResource
+from cudacore_handles._sdk import lib
+from cudacore_handles._sdk.memory import no_buffer
 
 
 def check_resource(memory_resource: MemoryResource | None) -> MemoryResource | None:
@@ -30,6 +32,27 @@ def resource_for(memory_resource: MemoryResource | None, device_id: int) -> Memo
             f"{device_id}: give no memory resource, so that Device({device_id}).memory_resource is used there"
         )
     return memory_resource
+
+
+def made_current(error: CUDAError, device_id: int) -> bool:
+    """Make a device current if an allocation failed because nothing has used CUDA on this thread yet.
+
+    Returns
+    -------
+    bool
+        Whether to try again.
+    """
+    if error.code != lib.CCH_INVALID_CONTEXT:
+        return False
+    Device(device_id).set_current()
+    return True
+
+
+def check_buffer(resource: MemoryResource, made: object) -> Buffer:
+    """Return what a memory resource has allocated; raise an error if it is not a buffer."""
+    if not isinstance(made, Buffer):
+        raise no_buffer(resource, made)
+    return made
 
 
 @contextmanager

@@ -5,18 +5,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudacore.interop._resources import check_resource, current_device, resource_for
-from cudacore_handles import Buffer, Device, DeviceMemoryResource, IsStreamType, MemoryResource, Stream
+from cudacore.interop._resources import check_buffer, check_resource, current_device, made_current, resource_for
+from cudacore_handles import (
+    Buffer,
+    CUDAError,
+    Device,
+    DeviceMemoryResource,
+    IsStreamType,
+    MemoryResource,
+    Stream,
+)
+from cudacore_handles._sdk.memory import (
+    Allocator,
+    Stream_accept,
+    check_size,
+    collect_garbage,
+    empty_buffer,
+    make_allocator,
+    without_collection,
+)
 
 
 def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
     """Return a memory resource of RMM that allocates from one of cudacore.
 
     Pass it to ``rmm.mr.set_current_device_resource``. For a :class:`DeviceMemoryResource`, the result is a
-    ``rmm.mr.CudaAsyncViewMemoryResource`` of its pool: RMM itself allocates from the pool, without Python code. Keep
-    the memory resource as long as RMM uses its pool. For other resources, such as adaptors, it is a
-    ``rmm.mr.CallbackMemoryResource``, which calls Python for each allocation and free. Allocations and frees are
-    ordered on the streams that RMM is given.
+    ``rmm.mr.CudaAsyncViewMemoryResource`` of its pool: RMM itself allocates from the pool, without Python code. The
+    pool is kept as long as the result is, even if the memory resource is closed. For other resources, such as adaptors,
+    it is a ``rmm.mr.CallbackMemoryResource``, which calls Python for each allocation and free. Allocations and frees
+    are ordered on the streams that RMM is given.
+
+    Pools of RMM hold a lock while they allocate from this resource. So no garbage is collected if memory runs out:
+    finalizers could free memory of that pool, and wait for the lock forever. Python code of the memory resource, such
+    as the function of a :class:`FailureCallbackResourceAdaptor`, must not do that either.
+
+    RMM cannot pass on an exception of a free, such as that of an address that was not allocated here. It goes to
+    ``sys.unraisablehook``.
 
     Parameters
     ----------
@@ -30,21 +54,91 @@ def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
     """
     import rmm.mr
 
-    mr = check_resource(memory_resource)
-    mr = resource_for(mr, Device().device_id)
+    device_id = Device().device_id
+    mr = resource_for(check_resource(memory_resource), device_id)
     if type(mr) is DeviceMemoryResource:
-        return rmm.mr.CudaAsyncViewMemoryResource(mr.handle)
-    buffers: dict[int, Buffer] = {}
+        return _view_of(mr)
+    functions = _functions_of(mr)
 
     def allocate(size: int, stream: Any) -> int:
-        buffer = mr.allocate(size, stream=stream)
-        buffers[buffer.handle] = buffer
-        return buffer.handle
+        try:
+            return functions.allocate(size, stream)
+        except CUDAError as error:
+            if not made_current(error, device_id):
+                raise
+            return functions.allocate(size, stream)
 
     def deallocate(ptr: int, size: int, stream: Any) -> None:
-        buffers.pop(ptr).close(stream)
+        # RMM does not expect an exception here: it would appear later, in a call that has nothing to do with it.
+        try:
+            if ptr:  # memory of 0 bytes has no address
+                functions.free(ptr, stream)
+        except BaseException as error:
+            _Unraisable(error)
 
     return rmm.mr.CallbackMemoryResource(allocate, deallocate)
+
+
+def _functions_of(mr: MemoryResource) -> _FromC | _FromPython:
+    try:
+        return _FromC(make_allocator(mr))
+    except TypeError:  # an allocation needs Python code
+        return _FromPython(mr)
+
+
+class _FromC:
+    """Allocates by an allocator of the C library."""
+
+    def __init__(self, allocator: Allocator) -> None:
+        self._allocator = allocator
+
+    def allocate(self, size: int, stream: Any) -> int:
+        return self._allocator.allocate(size, stream.__cuda_stream__()[1]) if size else 0
+
+    def free(self, ptr: int, stream: Any) -> None:
+        self._allocator.free(ptr, stream.__cuda_stream__()[1])
+
+
+class _FromPython:
+    """Allocates by a method of a memory resource, and keeps the buffers."""
+
+    def __init__(self, mr: MemoryResource) -> None:
+        self._mr = mr
+        self._buffers: dict[int, Buffer] = {}
+
+    def allocate(self, size: int, stream: Any) -> int:
+        with without_collection():
+            buffer = check_buffer(self._mr, self._mr.allocate(size, stream=stream))
+        if buffer.handle:
+            self._buffers[buffer.handle] = buffer
+        return buffer.handle
+
+    def free(self, ptr: int, stream: Any) -> None:
+        buffer = self._buffers.pop(ptr, None)
+        if buffer is None:
+            raise ValueError(f"{ptr:#x} is not an address that {self._mr!r} has allocated for RMM, or is free already")
+        buffer.close(stream)
+
+
+def _view_of(mr: DeviceMemoryResource) -> Any:
+    import rmm.mr
+
+    class PoolView(rmm.mr.CudaAsyncViewMemoryResource):  # type: ignore[misc, unused-ignore]
+        """A memory resource of RMM that allocates from a pool of cudacore."""
+
+    view = PoolView(mr.handle)
+    view._keeps = make_allocator(mr)  # a reference to the pool
+    return view
+
+
+class _Unraisable:
+    """Passes an exception to ``sys.unraisablehook``, which Python does with those of finalizers."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __del__(self) -> None:
+        raise self._error
 
 
 class RMMMemoryResource(MemoryResource):
@@ -87,13 +181,34 @@ class RMMMemoryResource(MemoryResource):
         Parameters
         ----------
         size : int
-            Bytes.
+            Bytes; a buffer of 0 bytes has no memory.
         stream : Stream
             The stream on which the allocation, and later the free, is ordered.
+
+        Raises
+        ------
+        MemoryError
+            If RMM has no memory, also after garbage was collected; see :attr:`MemoryResource.collects_garbage`.
         """
+        nbytes, accepted = check_size(size), Stream_accept(stream, allow_stream_protocol=True)
+        if nbytes == 0:
+            return empty_buffer(Buffer, self)
+        try:
+            ptr = self._allocate(nbytes, accepted)
+        except MemoryError:
+            if not collect_garbage(self, accepted):
+                raise
+            ptr = self._allocate(nbytes, accepted)
+        try:
+            return Buffer.from_handle(ptr, nbytes, mr=self, stream=accepted)
+        except BaseException:
+            self.deallocate(ptr, nbytes, stream=accepted)
+            raise
+
+    def _allocate(self, size: int, stream: Stream) -> int:
         with current_device(self._device_id):
-            ptr = self._rmm_mr.allocate(size, self._stream_type(stream))
-        return Buffer.from_handle(ptr, size, mr=self, stream=stream)
+            ptr: int = self._rmm_mr.allocate(size, self._stream_type(stream))
+        return ptr
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Have RMM free memory, ordered on a stream."""

@@ -20,7 +20,9 @@ def torch_allocator(memory_resource: MemoryResource | None = None) -> Any:
     ``RuntimeError`` with the reason.
 
     The functions that PyTorch calls are in C. All tensors of a device come from one memory resource, that of the last
-    call of this function or of :func:`torch_pool` for the device; earlier ones are freed as they were allocated.
+    call of this function or of :func:`torch_pool` for the device; earlier ones are freed as they were allocated. To use
+    several devices, call it once for each, with a memory resource of the device, before PyTorch allocates on it. The
+    result is the same each time.
     PyTorch has no statistics of such an allocator (``torch.cuda.memory_allocated``); a
     :class:`StatisticsResourceAdaptor` has.
 
@@ -84,7 +86,24 @@ def _allocator(memory_resource: MemoryResource | None, *, throws: bool) -> Any:
     mr = check_resource(memory_resource)
     device_id = mr.device_id if mr is not None and mr.device_id >= 0 else Device().device_id
     functions = set_torch_allocator(device_id, make_allocator(resource_for(mr, device_id)))
-    alloc = functions.alloc if throws else functions.try_alloc
-    allocator = torch.cuda.memory.CUDAPluggableAllocator(functions.path, alloc, functions.free)
-    allocator._allocator.set_record_stream_fn(functions.record_stream)
+    cls = torch.cuda.memory.CUDAPluggableAllocator
+    allocator = _allocators.get((cls, throws))
+    if allocator is None:
+        alloc = functions.alloc if throws else functions.try_alloc
+        allocator = cls(functions.path, alloc, functions.free)
+        allocator._allocator.set_record_stream_fn(functions.record_stream)
+        _keep_forever(allocator)
+        _allocators[cls, throws] = allocator
     return allocator
+
+
+# PyTorch's pools, and the blocks that it keeps of them, have a pointer to the allocator and no reference. All
+# allocators of one kind call the same functions, so that one is enough.
+_allocators: dict[tuple[type, bool], Any] = {}
+
+
+def _keep_forever(allocator: Any) -> None:
+    """Keep an object even while the interpreter ends, when modules are cleared before the last pools."""
+    import ctypes
+
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(allocator))
