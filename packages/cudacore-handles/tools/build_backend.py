@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """meson-python, with the tags of wheels that ``[tool.cudacore]`` in pyproject.toml states.
 
-meson-python puts the interpreter that builds into the tag, and takes a shared library among modules for an extension
-module. The compiled packages have a copy each, because their source distributions stand alone; the copies are equal.
+meson-python puts the version of the building interpreter into the tag, and treats a shared library in a package as an
+extension module. Each compiled package has a copy of this file, because its source distribution must not depend on
+others; the copies are equal.
 """
 
 from __future__ import annotations

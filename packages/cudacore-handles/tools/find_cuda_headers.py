@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print the folder that holds ``cuda.h`` of the ``nvidia-cuda-runtime`` wheel in this environment.
 
-Each compiled package has a copy, because its source distribution stands alone; the copies are equal.
+Each compiled package has a copy of this file, because its source distribution must not depend on others; the copies are
+equal.
 """
 
 import sys

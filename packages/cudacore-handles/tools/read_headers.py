@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the public headers, and write what would otherwise repeat them.
+"""Read the public headers, and generate files that would otherwise repeat their contents.
 
 ``read_headers.py HEADERS_FOLDER OUT_CDEF OUT_VERSION_MAP OUT_TABLE OUT_NODES`` writes the declarations that cffi takes,
 the linker's version map, the initializer of the function table, and lists of the types of graph nodes and of the
-structures of their parameters. It fails where the table in api.h and the exported functions are not the same.
+structures of their parameters. It fails if the table in api.h differs from the exported functions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pycparser.c_parser import CParser
 
 PREFIX = "cch_"
 TABLE = "cch_api"
-# It returns the table, so it need not be in the table.
+# This function returns the table, so it is not in it.
 NOT_IN_TABLE = {"cch_get_api"}
 # The declarations of the C library's headers.
 STANDARD = "typedef int size_t, int32_t, uint32_t, int64_t, uint64_t, uintptr_t, uint8_t;\n"
@@ -92,7 +92,7 @@ def _read_texts(folder: Path, name: str, found: Interface) -> Iterator[str]:
 
 
 def table_entries(found: Interface) -> list[str]:
-    """Return the functions of the table, without their prefix, in its order; fail where they are not all."""
+    """Return the functions of the table in its order, without their prefix; fail if some are missing."""
     entries = found.structs[TABLE][1:]  # the first is the table's size
     functions = {name.removeprefix(PREFIX) for name in set(found.functions) - NOT_IN_TABLE}
     for problem, names in (

@@ -3,8 +3,8 @@
 
 ``read_stubs.py STUB... OUT_HEADER`` writes a macro for each function, class, method and property that has a docstring:
 ``DOC_launch``, ``DOC_Handle``, ``DOC_Handle_close``. The docstring of a function or method follows its signature, as
-CPython expects of built-in ones. So a docstring stands in the stub alone, where editors read it, and help() shows the
-same.
+CPython expects of built-in ones. So a docstring is written only in the stub, where editors read it, and help() shows
+the same text.
 
 The methods of the class ``NodeMethods`` add nodes to graphs. ``ADDERS(X)`` is a list of them: ``X(method, positional,
 required, variadic, names...)``, with the number of arguments that may be given by position, the number of those that
@@ -108,7 +108,7 @@ def read_adders(tree: ast.Module) -> Iterator[str]:
 
 
 def as_literal(text: str) -> str:
-    """Return a text as a string literal of C, a line of the text on each line."""
+    """Return a text as a C string literal, with one line of the text on each line."""
     escaped = re.sub(r'["\\]', r"\\\g<0>", text)
     return " \\\n".join(f'  "{line}\\n"' for line in escaped.split("\n")).removesuffix('\\n"') + '"'
 

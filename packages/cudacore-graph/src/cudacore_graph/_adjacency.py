@@ -51,7 +51,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         return self
 
     def __ixor__(self, it: Iterable[Any]) -> AdjacencySetProxy:  # type: ignore[misc]
-        """Remove those of the edges that exist, and add the others."""
+        """Remove the given edges that exist, and add the others."""
         given = _nodes(it)
         current = set(self)
         self._change(gained=given - current, lost=given & current)
@@ -83,7 +83,7 @@ class AdjacencySetProxy(_native.Adjacency, MutableSet["GraphNode"]):
         self._change(lost=set(self).intersection(set().union(*others)))
 
     def replace(self, nodes: Iterable[GraphNode]) -> None:
-        """Replace all edges by these. Assigning to ``pred`` or ``succ`` calls this."""
+        """Replace all edges with these. Assigning to ``pred`` or ``succ`` calls this."""
         wanted, current = _nodes(nodes), set(self)
         self._change(gained=wanted - current, lost=current - wanted)
 

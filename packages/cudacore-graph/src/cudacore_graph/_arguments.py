@@ -47,7 +47,7 @@ def node_memory(value: Any, name: str) -> int:
     if value is None or isinstance(value, (bool, float, str, bytes, bytearray, memoryview)):
         raise TypeError(f"{name} must be a Buffer, a device array or an int, not {type(value).__name__}")
     number = as_integer(value)
-    if number is not None:  # first, because NumPy's integers also have array interfaces
+    if number is not None:  # tried first, because NumPy's integers also have array interfaces
         return as_address(number, f"{name} must be a Buffer, a device array or an int")
     if has_protocol(value, "__array_interface__"):
         if name == "dptr":

@@ -125,12 +125,13 @@ class GraphBuilder(Builder):
     Builders are created by :meth:`~cudacore_handles.Device.create_graph_builder` and
     :meth:`~cudacore_handles.Stream.create_graph_builder`, and are accepted wherever a stream is. Between
     :meth:`begin_building` and :meth:`end_building` work does not run but is recorded as nodes: launches, copies and
-    fills that are given to the builder, and the work of other libraries on its stream. The graph keeps alive what the
-    builder's own work uses, but not what other libraries use. At other times, the builder accepts no work, but its
-    :attr:`stream` does, and runs it at once. As a context manager, it begins and ends building.
+    fills that are submitted to the builder, and the work of other libraries on its stream. The graph keeps alive what
+    the builder's own work uses, but not what other libraries use. At other times, the builder accepts no work. Its
+    :attr:`stream` does, and runs the work at once. As a context manager, it begins and ends building.
 
-    A builder is the *primary* one of its graph, or one that :meth:`split` has *forked* from another, or the one of a
-    *conditional body*. Calls that its state does not allow raise a ``RuntimeError`` that names the allowed ones.
+    A builder is the *primary* builder of its graph, a builder that :meth:`split` has *forked* from another one, or the
+    builder of a *conditional body*. Calls that its state does not allow raise a ``RuntimeError`` that names the allowed
+    ones.
 
     Examples
     --------
@@ -147,7 +148,7 @@ class GraphBuilder(Builder):
     _kind = _Kind.PRIMARY
     _state = _State.CLOSED
     _capture: _Capture | None = None
-    _own: Stream | None = None  # the stream; `_stream` is the same object, but set only while the builder accepts work
+    _own: Stream | None = None  # the stream; `_stream` is the same, but set only while the builder accepts work
     _gate: bytearray  # the same for prepared launches: 1 while the builder accepts work
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -173,7 +174,7 @@ class GraphBuilder(Builder):
         try:
             self.close()
         except Exception:
-            if not is_finalizing():  # otherwise, modules may have lost what close() calls
+            if not is_finalizing():  # at the exit, functions that close() calls may be gone
                 raise
 
     def __enter__(self) -> GraphBuilder:
@@ -202,7 +203,7 @@ class GraphBuilder(Builder):
         return f"<GraphBuilder {self._kind.value}, {'lost' if self._is_lost() else self._state.value}>"
 
     def close(self) -> None:
-        """Give up the stream and, unless it is complete, the graph. Closing a builder twice does nothing.
+        """Release the stream and, unless it is complete, the graph. Closing a builder twice does nothing.
 
         A capture in progress ends, and its graph is discarded. Builders that were split from this one are joined and
         closed. Work that was captured into a conditional body remains in the body. Views of the graph, and graphs that
@@ -216,7 +217,7 @@ class GraphBuilder(Builder):
         capture, self._capture = self._capture, None
         if state is _State.CAPTURING and self._kind is not _Kind.FORKED and stream is not None and capture is not None:
             capture.close_forks(stream)
-            capture.end(stream)  # failures from before do not matter any more
+            capture.end(stream)  # earlier failures no longer matter
 
     def begin_building(self, mode: CaptureModeName = "relaxed") -> GraphBuilder:
         """Begin to capture (cuStreamBeginCapture).
@@ -224,9 +225,9 @@ class GraphBuilder(Builder):
         Parameters
         ----------
         mode : str, optional
-            Which unsafe calls the driver refuses during the capture: with ``"relaxed"`` none, with ``"thread_local"``
-            those of this thread, with ``"global"`` those of all threads. Default ``"relaxed"``: then any thread can end
-            the capture. In the other modes, only the thread that began it can. None is not a mode.
+            Which unsafe calls the driver refuses during the capture: none (``"relaxed"``), those of this thread
+            (``"thread_local"``), or those of all threads (``"global"``). Default ``"relaxed"``, in which any thread can
+            end the capture. In the other modes, only the thread that began it can. None is not a mode.
 
         Returns
         -------
@@ -593,10 +594,10 @@ class GraphBuilder(Builder):
 
     @property
     def graph_definition(self) -> GraphDefinition:
-        """GraphDefinition: A view of the graph, by which nodes can be added. It outlives the builder.
+        """GraphDefinition: A view of the graph, with which nodes can be added. It outlives the builder.
 
-        A primary builder has it after :meth:`end_building`. The builder of a conditional body has it also before
-        :meth:`begin_building`, so that the body can be built by the view alone. A forked builder never has it.
+        A primary builder has it after :meth:`end_building`. The builder of a conditional body also has it before
+        :meth:`begin_building`, so that the body can be built with the view alone. A forked builder never has it.
         """
         ready = self._state is _State.ENDED or (
             self._state is _State.NOT_STARTED and self._kind is _Kind.CONDITIONAL_BODY

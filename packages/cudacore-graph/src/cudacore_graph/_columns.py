@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many kernel nodes at once, with columns of arguments; and the sequence of these nodes."""
+"""Adds many kernel nodes at once, with columns of arguments; has the sequence of these nodes."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _TYPES = {"i": "int", "u": "uint", "f": "float"}
 class KernelNodes(Sequence["KernelNode"]):
     """The nodes that :meth:`GraphDefinition.launch_many` added, in order.
 
-    No object exists for a node until it is asked for: the sequence takes 8 bytes for each node. Getting a node that was
-    destroyed raises a ``ClosedError``. Slices are sequences, too.
+    The object of a node is made when it is first read: the sequence itself takes 8 bytes for each node. Getting a node
+    that was destroyed raises a ``ClosedError``. Slices are sequences, too.
     """
 
     __slots__ = ("_graph", "_handles", "_number", "_range")
@@ -77,7 +77,7 @@ class KernelNodes(Sequence["KernelNode"]):
         return self._find(value) is not None
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """Return the index of a node. It is searched for by its handle."""
+        """Return the index of a node, which is searched for by its handle."""
         found = self._find(value)
         if found is None or found not in range(len(self))[start:stop]:
             raise ValueError(f"{value!r} is not one of the nodes")
@@ -173,7 +173,7 @@ def _take(index: int, column: Any) -> Any:
         if view.ndim != 1:
             raise TypeError(f"argument {index}: a column has one dimension, but this memoryview has {view.ndim}")
         letter = view.format.lstrip("@=<" if sys.byteorder == "little" else "@=>!")
-        # A copy: the memory of such an object can be moved by others while it is read.
+        # A copy: other code can move the memory of such an object while it is read.
         copy = array("B", view.tobytes())
         first = view[0] if len(view) and letter in _FORMATS else None
         place = (copy.buffer_info()[0], view.itemsize)
@@ -232,7 +232,7 @@ def _length(columns: list[Any], configs: tuple[Any, ...] | None, count: int | No
 
 
 def _prepare(configs: tuple[Any, ...], kernel: Kernel, columns: list[Any]) -> Kernel:
-    """Return the kernel with its layout, with the shared memory allowed that the configurations need."""
+    """Allow the shared memory that the configurations need, and return the kernel with its layout."""
     largest = max(configs, key=lambda config: config.shmem_size)
     values = [
         each.first if isinstance(each, _Array) else each[0] if isinstance(each, list) else each for each in columns

@@ -23,8 +23,8 @@ class GraphCondition(_native.Condition):
     Conditions are made by :meth:`GraphDefinition.create_condition` and :meth:`GraphBuilder.create_condition`. Each can
     be used by one conditional node at a time; after that node is destroyed, another node can use it. A graph with a
     condition that no node uses cannot be instantiated. A kernel that takes the condition as an argument
-    (``cudaGraphConditionalHandle``) sets it by ``cudaGraphSetConditional``. Two objects are equal if they stand for the
-    same CUDA condition.
+    (``cudaGraphConditionalHandle``) sets it with ``cudaGraphSetConditional``. Two objects are equal if they represent
+    the same CUDA condition.
     """
 
     __slots__ = ("__weakref__",)

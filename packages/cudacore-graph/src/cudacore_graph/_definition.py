@@ -29,7 +29,7 @@ class GraphDefinition(_native.GraphHandle):
     Methods of a definition add nodes without dependencies; methods of a node add nodes that depend on it. A definition
     can also be a view of the graph of a :class:`GraphBuilder`, of a child graph, or of the body of a conditional node.
     Two definitions are equal if they are of the same graph. The graph keeps alive what its nodes use. It exists as long
-    as there is a definition or a node of it, or of a graph in it.
+    as a definition or a node of it, or of a graph in it, is referenced.
 
     ``print(definition)`` shows it as a tree, :meth:`to_dot`, :meth:`to_svg` and :meth:`to_mermaid` draw it, and a
     notebook displays the picture.
@@ -101,7 +101,7 @@ class GraphDefinition(_native.GraphHandle):
         -----
         The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, and
         for a batch with such nodes, the batch is first added to a temporary graph, which takes about the same time
-        again. The temporary graph does not detect two failures: the driver runs out of resources, or it refuses to free
+        again. The temporary graph does not detect two failures: the driver has no resources left, or it refuses to free
         an address that was allocated and not yet freed, for instance because the graph has been instantiated. Then the
         nodes before the failed one remain in the graph, and the error says so.
         """
@@ -131,7 +131,7 @@ class GraphDefinition(_native.GraphHandle):
             The kernel's arguments. A one-dimensional NumPy array, ``array.array`` or memoryview has an element for each
             node, of exactly the parameter's type; NumPy arrays are read in place. A list or tuple has a value for each
             node, such as a Buffer. For a struct, a NumPy array can have a row for each node. Anything else is one value
-            for all nodes. Integers are taken as addresses if the parameter is a pointer.
+            for all nodes. If the parameter is a pointer, integers are addresses.
         count : int, optional
             The number of nodes, if no argument has one for each.
         edges : array_like of int, optional
@@ -143,7 +143,7 @@ class GraphDefinition(_native.GraphHandle):
         Returns
         -------
         KernelNodes
-            The new nodes, in order. An object for a node is created when it is asked for.
+            The new nodes, in order. The object for a node is created when it is first read.
 
         Notes
         -----
@@ -266,7 +266,7 @@ class GraphDefinition(_native.GraphHandle):
     def handle(self) -> driver.CUgraph:
         """cuda.bindings.driver.CUgraph: The graph for ``cuda.bindings`` (cuGraphRetainUserObject).
 
-        Graphs that are cloned or instantiated through this handle also keep alive what the nodes use. That has a cost:
+        Graphs that are cloned or instantiated through this handle also keep alive what the nodes use. This has a cost:
         once the handle has been read, adding nodes takes longer, and so do launches of executable graphs that are made
         from then on.
         """

@@ -2,7 +2,7 @@
 """Draws boxes and arrows as SVG, in layers (the method of Sugiyama, Tagawa and Toda).
 
 Boxes are put into layers, so that arrows point downwards. An arrow that crosses a layer gets a place in it. Several
-sweeps search for an order with few crossings; others move boxes close to their neighbours. Needs only Python.
+sweeps search for an order with few crossings; others move boxes close to their neighbours. No other package is needed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Box:
 
 @dataclass
 class Picture:
-    """Boxes and their positions, and the lines of arrows."""
+    """The boxes with their positions, and the lines of the arrows."""
 
     boxes: Sequence[Box]
     places: list[tuple[float, float]]  # left and top
@@ -179,7 +179,7 @@ class _Layers:
     # ---- places
 
     def place(self) -> list[float]:
-        """Return the horizontal centre of each vertex, as close to its neighbours as the others permit."""
+        """Return the horizontal centre of each vertex, as close to its neighbours as the other vertices permit."""
         x = [0.0] * len(self.widths)
         for layer in self.layers:
             self._fit(layer, x, [[] for _ in x])

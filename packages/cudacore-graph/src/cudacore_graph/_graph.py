@@ -53,8 +53,8 @@ class Graph(_native.ExecHandle):
     """A graph that can be launched repeatedly.
 
     Made by :meth:`GraphDefinition.instantiate` and :meth:`GraphBuilder.complete`. It keeps alive what its nodes use,
-    independently of the definition. ``graph[node]`` is a view of one node, by which its parameters can be changed and
-    it can be disabled.
+    independently of the definition. ``graph[node]`` is a view of one node, through which its parameters can be changed
+    and it can be disabled.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Graph(_native.ExecHandle):
     """
 
     __slots__ = ("__weakref__", "_source")
-    # The definition that it was made from, for error messages, as long as that exists.
+    # The definition that it was made from, while that exists, for error messages.
     _source: weakref.ref[GraphDefinition] | None
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -136,7 +136,7 @@ class Graph(_native.ExecHandle):
     def handle(self) -> driver.CUgraphExec:
         """cuda.bindings.driver.CUgraphExec: The graph for ``cuda.bindings``.
 
-        The library does not know of launches through this handle: keep the graph open until they are done.
+        The library cannot track launches through this handle: keep the graph open until they are done.
         """
         if self.is_closed:
             raise closed(self)
@@ -197,7 +197,7 @@ def _definition_of(source: object) -> GraphDefinition:
 
 
 def _describe(definition: GraphDefinition, handle: int) -> str:
-    """Return a description of a node that the driver names: its type and its place."""
+    """Return a description of a node that the driver reports: its type and its place."""
     from cudacore_graph._render import title
 
     for index, node in enumerate(_native.graph_nodes(definition, [])):
@@ -217,7 +217,7 @@ def _not_updated(
 
 def _name_cycle(definition: GraphDefinition) -> str:
     """Describe the nodes of a cycle in a graph or in one within it; return an empty string if there is no cycle."""
-    # The driver does not always name a node of the cycle, so that all graphs are searched.
+    # The driver does not always report a node of the cycle, so all graphs are searched.
     nodes = next(filter(None, map(_find_cycle, _graphs_of(definition))), [])
     if not nodes:
         return ""

@@ -13,7 +13,7 @@ _resources: dict[tuple[type, int], GraphMemoryResource] = {}
 
 
 class GraphMemoryResourceAttributes:
-    """The amount of memory that the graphs of a device have (cuDeviceGetGraphMemAttribute).
+    """The amounts of memory that the graphs of a device use and reserve (cuDeviceGetGraphMemAttribute).
 
     :attr:`GraphMemoryResource.attributes` returns it. Each property is read from the driver.
     """
@@ -155,7 +155,7 @@ class GraphMemoryResource(MemoryResource):
 
     @property
     def attributes(self) -> GraphMemoryResourceAttributes:
-        """GraphMemoryResourceAttributes: The amount of memory that the device's graphs have."""
+        """GraphMemoryResourceAttributes: The amounts of memory that the device's graphs use and reserve."""
         return GraphMemoryResourceAttributes._init(self._device_id)
 
     @property

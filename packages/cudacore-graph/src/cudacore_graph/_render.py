@@ -22,7 +22,7 @@ _MAX_GRAPHS = 8  # graphs that are drawn in one node
 
 
 class _Layout(NamedTuple):
-    """A graph as it is shown: its nodes in a possible order of execution, and the indices of their dependencies."""
+    """A graph to be shown: its nodes in a possible order of execution, and the indices of their dependencies."""
 
     nodes: list[GraphNode]
     before: list[list[int]]
@@ -38,7 +38,7 @@ def title(node: GraphNode) -> str:
 
 
 def _layout(graph: GraphDefinition) -> _Layout:
-    """Sort the nodes into a possible order of execution, as close as possible to the order in which they were added."""
+    """Sort the nodes into a possible order of execution that is close to the order in which they were added."""
     nodes = _native.graph_nodes(graph, [])
     place = {node: index for index, node in enumerate(nodes)}
     before: list[list[int]] = [[] for _ in nodes]

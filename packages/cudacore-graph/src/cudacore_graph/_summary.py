@@ -92,7 +92,7 @@ def _neighbours(count: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list
 
 
 def _merge(groups: Sequence[Group], edges: Iterable[tuple[int, int]], parts: list[tuple[list[int], str]]) -> Summary:
-    """Make one group of each part, sorted by their first nodes."""
+    """Make one group of each part, and sort the groups by their first nodes."""
     made: list[Group] = []
     place = [0] * len(groups)
     for members, form in sorted(parts, key=lambda part: groups[part[0][0]].nodes[0]):
@@ -111,7 +111,7 @@ def _merge(groups: Sequence[Group], edges: Iterable[tuple[int, int]], parts: lis
 
 
 def _merge_chains(groups: list[Group], edges: set[tuple[int, int]]) -> Summary:
-    """Make one group of nodes that run one after the other, if no other node runs beside them."""
+    """Group nodes that run one after the other, if no other node runs concurrently."""
     before, behind = _neighbours(len(groups), edges)
     follows = [len(those) == 1 and len(behind[those[0]]) == 1 for those in before]
     parts: list[tuple[list[int], str]] = []

@@ -6,7 +6,8 @@
  * @file allocator.h
  * Allocators for libraries that keep only an address, and functions for PyTorch's pluggable allocator.
  *
- * The library keeps the allocation of such an address until cch_allocator_free(). Trackers count it like any other.
+ * The library keeps the allocation of such an address until cch_allocator_free(). Trackers count it like any other
+ * allocation.
  */
 
 #include <cudacore/base.h>
@@ -28,8 +29,8 @@ CCH_EXPORT int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, s
 
 /**
  * Frees what cch_allocator_alloc() allocated, ordered on the stream of the allocation, and after the work of the
- * streams of cch_allocator_record_stream(). The allocator may have ended. CCH_EINVAL if it is not such an address. Any
- * thread.
+ * streams of cch_allocator_record_stream(). The allocator itself may already be destroyed. CCH_EINVAL if it is not such
+ * an address. Any thread.
  * @since 0.1
  */
 CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
@@ -63,8 +64,7 @@ CCH_EXPORT void *cch_torch_alloc(int64_t size, int device, CUstream CCH_NULLABLE
  */
 CCH_EXPORT void *cch_torch_try_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
 
-/** Frees memory of the two functions above. Failures are reported as those of destructors. @since 0.1
- */
+/** Frees memory of the two functions above. Failures are reported like those of destructors. @since 0.1 */
 CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device, CUstream CCH_NULLABLE stream);
 
 /** cch_allocator_record_stream() with the signature that PyTorch calls. Failures are reported. @since 0.1 */

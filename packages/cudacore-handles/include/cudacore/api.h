@@ -3,9 +3,8 @@
 #define CUDACORE_API_H
 
 /**
- * @file api.h
- * Every function in one table, for those who open the library at run time. Fields are only ever appended, so a
- * program built against an older table finds its functions where it expects them.
+ * @file api.h Every function in one table, for programs that open the library at run time. Fields are only ever
+ * appended, so a program built against an older table finds its functions at the expected offsets.
  */
 
 #include <cudacore/error.h>
@@ -42,7 +41,7 @@
 
 CCH_BEGIN_DECLS
 
-/** The functions, named without their prefix. */
+/** The functions, named without the prefix `cch_`. */
 typedef struct cch_api {
   size_t size; /**< bytes of this table that the library filled */
   uint32_t (*version)(void);

@@ -6,9 +6,9 @@
  * @file base.h
  * Shared by all headers: version, visibility, the names of CUDA's handle types, the kinds of boxes.
  *
- * A *box* is one heap object for one CUDA resource. It counts its references atomically, holds strong
- * references to the boxes that its resource needs (a stream its context, a kernel its library), and destroys
- * the resource when the last reference goes. If you hold a reference, the resource is valid.
+ * A *box* is one heap object for one CUDA resource. It counts its references atomically, holds strong references to the
+ * boxes that its resource needs (that of a stream to its context, that of a kernel to its library), and destroys the
+ * resource when the last reference is dropped. If you hold a reference, the resource is valid.
  *
  * Verbs mean the same for every kind:
  *
@@ -16,12 +16,12 @@
  * - `_wrap`: borrows a resource that other code owns. If this library created the resource, its existing box is
  *   returned. Each wrap of another resource makes a new box.
  * - `_ref`: takes one more reference, and returns its argument. NULL gives NULL.
- * - `_unref`: gives a reference back. NULL does nothing; it cannot fail.
+ * - `_unref`: drops a reference. It cannot fail. NULL does nothing.
  * - `_raw`: the CUDA handle, valid while a reference is held. NULL gives the zero handle.
  *
- * Every function checks its pointers before it does anything else. A pointer must not be NULL unless its parameter is
- * marked CCH_NULLABLE, or is an array whose count is 0. A box must be of the kind that the parameter's type names. If
- * an argument is wrong:
+ * Every function checks its pointers before it does anything else. A pointer must not be NULL, unless its parameter is
+ * marked CCH_NULLABLE or is an array whose count is 0. A box must be of the kind that the parameter's type names. If an
+ * argument is wrong:
  *
  * - a function that returns a status or a number as `int` returns CCH_EINVAL, and the message names the argument;
  * - a predicate (`_is_`, `_has`) returns 0, and a function of another type returns 0 or NULL. Both record the same
@@ -32,14 +32,14 @@
  * The boxes in arrays and structures are checked in the same way. A box that was freed, or memory that is not a box,
  * cannot be recognised.
  *
- * Functions that can fail return `int`: 0 for success, a positive CUresult exactly as the driver gave it, or a
- * negative CCH_E* code; cch_error_last() then says more. On failure out-parameters are left as they were.
- * A `void` function cannot fail.
+ * Functions that can fail return `int`: 0 for success, a positive CUresult exactly as the driver returned it, or a
+ * negative CCH_E* code; cch_error_last() has the details. On failure, out-parameters are unchanged. A `void` function
+ * cannot fail.
  *
- * Unless a comment says otherwise a function is safe to call from any thread, and no lock of this library is
- * held while the driver or a callback runs. Tags: *any thread*; *caller serialises* (calls on the same box must
- * not overlap); *destructor-safe* (may also be called where CUDA calls are forbidden, such as a CUDA
- * user-object destructor).
+ * Unless a comment states otherwise, a function can be called from any thread, and no lock of this library is held
+ * while the driver or a callback runs. Tags: *any thread*; *caller serialises* (calls on the same box must not
+ * overlap); *destructor-safe* (may also be called where CUDA calls are forbidden, such as a CUDA user-object
+ * destructor).
  *
  * The headers need no CUDA toolkit: they name CUDA's handle types exactly as cuda.h does, and can be included
  * before or after it, or without it.
@@ -62,7 +62,7 @@
 #define CCH_EXPORT
 #endif
 
-/** Marks a parameter that may be NULL. No other pointer may. */
+/** Marks a parameter that may be NULL. Other pointers must not be NULL. */
 #define CCH_NULLABLE
 
 /** Binary interface version: the number in the library's soname. */
@@ -148,19 +148,19 @@ typedef enum cch_kind {
 
 /**
  * Releases an object that a foreign owner keeps alive. Called once, when the box that it was given to is destroyed, at
- * a point where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting().
- * References that it gives back are destroyed soon after it returns. It must return, because the destruction of other
- * boxes waits for it: it can neither jump out nor end the thread.
+ * a point where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting(). Boxes
+ * whose last references it drops are destroyed soon after it returns. It must return, because the destruction of other
+ * boxes waits for it: it must neither jump out nor end the thread.
  */
 typedef void (*cch_release_fn)(void *owner);
 
 /**
- * A function that CUDA calls on the host. No CUDA call is allowed in it. References that it gives back are destroyed
- * later.
+ * A function that CUDA calls on the host. No CUDA call is allowed in it. Boxes whose last references it drops are
+ * destroyed later.
  */
 typedef void (*cch_host_fn)(void *data);
 
-/** Has a graph keep the objects that captured work uses. 0, or a failure; then the work is not submitted. */
+/** Makes a graph keep the objects that captured work uses. Returns 0, or a failure; then the work is not submitted. */
 typedef int (*cch_keep_fn)(void *data);
 
 /** Version of the loaded library, as CCH_VERSION; the header's may differ. Destructor-safe. @since 0.1 */
@@ -180,13 +180,13 @@ CCH_EXPORT size_t cch_live_count(int kind);
 /** Takes one more reference, as the kind's own `_ref` does, and returns its argument. @since 0.1 */
 CCH_EXPORT void *cch_ref(void *CCH_NULLABLE box);
 
-/** Gives a reference back, as the kind's own `_unref` does. @since 0.1 */
+/** Drops a reference, as the kind's own `_unref` does. @since 0.1 */
 CCH_EXPORT void cch_unref(void *CCH_NULLABLE box);
 
 /**
- * Gives a reference back unless that would call CUDA or a release function. So a caller can keep a lock for which these
- * could wait. Returns NULL if the reference was given back. Otherwise returns a box with a reference that is left to
- * give to cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
+ * Drops a reference, unless that would call CUDA or a release function. So it can be called with a lock held for which
+ * these could wait. Returns NULL if the reference was dropped. Otherwise returns a box with a reference that the caller
+ * must pass to cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
  */
 CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 
@@ -194,9 +194,9 @@ CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 CCH_EXPORT int cch_kind_of(const void *CCH_NULLABLE box);
 
 /**
- * 1 while the resource behind a box exists. A reference keeps what this library destroys. But CUDA destroys some
- * resources with their owner (a child graph with its parent). Their boxes are then no longer valid: `_raw` is the zero
- * handle, and other functions fail with CCH_EGONE. 0 for NULL. Destructor-safe. @since 0.1
+ * 1 while the resource behind a box exists. A reference keeps resources that this library destroys. But CUDA destroys
+ * some resources with their owner (a child graph with its parent). Their boxes are then no longer valid: `_raw` is the
+ * zero handle, and other functions fail with CCH_EGONE. 0 for NULL. Destructor-safe. @since 0.1
  */
 CCH_EXPORT int cch_is_valid(const void *CCH_NULLABLE box);
 

@@ -3,10 +3,9 @@
 #define CUDACORE_CAPTURE_H
 
 /**
- * @file capture.h
- * Graphs that are recorded from streams. The graph of a capture has a box from the beginning, which keeps what the
- * captured work uses. If the last reference to that box is given back before the capture was ended, the capture is
- * ended and its graph is discarded.
+ * @file capture.h Graphs that are recorded from streams. The graph of a capture has a box from the beginning, which
+ * keeps what the captured work uses. If the last reference to that box is dropped before the capture was ended, the
+ * capture is ended and its graph is discarded.
  */
 
 #include <cudacore/graph.h>
@@ -42,11 +41,13 @@ CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_gr
  * valid. The same holds, with CCH_EGONE, if other code has ended the capture by the stream's handle. @since 0.1 */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 
-/** Joins a stream that forked from another in the capture into `graph`: `into` waits for it, as with
- * cch_stream_wait_stream(), and it must not be used in this capture any more. Memory that the capture allocated on it
- * is freed on `into`, also after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream
- * is being captured into the graph. CCH_EMISMATCH for the per-thread default stream on another thread than the one that
- * began the capture. @since 0.1 */
+/**
+ * Joins a stream that forked from another in the capture into `graph`: `into` waits for it, as with
+ * cch_stream_wait_stream(), and it must no longer be used in this capture. Memory that the capture allocated on it is
+ * freed on `into`, also after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is
+ * being captured into the graph. CCH_EMISMATCH for the per-thread default stream on another thread than the one that
+ * began the capture. @since 0.1
+ */
 CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
 
 /**
@@ -72,10 +73,10 @@ CCH_EXPORT int cch_capture_add(cch_graph_node **CCH_NULLABLE out, cch_stream *st
 CCH_EXPORT size_t cch_capture_count(void);
 
 /**
- * Keeps an object as long as the graph that is being captured, and everything made from it: a box, of which it takes a
- * reference, or a foreign object if `release` is not NULL. CCH_EINVAL if no stream is being captured into the graph.
- * Does not call the driver. Memory that the capture itself allocates already belongs to the graph, and is not kept. On
- * failure, the caller keeps the object. *Any thread.* @since 0.1
+ * Keeps an object as long as the graph that is being captured, and everything made from it. The object is a box, to
+ * which it takes a reference, or a foreign object if `release` is not NULL. CCH_EINVAL if no stream is being captured
+ * into the graph. Does not call the driver. Memory that the capture itself allocates already belongs to the graph, and
+ * is not kept. On failure, the caller keeps the object. *Any thread.* @since 0.1
  */
 CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn CCH_NULLABLE release);
 
@@ -87,7 +88,7 @@ CCH_EXPORT int cch_capture_keep(cch_graph *graph, void *object, cch_release_fn C
 CCH_EXPORT int cch_capture_is_active(int *out, cch_stream *stream);
 
 /**
- * Keeps boxes, of which it takes references, as long as the graph into which a stream is being captured, and everything
+ * Keeps boxes, to which it takes references, as long as the graph into which a stream is being captured, and everything
  * made from it, whichever code began the capture. Does nothing if there is no capture. If other code began the capture,
  * the graph keeps the boxes by a CUDA user object. Memory that the capture itself allocates is not kept. Call it before
  * submitting the work that uses the boxes. *Any thread.* @since 0.1

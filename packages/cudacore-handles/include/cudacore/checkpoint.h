@@ -6,8 +6,8 @@
  * @file checkpoint.h
  * Checkpoints of the GPU state of a process, which is named by its process id. Needs a driver for CUDA 12.8.
  *
- * A process is locked, checkpointed, restored and unlocked, in this order. While it is locked, its calls of CUDA wait.
- * A checkpoint copies its GPU memory to the host and releases the GPU.
+ * A process is locked, checkpointed, restored and unlocked, in this order. While it is locked, its CUDA calls wait. A
+ * checkpoint copies its GPU memory to the host and releases the GPU.
  */
 
 #include <cudacore/base.h>
@@ -21,9 +21,9 @@ CCH_EXPORT int cch_checkpoint_state(int *out, int pid);
 CCH_EXPORT int cch_checkpoint_restore_thread(int *out, int pid);
 
 /**
- * Locks a process that runs, once the work that it has submitted is done (cuCheckpointProcessLock).
- * CCH_NOT_READY, which is not recorded: that took longer than `timeout_ms`, and the process runs on. A `timeout_ms` of
- * 0 waits as long as it takes. @since 0.1
+ * Locks a process that runs, once the work that it has submitted is done (cuCheckpointProcessLock). If that takes
+ * longer than `timeout_ms`, returns CCH_NOT_READY, which is not recorded, and the process continues to run. A
+ * `timeout_ms` of 0 waits as long as it takes. @since 0.1
  */
 CCH_EXPORT int cch_checkpoint_lock(int pid, unsigned timeout_ms);
 
@@ -32,7 +32,7 @@ CCH_EXPORT int cch_checkpoint_lock(int pid, unsigned timeout_ms);
 CCH_EXPORT int cch_checkpoint_save(int pid);
 
 /**
- * Restores the GPU state of a checkpointed process, which is locked then (cuCheckpointProcessRestore).
+ * Restores the GPU state of a checkpointed process, and leaves it locked (cuCheckpointProcessRestore).
  *
  * `uuids` maps the devices that it used to those that it will use: `count` pairs of UUIDs of 16 bytes each, the old one
  * first. NULL, with a count of 0: the same devices. Pairs need a driver for CUDA 13.0. @since 0.1

@@ -3,8 +3,7 @@
 #define CUDACORE_COPY_H
 
 /**
- * @file copy.h
- * Copies of many allocations by one call, and of parts of them in two and three dimensions.
+ * @file copy.h Copies of many allocations in one call, and copies of parts of allocations in two and three dimensions.
  */
 
 #include <cudacore/base.h>
@@ -36,8 +35,8 @@ typedef struct cch_copy_attributes {
  * possible, this is one call of the driver (cuMemcpyBatchAsync, of CUDA 12.8). The driver does not accept it on the
  * legacy default stream, while the stream is being captured, or between devices (see cch_deviceptr_copy()). Then the
  * copies are made one after the other. For CCH_COPY_DURING_CALL, this function then waits for the stream; in a capture,
- * that is CCH_EINVAL. Sizes that differ are CCH_EINVAL before anything is copied. The graph of a capture keeps all
- * allocations. @since 0.1
+ * it returns CCH_EINVAL. If sizes differ, it returns CCH_EINVAL before anything is copied. The graph of a capture keeps
+ * all allocations. @since 0.1
  */
 CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
                               const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);

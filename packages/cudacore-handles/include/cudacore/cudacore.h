@@ -2,10 +2,7 @@
 #ifndef CUDACORE_CUDACORE_H
 #define CUDACORE_CUDACORE_H
 
-/**
- * @file cudacore.h
- * All of it.
- */
+/** @file cudacore.h Includes all other headers. */
 
 #include <cudacore/base.h>
 #include <cudacore/error.h>

@@ -20,7 +20,7 @@ CCH_EXPORT int cch_device_attribute(int *out, int attribute, int device);
 /** A device's name (cuDeviceGetName): up to `size` bytes with the NUL at their end. @since 0.1 */
 CCH_EXPORT int cch_device_name(char *out, size_t size, int device);
 
-/** A device's UUID, that of the instance where the device is a MIG instance (cuDeviceGetUuid): 16 bytes. @since 0.1 */
+/** A device's UUID of 16 bytes; for a MIG instance, the UUID of the instance (cuDeviceGetUuid). @since 0.1 */
 CCH_EXPORT int cch_device_uuid(unsigned char *out, int device);
 
 /**
@@ -29,7 +29,7 @@ CCH_EXPORT int cch_device_uuid(unsigned char *out, int device);
  */
 CCH_EXPORT int cch_device_pci_bus_id(char *out, size_t size, int device);
 
-/** 1 where kernels of a device can use the memory of another, else 0 (cuDeviceCanAccessPeer). @since 0.1 */
+/** 1 if kernels of a device can use the memory of another one, else 0 (cuDeviceCanAccessPeer). @since 0.1 */
 CCH_EXPORT int cch_device_can_access_peer(int *out, int device, int peer);
 
 CCH_END_DECLS

@@ -8,21 +8,21 @@
  * pool, its context and the stream that orders its free.
  *
  * Memory on the per-thread default stream is freed after the work of the thread that allocated it. If another thread
- * frees it, that is done on the legacy stream, which waits for all blocking streams. If the last reference is given
- * back while the stream is being captured, the memory is freed after the capture (process.h).
+ * frees it, the free is ordered on the legacy stream, which waits for all blocking streams. If the last reference is
+ * dropped while the stream is being captured, the memory is freed after the capture (process.h).
  */
 
 #include <cudacore/base.h>
 
 CCH_BEGIN_DECLS
 
-/** Frees foreign memory. Called once, as cch_release_fn is. `stream` is the stream that orders the free. */
+/** Frees foreign memory. It is called once, like cch_release_fn. `stream` is the stream that orders the free. */
 typedef void (*cch_free_fn)(void *owner, CUdeviceptr ptr, size_t size, cch_stream *stream);
 
 /**
- * Allocates `size` bytes from a pool, ordered on a stream (cuMemAllocFromPoolAsync). The memory is freed in the order
- * of the same stream, or of that of cch_deviceptr_set_stream(). In a capture, allocation and free become parts of the
- * same capture. CCH_EINVAL for a size of 0. @since 0.1
+ * Allocates `size` bytes from a pool, ordered on a stream (cuMemAllocFromPoolAsync). The free is ordered on the same
+ * stream, or on that of cch_deviceptr_set_stream(). In a capture, allocation and free become parts of the same capture.
+ * CCH_EINVAL for a size of 0. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream);
 
@@ -44,9 +44,9 @@ CCH_EXPORT int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *con
 /**
  * Page-locks host memory that the caller has, so that copies of it are asynchronous and devices can use it
  * (cuMemHostRegister with CU_MEMHOSTREGISTER_* `flags`). `size` bytes at `host` must stay mapped until `release` (may
- * be NULL) is called with `owner`. That happens once, after the memory was unregistered, or after the registration was
- * lost in a reset of the context. On failure, the caller keeps `owner`. The memory is unregistered with the last
- * reference, after the work of the stream of cch_deviceptr_set_stream(), if one was set. With
+ * be NULL) is called with `owner`. `release` is called once, after the memory was unregistered, or after the
+ * registration was lost in a reset of the context. On failure, the caller keeps `owner`. The memory is unregistered
+ * with the last reference, after the work of the stream of cch_deviceptr_set_stream(), if one was set. With
  * CU_MEMHOSTREGISTER_READ_ONLY, copies and fills of this library refuse to write the memory. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void *host, size_t size,
@@ -57,7 +57,7 @@ CCH_EXPORT int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *con
 CCH_EXPORT int cch_deviceptr_is_read_only(const cch_deviceptr *ptr);
 
 /**
- * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference is given back. `context` (may be
+ * Borrows memory. `free` (may be NULL) is called with `owner` when the last reference is dropped. `context` (may be
  * NULL) is kept. On failure, the caller keeps `owner`. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t size, cch_context *CCH_NULLABLE context,
@@ -77,14 +77,14 @@ CCH_EXPORT cch_deviceptr *cch_deviceptr_whole(const cch_deviceptr *ptr);
 CCH_EXPORT size_t cch_deviceptr_offset(const cch_deviceptr *ptr);
 
 /**
- * Sets the stream that orders the free. The per-thread default stream means that of the calling thread. A part has a
- * stream of its own: the memory is then freed after the work of that stream, too. Any thread. @since 0.1
+ * Sets the stream that orders the free. The per-thread default stream means that of the calling thread. A part can have
+ * its own stream; the memory is then freed after the work of that stream, too. Any thread. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream);
 
 /**
- * The stream that orders the free, borrowed from the box; NULL if there is none. A part without a stream of its own has
- * that of the whole. Caller serialises with cch_deviceptr_set_stream(), which releases the old stream. @since 0.1
+ * The stream that orders the free, borrowed from the box; NULL if there is none. A part without its own stream has that
+ * of the whole allocation. Caller serialises with cch_deviceptr_set_stream(), which releases the old stream. @since 0.1
  */
 CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 
@@ -106,9 +106,9 @@ CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
 /**
  * 0 while the memory exists. CCH_EGONE if it was lost because another library reset the primary context: the memory of
  * cch_deviceptr_alloc(), cch_deviceptr_alloc_host() and cch_deviceptr_alloc_managed(), and the registration of
- * cch_deviceptr_register_host(). Memory of pools, virtual memory and wrapped memory are not lost
- * that way. For such memory the driver is not called. Otherwise it is asked, but not inside a function that CUDA calls.
- * Any thread. @since 0.1
+ * cch_deviceptr_register_host(). Memory of pools, virtual memory and wrapped memory are not lost that way, so the
+ * driver is not queried about them. For other memory it is, except inside a function that CUDA calls. Any thread.
+ * @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_check(const cch_deviceptr *ptr);
 

@@ -4,13 +4,14 @@
 
 /**
  * @file driver.h
- * The CUDA driver, found at the first call that needs it and never before.
+ * The CUDA driver, which is loaded at the first call that needs it.
  *
- * $CUDACORE_DRIVER names the library to load: a path, or a soname, or `sim`: the simulated driver of cudacore-sim,
- * which $CUDACORE_SIM_LIBRARY names then (in Python it is found where it is installed). Without it, and with `gpu`,
- * libcuda.so.1.
- * Entry points are asked for one by one with the version that this library was written for, so that one build serves
- * every driver from CUDA 12 on; one that is missing is CCH_ENOSYMBOL at the call that needs it and nowhere else.
+ * $CUDACORE_DRIVER selects the library to load: a path, a soname, or `sim` for the simulated driver of cudacore-sim,
+ * whose path is then in $CUDACORE_SIM_LIBRARY (Python sets it if the package is installed). If the variable is not set,
+ * or is `gpu`, libcuda.so.1 is loaded.
+ *
+ * Each entry point is requested with the version that this library was written for, so one build works with every
+ * driver from CUDA 12 on. If the driver lacks an entry point, only calls that need it fail, with CCH_ENOSYMBOL.
  */
 
 #include <cudacore/device.h>
@@ -18,8 +19,8 @@
 CCH_BEGIN_DECLS
 
 /**
- * Loads the driver and calls cuInit(0), once; later calls are cheap. Every other function does it by itself.
- * A failure is not remembered: the next call tries again.
+ * Loads the driver and calls cuInit(0), once; later calls are cheap. Other functions call it themselves. After a
+ * failure, the next call tries again.
  *
  * @return CCH_ENODRIVER with the dynamic linker's reason, CUDA_ERROR_NO_DEVICE, or another CUresult
  * @since 0.1
@@ -30,8 +31,8 @@ CCH_EXPORT int cch_driver_init(void);
 CCH_EXPORT int cch_driver_version(int *out);
 
 /**
- * Any entry point of the driver, by cuGetProcAddress. `version` is the CUDA version whose ABI is wanted, such
- * as 12000. The pointer lives as long as the process. CCH_ENOSYMBOL when the driver lacks it. @since 0.1
+ * Any entry point of the driver, by cuGetProcAddress. `version` is the CUDA version of the requested ABI, such as
+ * 12000. The pointer is valid as long as the process runs. CCH_ENOSYMBOL if the driver lacks it. @since 0.1
  */
 CCH_EXPORT int cch_driver_symbol(void **out, const char *name, int version);
 

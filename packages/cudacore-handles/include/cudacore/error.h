@@ -68,11 +68,13 @@ typedef struct cch_error_record {
 /** Copies the calling thread's last failure to *out, up to out->size bytes. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_get(cch_error_record *out);
 
-/** Forgets the calling thread's last failure. Destructor-safe. @since 0.1 */
+/** Clears the calling thread's last failure. Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_error_clear(void);
 
-/** Restores a record from cch_error_last() on the same thread, for code that must run other calls before the failure is
- * read. It has no node: cch_error_put(). Destructor-safe. @since 0.1 */
+/**
+ * Restores a record from cch_error_last() on the same thread, for code that must run other calls before the failure is
+ * read. It has no node; cch_error_put() restores that, too. Destructor-safe. @since 0.1
+ */
 CCH_EXPORT void cch_error_restore(const cch_error *error);
 
 /** Restores a complete record from cch_error_get(), like cch_error_restore(). Destructor-safe. @since 0.1 */
@@ -93,9 +95,11 @@ CCH_EXPORT const char *cch_error_string_in(int domain, int code);
 /** Receives failures of destructors, which cannot be returned to a caller. */
 typedef void (*cch_report_fn)(const cch_error *error);
 
-/** Sets the function that receives failures of destructors; NULL restores the default, one line on stderr. Each pair of
- * operation and code is reported once in a process. Failures because the driver is shutting down are not failures. The
- * callback can run on any thread. @since 0.1 */
+/**
+ * Sets the function that receives failures of destructors; NULL restores the default, one line on stderr. Each pair of
+ * operation and code is reported once in a process. Failures during the driver's shutdown are not reported. The
+ * callback can run on any thread. @since 0.1
+ */
 CCH_EXPORT void cch_error_set_report(cch_report_fn CCH_NULLABLE report);
 
 CCH_END_DECLS

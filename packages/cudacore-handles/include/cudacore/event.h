@@ -34,20 +34,20 @@ CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_
                                  void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /**
- * Captures the work that `stream` has now (cuEventRecord). CCH_EMISMATCH when they are of different contexts.
- * Caller serialises with waits that should see it. @since 0.1
+ * Records the event after the present work of `stream` (cuEventRecord). CCH_EMISMATCH if they are of different
+ * contexts. Caller serialises with waits that shall use this record. @since 0.1
  */
 CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
 
 /**
- * 0 when the recorded work is done, CUDA_ERROR_NOT_READY when not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the
- * event was recorded in a capture, which goes on if this library began it; also of the next two functions. @since 0.1
+ * 0 if the recorded work is done, CUDA_ERROR_NOT_READY if not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the event
+ * was recorded in a capture; if this library began that capture, it is not invalidated. The next two functions do the
+ * same. @since 0.1
  */
 CCH_EXPORT int cch_event_query(cch_event *event);
 
 /**
- * The same as cch_event_query(), but a capture that the thread has under way is not invalidated, in whatever mode it
- * is.
+ * The same as cch_event_query(), but it does not invalidate a capture of this thread in any mode.
  * @since 0.1
  */
 CCH_EXPORT int cch_event_poll(cch_event *event);

@@ -7,9 +7,9 @@
  * Graphs: their nodes and edges, child graphs and bodies of conditional nodes.
  *
  * A root graph, the child graphs in it and the bodies of its conditional nodes are one hierarchy. A box of any of them,
- * or of one of their nodes, keeps the root alive. Only the root is destroyed, when the last of these boxes is
- * destroyed. CUDA can destroy parts of a hierarchy before (a node; the child graph of a node; everything in it). Their
- * boxes are then no longer valid: cch_is_valid(), CCH_EGONE.
+ * or of one of their nodes, keeps the root alive. The root is destroyed with the last of these boxes. CUDA can destroy
+ * parts of a hierarchy earlier: a node, the child graph of a node, and everything in it. Their boxes are then no longer
+ * valid: cch_is_valid(), CCH_EGONE.
  *
  * While references to a node exist, it has one box. The graph keeps what the parameters of a node use, in a bundle for
  * each version of the parameters. Graphs that this library clones or instantiates from the graph keep it too, even if
@@ -156,11 +156,11 @@ CCH_EXPORT int cch_graph_clone(cch_graph **out, cch_graph *graph);
 /** The graph that this one is in, borrowed; NULL for a root. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 
-/** Keeps a bundle as long as the graph, and everything that is instantiated from it, exist. @since 0.1 */
+/** Keeps a bundle as long as the graph and everything that is instantiated from it exist. @since 0.1 */
 CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 
 /**
- * Has the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject). Then
+ * Makes the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject). Then
  * graphs that other code clones or instantiates by its handle keep it too. Call it before passing the handle to other
  * code. What the nodes use at that time is kept until the graph is destroyed. Afterwards, adding nodes takes longer,
  * and so do launches of graphs that are instantiated from then on. @since 0.1
@@ -169,7 +169,8 @@ CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
 /**
  * Makes a condition of this graph (cuGraphConditionalHandleCreate). One conditional node at a time can use it, in this
- * graph or another one of its hierarchy. With `has_default`, it has `value` at the beginning of each launch. @since 0.1
+ * graph or another one of its hierarchy. If `has_default` is set, it has `value` at the beginning of each launch.
+ * @since 0.1
  */
 CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *CCH_NULLABLE context,
                                    int has_default, unsigned value);
@@ -220,7 +221,10 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
                                    size_t count, size_t *CCH_NULLABLE failed);
 
-/** A column of arguments: that of node i is at `data + i * stride`. With a stride of 0, all nodes have the same. */
+/**
+ * A column of arguments: the argument of node i is at `data + i * stride`. If the stride is 0, all nodes have the same
+ * argument.
+ */
 typedef struct cch_column {
   const void *data;
   int64_t stride; /**< bytes */
@@ -236,7 +240,7 @@ typedef struct cch_kernel_columns {
   size_t column_count;
   const uint32_t *edges;        /**< pairs of indices: the second node depends on the first, which is an earlier one */
   size_t edge_count;            /**< pairs */
-  cch_graph_node *const *after; /**< nodes of the graph on which all nodes depend to which none of `edges` leads */
+  cch_graph_node *const *after; /**< nodes of the graph on which those nodes depend to which none of `edges` leads */
   size_t after_count;
   cch_bundle *bundle;   /**< owners of what the arguments point into, or NULL; the nodes take a reference */
   cch_context *context; /**< the context of the nodes; NULL for the current one */
@@ -244,8 +248,8 @@ typedef struct cch_kernel_columns {
 
 /**
  * Adds many kernel nodes in one call: all or none, as cch_graph_add_batch(). No box is made for a node:
- * cch_graph_node_numbered() makes it when it is needed. The nodes share what they keep: it is kept until the last of
- * them no longer needs it.
+ * cch_graph_node_numbered() makes it when it is needed. The nodes share what they keep, until the last of them no
+ * longer needs it.
  *
  * `out`: room for `count` handles. `first`: the number of the first node, which is never 0; the others' follow. On
  * failure `failed` (which may be NULL) is the index of the node that could not be added. @since 0.1
@@ -268,9 +272,11 @@ CCH_EXPORT cch_graph *cch_graph_node_graph(const cch_graph_node *node);
 /** Type of the node (CUgraphNodeType). It can be a type that this library cannot add. @since 0.1 */
 CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
-/** Gives new parameters to a node, of the type's structure: kernel, memcpy, memset, host, graph, event
+/**
+ * Sets the parameters of a kernel, memcpy, memset, host, child graph or event node, in the structure of its type
  * (cuGraphNodeSetParams). The graph releases the old bundle; what was made from the graph before keeps it. `context` is
- * the new context of a kernel, copy or fill; NULL: the current one. @since 0.1 */
+ * the new context of a kernel, copy or fill; NULL: the current one. @since 0.1
+ */
 CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE params,
                                   cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
 
@@ -279,8 +285,8 @@ CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE
  * new references. Kernels and events are the existing boxes, or boxes that borrow the handle. The config of a kernel
  * node is written to where `config` points, unless that is NULL. The kernel is NULL if it belongs to a module. `args`
  * is NULL if the offsets of the arguments are not known (driver 12.4); the arguments belong to the node until its
- * parameters are changed or read again. The function and data of a host node are those that were given, also in clones.
- * The peers of an alloc node are written to where `peers` points, unless that is NULL, up to the number in
+ * parameters are changed or read again. The function and data of a host node are those that were passed, even in
+ * clones. The peers of an alloc node are written to where `peers` points, unless that is NULL, up to the number in
  * `peer_count`; `peer_count` is then their total number. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
@@ -292,7 +298,7 @@ CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
 CCH_EXPORT int cch_graph_node_context(cch_context **out, cch_graph_node *node);
 
 /**
- * Whether the current context is the one of a kernel, copy or fill node. 1 also if the node has none, or if it is not
+ * 1 if the current context is that of a kernel, copy or fill node, if the node has none, or if its context is not
  * known. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_is_current(int *out, cch_graph_node *node);
@@ -306,7 +312,7 @@ CCH_EXPORT int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsig
 /** The node of a clone, or of a child graph in it, that is the copy of a node (cuGraphNodeFindInClone). @since 0.1 */
 CCH_EXPORT int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
 
-/** The box of a node in this graph or in one below it; for handles that come from the driver. @since 0.1 */
+/** The box of the node with a handle that the driver returned, in this graph or in one below it. @since 0.1 */
 CCH_EXPORT int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
 
 CCH_EXPORT cch_graph_node *cch_graph_node_ref(cch_graph_node *node);
@@ -315,7 +321,7 @@ CCH_EXPORT CUgraphNode cch_graph_node_raw(const cch_graph_node *node);
 
 /* ---- lists: one block with new references, which cch_node_list_free() releases ---- */
 
-/** Nodes, each with a reference. Put NULL in the place of a reference that you take over. */
+/** Nodes, each with a reference. Replace a reference that you take over with NULL. */
 typedef struct cch_node_list {
   size_t count;
   cch_graph_node **nodes;
@@ -333,7 +339,7 @@ typedef struct cch_edge_list {
   cch_edge *edges;
 } cch_edge_list;
 
-/** All nodes of a graph, without those of graphs in it. @since 0.1 */
+/** All nodes of a graph, without the nodes of graphs in it. @since 0.1 */
 CCH_EXPORT int cch_graph_nodes(cch_node_list *out, cch_graph *graph);
 /** All edges between them. @since 0.1 */
 CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
@@ -346,8 +352,10 @@ CCH_EXPORT void cch_node_list_free(cch_node_list *list);
 /** Releases the contents of a list, which can be empty or zeroed. @since 0.1 */
 CCH_EXPORT void cch_edge_list_free(cch_edge_list *list);
 
-/** Adds edges between nodes of one graph; on failure none. An existing edge is CUDA_ERROR_INVALID_VALUE. Cycles are not
- * detected here, but by the driver at instantiation. @since 0.1 */
+/**
+ * Adds edges between nodes of one graph; on failure none. CUDA_ERROR_INVALID_VALUE if an edge exists. Cycles are not
+ * detected here, but by the driver at instantiation. @since 0.1
+ */
 CCH_EXPORT int cch_graph_connect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
 /** Removes edges; on failure none. @since 0.1 */
 CCH_EXPORT int cch_graph_disconnect(cch_graph_node *const *from, cch_graph_node *const *to, size_t count);
@@ -361,13 +369,13 @@ CCH_EXPORT int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node
 typedef struct cch_instantiate_params {
   size_t size;
   uint64_t flags;       /**< CUDA_GRAPH_INSTANTIATE_FLAG_* */
-  cch_stream *upload;   /**< the stream on which to upload at once, with the flag for it */
+  cch_stream *upload;   /**< the stream for an immediate upload, which also needs a flag */
   cch_context *context; /**< the context in which to make it; NULL: that of the upload, or the current one */
 } cch_instantiate_params;
 
 /**
- * Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. A refusal that the driver
- * reports in its result is a failure here; the error record has the node. `params` may be NULL. @since 0.1
+ * Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. If the driver reports a
+ * refusal only in its result, this is a failure, too; the error record has the node. `params` may be NULL. @since 0.1
  */
 CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph,
                                      const cch_instantiate_params *CCH_NULLABLE params);
@@ -381,9 +389,10 @@ typedef struct cch_update_result {
   CUgraphNode from; /**< the source of the edge, if an edge is responsible */
 } cch_update_result;
 
-/** Gives an executable graph the parameters of another graph of the same shape (cuGraphExecUpdate). `result` may be
- * NULL.
- * @since 0.1 */
+/**
+ * Sets the parameters of an executable graph to those of another graph of the same shape (cuGraphExecUpdate). `result`
+ * may be NULL. @since 0.1
+ */
 CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *CCH_NULLABLE result);
 
 /** CUDA_GRAPH_INSTANTIATE_FLAG_* (cuGraphExecGetFlags). @since 0.1 */
@@ -401,7 +410,7 @@ CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
 CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
 
 /**
- * Gives new parameters to one node (cuGraphExecNodeSetParams), from the next launch on. What launches in flight use is
+ * Sets the parameters of one node (cuGraphExecNodeSetParams), from the next launch on. What launches in flight use is
  * kept until they are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes of the node
  * (cluster, cooperative, priority); CCH_EINVAL if others are given. The context, NULL for the current one, must be that
  * of the node. @since 0.1

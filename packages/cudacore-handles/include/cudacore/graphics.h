@@ -7,9 +7,9 @@
  * Buffers and images of OpenGL, which CUDA can use while they are mapped.
  *
  * Calls need the OpenGL context of the resource, which must be current on the calling thread. If the last reference is
- * given back on another thread, the resource is unmapped and unregistered later, as process.h describes. OpenGL must
- * not use a resource while it is mapped. A box keeps its context. The memory that a resource is mapped to keeps the box
- * of the resource.
+ * dropped on another thread, the resource is unmapped and unregistered later, as process.h describes. OpenGL must not
+ * use a resource while it is mapped. A box keeps its context. The memory that a resource is mapped to keeps the box of
+ * the resource.
  */
 
 #include <cudacore/base.h>
@@ -34,7 +34,7 @@ CCH_EXPORT int cch_graphics_register_gl_image(cch_graphics **out, cch_context *c
                                               unsigned flags);
 
 /**
- * Maps a resource of a buffer, ordered on a stream: work that is given to the stream from now on can use the memory
+ * Maps a resource of a buffer, ordered on a stream: work that is submitted to the stream from now on can use the memory
  * (cuGraphicsMapResources). It is unmapped, in the order of the stream, by cch_graphics_unmap() or with the last
  * reference to the memory. CCH_EINVAL: it is mapped already. @since 0.1
  */
@@ -51,8 +51,8 @@ CCH_EXPORT int cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLAB
 CCH_EXPORT int cch_graphics_is_mapped(const cch_graphics *resource);
 
 /**
- * Unregisters a resource, after unmapping it if necessary (cuGraphicsUnregisterResource). It cannot be used any more.
- * Without this call, the last reference does it. @since 0.1
+ * Unregisters a resource, after unmapping it if necessary (cuGraphicsUnregisterResource). It can no longer be used.
+ * Without this call, the resource is unregistered with the last reference. @since 0.1
  */
 CCH_EXPORT int cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 

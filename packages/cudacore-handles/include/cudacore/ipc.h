@@ -6,11 +6,11 @@
  * @file ipc.h
  * Sharing memory of pools, and events, between processes.
  *
- * A pool that was created with the handle type of file descriptors is exported as a file descriptor. That is sent to
+ * A pool that was created with the handle type of file descriptors is exported as a file descriptor, which is sent to
  * the other process (SCM_RIGHTS) and imported there. Allocations are exported as handles of 64 bytes, which can be sent
  * in any way. Memory is mapped once per process, even if it is imported several times. It is unmapped when the last
  * import has ended, after the work of the streams on which the imports were to be freed. The exporter must keep the
- * memory until the other processes have finished with it; CUDA does not do that.
+ * memory until the other processes no longer use it; CUDA does not do that.
  */
 
 #include <cudacore/base.h>
@@ -41,16 +41,16 @@ CCH_EXPORT int cch_pool_is_imported(const cch_pool *pool);
 
 /**
  * The name of an allocation of a pool for other processes (cuMemPoolExportPointer). The handle of a part (deviceptr.h)
- * names the whole, in which the part begins at cch_deviceptr_offset(). The handle of an import is the one by which it
- * was imported. @since 0.1
+ * is that of the whole allocation, in which the part begins at cch_deviceptr_offset(). The handle of an import is the
+ * one with which it was imported. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 
 /**
  * Memory of another process, from an imported pool, by its exported handle and its `size` (cuMemPoolImportPointer). It
- * ends in the order of `stream`, or of that of cch_deviceptr_set_stream() (cuMemFreeAsync). Each import has a box of
- * its own; all imports of one handle are parts of one mapping. CCH_EMISMATCH if the size exceeds the memory.
- * CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended at present. @since 0.1
+ * is unmapped in the order of `stream`, or of the stream of cch_deviceptr_set_stream() (cuMemFreeAsync). Each import
+ * has a box of its own; all imports of one handle are parts of one mapping. CCH_EMISMATCH if the size exceeds the
+ * memory. CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
                                     cch_stream *stream);
@@ -64,7 +64,7 @@ CCH_EXPORT int cch_deviceptr_is_imported(const cch_deviceptr *ptr);
 
 /**
  * The name of an event with CCH_EVENT_INTERPROCESS for other processes (cuIpcGetEventHandle). The handle of an imported
- * event is the one by which it was imported. @since 0.1
+ * event is the one with which it was imported. @since 0.1
  */
 CCH_EXPORT int cch_event_export(cch_ipc_handle *out, cch_event *event);
 

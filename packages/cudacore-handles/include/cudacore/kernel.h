@@ -11,7 +11,7 @@
 
 CCH_BEGIN_DECLS
 
-/** Where one parameter lies in a kernel's argument block. Bytes. */
+/** The offset and size of one parameter in a kernel's argument block, in bytes. */
 typedef struct cch_param {
   uint32_t offset;
   uint32_t size;
@@ -39,8 +39,8 @@ CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char
 
 /**
  * Borrows a kernel; `library` is kept. If it is NULL, the library that the driver reports is used, if this library has
- * loaded it. CCH_EMISMATCH if the driver (12.5) reports another library. An error of the driver if it does not find the
- * kernel in the given library. `owner` as in cch_context_wrap(). @since 0.1
+ * loaded it. CCH_EMISMATCH if the driver (12.5) reports another library. Returns the driver's error if it does not find
+ * the kernel in the given library. `owner` as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
                                void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
@@ -51,15 +51,15 @@ CCH_EXPORT cch_library *cch_kernel_library(const cch_kernel *kernel);
 /**
  * The kernel's parameters (cuKernelGetParamInfo, driver 12.4): their number, and an array that lives as long as the
  * box. The driver is queried once, in `context` (NULL: the current one). With an older driver, they are those of
- * cch_kernel_set_params(); without that, this function and cch_launch() fail with CCH_ENOSYMBOL. @since 0.1
+ * cch_kernel_set_params(); if that was not called, this function and cch_launch() fail with CCH_ENOSYMBOL. @since 0.1
  */
 CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel,
                                  cch_context *CCH_NULLABLE context);
 
 /**
- * States the parameters of a kernel, which cch_launch() and nodes of graphs need, for a driver that cannot report them
+ * Sets the parameters of a kernel, which cch_launch() and graph nodes need, for a driver that cannot report them
  * (before 12.4). They are copied. Nothing changes if they are known already, or if the driver can report them. The
- * driver then copies each argument from the stated offset, in the size that the driver has for it. @since 0.1
+ * driver then copies each argument from the given offset, in the size that the parameter has in the code. @since 0.1
  */
 CCH_EXPORT int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 

@@ -24,15 +24,15 @@ CCH_EXPORT int cch_library_wrap(cch_library **out, CUlibrary raw, void *CCH_NULL
                                 cch_release_fn CCH_NULLABLE release);
 
 /**
- * Gives up the ownership of a library permanently: it is not unloaded with its last reference. Call it before passing
- * the handle to code that may unload the library, because the driver crashes if a library is unloaded twice. From then
- * on, the library is borrowed. For a borrowed library, nothing changes. @since 0.1
+ * Gives up ownership of a library permanently: it is not unloaded with its last reference. Call it before passing the
+ * handle to code that may unload the library, because the driver crashes if a library is unloaded twice. From then on,
+ * the library is borrowed. For a borrowed library, nothing changes. @since 0.1
  */
 CCH_EXPORT int cch_library_disown(cch_library *library);
 
 CCH_EXPORT cch_library *cch_library_ref(cch_library *library);
 CCH_EXPORT void cch_library_unref(cch_library *library);
-/** The handle, borrowed. Before giving it away, see cch_library_disown(). */
+/** The handle, borrowed. Before passing it to other code, see cch_library_disown(). */
 CCH_EXPORT CUlibrary cch_library_raw(const cch_library *library);
 
 CCH_END_DECLS

@@ -3,10 +3,9 @@
 #define CUDACORE_MANAGED_H
 
 /**
- * @file managed.h
- * Managed memory, which moves to where it is used: advice about its location, and moving it ahead of its use. A
- * location is a CCH_LOCATION_* with its id (pool.h). Only the driver can tell whether an allocation is managed memory;
- * if it is not, these functions return CUDA_ERROR_INVALID_VALUE.
+ * @file managed.h Managed memory, which moves to where it is used: advice about its location, and moving it ahead of
+ * its use. A location is a CCH_LOCATION_* with its id (pool.h). The driver checks whether an allocation is managed
+ * memory; if it is not, these functions return CUDA_ERROR_INVALID_VALUE.
  */
 
 #include <cudacore/base.h>
@@ -26,7 +25,7 @@ typedef struct cch_location {
 } cch_location;
 
 /**
- * Moves allocations, each to a location of its own, ordered on a stream: one by cuMemPrefetchAsync, several by
+ * Moves allocations, each to its own location, ordered on a stream: one by cuMemPrefetchAsync, several by
  * cuMemPrefetchBatchAsync (of CUDA 13). If the driver does not have that function, or on the legacy default stream,
  * they are moved one after the other. @since 0.1
  */

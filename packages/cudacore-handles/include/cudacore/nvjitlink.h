@@ -3,10 +3,9 @@
 #define CUDACORE_NVJITLINK_H
 
 /**
- * @file nvjitlink.h
- * nvJitLink, the linker of device code: the library, and its linkers. As with nvrtc.h, no driver is needed, and linkers
- * can be destroyed anywhere. If nvJitLink refuses a call, the result is CCH_ECOMPILER, in the domain
- * CCH_DOMAIN_NVJITLINK.
+ * @file nvjitlink.h nvJitLink, the linker of device code: the library, and its linkers. As for nvrtc.h, no driver is
+ * needed, and linkers can be destroyed anywhere. If nvJitLink refuses a call, the result is CCH_ECOMPILER, in the
+ * domain CCH_DOMAIN_NVJITLINK.
  */
 
 #include <cudacore/base.h>
@@ -38,7 +37,7 @@ typedef enum cch_nvjitlink_input {
   CCH_NVJITLINK_PTX = 2,
   CCH_NVJITLINK_LTOIR = 3,
   CCH_NVJITLINK_FATBIN = 4,
-  CCH_NVJITLINK_OBJECT = 5,  /**< an object of the host, with device code in it */
+  CCH_NVJITLINK_OBJECT = 5,  /**< a host object with device code */
   CCH_NVJITLINK_LIBRARY = 6, /**< an archive of such objects */
   CCH_NVJITLINK_ANY = 10     /**< determined from the contents; nvJitLink 12.5 */
 } cch_nvjitlink_input;

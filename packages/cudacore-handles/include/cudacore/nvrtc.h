@@ -7,9 +7,9 @@
  * NVRTC, the compiler of CUDA C++: the library, and its programs. No driver is needed, and programs can be destroyed
  * anywhere.
  *
- * A function that an NVRTC is too old for fails with CCH_ENOSYMBOL, and the message states the required version. If
+ * A function that the loaded NVRTC lacks fails with CCH_ENOSYMBOL, and the message states the required version. If
  * NVRTC refuses a call, the result is CCH_ECOMPILER. The error record has the domain CCH_DOMAIN_NVRTC and the
- * nvrtcResult; its message has the name of that and the first error in the log.
+ * nvrtcResult; its message has the name of the nvrtcResult and the first error in the log.
  */
 
 #include <cudacore/base.h>
@@ -20,8 +20,8 @@ CCH_BEGIN_DECLS
 typedef struct cch_nvrtc cch_nvrtc;
 
 /**
- * Loads the library `path`, which is a path or a soname. NULL is the newest one that the dynamic linker finds by the
- * sonames of NVRTC since CUDA 12. CCH_ENOCOMPILER if there is none. The library that NVRTC opens when it compiles
+ * Loads the library `path`, which is a path or a soname. NULL loads the newest NVRTC, from CUDA 12 on, whose soname the
+ * dynamic linker finds. CCH_ENOCOMPILER if there is none. The library that NVRTC opens when it compiles
  * (libnvrtc-builtins) is loaded from the same folder. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *CCH_NULLABLE path);
@@ -60,7 +60,7 @@ CCH_EXPORT int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char
 CCH_EXPORT int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options);
 
 /**
- * Cancels the compilation of a program, also one that has not begun (nvrtcSetFlowCallback; NVRTC 12.8). The compilation
+ * Cancels the compilation of a program, even one that has not begun (nvrtcSetFlowCallback; NVRTC 12.8). The compilation
  * fails with NVRTC_ERROR_CANCELLED, usually within 0.3 seconds; one that is nearly done may still succeed. Any thread
  * may call this while the program is being compiled. @since 0.1
  */
@@ -68,9 +68,9 @@ CCH_EXPORT int cch_nvrtc_program_cancel(cch_nvrtc_program *program);
 
 /** The outputs of a program, once it is compiled. */
 typedef enum cch_nvrtc_output {
-  CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, as for PTX; phases may have left others in between */
+  CCH_NVRTC_LOG = 0,    /**< text with a NUL at its end, like PTX; there may be more NULs between the logs of phases */
   CCH_NVRTC_PTX = 1,    /**< also beside a cubin */
-  CCH_NVRTC_CUBIN = 2,  /**< a cubin, for an architecture `sm_` */
+  CCH_NVRTC_CUBIN = 2,  /**< a cubin, for an architecture such as `sm_90` */
   CCH_NVRTC_LTOIR = 3,  /**< LTO-IR, with the option `-dlto` */
   CCH_NVRTC_OPTIXIR = 4 /**< OptiX-IR, with the option `--optix-ir` */
 } cch_nvrtc_output;

@@ -7,7 +7,7 @@
  * How much of a kernel fits on a device at once. The device is that of `context` (NULL: the calling thread's current
  * context), or that of the stream.
  *
- * The kernel's limit of dynamic shared memory is not raised: blocks with more do not fit. See
+ * The kernel's limit of dynamic shared memory is not raised: blocks that exceed it do not fit. See
  * CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES and cch_kernel_set_attribute().
  */
 

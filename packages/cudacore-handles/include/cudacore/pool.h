@@ -37,8 +37,8 @@ typedef struct cch_pool_config {
 } cch_pool_config;
 
 /**
- * Makes a pool (cuMemPoolCreate). The config can have any size from that of version 0.1 on. Fields that it lacks are
- * zero, and fields that this library does not have must be zero (CCH_EINVAL). @since 0.1
+ * Makes a pool (cuMemPoolCreate). The config can have any size from that of version 0.1 on. Missing fields are taken as
+ * zero. Fields that this library does not know must be zero (CCH_EINVAL). @since 0.1
  */
 CCH_EXPORT int cch_pool_create(cch_pool **out, const cch_pool_config *config);
 
@@ -46,9 +46,8 @@ CCH_EXPORT int cch_pool_create(cch_pool **out, const cch_pool_config *config);
 CCH_EXPORT int cch_pool_current(cch_pool **out, int device);
 
 /**
- * Borrows the pool from which memory of a type (CCH_ALLOCATION_*) at a location is allocated by default
- * (cuMemGetMemPool, of CUDA 13). The location is a CCH_LOCATION_*, or 0 for managed memory without a preferred
- * location. @since 0.1
+ * Borrows the default pool for memory of a type (CCH_ALLOCATION_*) at a location (cuMemGetMemPool, of CUDA 13). The
+ * location is a CCH_LOCATION_*, or 0 for managed memory without a preferred location. @since 0.1
  */
 CCH_EXPORT int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type);
 

@@ -6,12 +6,12 @@
  * @file process.h
  * Process-wide events: the end of a managed runtime, fork, and places where CUDA calls are forbidden.
  *
- * A reference can be given back anywhere, even where the driver must not be called: in the destructor of a CUDA user
+ * A reference can be dropped anywhere, even where the driver must not be called: in the destructor of a CUDA user
  * object, in a host function, or while a stream is captured in which the free would be recorded. There the box is
  * queued, without allocating. It is destroyed later at a safe point: the next call of this library that launches,
- * records, creates something or waits, or cch_reclaim_drain(). Announce such places by cch_callback_enter(), or let the
- * driver refuse: what it does not permit is queued, too, and tried again by calls that wait, and by other calls from
- * time to time. No destructor invalidates the capture of another stream.
+ * records, creates something or waits, or cch_reclaim_drain(). Announce such places with cch_callback_enter().
+ * Otherwise the driver refuses the destruction; then the box is queued, too. Calls that wait try again to destroy it,
+ * and so do other calls from time to time. No destructor invalidates the capture of another stream.
  */
 
 #include <cudacore/base.h>
@@ -30,9 +30,10 @@ CCH_EXPORT int cch_process_forked(void);
  * Destructor-safe. @since 0.1 */
 CCH_EXPORT void cch_callback_enter(void);
 
-/** 1 if the calling thread has called cch_callback_enter() and not yet cch_callback_leave(), also in a host function of
- * a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED. Waiting for a thread that launches a graph would
- * be a deadlock. Destructor-safe. @since 0.1
+/**
+ * 1 if the calling thread has called cch_callback_enter() and not yet cch_callback_leave(), for example in a host
+ * function of a graph. Functions for graphs then return CUDA_ERROR_NOT_PERMITTED. Waiting for a thread that launches a
+ * graph would be a deadlock. Destructor-safe. @since 0.1
  */
 CCH_EXPORT int cch_callback_active(void);
 
@@ -40,8 +41,8 @@ CCH_EXPORT int cch_callback_active(void);
 CCH_EXPORT void cch_callback_leave(void);
 
 /**
- * Gives back a reference to a box of any kind where CUDA calls are forbidden: if it was the last, the box is
- * queued. NULL does nothing. Destructor-safe. @since 0.1
+ * Drops a reference to a box of any kind where CUDA calls are forbidden: if it was the last one, the box is queued.
+ * NULL does nothing. Destructor-safe. @since 0.1
  */
 CCH_EXPORT void cch_unref_deferred(void *CCH_NULLABLE box);
 

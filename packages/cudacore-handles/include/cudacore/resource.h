@@ -3,10 +3,9 @@
 #define CUDACORE_RESOURCE_H
 
 /**
- * @file resource.h
- * Resources of devices, which a green context can have a part of (cch_context_create(), in context.h): streaming
- * multiprocessors, and how work is queued. A resource is a value: it can be copied, and is never freed. The driver has
- * them since CUDA 12.4.
+ * @file resource.h Resources of devices: streaming multiprocessors and work queues. A green context can have a part of
+ * them (cch_context_create(), in context.h). A resource is a value: it can be copied, and is never freed. The driver
+ * has them since CUDA 12.4.
  */
 
 #include <cudacore/base.h>
@@ -62,7 +61,7 @@ CCH_EXPORT int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_res
 CCH_EXPORT int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope);
 
 /**
- * Splits multiprocessors into groups of at least `least` each, which the driver rounds up
+ * Splits multiprocessors into groups of at least `least` multiprocessors, which the driver rounds up
  * (cuDevSmResourceSplitByCount). *count is the room for groups, and becomes their number. `rest` (may be NULL) gets the
  * remaining multiprocessors, or CCH_RESOURCE_NONE. Groups of a split cannot be split again. @since 0.1
  */

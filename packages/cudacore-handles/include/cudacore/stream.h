@@ -3,10 +3,9 @@
 #define CUDACORE_STREAM_H
 
 /**
- * @file stream.h
- * Streams. A box keeps its context. The two default streams are static boxes without a context: they mean the
- * context that is current at each call. Operations on other streams work whatever context is current, and leave
- * the current context as it was.
+ * @file stream.h Streams. A box keeps its context. The two default streams are static boxes without a context: they
+ * mean the context that is current at each call. Operations on other streams work with any current context, and do not
+ * change it.
  */
 
 #include <cudacore/base.h>
@@ -52,7 +51,7 @@ CCH_EXPORT int cch_stream_priority(int *out, cch_stream *stream);
 /** 1 while the stream is being captured, valid or not, else 0 (cuStreamIsCapturing). @since 0.1 */
 CCH_EXPORT int cch_stream_is_capturing(int *out, cch_stream *stream);
 
-/** 0 when all work is done, CUDA_ERROR_NOT_READY when not (cuStreamQuery). @since 0.1 */
+/** 0 if all work is done, CUDA_ERROR_NOT_READY if not (cuStreamQuery). @since 0.1 */
 CCH_EXPORT int cch_stream_query(cch_stream *stream);
 
 /** Waits until all work is done (cuStreamSynchronize). @since 0.1 */
@@ -66,8 +65,8 @@ CCH_EXPORT int cch_stream_wait_stream(cch_stream *stream, cch_stream *other);
 
 /**
  * Calls a host function after the stream's present work, and before its later work (cuLaunchHostFunc). The function
- * must not call CUDA; references that it gives back are destroyed later. `bundle` (may be NULL) is kept until the
- * function was called. If the stream is captured, each launch of the graph calls the function, and the graph keeps
+ * must not call CUDA; boxes whose last references it drops are destroyed later. `bundle` (may be NULL) is kept until
+ * the function was called. If the stream is captured, each launch of the graph calls the function, and the graph keeps
  * `bundle`, whichever code began the capture. After work in a context has failed, no function is called any more.
  * @since 0.1
  */

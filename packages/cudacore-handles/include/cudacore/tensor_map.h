@@ -3,10 +3,10 @@
 #define CUDACORE_TENSOR_MAP_H
 
 /**
- * @file tensor_map.h
- * Tensor maps: descriptors of tensors in global memory. With them, kernels copy boxes by the tensor memory accelerator
- * (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is passed to kernels by value
- * (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive the kernels.
+ * @file tensor_map.h Tensor maps: descriptors of tensors in global memory. Kernels use them to copy boxes with the
+ * tensor memory accelerator (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is
+ * passed to kernels by value (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive
+ * the kernels.
  *
  * Axes are in the order of an array's shape, the outermost one first. CUDA's own functions have the reverse order.
  */
@@ -60,8 +60,8 @@ typedef struct cch_tensor_map_config {
 } cch_tensor_map_config;
 
 /**
- * Encodes a tensor map. A map that the driver would refuse is CCH_EINVAL, with a message that names the field, its
- * value and the rule. CCH_ENOSYMBOL if the driver is older than the function. No current context is needed. @since 0.1
+ * Encodes a tensor map. CCH_EINVAL for a map that the driver would refuse, with a message that names the field, its
+ * value and the rule. CCH_ENOSYMBOL if the driver lacks the function. No current context is needed. @since 0.1
  */
 CCH_EXPORT int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *config);
 

@@ -3,15 +3,15 @@
 #define CUDACORE_TEXTURE_H
 
 /**
- * @file texture.h
- * Texture objects and surface objects, which are 64-bit handles in kernels. Each keeps the memory that it reads.
+ * @file texture.h Texture objects and surface objects, which are 64-bit handles in kernels. Each keeps the memory that
+ * it uses.
  */
 
 #include <cudacore/array.h>
 
 CCH_BEGIN_DECLS
 
-/** The result of reading outside of the texture, with CUDA's numbers (CUaddress_mode). */
+/** The values that are read outside of the texture, with CUDA's numbers (CUaddress_mode). */
 #define CCH_ADDRESS_WRAP 0
 #define CCH_ADDRESS_CLAMP 1
 #define CCH_ADDRESS_MIRROR 2

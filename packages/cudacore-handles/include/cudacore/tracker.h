@@ -3,10 +3,9 @@
 #define CUDACORE_TRACKER_H
 
 /**
- * @file tracker.h
- * Trackers count, limit, list and log allocations. An allocation is added to a tracker when it is made. The tracker
- * records its end on any thread, even if the free was deferred because a stream was captured. The parts of an
- * allocation count as one allocation. A tracker lives as long as its allocations.
+ * @file tracker.h Trackers count, limit, list and log allocations. An allocation is added to a tracker when it is made.
+ * The tracker records its free on any thread, even if the free was deferred because a stream was captured. The parts of
+ * an allocation count as one allocation. A tracker lives as long as its allocations.
  *
  * None of these functions needs a driver.
  */
@@ -49,12 +48,13 @@ typedef struct cch_tracked {
  * @since 0.1 */
 CCH_EXPORT int cch_tracker_create(cch_tracker **out, const cch_tracker_config *config);
 
-/** Begins a measurement: makes a tracker that counts the allocations of another one, from now until cch_tracker_stop()
- * or its own end. @since 0.1
+/**
+ * Begins a measurement: makes a tracker that counts the allocations of another one, from now until cch_tracker_stop()
+ * or the destruction of the measurement. @since 0.1
  */
 CCH_EXPORT int cch_tracker_measure(cch_tracker **out, cch_tracker *tracker);
 
-/** Ends a measurement: its counts do not change any more. Does nothing for other trackers. @since 0.1 */
+/** Ends a measurement: its counts no longer change. Does nothing for other trackers. @since 0.1 */
 CCH_EXPORT int cch_tracker_stop(cch_tracker *tracker);
 
 /**
@@ -90,8 +90,10 @@ CCH_EXPORT int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
  */
 CCH_EXPORT int cch_tracker_list(cch_tracked *out, size_t capacity, size_t *count, cch_tracker *tracker);
 
-/** Writes the pending lines of the log. They are also written when there are many, and at the end of the tracker.
- * CCH_EINVAL if the file cannot be written. @since 0.1 */
+/**
+ * Writes the pending lines of the log. They are also written when there are many, and when the tracker is destroyed.
+ * CCH_EINVAL if the file cannot be written. @since 0.1
+ */
 CCH_EXPORT int cch_tracker_flush(cch_tracker *tracker);
 
 CCH_EXPORT cch_tracker *cch_tracker_ref(cch_tracker *tracker);

@@ -47,18 +47,22 @@ CCH_EXPORT int cch_virtual_granularity(size_t *out, const cch_virtual_config *co
  * work of the stream of cch_deviceptr_set_stream(), if one was set. @since 0.1 */
 CCH_EXPORT int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
 
-/** Makes an allocation of more bytes that begins with the memory of one from cch_virtual_alloc(), or from here: at its
- * address if the addresses after it are free, otherwise at another address, and `*moved` is 1. The first allocation
- * does not change. CCH_EINVAL if the size is not larger. @since 0.1 */
+/**
+ * Makes a larger allocation that begins with the memory of an allocation of virtual memory. It has the same address if
+ * the addresses after the old one are free; otherwise it has another address, and `*moved` is 1. The old allocation
+ * does not change. CCH_EINVAL if the size is not larger. @since 0.1
+ */
 CCH_EXPORT int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
                                 size_t size);
 
-/** The number of pieces of physical memory of an allocation of virtual memory, or of the whole of a part; 0 for other
- * memory. @since 0.1 */
+/**
+ * The number of pieces of physical memory of an allocation of virtual memory; for a part, that of its whole allocation;
+ * 0 for other memory. @since 0.1
+ */
 CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
 
 /**
- * File descriptors of the physical memory of an allocation, or of the whole of a part, for other processes
+ * File descriptors of the physical memory of an allocation (for a part, of its whole allocation), for other processes
  * (cuMemExportToShareableHandle): one for each of its `count` pieces, in order, with the sizes of the pieces. The
  * caller must close them. The memory must have been made with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR in
  * `handle_types`, by this process. CCH_EINVAL if `count` is not that of cch_virtual_piece_count(). @since 0.1
@@ -68,7 +72,8 @@ CCH_EXPORT int cch_virtual_export(int *descriptors, size_t *sizes, size_t count,
 /**
  * Maps physical memory of another process by the `count` descriptors and sizes of cch_virtual_export()
  * (cuMemImportFromShareableHandle). The caller keeps the descriptors. Of `config`, the location, the accesses and the
- * address are used. CCH_EMISMATCH if the memory is at another location. The memory lives as long as any process has it.
+ * address are used. CCH_EMISMATCH if the memory is at another location. The memory lives as long as any process has it
+ * mapped.
  * @since 0.1
  */
 CCH_EXPORT int cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, const int *descriptors,

@@ -33,7 +33,7 @@ class AllocNode(GraphNode):
 
     @property
     def device_id(self) -> int:
-        """int: Ordinal of the device on which the memory is, or that uses it."""
+        """int: Ordinal of the device that has the memory or, for memory of the host, uses it."""
         params = self._read("alloc")
         if params.location_type == lib.CCH_LOCATION_DEVICE:
             return int(params.location_id)

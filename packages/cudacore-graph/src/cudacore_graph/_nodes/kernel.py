@@ -33,7 +33,7 @@ class ExecutableKernelNode(SwitchableNode):
         kernel : Kernel
             The kernel.
         args : tuple
-            All its arguments; ``()`` for a kernel that takes none.
+            All of its arguments; ``()`` for a kernel without parameters.
         """
         if type(args) is not tuple:
             args = check_args(kernel, args)
@@ -68,7 +68,7 @@ class KernelNode(GraphNode):
         kernel : Kernel, optional
             The kernel; needs `args` too.
         args : tuple, optional
-            All its arguments; ``()`` for a kernel that takes none.
+            All of its arguments; ``()`` for a kernel without parameters.
         """
         if kernel is not None and args is None:
             raise ValueError("kernel is another one, and its arguments are missing: give args, () where it takes none")

@@ -107,7 +107,7 @@ class MemcpyNode(GraphNode):
         dst, dst_owner = _operand(dst, dst_owner, known.dst, known.dst_array, owners[0])
         src, src_owner = _operand(src, src_owner, known.src, known.src_array, owners[1])
         extents: list[int | None] = [size, 1, 1, 0, 0, 0, 0]
-        # The extents of memory that replaces an array are unknown, and an array has extents of its own.
+        # The extents of memory that replaces an array are unknown, and an array has its own extents.
         if not (known.dst_array or known.src_array or _is_array(dst) or _is_array(src)):
             extents[:3] = int(known.width) if size is None else size, known.height or 1, known.depth or 1
             if known.height > 1 or known.depth > 1:  # a copy of one row has no pitch to preserve
@@ -116,13 +116,13 @@ class MemcpyNode(GraphNode):
 
     @property
     def dst(self) -> int:
-        """int: The destination address; of an array its handle, a CUarray."""
+        """int: The destination address; for an array its handle, a CUarray."""
         known = self._read("memcpy")
         return int(ffi.cast("uintptr_t", known.dst_array)) or int(known.dst)
 
     @property
     def src(self) -> int:
-        """int: The source address; of an array its handle, a CUarray."""
+        """int: The source address; for an array its handle, a CUarray."""
         known = self._read("memcpy")
         return int(ffi.cast("uintptr_t", known.src_array)) or int(known.src)
 

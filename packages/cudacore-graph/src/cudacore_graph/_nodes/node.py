@@ -19,9 +19,9 @@ class GraphNode(_native.NodeHandle):
     """A node of a graph. Its methods add nodes that depend on it.
 
     Nodes are made by the methods of :class:`GraphDefinition` and of nodes, and returned by
-    :meth:`GraphDefinition.nodes`, :attr:`pred` and others. While it is referenced, a node keeps its identity. The graph
-    keeps alive what a node uses, and so does everything that was made from the graph: clones, executable graphs and
-    their launches. If :attr:`is_valid` is False, the node was destroyed, and using it raises
+    :meth:`GraphDefinition.nodes`, :attr:`pred` and others. While it is referenced, a node keeps its identity. The
+    graph, and everything that was made from it (clones, executable graphs and their launches), keep alive what a node
+    uses. If :attr:`is_valid` is False, the node was destroyed, and using it raises
     :class:`~cudacore_handles.ClosedError`.
     """
 
