@@ -15,9 +15,6 @@
 
 Without the option the plugin does nothing, except that tests that are marked ``cuda_sim``, or that take the
 ``cuda_sim`` fixture, are skipped. ``cuda_driver`` in the configuration file is the default of the option.
-
-Earlier, the names did not have ``cuda``. The old names still work in this release, with a warning, if no other plugin
-has them.
 """
 
 from __future__ import annotations
@@ -25,7 +22,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
-import re
 import sys
 import time
 import types
@@ -47,7 +43,6 @@ MARKERS = (
     "cuda_leaks_ok(reason): may end with more live objects of the driver than it began with",
     "cuda_misuse_ok(reason): misuses the driver on purpose, or lets a kernel fail",
 )
-OLD_MARKERS = tuple(f"{name}: the old name of cuda_{name}" for name in ("gpu", "sim", "leaks_ok", "misuse_ok"))
 
 _SECONDS_TO_SETTLE = 2
 
@@ -67,33 +62,22 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--cuda-driver`` and its default."""
-    _add_option(parser, "--cuda-driver", "the CUDA driver to test on: simulated, or a GPU's")
-    parser.addini("cuda_driver", "default of --cuda-driver: sim or gpu", default="")
-    parser.getgroup("cudacore-sim", "CUDA driver").addoption(
+    group = parser.getgroup("cudacore-sim", "CUDA driver")
+    group.addoption(
+        "--cuda-driver", choices=("sim", "gpu"), default=None, help="the CUDA driver to test on: simulated, or a GPU's"
+    )
+    group.addoption(
         "--cuda-check",
         default=None,
         metavar="RACE,SYNC,INIT,ORDER",
         help="with --cuda-driver=sim: what to look for in work, several with commas between them",
     )
-
-
-def _add_option(parser: pytest.Parser, name: str, text: str) -> None:
-    group = parser.getgroup("cudacore-sim", "CUDA driver")
-    group.addoption(name, dest=f"cudacore_sim{name}", choices=("sim", "gpu"), default=None, help=text)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
-    """Add ``--driver``, the old name, if it is given and no other plugin has such an option."""
-    yield
-    _, unknown = parser.parse_known_and_unknown_args(args)
-    if any(arg.partition("=")[0] == "--driver" for arg in unknown):
-        _add_option(parser, "--driver", "the old name of --cuda-driver")
+    parser.addini("cuda_driver", "default of --cuda-driver: sim or gpu", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and load the driver that was chosen."""
-    for marker in (*MARKERS, *OLD_MARKERS):
+    for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     choice = config.stash[CHOICE] = _choice(config)
     _set_checks(config)
@@ -125,20 +109,7 @@ def _set_checks(config: pytest.Config) -> None:
 
 def _choice(config: pytest.Config) -> str:
     """Return the option of the command line, or of the configuration file."""
-    choice: str | None = config.getoption("cudacore_sim--cuda-driver", None)
-    if not choice and (choice := config.getoption("cudacore_sim--driver", None)):
-        config.issue_config_time_warning(_renamed(f"--driver={choice}", f"--cuda-driver={choice}"), stacklevel=2)
-    return choice or _default(config)
-
-
-def _renamed(old: str, new: str) -> pytest.PytestDeprecationWarning:
-    return pytest.PytestDeprecationWarning(
-        f"{old} of cudacore-sim is now {new}; the old name goes with the next release"
-    )
-
-
-def _default(config: pytest.Config) -> str:
-    choice = str(config.getini("cuda_driver"))
+    choice = str(config.getoption("cuda_driver") or config.getini("cuda_driver"))
     if choice not in {"", "sim", "gpu"}:
         raise pytest.UsageError(f"cuda_driver is {choice!r}; it must be sim or gpu")
     return choice
@@ -174,29 +145,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Skip tests that need the other driver."""
     choice = config.stash[CHOICE]
     for item in items:
-        if choice == "sim" and _is_marked(item, "cuda_gpu"):
+        if choice == "sim" and item.get_closest_marker("cuda_gpu"):
             item.add_marker(pytest.mark.skip(reason="needs a real GPU: this is the simulated driver"))
-        if choice != "sim" and (_is_marked(item, "cuda_sim") or "cuda_sim" in getattr(item, "fixturenames", ())):
+        if choice != "sim" and (item.get_closest_marker("cuda_sim") or "cuda_sim" in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.skip(reason="needs the simulated driver: run with --cuda-driver=sim"))
-
-
-def _is_marked(item: pytest.Item, name: str) -> bool:
-    return any(item.get_closest_marker(each) for each in (name, *_old_markers(item, name)))
-
-
-def _old_markers(item: pytest.Item, *names: str) -> list[str]:
-    """Return the old names of markers, without those that a project or another plugin defines, too."""
-    registered = [re.split(r"[:(]", line)[0].strip() for line in item.config.getini("markers")]
-    return [old for old in (name.removeprefix("cuda_") for name in names) if registered.count(old) == 1]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Warn about old names of markers."""
-    for old in _old_markers(item, *(re.split(r"[:(]", marker)[0] for marker in MARKERS)):
-        if item.get_closest_marker(old):
-            item.warn(_renamed(f"@pytest.mark.{old}", f"@pytest.mark.cuda_{old}"))
-    return (yield)
 
 
 @pytest.fixture
@@ -205,13 +157,6 @@ def cuda_sim() -> Iterator[types.ModuleType]:
     cudacore_sim.reset()
     yield cudacore_sim
     cudacore_sim.reset()
-
-
-@pytest.fixture
-def sim(request: pytest.FixtureRequest, cuda_sim: types.ModuleType) -> types.ModuleType:
-    """Give what ``cuda_sim`` gives, by its old name."""
-    request.node.warn(_renamed("the fixture sim", "cuda_sim"))
-    return cuda_sim
 
 
 @pytest.fixture(autouse=True)
@@ -237,10 +182,10 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         time.sleep(0.01)
         leaked = _leaked(request.config, before)
     # Objects that a test releases after its kernel has failed cannot be freed.
-    if leaked and not failed and not _is_marked(node, "cuda_leaks_ok"):
+    if leaked and not failed and not node.get_closest_marker("cuda_leaks_ok"):
         problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
     misuse = cudacore_sim.reports()[known:]
-    if misuse and not _is_marked(node, "cuda_misuse_ok"):
+    if misuse and not node.get_closest_marker("cuda_misuse_ok"):
         problems.append(f"{'a kernel failed' if failed else 'the driver was misused'}:\n  " + "\n  ".join(misuse))
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)

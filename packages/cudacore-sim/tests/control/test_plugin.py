@@ -367,39 +367,6 @@ def test_fails_like_it(cuda_sim):
     result.stdout.no_fnmatch_line("*What the simulated driver said*")
 
 
-def test_the_old_names(project: pytest.Pytester) -> None:
-    """A project that uses the old names would fail, or get no warning."""
-    result = run(
-        project,
-        """
-@pytest.mark.gpu
-def test_gpu(): raise AssertionError
-@pytest.mark.leaks_ok("on purpose")
-def test_excused(): stream()
-@pytest.mark.sim
-def test_fixture(sim): assert sim.is_loaded()
-""",
-        "--driver=sim",
-        "--strict-markers",
-    )
-    result.assert_outcomes(passed=2, skipped=1, warnings=5)
-    for old, new in (
-        ("--driver=sim", "--cuda-driver=sim"),
-        ("@pytest.mark.gpu", "@pytest.mark.cuda_gpu"),
-        ("@pytest.mark.leaks_ok", "@pytest.mark.cuda_leaks_ok"),
-        ("@pytest.mark.sim", "@pytest.mark.cuda_sim"),
-        ("the fixture sim", "cuda_sim"),
-    ):
-        result.stdout.fnmatch_lines([f"*PytestDeprecationWarning: {old} of cudacore-sim is now {new}; *"])
-
-
-def test_an_old_name_where_warnings_are_errors(project: pytest.Pytester) -> None:
-    """The whole run would end with an internal error."""
-    tests = '@pytest.mark.leaks_ok("")\ndef test_old(): pass\ndef test_new(): pass'
-    result = run(project, tests, "--cuda-driver=sim", *STRICT)
-    result.assert_outcomes(passed=1, errors=1)
-
-
 # In the manner of pytest-selenium.
 ANOTHER_PLUGIN = """
 def pytest_addoption(parser):
@@ -411,7 +378,7 @@ def pytest_configure(config):
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
-def test_another_plugin_with_the_old_names(project: pytest.Pytester, first: bool) -> None:
+def test_another_plugin_with_shorter_names(project: pytest.Pytester, first: bool) -> None:
     """Any run with pytest-selenium installed would fail, or the other plugin's tests would be skipped."""
     project.makepyfile(another=ANOTHER_PLUGIN)
     plugins = [*PLUGINS[4:], "-p", "another"]
@@ -429,20 +396,6 @@ def test_ours(cuda_sim): assert cuda_sim.is_loaded()
     options = [*PLUGINS[:4], *(plugins if first else plugins[2:] + plugins[:2]), "--driver=firefox", *STRICT]
     project.runpytest_subprocess(*options).assert_outcomes(passed=2, skipped=1)
     project.runpytest_subprocess(*options, "--cuda-driver=sim").assert_outcomes(passed=3)
-
-
-def test_a_project_with_the_old_option(project: pytest.Pytester) -> None:
-    """A project whose conftest.py has an option of the old name could not be tested with the plugin installed."""
-    project.makeconftest('def pytest_addoption(parser): parser.addoption("--driver", action="store_true")')
-    project.makepyfile("def test_it(request): assert request.config.getoption('driver') is True")
-    project.runpytest_subprocess(*PLUGINS, "--driver", *STRICT).assert_outcomes(passed=1)
-
-
-def test_a_project_that_registers_an_old_marker(project: pytest.Pytester) -> None:
-    """A marker of the project would be mistaken for one of the plugin, so that tests are skipped."""
-    project.makeini("[pytest]\nmarkers = sim: runs a simulation")
-    project.makepyfile("import pytest\n@pytest.mark.sim\ndef test_it(): pass")
-    project.runpytest_subprocess(*PLUGINS, "--strict-markers", *STRICT).assert_outcomes(passed=1)
 
 
 SEVERAL = (
@@ -477,7 +430,6 @@ def test_xdist(project: pytest.Pytester) -> None:
     """Workers would test without the simulator, or their reports of faults be lost with them."""
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     check_several(run(project, SEVERAL, "--cuda-driver=sim", "-n", "2"))
-    check_several(run(project, SEVERAL, "--driver=sim", "-n", "2"))
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

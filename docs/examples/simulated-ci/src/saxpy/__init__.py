@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 import numpy.typing as npt
-from cudacore import Buffer, Device, Kernel, LaunchConfig, OutOfMemoryError, Program, ProgramOptions, launch
+from cudacore import Device, Kernel, LaunchConfig, OutOfMemoryError, Program, ProgramOptions, launch
 
 BLOCK = 256
 SOURCE = """
@@ -42,14 +42,9 @@ def _on_gpu(
     result = np.empty_like(y)
     stream = device.create_stream()
     with device.allocate(x.nbytes, stream=stream) as gpu_x, device.allocate(y.nbytes, stream=stream) as gpu_y:
-        gpu_x.copy_from(_host(x), stream=stream)
-        gpu_y.copy_from(_host(y), stream=stream)
+        gpu_x.copy_from(x, stream=stream)
+        gpu_y.copy_from(y, stream=stream)
         config = LaunchConfig(grid=(x.size + BLOCK - 1) // BLOCK, block=BLOCK)
         launch(stream, config, kernel(), a, gpu_x, gpu_y, x.size)
-        gpu_y.copy_to(_host(result), stream=stream)
-        stream.sync()
+        gpu_y.copy_to(result, stream=stream)  # waits for the stream
     return result
-
-
-def _host(array: npt.NDArray[np.float32]) -> Buffer:
-    return Buffer.from_handle(array.ctypes.data, array.nbytes, owner=array)
