@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ PTX = """.version 7.0
 {}
 .visible .entry k(.param .u64 p, .param .f32 a, .param .u32 n){{ {} ret; }}
 """
+TEMPLATE = "template <typename T> __global__ void t(T *x, T a) { *x = a; }"
 CALL = "{ .param .b32 r; call.uni (r), other, (); }"
 
 
@@ -43,8 +45,9 @@ class Program:
     def launch(self, *arguments: Any) -> None:
         core.launch(self.stream, self.config, self.untyped, *arguments)
 
-    def compile(self, source: str, **options: Any) -> core.ObjectCode:
-        return core.Program(source, "c++", core.ProgramOptions(arch="sm_90", **options)).compile("cubin")
+    def compile(self, source: str, *names: str, **options: Any) -> core.ObjectCode:
+        program = core.Program(source, "c++", core.ProgramOptions(arch="sm_90", **options))
+        return program.compile("cubin", name_expressions=names)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +81,36 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
         lambda p: core.launch(p.config, p.stream, p.kernel, p.buffer, 1.0, 4),
         "got LaunchConfig: a Stream is needed",
     ),
+    "reversed": (lambda p: core.launch(p.stream, p.config, p.kernel, 4, 0.1, p.buffer), "; check the order of the arg"),
+    "tuple": (lambda p: p.launch((p.buffer, 0.1, 4)), "but 1 was given; write *arguments to pass the items of a tuple"),
+    "keywords": (
+        lambda p: core.launch(p.stream, p.config, p.kernel, x=p.buffer),  # type: ignore[call-arg]
+        "launch() has no argument 'x'; it has stream, config, kernel",
+    ),
+    "called": (lambda p: p.kernel(p.buffer, 0.1, 4), "a Kernel is not called: write launch(stream, LaunchConfig("),  # type: ignore[operator]
+    "subscript": (lambda p: p.kernel[1, 32](p.buffer), "a Kernel is not called: write launch(stream, LaunchConfig("),  # type: ignore[index]
+    # Geometry
+    "config": (
+        lambda p: core.launch(p.stream, (1, 32), p.kernel),  # type: ignore[arg-type]
+        "config must be a LaunchConfig, not tuple; write LaunchConfig(grid=..., block=...)",
+    ),
+    "config's names": (
+        lambda p: core.LaunchConfig(blocks=1, threads=32),  # type: ignore[call-arg]
+        "LaunchConfig got an unexpected keyword argument 'blocks'; did you mean 'block'?",
+    ),
+    "division": (
+        lambda p: core.LaunchConfig(grid=100 / 32, block=32),  # type: ignore[arg-type]
+        "(its x is 3.125, a float); -(-n // block) rounds up to whole blocks",
+    ),
     # Memory
+    "type of host array": (
+        lambda p: p.buffer.copy_from(np.zeros(32), stream=p.stream),
+        "src has 256 bytes, and the buffer 128; they must be the same. The type of src is float64",
+    ),
+    "small host array": (
+        lambda p: p.buffer.copy_to(np.zeros(3, np.float32), stream=p.stream),
+        "dst has 12 bytes, and the buffer 128; they must be the same. A part of the buffer is buffer[:12]. The type",
+    ),
     "full pool": (
         full_pool,
         "The limit is the max_size of the pool, 1,048,576 bytes (1 MiB): ask for less, or create",
@@ -93,6 +125,16 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
         "but 'kernel.cu' is a path: read the file with pathlib.Path('kernel.cu')",
     ),
     "path of PTX": (lambda p: core.Program("a/b c.ptx", "ptx"), "'a/b c.ptx' is a path: read the file with pathlib"),
+    "path object": (lambda p: core.Program(Path("a.cu"), "c++"), "not PosixPath; a path is read by path.read_text()"),  # type: ignore[arg-type]
+    "standard": (lambda p: p.compile(SOURCE, std="17"), 'Set ProgramOptions.std to "c++11", "c++14", "c++17"'),
+    "template": (
+        lambda p: p.compile(TEMPLATE, "t<float>").get_kernel("t<double>"),
+        'it has: t<float>. To add it, compile with name_expressions=["t<double>"]',
+    ),
+    "no instance": (
+        lambda p: p.compile(TEMPLATE).get_kernel("t"),
+        'A template is compiled for the instances in compile(..., name_expressions=["t<float>"])',
+    ),
     "extern": (lambda p: p.compile(UNDEFINED), "declares 'other' and does not define it. Compile this program and"),
     "header": (
         lambda p: p.compile("#include <foo.h>"),
@@ -118,6 +160,9 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "option without likeness": (lambda p: core.StreamOptions(xyz=1), "it has nonblocking, priority"),  # type: ignore[call-arg]
     "class": (lambda p: getattr(core, "LauchConfig"), "has no attribute 'LauchConfig'; did you mean 'LaunchConfig'?"),  # noqa: B009
     "later class": (lambda p: getattr(core, "ProgramOption"), "did you mean 'ProgramOptions'"),  # noqa: B009
+    "malloc": (lambda p: getattr(core, "malloc"), "module 'cudacore' has no attribute 'malloc': use Device.allocate()"),  # noqa: B009
+    "RawKernel": (lambda p: getattr(core, "RawKernel"), "'RawKernel': write Program(code, 'c++').compile('cubin')"),  # noqa: B009
+    "all devices": (lambda p: getattr(core, "synchronize"), "use Device.sync(), Stream.sync() or Event.sync()"),  # noqa: B009
     "graph": (lambda p: getattr(core.graph, "GraphDefintion"), "did you mean 'GraphDefinition'"),  # noqa: B009
     "utils": (lambda p: getattr(core.utils, "StridedMemoryVew"), "did you mean 'StridedMemoryView'"),  # noqa: B009
     "texture": (lambda p: getattr(core.texture, "TextureObjet"), "did you mean 'TextureObject'"),  # noqa: B009
@@ -129,6 +174,8 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "device": (lambda p: p.device.synchronize(), "'Device' object has no attribute 'synchronize': use sync()"),  # type: ignore[attr-defined]
     "address": (lambda p: p.buffer.ptr, "'Buffer' object has no attribute 'ptr': use handle"),  # type: ignore[attr-defined]
     "free": (lambda p: p.buffer.free(), "'Buffer' object has no attribute 'free': use close()"),  # type: ignore[attr-defined]
+    "with": (lambda p: p.device.__enter__(), "no attribute '__enter__': use set_current(); a device stays"),  # type: ignore[attr-defined]
+    "file of code": (lambda p: core.ObjectCode.from_file("a"), "use from_cubin(path), from_ptx(path) or another"),  # type: ignore[attr-defined]
     "function": (lambda p: p.code.get_function("k"), "use get_kernel(name)"),  # type: ignore[attr-defined]
     # Closed sets
     "target": (lambda p: core.Program(SOURCE, "c++").compile("cubim"), "compiles 'c++' to 'ptx', 'cubin'"),  # type: ignore[arg-type]
@@ -170,3 +217,19 @@ def test_names_of_others_are_not_listed(program: Program) -> None:
         assert "synchronize" not in dir(value)
         assert not hasattr(value, "synchronize")
         assert not hasattr(value, "ptr")
+
+
+def test_subclass_of_config_has_its_own_arguments() -> None:
+    """A class derived from LaunchConfig could not take arguments of its own."""
+
+    class Squares(core.LaunchConfig):
+        def __init__(self, side: int) -> None:
+            super().__init__(grid=(side, side), block=32)
+
+    assert Squares(side=4).grid == (4, 4, 1)
+
+
+def test_kernels_are_no_sequences(program: Program) -> None:
+    """The subscript that explains a mistake would make a kernel iterable."""
+    with pytest.raises(TypeError):
+        list(program.kernel)  # type: ignore[call-overload]

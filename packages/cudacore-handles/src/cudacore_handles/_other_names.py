@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from cudacore_handles._base.suggest import instead
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._code.object_code import ObjectCode
@@ -46,6 +48,11 @@ instead(
     alloc="use allocate(size, stream=stream)",
     Stream="use create_stream()",
     Event="use create_event()",
+    stream="use create_stream(), or default_stream",
+    event="use create_event()",
+    create_buffer="use allocate(size, stream=stream)",
+    compile="use Program(code, 'c++').compile('cubin')",
+    __enter__="use set_current(); a device stays current until another one is",
 )
 instead(
     Buffer,
@@ -60,5 +67,19 @@ instead(
     copy_to_host="use copy_to(array, stream=stream)",
     copy_from_host="use copy_from(array, stream=stream)",
 )
-instead(ObjectCode, get_function="use get_kernel(name)")
+instead(
+    ObjectCode,
+    get_function="use get_kernel(name)",
+    from_file="use from_cubin(path), from_ptx(path) or another, by the type of the file",
+    load="it is loaded when it is used: use get_kernel(name)",
+)
 instead(Kernel, launch=_LAUNCH)
+
+
+def _not_callable(*args: object, **kwargs: object) -> NoReturn:
+    raise TypeError(f"a Kernel is not called: {_LAUNCH}")
+
+
+# The ways of CuPy, PyCUDA and Numba. Type checkers must not see them.
+for _name in ("__call__", "__getitem__"):
+    setattr(Kernel, _name, _not_callable)

@@ -218,8 +218,25 @@ _LATER = {
 }
 
 
+# Names of CuPy, PyCUDA, Numba, PyTorch and the CUDA runtime, which newcomers try.
+_MEMORY = "memory = device.allocate(array.nbytes, stream=stream), then memory.copy_from(array, stream=stream)"
+_PROGRAM = "write Program(code, 'c++').compile('cubin').get_kernel(name)"
+_COPY = "use Buffer.copy_from(array, stream=stream) and copy_to(array, stream=stream)"
+_INSTEAD = {
+    **dict.fromkeys(("malloc", "mem_alloc", "alloc", "empty", "zeros", "allocate"), "use Device.allocate()"),
+    **dict.fromkeys(("array", "asarray", "to_device"), _MEMORY),
+    **dict.fromkeys(("memcpy", "memcpy_htod", "memcpy_dtoh", "copy", "asnumpy"), _COPY),
+    **dict.fromkeys(("RawKernel", "RawModule", "SourceModule", "ElementwiseKernel", "compile", "jit"), _PROGRAM),
+    **dict.fromkeys(("synchronize", "sync"), "use Device.sync(), Stream.sync() or Event.sync()"),
+    **dict.fromkeys(("device_count", "get_device_count", "getDeviceCount"), "use len(Device.get_all_devices())"),
+    **dict.fromkeys(("is_available",), "use Device.get_all_devices(); it fails if there is no driver"),
+    **dict.fromkeys(("current_device", "get_current_device"), "Device() is the current device"),
+    **dict.fromkeys(("set_device", "init"), "use Device(number).set_current()"),
+    **dict.fromkeys(("current_stream", "default_stream"), "use Device().default_stream, or Device.create_stream()"),
+}
+
 if not TYPE_CHECKING:  # a type checker would accept any name
-    _get = _later(__name__, _LATER, globals())
+    _get = _later(__name__, _LATER, globals(), _INSTEAD)
 
     def __getattr__(name: str) -> object:
         if name in ("checkpoint", "graph", "interop", "system", "texture", "typing", "utils"):

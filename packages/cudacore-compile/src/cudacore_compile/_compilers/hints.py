@@ -61,6 +61,8 @@ def _invalid_option(log: str, version: str, architectures: Callable[[], Sequence
         return f"Set ProgramOptions.arch to what NVRTC {version} compiles for: sm_ or compute_ of {known}"
     if "unrecognized" in log:
         return too_new(f"ProgramOptions.{field}", f"NVRTC {version}", since(field))
+    if field == "std":
+        return 'Set ProgramOptions.std to "c++11", "c++14", "c++17" or "c++20"'
     return f"See ProgramOptions.{field}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from os import PathLike
 
 from cudacore_handles._sdk import shorten
 
@@ -19,7 +20,8 @@ def check_source(argument: str, source: object, *, binary: bool = False) -> byte
     elif isinstance(source, bytearray):
         source = bytes(source)
     elif not isinstance(source, bytes):
-        raise TypeError(f"{argument} must be a str, bytes or bytearray, not {type(source).__name__}")
+        read = "; a path is read by path.read_text()" if isinstance(source, PathLike) else ""
+        raise TypeError(f"{argument} must be a str, bytes or bytearray, not {type(source).__name__}{read}")
     if b"\0" in source and not binary:
         raise ValueError(f"{argument} has a NUL character at byte {source.index(0)}: the compiler would stop there")
     return source

@@ -13,6 +13,7 @@ from cudacore_graph._nodes.shown import Shown, bytes_text, printable, short, tim
 from cudacore_handles import CUDAError, Kernel, LaunchConfig
 from cudacore_handles._sdk import ffi, lib, shorten
 from cudacore_handles._sdk import graph_native as _native
+from cudacore_handles._sdk.graph import check_config
 from cudacore_handles.typing import KernelArgumentType
 
 _NAME_VERSION = 12030  # the version that added cuKernelGetName
@@ -74,9 +75,7 @@ class KernelNode(GraphNode):
             raise ValueError("kernel is another one, and its arguments are missing: give args, () where it takes none")
         if config is None and args is None:
             return
-        if config is not None and not isinstance(config, LaunchConfig):
-            raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
-        config = self.config if config is None else config
+        config = self.config if config is None else check_config(config)
         if args is None:
             try:
                 _native.set_kernel_node(self, config, None, None)

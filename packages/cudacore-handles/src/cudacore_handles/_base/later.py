@@ -10,7 +10,12 @@ from typing import Any
 from cudacore_handles._base.suggest import suggestion
 
 
-def later(package: str, modules: Mapping[str, tuple[str, ...]], namespace: dict[str, Any]) -> Callable[[str], Any]:
+def later(
+    package: str,
+    modules: Mapping[str, tuple[str, ...]],
+    namespace: dict[str, Any],
+    instead: Mapping[str, str] | None = None,
+) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package.
 
     Parameters
@@ -21,13 +26,18 @@ def later(package: str, modules: Mapping[str, tuple[str, ...]], namespace: dict[
         The names that each module defines. Modules of the package begin with a dot.
     namespace : dict
         The package's namespace, to which imported names are added.
+    instead : mapping of str to str, optional
+        Names that other libraries have, with what to write instead of them. Default None: none.
     """
     where = {name: module for module, names in modules.items() for name in names}
 
     def get(name: str) -> Any:
         if name not in where:
-            # Modules are imported by their private names, and introspection reads special names that packages lack.
-            meant = "" if name.startswith("_") else suggestion(name, namespace.get("__all__", where))
+            if instead is not None and name in instead:
+                meant = f": {instead[name]}"
+            else:
+                # Modules are imported by their private names, and introspection reads special names that packages lack.
+                meant = "" if name.startswith("_") else suggestion(name, namespace.get("__all__", where))
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
         value = getattr(importlib.import_module(where[name], package), name)
         namespace[name] = value

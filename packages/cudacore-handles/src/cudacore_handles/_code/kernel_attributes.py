@@ -396,10 +396,9 @@ def _whole(name: str, value: object, least: int, most: int) -> int:
 
 def _launch_config(config: LaunchConfig) -> Any:
     """Convert a launch configuration to the library's form."""
-    from cudacore_handles._launch.launch_config import LaunchConfig
+    from cudacore_handles._launch.launch_config import check_config
 
-    if not isinstance(config, LaunchConfig):
-        raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
+    check_config(config)
     native = ffi.new("cch_launch_config *")
     native.size = ffi.sizeof("cch_launch_config")
     # The library counts blocks. LaunchConfig counts clusters if there are any.

@@ -360,7 +360,16 @@ class ObjectCode:
                 symbols = _kernel_names(self._library())
             except CUDAError:  # a driver before 12.4 cannot list them
                 return f"The code has no kernel {name!r}"
-        return f"The code has no kernel {name!r}; {self._listing(name, symbols, 'kernels')}"
+        listing = self._listing(name, symbols, "kernels")
+        if not symbols:
+            example = name if "<" in name else f"{name}<float>"
+            listing += (
+                f". A kernel is a __global__ function. A template is compiled for the instances in "
+                f'compile(..., name_expressions=["{example}"])'
+            )
+        elif "<" in name:
+            listing += f'. To add it, compile with name_expressions=["{name}"]'
+        return f"The code has no kernel {name!r}; {listing}"
 
     def _no_global(self, status: int, name: str) -> CUDAError:
         error = driver_error("cuLibraryGetGlobal", status)

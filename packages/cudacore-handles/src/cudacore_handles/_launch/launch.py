@@ -8,10 +8,11 @@ from typing import NoReturn
 from cudacore_handles import _native
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, last_error
+from cudacore_handles._base.suggest import unexpected_field
 from cudacore_handles._code.kernel import Kernel
 from cudacore_handles._driver.device import Device
 from cudacore_handles._launch.argtypes import check_device, read_array
-from cudacore_handles._launch.launch_config import LaunchConfig
+from cudacore_handles._launch.launch_config import CONFIG_NAMES, LaunchConfig, check_config
 from cudacore_handles._native import PreparedLaunch, launch
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
@@ -43,11 +44,10 @@ def _check(
 
 def check_kernel(config: object, kernel: object) -> tuple[LaunchConfig, Kernel]:
     """Return a launch's configuration and kernel; raise an error if their types are wrong."""
-    if not isinstance(config, LaunchConfig):
-        raise TypeError(f"config must be a LaunchConfig, not {type(config).__name__}")
+    checked = check_config(config)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"kernel must be a Kernel, not {type(kernel).__name__}; ObjectCode.get_kernel() gives one")
-    return config, kernel
+    return checked, kernel
 
 
 def _launch_checked(stream: object, config: LaunchConfig, kernel: Kernel, kernel_args: tuple[object, ...]) -> None:
@@ -79,9 +79,15 @@ def _broken_limit(config: LaunchConfig, kernel: Kernel) -> str:
     return f"{config!r} is not possible for {kernel!r} on this device"
 
 
+def _unknown_name(name: str) -> NoReturn:
+    raise unexpected_field(LaunchConfig, name, CONFIG_NAMES)
+
+
 _native.connect(
     "launch",
     config=LaunchConfig,
+    config_names=CONFIG_NAMES,
+    config_unknown=_unknown_name,
     kernel=Kernel,
     launch_checked=_launch_checked,
     explain=_explain,

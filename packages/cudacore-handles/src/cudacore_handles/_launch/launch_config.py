@@ -178,6 +178,19 @@ class LaunchConfig(_native.Config):
         return self._priority
 
 
+_code = LaunchConfig.__init__.__code__
+CONFIG_NAMES = frozenset(_code.co_varnames[1 : _code.co_argcount])
+
+
+def check_config(config: object) -> LaunchConfig:
+    """Return a launch's configuration; raise an error if it is none."""
+    if not isinstance(config, LaunchConfig):
+        raise TypeError(
+            f"config must be a LaunchConfig, not {type(config).__name__}; write LaunchConfig(grid=..., block=...)"
+        )
+    return config
+
+
 def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple[int, int, int]:
     """Return three positive integers; missing ones are 1."""
     expected = f"LaunchConfig.{name} must be an int, or a tuple with up to 3 ints"
@@ -190,7 +203,10 @@ def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple
     for axis, n, limit in zip("xyz", given, limits, strict=False):
         number = as_integer(n)
         if number is None:
-            raise TypeError(f"{expected} (its {axis} is {n!r}, a {type(n).__name__})")
+            whole_blocks = (
+                "; -(-n // block) rounds up to whole blocks" if name == "grid" and isinstance(n, float) else ""
+            )
+            raise TypeError(f"{expected} (its {axis} is {n!r}, a {type(n).__name__}){whole_blocks}")
         if not 1 <= number <= limit:
             raise ValueError(f"LaunchConfig.{name} value must be >= 1 and <= {limit} in {axis} (got {number})")
         whole.append(number)

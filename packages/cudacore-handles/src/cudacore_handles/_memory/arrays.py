@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from cudacore_handles import _native
+from cudacore_handles._base.names import shorten
 from cudacore_handles._cffi import ffi
 from cudacore_handles._stream.stream import Stream
 
@@ -196,3 +197,13 @@ def _check(name: str, *, contiguous: bool, read_only: bool) -> None:
         )
     if read_only:
         raise ValueError(f"{name} is read-only, and would be written")
+
+
+def different_sizes(name: str, array: Any, nbytes: int, size: int) -> ValueError:
+    """Return the error for a copy between an array and a buffer of another size."""
+    text = f"{name} has {nbytes} bytes, and the buffer {size}; they must be the same"
+    if nbytes < size:
+        text += f". A part of the buffer is buffer[:{nbytes}]"
+    if hasattr(array, "dtype"):
+        text += f". The type of {name} is {shorten(str(array.dtype))}"
+    return ValueError(text)

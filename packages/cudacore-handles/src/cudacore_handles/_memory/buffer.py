@@ -605,14 +605,14 @@ def _copy_array(
     buffer: Buffer, array: Any, name: str, attributes: tuple[bytes, ...] | None, stream: Stream | IsStreamType
 ) -> None:
     """Copy between a buffer and an array of another library."""
-    from cudacore_handles._memory.arrays import memory_of
+    from cudacore_handles._memory.arrays import different_sizes, memory_of
 
     size = size_of(buffer)
     accepted = Stream_accept(stream, allow_stream_protocol=True)
     to_array = name == "dst"
     with memory_of(array, name, accepted, writable=to_array) as memory:
         if memory.nbytes != size:
-            raise ValueError(f"{name} has {memory.nbytes} bytes, and the buffer {size}; they must be the same")
+            raise different_sizes(name, array, memory.nbytes, size)
         if not memory.nbytes:
             return
         if memory.on_host and is_capturing(accepted):

@@ -3,6 +3,7 @@
 
 from cudacore_handles._code.param_kinds import ParamKind, pack_layout
 from cudacore_handles._launch.launch import check_kernel
+from cudacore_handles._launch.launch_config import check_config
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.arrays import check_values, has_protocol, why_no_array
 from cudacore_handles._memory.fill import fill_pattern
@@ -19,6 +20,7 @@ __all__ = [
     "Pool",
     "Stream_accept",
     "allocate",
+    "check_config",
     "check_kernel",
     "check_size",
     "check_values",

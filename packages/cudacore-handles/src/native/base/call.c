@@ -38,6 +38,19 @@ int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t exp
   return -1;
 }
 
+/* Raises the exception for a keyword that a function does not have, with the names that it has. */
+static void raise_no_argument(const char *function, const char *const *names, Py_ssize_t count, PyObject *name) {
+  PyObject *known = PyUnicode_FromString("");
+  for (Py_ssize_t i = 0; known != NULL && i < count; i++) {
+    PyObject *longer = PyUnicode_FromFormat(i == 0 ? "%U; it has %s" : "%U, %s", known, names[i]);
+    Py_DECREF(known);
+    known = longer;
+  }
+  if (known != NULL)
+    PyErr_Format(PyExc_TypeError, "%s() has no argument %R%U", function, name, known);
+  Py_XDECREF(known);
+}
+
 int sort_arguments(const char *function, const char *const *names, Py_ssize_t wanted, Py_ssize_t positional,
                    PyObject *const *arguments, Py_ssize_t count, PyObject *keywords, PyObject **out) {
   if (count > positional) {
@@ -54,7 +67,7 @@ int sort_arguments(const char *function, const char *const *names, Py_ssize_t wa
     while (i < wanted && PyUnicode_CompareWithASCIIString(name, names[i]) != 0)
       i++;
     if (i == wanted) {
-      PyErr_Format(PyExc_TypeError, "%s() has no argument %R", function, name);
+      raise_no_argument(function, names, wanted, name);
       return -1;
     }
     if (i < count) {

@@ -83,6 +83,8 @@ enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTE
   X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
   X(views, default_stream)    /* () -> the address of the default stream */                                            \
   X(launch, config)           /* the class LaunchConfig */                                                             \
+  X(launch, config_names)     /* a frozenset of its arguments */                                                       \
+  X(launch, config_unknown)   /* (name): raises for an argument that it does not have */                               \
   X(launch, kernel)           /* the class Kernel */                                                                   \
   X(launch, launch_checked)   /* launches what the fast path cannot launch, or raises an error that explains why */    \
   X(launch, explain)          /* (status, config, kernel): raises for a launch that was refused */                     \

@@ -27,14 +27,17 @@ int find_device_to_check(const state *st, int stream_device, int *out) {
   return -1;
 }
 
+#define CHECK_ORDER "check the order of the arguments"
+
 int check_takes_address(const destination *to, PyObject *value) {
   if (to->size == 8 && kind_takes(to, TAKES_MEMORY))
     return 0;
   if (to->kind == PARAM_UNKNOWN)
-    return raise_about(PyExc_TypeError, "%U is passed as a pointer of %zd bytes, but the parameter has %u", value, 8,
+    return raise_about(PyExc_TypeError,
+                       "%U is passed as a pointer of %zd bytes, but the parameter has %u; " CHECK_ORDER, value, 8,
                        to->size);
-  PyObject *format =
-      PyUnicode_FromFormat("%%U is passed as a pointer of %%zd bytes, but the parameter of %%u is %s", kind_text(to));
+  PyObject *format = PyUnicode_FromFormat(
+      "%%U is passed as a pointer of %%zd bytes, but the parameter of %%u is %s; " CHECK_ORDER, kind_text(to));
   if (format)
     raise_about(PyExc_TypeError, PyUnicode_AsUTF8AndSize(format, NULL), value, 8, to->size);
   Py_XDECREF(format);

@@ -293,6 +293,25 @@ static PyObject *config_store(PyObject *self, PyObject *bytes) {
   Py_RETURN_NONE;
 }
 
+/* Raises an error that suggests names for an argument that LaunchConfig does not have. A subclass may have others. */
+static PyObject *config_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
+  (void)arguments;
+  const state *st = keywords != NULL ? PyType_GetModuleState(PyType_GetSlot(type, Py_tp_base)) : NULL;
+  if (st == NULL)
+    PyErr_Clear();
+  PyObject *name;
+  Py_ssize_t position = 0;
+  while (st != NULL && (PyObject *)type == st->faces.config && PyDict_Next(keywords, &position, &name, NULL)) {
+    int known = PySet_Contains(st->faces.config_names, name);
+    if (known == 0)
+      Py_XDECREF(PyObject_CallFunctionObjArgs(st->faces.config_unknown, name, NULL));
+    if (known <= 0)
+      return NULL;
+  }
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  return allocate(type, 0);
+}
+
 static void config_dealloc(PyObject *self) {
   PyTypeObject *type = Py_TYPE(self);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -312,11 +331,8 @@ static PyMemberDef config_members[] = {
 };
 
 static PyType_Slot config_slots[] = {
-    {Py_tp_doc, DOC_Config},
-    {Py_tp_dealloc, (void *)config_dealloc},
-    {Py_tp_methods, config_methods},
-    {Py_tp_members, config_members},
-    {0, NULL},
+    {Py_tp_doc, DOC_Config},         {Py_tp_new, (void *)config_new}, {Py_tp_dealloc, (void *)config_dealloc},
+    {Py_tp_methods, config_methods}, {Py_tp_members, config_members}, {0, NULL},
 };
 
 static PyType_Spec config_spec = {

@@ -34,7 +34,8 @@ int raise_size_mismatch(const destination *to, PyObject *value, Py_ssize_t given
                      value, given, to->size);
 }
 
-static void raise_wrong_count(const layout *params, Py_ssize_t given) {
+static void raise_wrong_count(const layout *params, const values *values_given) {
+  const Py_ssize_t given = values_given->count;
   char sizes[LISTED_SIZES * sizeof "4294967295, " + sizeof "..."];
   size_t length = 0;
   const char *were = given == 1 ? "was" : "were";
@@ -48,8 +49,11 @@ static void raise_wrong_count(const layout *params, Py_ssize_t given) {
   }
   if (params->count > LISTED_SIZES)
     snprintf(sizes + length, sizeof sizes - length, ", ...");
-  PyErr_Format(PyExc_TypeError, "the kernel takes %zd argument%s (parameter size%s: %s bytes) but %zd %s given",
-               params->count, plural((uint64_t)params->count), plural((uint64_t)params->count), sizes, given, were);
+  PyObject *only = given == 1 ? value_at(values_given, 0) : NULL;
+  const bool packed = only != NULL && (PyTuple_Check(only) || PyList_Check(only));
+  PyErr_Format(PyExc_TypeError, "the kernel takes %zd argument%s (parameter size%s: %s bytes) but %zd %s given%s",
+               params->count, plural((uint64_t)params->count), plural((uint64_t)params->count), sizes, given, were,
+               packed ? "; write *arguments to pass the items of a tuple" : "");
 }
 
 /* Prepends the number of the argument to the message of the exception that its conversion raised. */
@@ -320,7 +324,7 @@ static Py_ssize_t pack_pointers(const values *given, unsigned char *out) {
 
 int pack_values(const state *st, const layout *params, values given, unsigned char *out, owners *keep, int device) {
   if (given.count != params->count) {
-    raise_wrong_count(params, given.count);
+    raise_wrong_count(params, &given);
     return -1;
   }
   /* Most arguments of most launches are pointers given as integers. They need none of the code below. */

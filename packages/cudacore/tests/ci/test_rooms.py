@@ -11,7 +11,7 @@ import pytest
 import check_rooms
 from cudacore_handles._sdk import graph_native
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def write(root: Path, name: str, text: str) -> None:
