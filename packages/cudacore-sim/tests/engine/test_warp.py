@@ -265,21 +265,24 @@ def test_tiles_of_several_warps(engine: Engine) -> None:
 
 def test_nanosleep_takes_its_time(engine: Engine) -> None:
     """nanosleep would end at once, or a warp would wait for the sleep of another one."""
-    source = """extern "C" __global__ void k(long long *out, unsigned ns) {
-        long long begin, end; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+    source = """extern "C" __global__ void k(long long *begin, long long *end, unsigned ns) {
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin[threadIdx.x]));
         __nanosleep(threadIdx.x % 2 ? ns : 0);
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end)); out[threadIdx.x] = end - begin; }"""
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(end[threadIdx.x])); }"""
     module = engine.cuda(source)
-    out = module.buffer(np.zeros(256, np.int64))
-    begin = time.perf_counter()
-    assert module.run("k", 1, 256, out, 900_000).kind == "none"
-    assert out.array[1::2].min() >= 900_000
-    # Eight warps, one after the other, would take eight times as long.
-    assert time.perf_counter() - begin < 4 * 900e-6 or out.array[1::2].max() < 4 * 900_000
-    assert out.array[0::2].min() < 900_000
+    begins, ends = (module.buffer(np.zeros(256, np.int64)) for _ in range(2))
+
+    def sleep_together() -> bool:
+        """Let eight warps sleep, and return whether each began before another one awoke."""
+        assert module.run("k", 1, 256, begins, ends, 900_000).kind == "none"
+        times = ends.array - begins.array
+        assert times[1::2].min() >= 900_000
+        return bool(times[0::2].min() < 900_000 and begins.array.max() < ends.array[1::2].min())
+
+    assert any(sleep_together() for _ in range(20))  # a busy machine can interrupt some of them
     # A millisecond is the longest.
     begin = time.perf_counter()
-    assert module.run("k", 1, 1, out, 0).kind == module.run("k", 1, 2, out, 0xFFFFFFFF).kind == "none"
+    assert module.run("k", 1, 1, begins, ends, 0).kind == module.run("k", 1, 2, begins, ends, 0xFFFFFFFF).kind == "none"
     assert 1e-3 <= time.perf_counter() - begin < 1
 
 
