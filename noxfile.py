@@ -85,10 +85,15 @@ GLIBC = re.findall(r'^GLIBC = "(.*)"', (ROOT / "ci" / "build_dist.py").read_text
 EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
 
+def file_name(package: str) -> str:
+    """Return how the names of a package's wheels and of its source distribution begin."""
+    settings = nox.project.load_toml(ROOT / "packages" / package / "pyproject.toml")
+    return f"{settings['project']['name'].replace('-', '_')}-"
+
+
 def wheels_of(folder: Path) -> list[str]:
     """Return the wheels of all packages in a folder that are for this machine, in the order of their dependencies."""
-    names = [nox.project.load_toml(ROOT / "packages" / name / "pyproject.toml")["project"]["name"] for name in PACKAGES]
-    found = [[*folder.glob(f"{name.replace('-', '_')}-*{what}.whl")] for name in names for what in ("any", MACHINE)]
+    found = [[*folder.glob(f"{file_name(name)}*{what}.whl")] for name in PACKAGES for what in ("any", MACHINE)]
     return [str(wheel) for wheels in found for wheel in wheels]
 
 
@@ -459,7 +464,7 @@ def sdists(session: nox.Session) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for name in PACKAGES:
         session.run("python", "-m", "build", "--sdist", "--outdir", str(folder), f"packages/{name}", log=False)
-        (archive,) = folder.glob(f"{name.replace('-', '_')}-*.tar.gz")
+        (archive,) = folder.glob(f"{file_name(name)}*.tar.gz")
         shutil.unpack_archive(archive, folder)
         archive.with_name(archive.name.removesuffix(".tar.gz")).rename(folder / name)
     extras = f"{folder / PACKAGES[-1]}[{EXTRAS['13']}]"

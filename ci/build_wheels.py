@@ -59,18 +59,19 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     for package in (PACKAGES / name for name in sys.argv[2:]):
         stamp = out / f"{package.name}.sha256"
-        old = list(out.glob(f"{package.name.replace('-', '_')}-*.whl"))
         sources = digest(package)
-        if len(old) == 1 and stamp.is_file() and stamp.read_text() == sources:
-            print(f"{old[0].name}: up to date")
-            continue
-        for wheel in old:
-            wheel.unlink()
+        # Its name can change: the version is in it, and the name of the distribution is one line of pyproject.toml.
+        made_from, _, old = (stamp.read_text() if stamp.is_file() else "").partition(" ")
+        if old and (out / old).is_file():
+            if made_from == sources:
+                print(f"{old}: up to date")
+                continue
+            (out / old).unlink()
         print(f"building {package.name} ...", flush=True)
         with tempfile.TemporaryDirectory(dir=out) as folder:
             wheel = build(package, Path(folder))
             wheel = wheel.rename(out / wheel.name)
-        stamp.write_text(sources)
+        stamp.write_text(f"{sources} {wheel.name}")
         print(f"{wheel.name}: {wheel.stat().st_size / 1000:.1f} kB")
 
 

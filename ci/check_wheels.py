@@ -24,6 +24,12 @@ HEADERS = ROOT / "packages" / "cudacore-handles" / "include" / "cudacore"
 LIMITS = {"cudacore-handles": 680.0, "cudacore-graph": 72.0, "cudacore-sim": 2500.0}
 LIMIT_OF_ALL = 960.0
 
+# The folder of each package by the name of its distribution, which is one line of its pyproject.toml.
+FOLDERS = {
+    re.findall(r'(?m)^name = "(.*)"$', path.read_text(encoding="utf-8"))[0]: path.parent.name
+    for path in ROOT.glob("packages/*/pyproject.toml")
+}
+
 PURE = "py3-none-any"
 ARCHITECTURES = ("x86_64", "aarch64")
 TAGS = {"cudacore-handles": r"cp310-abi3-(\w*linux\w*\.?)+", "cudacore-sim": r"py3-none-(\w*linux\w*\.?)+"}
@@ -33,13 +39,13 @@ NEEDED = re.compile(r"ld-linux.*|lib(c|dl|m|pthread|gcc_s)\.so\.\d+|libcudacore_
 NEEDED_BY = {"libnvidia-ml.so.1": "libcuda.so.1"}
 
 
-def patterns(package: str) -> list[str]:
-    """Return patterns of the files that a wheel may contain."""
-    module = package.replace("-", "_")
+def patterns(package: str, info: str) -> list[str]:
+    """Return patterns of the files that a wheel may contain; `info` is its folder of metadata."""
+    module, info = package.replace("-", "_"), re.escape(info)
     allowed = [
         rf"{module}/(\w+/)*\w+\.py",
         rf"{module}/py\.typed",
-        rf"{module}-[\d.]+\.dist-info/(METADATA|WHEEL|RECORD|licenses/LICENSE)",
+        rf"{info}/(METADATA|WHEEL|RECORD|licenses/LICENSE)",
     ]
     if package == "cudacore-handles":
         allowed += [
@@ -50,14 +56,14 @@ def patterns(package: str) -> list[str]:
             rf"{module}/(\w+/)*pkgconfig/cudacore-handles\.pc",
         ]
     if package == "cudacore-compile":
-        allowed += [rf"{module}-[\d.]+\.dist-info/entry_points\.txt"]
+        allowed += [rf"{info}/entry_points\.txt"]
     if package == "cudacore-sim":
         allowed += [
             rf"{module}/lib/libcuda\.so\.1",
             rf"{module}/lib/libnvidia-ml\.so\.1",
             rf"{module}/lib/libcudacore_sim_preload\.so",
             rf"{module}/include/cudacore_sim\.h",
-            rf"{module}-[\d.]+\.dist-info/entry_points\.txt",
+            rf"{info}/entry_points\.txt",
         ]
     return allowed
 
@@ -73,7 +79,7 @@ class Checker:
         if not parts:
             raise SystemExit(f"{path.name}: not a wheel's name")
         name, self.version, self.tag = map(str, parts.groups())
-        self.package = name.replace("_", "-")
+        self.package = FOLDERS.get(name.replace("_", "-"), name)
         self.info = f"{name}-{self.version}.dist-info"
         self.problems: list[str] = []
 
@@ -98,7 +104,7 @@ class Checker:
         self.expect(size <= limit, f"{size:.1f} kB, more than {limit:.0f} kB")
 
     def contents(self) -> None:
-        allowed = [re.compile(pattern) for pattern in patterns(self.package)]
+        allowed = [re.compile(pattern) for pattern in patterns(self.package, self.info)]
         for name in self.names:
             self.expect(any(pattern.fullmatch(name) for pattern in allowed), f"stray file {name}")
         module = self.package.replace("-", "_")

@@ -3,10 +3,12 @@
 """Print what CHANGELOG.md says about the version of a tag, for the release's page; fail if it has no date yet.
 
 usage: release.py TAG       TAG: v1.2.3
+       release.py --names   print the names of the distributions as JSON
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -36,9 +38,18 @@ def notes_of(tag: str, changelog: str, version: str) -> str:
     return found[2].strip() + "\n"
 
 
+def names() -> list[str]:
+    """Return the names of the distributions, which can differ from those of the folders."""
+    settings = sorted(ROOT.glob("packages/*/pyproject.toml"))
+    return [re.findall(r'(?m)^name = "(.*)"$', path.read_text(encoding="utf-8"))[0] for path in settings]
+
+
 def main() -> None:
     if len(sys.argv) != 2:
         sys.exit(__doc__)
+    if sys.argv[1] == "--names":
+        print(json.dumps(names()))
+        return
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (version,) = re.findall(r'^current_version = "(.*)"', settings, re.MULTILINE)
     try:

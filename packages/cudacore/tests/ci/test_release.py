@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import fnmatch
+
 import pytest
 
-from release import notes_of
+from release import ROOT, names, notes_of
 
 CHANGELOG = """# Changes
 
@@ -45,3 +47,12 @@ def test_tag_that_is_refused(tag: str, version: str, why: str) -> None:
     """A version would be published that is not finished, or under the name of another one."""
     with pytest.raises(ValueError, match=why):
         notes_of(tag, CHANGELOG, version)
+
+
+def test_files_of_each_project() -> None:
+    """A project on PyPI would get no files, or those of another project: the workflow chooses them by their names."""
+    found = names()
+    assert sorted(found) == sorted(path.parent.name for path in ROOT.glob("packages/*/pyproject.toml"))
+    files = [f"{name.replace('-', '_')}-0.1.0.tar.gz" for name in found]
+    for name in found:
+        assert len(fnmatch.filter(files, f"{name.replace('-', '_')}-[0-9]*")) == 1
