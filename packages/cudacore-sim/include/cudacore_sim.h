@@ -53,24 +53,24 @@ typedef enum cudasim_kind {
 
 /** A call that has returned. */
 typedef struct cudasim_call {
-  uint64_t number;      /**< from 1; numbers are missing if the log, which is bounded, was full */
+  uint64_t number;      /**< from 1; numbers are missing if the bounded log was full */
   const char *name;     /**< the exported symbol, such as "cuMemAlloc_v2" */
   uint64_t thread;      /**< the kernel's id of the calling thread */
   void *context;        /**< the context that was current when the call began */
   int32_t result;       /**< CUresult */
   int32_t injected;     /**< 1: cudasim_fail made it fail */
-  void *stream;         /**< CUstream as it was given; NULL: none, or the default stream */
+  void *stream;         /**< the CUstream argument; NULL: none, or the default stream */
   const char *function; /**< the name for cuGetProcAddress, such as "cuMemAlloc" */
 } cudasim_call;
 
 /** The parameters of a launch. */
 typedef struct cudasim_launch {
   uint64_t number;       /**< the number of the launch, from 1 */
-  void *stream;          /**< CUstream as it was given */
+  void *stream;          /**< the CUstream argument */
   void *context;         /**< the context that it ran in */
   uint32_t grid[3];      /**< in blocks */
   uint32_t block[3];     /**< in threads */
-  uint32_t cluster[3];   /**< in blocks, as the launch gave it; zeros: it gave none */
+  uint32_t cluster[3];   /**< in blocks; zeros: the launch has no clusters */
   uint32_t shared_bytes; /**< dynamic shared memory of a block */
   uint32_t cooperative;  /**< 1: a cooperative launch */
   uint32_t programmatic; /**< 1: programmatic stream serialization */
@@ -112,9 +112,9 @@ CUDASIM_EXPORT void cudasim_log_enable(int on);
 CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
 
 /**
- * Makes the `nth` call from now of an entry point fail with `result`, before it does anything: 1 is the next one, 0
- * is every one until cudasim_reset. The name is that of cuGetProcAddress ("cuMemAlloc": any version) or of one symbol
- * ("cuMemAlloc_v2"); NULL is any entry point. Several failures can be armed.
+ * Makes the `nth` call of an entry point, counted from now, fail with `result` before it does anything: 1 is the next
+ * call, 0 is every call until cudasim_reset. The name is that of cuGetProcAddress ("cuMemAlloc": any version) or of one
+ * symbol ("cuMemAlloc_v2"); NULL is any entry point. Several failures can be armed.
  *
  * @return 0, or -1 for an unknown entry point
  */
@@ -147,7 +147,7 @@ CUDASIM_EXPORT int cudasim_hide(const char *name);
 
 /**
  * Makes every call of an entry point wait before it does anything, until cudasim_let_go or cudasim_reset: a test can
- * then do something in the middle of the call. The name is as for cudasim_fail.
+ * then act in the middle of the call. The name is as for cudasim_fail().
  *
  * @return 0, or -1 for an unknown entry point
  */
@@ -188,8 +188,8 @@ CUDASIM_EXPORT size_t cudasim_reports(void);
 CUDASIM_EXPORT size_t cudasim_report(size_t index, char *out, size_t size);
 
 /**
- * The number of explanations why calls were refused, each counted once: why code cannot be loaded, why a kernel cannot
- * be launched, what is not simulated. They are not reports, because a program may do so on purpose.
+ * The number of explanations of refused calls, each counted once: why code cannot be loaded, why a kernel cannot be
+ * launched, what is not simulated. They are not reports, because a program may make such calls on purpose.
  */
 CUDASIM_EXPORT size_t cudasim_explanations(void);
 
@@ -198,7 +198,7 @@ CUDASIM_EXPORT size_t cudasim_explanation(size_t index, char *out, size_t size);
 
 /**
  * Copies the reason why the last failed call of this thread failed: an explanation, a report of misuse, or the fault of
- * the kernel that the error comes from. Returns the whole length; 0: nothing is known but the code.
+ * the kernel that the error comes from. Returns the whole length; 0: only the code is known.
  */
 CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
 
@@ -222,13 +222,13 @@ CUDASIM_EXPORT int cudasim_keep_ptx(const char *cubin, const char *const *files)
 /**
  * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. On a GPU,
  * a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay valid.
- * Objects whose destruction was refused meanwhile are still alive. What cudasim_why() gave is forgotten.
+ * Objects whose destruction was refused meanwhile are still alive. The text of cudasim_why() is cleared.
  *
  * @return the number of devices that had such an error
  */
 CUDASIM_EXPORT int cudasim_clear_errors(void);
 
-/** A simulated device, as tools describe it that list the devices of a machine. */
+/** The description of a simulated device, for tools that list the devices of a machine. */
 typedef struct cudasim_device {
   char name[96];
   char uuid[48];         /**< "GPU-..." */
@@ -257,8 +257,8 @@ CUDASIM_EXPORT void cudasim_reset(void);
 
 /**
  * Waits for all work, then destroys every object and every context, as if the driver had just been initialised: sticky
- * errors are gone, and handles and device addresses that were given out are invalid. The calling thread, and no other,
- * may be using CUDA.
+ * errors are cleared, and existing handles and device addresses become invalid. No thread but the calling one may be
+ * using CUDA.
  */
 CUDASIM_EXPORT void cudasim_reset_device(void);
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles CUDA C++, PTX and NVVM IR to PTX, cubin, LTO-IR and OptiX IR, and links. Needs no GPU, driver or toolkit.
+"""Compiles CUDA C++, PTX and NVVM IR to PTX, cubin, LTO-IR and OptiX IR, and links code.
+
+No GPU, driver or toolkit is needed.
 
 Importing this package loads neither a compiler nor ``cuda.bindings``: the compilers are loaded when they are needed.
 """
@@ -89,7 +91,7 @@ _LATER = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker would accept any name
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, _LATER, globals())
 
 

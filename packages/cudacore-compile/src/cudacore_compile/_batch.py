@@ -37,7 +37,7 @@ class _Outcome(NamedTuple):
     code: ObjectCode
     log: str
     key: bytes
-    """bytes: The key that the worker has found; empty without a cache, or if it is not certain."""
+    """bytes: The key that the worker has computed; empty without a cache, or if the key is not certain."""
 
 
 def compile_many(
@@ -208,7 +208,7 @@ class _Batch:
                     options = dataclasses.replace(options, arch=arch)
                 program = Program(job.code, job.code_type, options, headers=job.headers)
                 request = program._request(job.target_type, job.name_expressions)
-                # copies, because the caller can change the originals meanwhile, or they can be read only once
+                # copies, because the caller can change the originals meanwhile, and iterators can be read only once
                 job = CompileJob(
                     request.code,
                     program._options,
@@ -358,7 +358,7 @@ class _Calls:
                 break
             try:
                 future = self._submit(group)
-            except Exception as error:  # for example, the workers of the executor have died
+            except Exception as error:  # for example, the workers of the executor have ended
                 self._outcomes.put((group, error))
                 continue
             futures[future] = group
@@ -431,5 +431,5 @@ def _bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
 
 
 def _is_watched() -> bool:
-    """Return whether stderr is a terminal, or this is a notebook that can show progress."""
+    """Return whether progress can be shown: stderr is a terminal, or this is a suitable notebook."""
     return sys.stderr.isatty() or ("ipykernel" in sys.modules and importlib.util.find_spec("ipywidgets") is not None)

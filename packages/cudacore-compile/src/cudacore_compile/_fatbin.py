@@ -49,7 +49,7 @@ def make_fatbin(codes: Iterable[ObjectCode], *, name: str = "", compress: bool =
     Returns
     -------
     ObjectCode
-        Of the type ``"fatbin"``.
+        Code of the type ``"fatbin"``.
 
     Raises
     ------

@@ -30,7 +30,7 @@ class Cancellation:
             listener()
 
     def add(self, listener: Callable[[], None]) -> None:
-        """Have a function called when the job is cancelled."""
+        """Register a function that is called when the job is cancelled."""
         with self._lock:
             self._listeners.append(listener)
 

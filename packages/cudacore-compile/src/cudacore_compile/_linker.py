@@ -298,7 +298,10 @@ class Linker:
         return flags
 
     def _choose(self, inputs: list[Input], target: ObjectCodeFormatType) -> Choice:
-        """Choose the linker. The driver is queried only if nvJitLink cannot link the code and the driver might."""
+        """Choose the linker.
+
+        The driver is queried only if nvJitLink cannot link the code and the driver may be able to.
+        """
         versions = (ptx_version(part.code) for part in inputs if part.code_type == "ptx")
         ptx: Version | None = max(filter(None, versions), default=None)
         asked = {
@@ -379,7 +382,7 @@ def _check_parts(inputs: list[Input], arch: str) -> None:
                 )
             if inner.is_relocatable:
                 found.append((name, inner.symbols))
-            # an object is for the host's program, and can contain any architecture
+            # an object is part of a host program, and can contain any architecture
             elif part.code_type in ("cubin", "fatbin"):
                 raise ValueError(
                     f"{part.name!r} was not compiled to be linked, and a linker leaves it out without a word: compile "
@@ -447,7 +450,7 @@ def _link_with_driver(inputs: list[Input], options: LinkerOptions) -> Linked:
 
 
 def _signatures(codes: tuple[ObjectCode, ...]) -> dict[str, str] | None:
-    """Return what is known about the kernels' parameters, from PTX or from the compilers of the parts."""
+    """Return the known parameters of the kernels, from PTX or from the compilers of the parts."""
     found: dict[str, str] = {}
     for code in codes:
         code._signature("")  # reads the PTX

@@ -38,8 +38,8 @@ class Program:
 
     A program can be compiled any number of times, to different formats, and by several threads at once: the compiler
     runs without the GIL. Later changes of `options` or `headers` do not affect the program. A driver is needed only if
-    no architecture is given, to find that of the current device. (NVRTC uses a cache in the driver if there is one; see
-    :attr:`ProgramOptions.no_cache`.)
+    no architecture is given, to query that of the current device. (NVRTC uses a cache in the driver if there is one;
+    see :attr:`ProgramOptions.no_cache`.)
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Program:
         Parameters
         ----------
         request : Request
-            What :meth:`_request` returned.
+            The result of :meth:`_request`.
         logs : object with a ``write`` method, or None
             Receives the log.
         is_kept : bool, optional
@@ -268,8 +268,8 @@ class Program:
         this. NVRTC 12.8 and later usually end a compilation in about 0.3 seconds. If a single kernel takes very long,
         it can be minutes. Older versions, and the compilers of other languages, finish a compilation that has begun.
 
-        Ctrl-C needs no call of this. When a signal handler raises an exception while NVRTC compiles for the main
-        thread, the exception comes at once. NVRTC 12.8 and later cancel the compilation then, and older versions finish
+        Ctrl-C works without this method. If a signal handler raises an exception while NVRTC compiles for the main
+        thread, the exception is raised at once. NVRTC 12.8 and later then cancel the compilation; older versions finish
         it in the background.
         """
         with self._lock:
@@ -296,7 +296,7 @@ class Program:
         del box  # nvrtcDestroyProgram, outside the lock
 
     def _compile_cxx(self, target: ObjectCodeFormatType, names: list[str], is_kept: bool) -> Result:
-        from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed where code comes from a cache
+        from cudacore_compile._compilers import nvrtc as _nvrtc  # not needed if the code comes from a cache
         from cudacore_compile._compilers import process_state
 
         options = self._options
@@ -365,7 +365,7 @@ class Program:
 
     @contextmanager
     def _compiling(self) -> Iterator[Any]:
-        """Provide a program of the compiler, which the caller compiles. Each one is compiled only once."""
+        """Provide a program of the compiler, which the caller compiles. Each program is compiled only once."""
         with self._lock:
             box = self._box if self._is_new else None
             self._is_new = False
@@ -408,7 +408,7 @@ class Program:
     def pch_status(self) -> PCHStatusType | None:
         """PCHStatusType or None: The status of the precompiled header in the last successful compilation.
 
-        None before that, and if the options do not create one (`pch`, `create_pch`).
+        None before that, or if the options do not create one (`pch`, `create_pch`).
         """
         return self._pch_status
 

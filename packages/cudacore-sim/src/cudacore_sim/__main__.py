@@ -3,8 +3,8 @@
 
 The library's folder is put at the front of ``$LD_LIBRARY_PATH``, so that ``dlopen("libcuda.so.1")`` finds it, in the
 command and in its children. NVML, ``libnvidia-ml.so.1``, is in the same folder. The library is not in ``$LD_PRELOAD``,
-which would load it into every program that the command starts, including shells and compilers. ``$CUDACORE_DRIVER``
-names it for `cudacore`. Only a small library without dependencies is preloaded: it adds PTX, which the simulator runs,
+which would load it into every program that the command starts, including shells and compilers. ``$CUDACORE_DRIVER`` has
+its path, for `cudacore`. Only a small library without dependencies is preloaded: it adds PTX, which the simulator runs,
 to the cubins of NVRTC, nvJitLink, and ptxas, which nvcc starts.
 """
 
@@ -41,10 +41,10 @@ def main(arguments: list[str]) -> int:
     paths = [str(Path(library).parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     environment = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(paths), "CUDACORE_DRIVER": library}
     preloaded = Path(library).with_name("libcudacore_sim_preload.so")
-    if preloaded.is_file():  # a build that $CUDACORE_SIM_LIBRARY names may not have it
+    if preloaded.is_file():  # the build that $CUDACORE_SIM_LIBRARY names may not have it
         before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         name = str(preloaded)
-        if " " in name or ":" in name:  # they separate several names; $LD_LIBRARY_PATH has the folder
+        if " " in name or ":" in name:  # these characters separate names; $LD_LIBRARY_PATH has the folder
             name = preloaded.name
         if name not in before:
             environment["LD_PRELOAD"] = " ".join([*before, name])
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _advice(arguments: list[str]) -> str:
-    """Suggest the right command if arguments of the interpreter are given as the command."""
+    """Suggest the right command if the command consists of arguments of the interpreter."""
     command = arguments[0]
     if not command.startswith("-") and not command.endswith(".py"):
         return ""

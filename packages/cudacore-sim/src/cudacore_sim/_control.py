@@ -13,7 +13,7 @@ from cudacore_sim import _library
 from cudacore_sim._library import SimulatorError
 
 _NO_ENTRY_POINT = 2**64 - 1  # the result of cudasim_calls for an unknown name
-_CHUNK = 4096  # calls that are read from the log at a time
+_CHUNK = 4096  # the number of calls that are read from the log at a time
 
 
 class Call(NamedTuple):
@@ -32,9 +32,9 @@ class Call(NamedTuple):
     injected: bool
     """Whether `fail` made it fail."""
     stream: int
-    """The ``CUstream`` as it was given; 0 is none, or the default stream."""
+    """The ``CUstream`` argument; 0 is none, or the default stream."""
     function: str
-    """What ``cuGetProcAddress`` calls it, such as ``"cuMemAlloc"``."""
+    """The name for ``cuGetProcAddress``, such as ``"cuMemAlloc"``."""
 
 
 class Launch(NamedTuple):
@@ -45,7 +45,7 @@ class Launch(NamedTuple):
     kernel: str
     """The kernel's name in the code, which is the mangled one of a C++ kernel."""
     stream: int
-    """The ``CUstream`` as it was given."""
+    """The ``CUstream`` argument."""
     context: int
     """The context of the launch."""
     grid: tuple[int, int, int]
@@ -53,7 +53,7 @@ class Launch(NamedTuple):
     block: tuple[int, int, int]
     """In threads."""
     cluster: tuple[int, int, int]
-    """In blocks; zeros if the launch gave none."""
+    """In blocks; zeros if the launch has no clusters."""
     shared_bytes: int
     """Dynamic shared memory of a block, in bytes."""
     cooperative: bool
@@ -219,7 +219,7 @@ def describe_live(kind: str | None = None) -> list[str]:
 
 
 def position() -> int:
-    """Return the number of the last call in the log, to give to `log` later."""
+    """Return the number of the last call in the log, an argument for `log`."""
     return int(_controls().cudasim_log_position())
 
 
@@ -315,7 +315,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
     Parameters
     ----------
     name : str, optional
-        ``"cuMemAlloc"`` is any version, ``"cuMemAlloc_v2"`` that one. Default: any entry point.
+        ``"cuMemAlloc"`` means any version, ``"cuMemAlloc_v2"`` only that version. Default: any entry point.
     nth : int, optional
         The number of the call, counted from now. 1, the default, is the next one; 0 is every one until `reset`.
     error : int, optional
@@ -334,7 +334,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
 
 @contextlib.contextmanager
 def failing(name: str | None = None, nth: int = 1, error: int = 999) -> Iterator[None]:
-    """Arm a failure for a block of code; afterwards the log, the reports and all failures are cleared.
+    """Make a call in a block of code fail; afterwards, clear the log, the reports and all failures.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def hide(name: str) -> None:
 def hold(name: str) -> None:
     """Make every call of an entry point wait before it does anything, until `let_go` or `reset`.
 
-    A test can then do something in the middle of the call, which another thread makes.
+    A test can then act while another thread is in the middle of the call.
 
     Parameters
     ----------
@@ -506,9 +506,9 @@ def reports() -> list[str]:
 
 
 def explanations() -> list[str]:
-    """Return the explanations why calls were refused, without misuse. Each is also printed on stderr once.
+    """Return the explanations of refused calls that were not misuse. Each is also printed on stderr once.
 
-    For example, code that cannot be loaded, a kernel that cannot be launched, a feature that is not simulated. A
+    Examples are code that cannot be loaded, a kernel that cannot be launched, and a feature that is not simulated. A
     program may do such things on purpose, so they are not `reports`.
 
     Returns
@@ -528,8 +528,7 @@ def why() -> str:
     Returns
     -------
     str
-        The explanation, the misuse that it was, or the fault of the kernel that its error comes from. Empty if there is
-        only the code.
+        The explanation, the misuse, or the kernel's fault that caused the error. Empty if only the code is known.
     """
     return _text(lambda out, size: _controls().cudasim_why(out, size))
 
@@ -556,7 +555,7 @@ def reset() -> None:
 def reset_device() -> None:
     """Wait for all work, then destroy every object and every context, as if the driver had just been initialised.
 
-    Errors of kernels are forgotten. Handles and device addresses that were given out are invalid; no other thread may
-    be using CUDA.
+    Errors of kernels are cleared. Existing handles and device addresses become invalid. No other thread may be using
+    CUDA.
     """
     _controls().cudasim_reset_device()

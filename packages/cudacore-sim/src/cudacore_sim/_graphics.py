@@ -9,10 +9,11 @@ from cudacore_sim._control import _controls
 
 
 class GLBuffer:
-    """A stand-in for a buffer of OpenGL. ``cuGraphicsGLRegisterBuffer`` accepts its name.
+    """A stand-in for a buffer of OpenGL.
 
-    ``cuGraphicsGLRegisterImage`` accepts it, too, as if it were an image. Without any stand-in, there is no OpenGL
-    context.
+    ``cuGraphicsGLRegisterBuffer`` accepts its name, and so does ``cuGraphicsGLRegisterImage``, as if it were an image.
+
+    While no stand-in exists, there is no OpenGL context.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ class GLBuffer:
     name : int
         Its name (``GLuint``).
     data : memoryview
-        Its contents, as OpenGL sees them while the buffer is not mapped. Not to be used after `delete`.
+        Its contents, as OpenGL sees them while the buffer is not mapped. It must not be used after `delete`.
     """
 
     def __init__(self, size: int) -> None:
@@ -33,5 +34,5 @@ class GLBuffer:
         self.data: memoryview = memoryview((ctypes.c_ubyte * size).from_address(data.value or 0)).cast("B")
 
     def delete(self) -> None:
-        """Delete the buffer; a resource that was made of it keeps the contents."""
+        """Delete the buffer; a resource that was registered for it keeps the contents."""
         _controls().cudasim_gl_delete(self.name)

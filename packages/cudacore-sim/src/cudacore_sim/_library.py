@@ -20,7 +20,7 @@ class SimulatorError(RuntimeError):
 def get_library() -> str:
     """Return the path of the simulated ``libcuda.so.1``, without loading it.
 
-    It is the one of this package, or the one that ``$CUDACORE_SIM_LIBRARY`` names: a build under development.
+    It is the library of this package, or a development build that ``$CUDACORE_SIM_LIBRARY`` names.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def get_library() -> str:
     given = os.environ.get("CUDACORE_SIM_LIBRARY")
     installed = _HERE / "lib" / "libcuda.so.1"
     if not given and not installed.exists():
-        # In an editable install, it is in the build folder, which the package's loader has.
+        # In an editable install, it is in the build folder, which the package's loader knows.
         import importlib.resources
 
         return str(importlib.resources.files("cudacore_sim") / "lib" / "libcuda.so.1")

@@ -13,8 +13,8 @@
     The machine's own driver. The run fails at once if there is no device. Tests that are marked ``cuda_sim`` are
     skipped.
 
-Without the option the plugin does nothing, except that tests that are marked ``cuda_sim``, or that take the
-``cuda_sim`` fixture, are skipped. ``cuda_driver`` in the configuration file is the default of the option.
+Without the option, the plugin only skips tests that are marked ``cuda_sim`` or use the ``cuda_sim`` fixture.
+``cuda_driver`` in the configuration file is the default of the option.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _set_checks(config: pytest.Config) -> None:
-    """Set the checks of the command line, before the driver is loaded."""
+    """Set the checks that the command line selects, before the driver is loaded."""
     checks = config.getoption("cuda_check")
     if checks is None:
         return
@@ -173,7 +173,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     failed = cudacore_sim.clear_errors() > 0 or node.stash.get(KERNEL_FAILED, False)
     if node.stash.get(FAILED, False):
         return  # the traceback keeps the test's objects
-    node.funcargs.clear()  # fixtures are torn down by now, but their values live on here
+    node.funcargs.clear()  # fixtures are torn down by now, but these references keep their values alive
     problems = []
     leaked = _leaked(request.config, before)
     # A graph's user objects, and then the objects that they keep, are destroyed on the driver's own thread.
@@ -193,7 +193,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Clear the error of a kernel before fixtures are torn down, because they could not free anything otherwise."""
+    """Clear the error of a kernel before fixtures are torn down, because otherwise they could not free anything."""
     # If nothing is reported, do not wait here for work that a fixture may have to end.
     if KNOWN in item.stash and len(cudacore_sim.reports()) != item.stash[KNOWN]:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
@@ -207,7 +207,7 @@ def _live(config: pytest.Config) -> dict[str, int]:
     gc.collect()
     config.hook.pytest_cuda_settle()
     counts = cudacore_sim.live()
-    del counts["context"]  # primary contexts and objects in them remain once they were needed
+    del counts["context"]  # primary contexts, and the objects that they need, remain after their first use
     copies = sys.modules.get("cudacore_handles._views.copy_kernel")
     counts["library"] -= len(getattr(copies, "_kernels", ()))  # likewise
     return counts
@@ -215,7 +215,7 @@ def _live(config: pytest.Config) -> dict[str, int]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether the test failed, in its fixtures or in its call, even if that was expected."""
+    """Record whether the test failed, in its fixtures or in its call, even if that was expected."""
     report = yield
     if report.when in {"setup", "call"}:
         item.stash[FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))

@@ -73,7 +73,7 @@ struct ModuleInfo {
 
 struct CompileResult {
   std::shared_ptr<const Module> module; /* null on failure */
-  std::string log;                      /* one line an error: "line 12: unknown instruction 'foo.bar'" */
+  std::string log;                      /* one line for each error: "line 12: unknown instruction 'foo.bar'" */
   enum class Failure {
     none,
     syntax,
@@ -129,11 +129,11 @@ struct Texels {
     volume,
     cube,
     linear
-  }; /* linear: cuda's linear memory, a line of any size */
+  }; /* linear: CUDA's linear memory, a row of any size */
   enum class Type : uint8_t { unsigned_integer, signed_integer, real };
   struct Level {
     uint64_t address;
-    uint32_t width, height, depth; /* at least 1 each; of layers and faces the extents of one */
+    uint32_t width, height, depth; /* at least 1 each; the extents of one layer or face */
     uint64_t pitch, slice;         /* bytes from row to row, and from each plane, layer or face to the next */
   };
   Shape shape = Shape::line;
@@ -145,7 +145,7 @@ struct Texels {
   uint32_t texel_bytes() const { return uint32_t{channels} * channel_bytes; }
 };
 
-/* A texture object, or a surface object, which has texels alone. */
+/* A texture object, or a surface object, which has only texels. */
 struct Sampler {
   enum class Address : uint8_t { wrap, clamp, mirror, border };
   Texels texels;
@@ -178,7 +178,7 @@ struct Checks {
 struct Touch {
   uint64_t begin, end;
   bool write;
-  bool plain, strong;                       /* both: some accesses were plain and some strong */
+  bool plain, strong;                       /* both are set if some accesses were plain and some strong */
   std::shared_ptr<const std::string> place; /* a description of the place */
 };
 
@@ -196,8 +196,8 @@ struct Launch {
   uint32_t multiprocessors = 132;             /* for %smid and %nsmid */
   uint64_t grid_id = 0;
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
-  uint64_t heap_bytes = 8 << 20;   /* the heap's size while it has no allocations; after that, it keeps its size */
-  uint64_t printf_limit = 1 << 20; /* bytes of output kept before more is dropped */
+  uint64_t heap_bytes = 8 << 20;   /* the heap's size until the first allocation; afterwards, the size is fixed */
+  uint64_t printf_limit = 1 << 20; /* bytes of output that are kept; more is dropped */
   /* The output of printf and, `is_error`, of failed assertions, in the order of a valid schedule. */
   std::function<void(const std::string &text, bool is_error)> print;
   /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
@@ -222,7 +222,7 @@ enum class FaultKind {
   /* Findings of checks. */
   synchronization,
   unwritten, /* a read */
-  freed,     /* memory that free() has taken back, or malloc() never gave */
+  freed,     /* memory that free() has released, or malloc() never returned */
   race
 };
 

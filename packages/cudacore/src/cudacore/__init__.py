@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One namespace for the cudacore packages, compatible with ``cuda.core`` 1.2.
 
-A program written for ``cuda.core`` uses it by ``import cudacore as core``. For a program that cannot be changed, there
-is ``cudacore.as_cuda_core``. ``__all__`` lists the names of this release. A name that only ``cuda.core`` has raises an
-error that says so.
+A program written for ``cuda.core`` uses it with ``import cudacore as core``. ``cudacore.as_cuda_core`` is for programs
+that cannot be changed. ``__all__`` lists the names of this release. Reading a name that only ``cuda.core`` has raises
+an error that explains this.
 """
 
 from __future__ import annotations

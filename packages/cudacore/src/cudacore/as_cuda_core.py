@@ -6,8 +6,8 @@ From the command line, with any command that starts Python::
     python -m cudacore.as_cuda_core python program.py
     python -m cudacore.as_cuda_core python -m pytest
 
-or in a program, before ``cuda.core`` is imported: ``cudacore.as_cuda_core.install()``. Both put a folder that has the
-package ``cuda.core`` in front of Python's path, which child processes inherit through ``$PYTHONPATH``.
+or in a program, before ``cuda.core`` is imported: ``cudacore.as_cuda_core.install()``. Both put a folder with the
+package ``cuda.core`` at the front of Python's path, which child processes inherit through ``$PYTHONPATH``.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def handle_return(result: tuple[Any, ...], handle: object = None) -> Any:
     Raises
     ------
     CUDAError
-        If the code is not one of success; an ``NVRTCError`` for an ``nvrtcResult``.
+        If the code is that of a failure; an ``NVRTCError`` for an ``nvrtcResult``.
     """
     code, *values = result
     if int(code) != 0:
@@ -185,7 +185,7 @@ def _private_modules() -> dict[str, dict[str, Callable[[], object]]]:
         },
         "_utils": {},
         "_utils.cuda_utils": {
-            "ComputeCapability": lambda: ComputeCapability,  # in pickles of numba-cuda's caches
+            "ComputeCapability": lambda: ComputeCapability,  # used in the pickles of numba-cuda's caches
             "CUDAError": lambda: cudacore.CUDAError,
             "NVRTCError": lambda: cudacore.NVRTCError,
             "handle_return": lambda: handle_return,
@@ -210,7 +210,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if any(part.startswith("_") for part in name.split(".")):
             if name not in _private_modules():
                 raise ImportError(_no_private(fullname), name=fullname)
-        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # raises if it is not there yet
+        elif importlib.util.find_spec(f"cudacore.{name}") is None:  # raises an error if it does not exist yet
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 
@@ -236,9 +236,9 @@ def _replace(name: str) -> None:
     sys.modules[name] = module
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
-    # Attributes of objects that libraries use, beyond the public names.
+    # Attributes of objects that libraries use although they are not public.
     cudacore.Context._handle = property(lambda self: self.handle)  # type: ignore[attr-defined]  # numba-cuda
-    cudacore.Stream.__module__ = "cuda.core"  # nvmath looks at the first part of the name
+    cudacore.Stream.__module__ = "cuda.core"  # nvmath checks the first part of the name
 
 
 if __name__ == "__main__":

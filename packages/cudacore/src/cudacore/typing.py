@@ -63,7 +63,7 @@ from cudacore_handles.typing import (
 if TYPE_CHECKING:
     from typing import SupportsInt, TypeAlias
 
-    # What type checkers see of ``CUdeviceptr | int | None``: cuda.bindings has no types.
+    # The type of ``CUdeviceptr | int | None`` for type checkers, because cuda.bindings has no types.
     DevicePointerType: TypeAlias = SupportsInt | None
 
 __all__ = [
@@ -129,7 +129,7 @@ if not TYPE_CHECKING:  # a type checker would accept any name
     _get = _later(__name__, {}, globals())
 
     def __getattr__(name: str) -> object:
-        if name == "DevicePointerType":  # importing cudacore imports nothing of cuda.bindings
+        if name == "DevicePointerType":  # importing cudacore does not import cuda.bindings
             from cuda.bindings import driver
 
             globals()[name] = driver.CUdeviceptr | int | None

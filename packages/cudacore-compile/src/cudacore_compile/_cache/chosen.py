@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build of the NVRTC that this process would load, known from an earlier process.
 
-To find and load NVRTC takes longer than everything else of a cache hit. So the identification of its build is kept
-beside the entries of a cache, with the identities of all files and directories that decide which NVRTC is found. As
-long as none of them has changed, and no library has loaded an NVRTC, a lookup does not load it.
+Finding and loading NVRTC takes longer than the rest of a cache hit. So the identification of its build is kept beside
+the entries of a cache, with the identities of all files and directories that decide which NVRTC is found. As long as
+none of them has changed, and no library has loaded an NVRTC, a lookup does not load it.
 
-This is only for lookups. Before code is stored, the build is that of the NVRTC that was loaded to compile it.
+This is used only for lookups. When code is stored, the build is that of the NVRTC that compiled it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _recall(question: bytes, notes: Notes) -> bytes | None:
     known = None if data is None else _unpack(data)
     try:
         return known.build if known is not None and Look().are(known.places) else None
-    except UncacheableError:  # something cannot be looked up any more
+    except UncacheableError:  # something can no longer be looked up
         return None
 
 
@@ -115,7 +115,7 @@ def _question() -> bytes | None:
             return None
         python = (sys.version, sys.executable, sys.prefix, sys.base_prefix, _directories(sys.path), _site_packages())
         parts = (_VERSION, python, loader, _toolkits(), _library_path())
-    except OSError:  # there is no current directory, or no /proc
+    except OSError:  # the current directory or /proc does not exist
         return None
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogateescape")).digest()
 
@@ -166,7 +166,7 @@ def _pack(chosen: _Chosen) -> bytes:
 
 
 def _unpack(data: bytes) -> _Chosen | None:
-    """Return what :func:`_pack` was given; None for other bytes."""
+    """Return the argument of :func:`_pack`; None for other bytes."""
     try:
         facts = json.loads(data)
         places = [(_notes.text(path), _notes.identity_or_none(found)) for path, found in facts["places"]]

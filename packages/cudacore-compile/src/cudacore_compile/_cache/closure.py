@@ -19,7 +19,7 @@ class Closure:
     files: dict[str, tuple[bytes, Identity]] = field(default_factory=dict)
     """dict: SHA-256 and identity, by path."""
     directories: dict[str, tuple[Identity | None, set[str]]] = field(default_factory=dict)
-    """dict: Identity, and names for which there is nothing, by directory."""
+    """dict: Identity, and names that do not exist there, by directory."""
     others: dict[str, Identity | None] = field(default_factory=dict)
     """dict: Directories and dangling links with the name of a file, and files with the name of a header in memory."""
 
@@ -27,8 +27,8 @@ class Closure:
     def digest(self) -> bytes:
         """bytes: A hash of all files, with their paths. The search must be complete.
 
-        The compiler reads a file with ``#pragma once`` a single time, by whatever path it is included. Therefore the
-        hash contains which paths lead to the same file.
+        The compiler reads a file with ``#pragma once`` a single time, by whatever path it is included. So the hash also
+        covers which paths lead to the same file.
         """
         found = hashlib.sha256()
         first: dict[tuple[int, int], int] = {}
@@ -59,10 +59,7 @@ class Closure:
         return look.are(self._identities)
 
     def refreshed(self) -> Closure | None:
-        """Return the closure with the present identities.
-
-        Return None if contents were changed, or files created or removed.
-        """
+        """Return the closure with the present identities; None if files were changed, created or removed."""
         try:
             return self._refreshed()
         except UncacheableError:

@@ -18,11 +18,11 @@ from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 
-_MAX_TRIES = 3  # determines the files again, because they may be changed by another process at the moment
+_MAX_TRIES = 3  # determines the files again, because another process may be changing them
 
 
 def key_of(request: Request, *, look: Look | None = None, notes: Notes | None = None) -> Key:
-    """Return a compilation's key."""
+    """Return the key of a compilation."""
     return program_key(
         request.code,
         request.code_type,
@@ -55,7 +55,7 @@ def compile_cached(
     compile_now : callable
         Compiles; takes the object to write the log to.
     logs : object with a ``write`` method, or None
-        Receives the compiler's log, also if that is from the cache.
+        Receives the compiler's log, even if it is from the cache.
     """
     cached = CachedCompilation(cache, request)
     found = cached.find()
@@ -101,7 +101,7 @@ class Watch:
                 return
 
     def end(self) -> bytes:
-        """Return the key of the compiled code; an empty one if it is not certain."""
+        """Return the key of the compiled code; an empty key if the inputs may have changed."""
         key = self._key
         if key is None or (key.inputs is not None and not key.inputs.are_same()):
             return b""

@@ -24,7 +24,7 @@ from cudacore_compile._compilers.request import BACKENDS, files_written
 from cudacore_compile.typing import CompilerBackendType, ObjectCodeFormatType, SourceCodeType
 from cudacore_handles._sdk.compile import carries_ptx
 
-# Must be changed whenever the meaning of keys or the contents of entries change, so that old entries are not used.
+# This must be changed whenever the meaning of keys or the contents of entries change, so that old entries are not used.
 _SCHEMA = b"cudacore-program-5"
 
 
@@ -79,7 +79,7 @@ def program_key(
     digest.add_all(b"headers", [item for pair in sorted(headers.items()) for item in pair])
     digest.add(b"extra", b"" if extra_digest is None else b"+" + extra_digest)
     digest.add(b"code", code)
-    if options.debug or options.lineinfo:  # the code contains the whole path of the program then
+    if options.debug or options.lineinfo:  # then the code contains the whole path of the program
         digest.add(b"directory", os.fsencode(os.getcwd()))
         digest.add(b"directory by its link", os.fsencode(os.environ.get("PWD", "")))
     inputs = None

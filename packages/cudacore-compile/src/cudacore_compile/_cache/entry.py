@@ -23,7 +23,7 @@ class Entry:
 
     code: bytes
     facts: dict[str, Any]
-    """dict: Code type, name, lowered names, signatures and the compiler's log; empty for bytes of a user's."""
+    """dict: Code type, name, lowered names, signatures and the compiler's log; empty for bytes that a user stored."""
 
     @classmethod
     def of(cls, value: object, log: str = "") -> Entry:

@@ -21,7 +21,7 @@ from cudacore_compile._cache.resource import EntryCache, check_limit, key_bytes
 
 # a later layout gets its own directory, so that releases that share a cache do not see each other's files
 _LAYOUT = "v1"
-# A store waits at most this long for the lock, and is then skipped: the process with the lock may be stopped.
+# A store waits at most this long for the lock, and is then skipped, because the process with the lock may be stopped.
 _LOCK_SECONDS = 5.0
 _BACK_OFF_SECONDS = 60.0  # after a store was skipped, stores do not wait for this long
 _CLOSURE = ".closure"  # the suffix of files beside the entries, with data for other processes

@@ -22,7 +22,7 @@ _MAX_CLOSURES = 200
 _MAX_QUESTIONS = 10_000
 _VERSION = f"cudacore-closure-5 {__version__}"  # the format may differ between releases
 _FRESH_SECONDS = 0.02
-_NO_FILES = b""  # in place of a question: the program reads no files
+_NO_FILES = b""  # stored instead of a question: the program reads no files
 _closures: dict[bytes, Closure] = {}
 _questions: dict[bytes, bytes] = {}
 
@@ -36,7 +36,7 @@ class Inputs:
         A hash of the text of the program, and of everything else that decides which files these are.
     ask : callable
         Scans the program; returns the question: a hash of only those parts that decide which files these are. Programs
-        with different texts can have the same one.
+        with different texts can have the same question.
     find : callable
         Finds the files.
     notes : Notes, optional
@@ -156,7 +156,7 @@ def inputs_of(
     source : bytes
         The program.
     flags : sequence of bytes
-        The options as NVRTC takes them.
+        The options in NVRTC's form.
     options : ProgramOptions
         The same options.
     names : sequence of bytes

@@ -25,7 +25,7 @@ def make_program_cache_key(
 ) -> bytes:
     """Return the key of a compilation for a program cache.
 
-    :meth:`Program.compile` computes the key itself if it is given a cache. The key depends on everything that
+    :meth:`Program.compile` computes the key itself if a cache is passed to it. The key depends on everything that
     determines the code: the program, the current contents of all files that it may include, the options (with the
     architecture of the current device if none is set), the format, the name expressions, and the compiler's build.
 

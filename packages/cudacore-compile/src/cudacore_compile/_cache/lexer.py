@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cudacore_compile._cache.uncacheable import UncacheableError
 
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
-# NVRTC takes the byte 0xff for the end of the file
+# NVRTC treats the byte 0xff as the end of the file
 _ALLOWED = bytes([*b"\t\n\r", *range(0x20, 0x7F), *range(0x80, 0xFF)])
 _TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
 _TRAILING_BLANK = re.compile(rb"\\[ \t]+\n")
@@ -32,7 +32,8 @@ _ALL = re.compile(
 )
 
 
-# If a digit and a sign precede a raw string, it is part of a number. If a literal precedes it, it is a suffix.
+# After a digit and a sign, what looks like the prefix of a raw string is part of a number. After a literal, it is a
+# suffix.
 _GOES_ON = frozenset(b"$.+-'\"")
 _LITERAL_MARK = b"\x02"
 _DIRECTIVE_FOLLOWS = re.compile(rb"(?:[ \t]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(?:#|%:)")
@@ -42,13 +43,13 @@ class Lexed(NamedTuple):
     """A file without comments and literals."""
 
     text: bytes
-    """bytes: The file. Each string is a number between ``\\x01`` bytes, an index into `strings`.
+    """bytes: The file. Each string is replaced by its index in `strings`, between ``\\x01`` bytes.
 
     Each character literal, and each number with digit separators, is a ``\\x02`` byte.
     """
     strings: tuple[bytes, ...]
     contents: tuple[bytes, ...]
-    """tuple: What is in each of the strings, raw ones too: the operator ``_Pragma`` expands macros in its string."""
+    """tuple: The contents of the strings, including raw ones, because ``_Pragma`` expands macros in its string."""
     has_raw: bool
     """bool: Whether there are raw strings, which C++03 does not have."""
     has_separators: bool
@@ -75,7 +76,7 @@ def lex(data: bytes) -> Lexed:
         raise UncacheableError(f"has the byte {odd[:1]!r}")
     is_continued = False
     if b"\\" in data:
-        if _TRAILING_BLANK.search(data):  # some compilers take it for a continued line
+        if _TRAILING_BLANK.search(data):  # some compilers treat it as a continued line
             raise UncacheableError("has blanks behind a backslash at the end of a line")
         is_continued = b"\\\n" in data
         data = data.replace(b"\\\n", b"")
@@ -165,7 +166,7 @@ def _continues_a_word(match: re.Match[bytes]) -> bool:
 def _check_comment(match: re.Match[bytes]) -> None:
     """Raise if a directive follows a comment of several lines, unless the comment begins its line.
 
-    NVRTC takes it for a directive, but the C++ standard does not.
+    NVRTC treats it as a directive, but the C++ standard does not.
     """
     data = match.string
     if _DIRECTIVE_FOLLOWS.match(data, match.end()):

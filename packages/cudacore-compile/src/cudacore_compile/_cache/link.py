@@ -18,7 +18,7 @@ from cudacore_compile._compilers.nvjitlink import Input, Linked, NVJitLink
 from cudacore_compile.typing import ObjectCodeFormatType
 from cudacore_handles._sdk.compile import carries_ptx
 
-# Must be changed whenever the meaning of keys, the contents of entries or the checks before linking change.
+# This must be changed whenever the meaning of keys, the contents of entries or the checks before linking change.
 _SCHEMA = b"cudacore-link-2"
 
 
@@ -34,7 +34,7 @@ class LinkFacts(NamedTuple):
     options : LinkerOptions
         The options.
     flags : sequence of bytes
-        The options as they are given to nvJitLink.
+        The options as they are passed to nvJitLink.
     inputs : sequence of Input
         The input as it was read. Later changes of files have no effect.
     """

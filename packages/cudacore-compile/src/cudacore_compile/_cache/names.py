@@ -22,7 +22,7 @@ _RESERVED = re.compile(
 def expand(computed: Computed, macros: Macros) -> list[Reference]:
     """Return all names that a computed ``#include`` can refer to.
 
-    All definitions of a macro are considered, and also the case that it is not defined.
+    All definitions of a macro are considered, and the case that it is not defined.
 
     Raises
     ------

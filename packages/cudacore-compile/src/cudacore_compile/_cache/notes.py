@@ -10,7 +10,7 @@ from cudacore_compile._cache.identity import Identity
 
 
 class Notes(NamedTuple):
-    """Stores the notes of a cache: each is bytes, found by a hash."""
+    """Stores the notes of a cache: bytes, by hash."""
 
     load: Callable[[bytes], bytes | None]
     save: Callable[[bytes, bytes], None]

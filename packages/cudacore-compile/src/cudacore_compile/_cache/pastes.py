@@ -47,7 +47,7 @@ def atoms_in_macros(data: bytes, macros: Set[bytes], unbalanced: Set[bytes]) -> 
     macros : set
         The names of all macros that the program and its headers define.
     unbalanced : set
-        Those that open parentheses and do not close them, or the reverse.
+        The macros that open parentheses without closing them, or the reverse.
     """
     lexed = lex(data)
     text = _STRING.sub(lambda match: b" %b " % b" ".join(atoms_of(lexed.contents[int(match[1])])), lexed.text)

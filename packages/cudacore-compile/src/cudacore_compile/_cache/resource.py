@@ -143,14 +143,14 @@ class ProgramCacheResource(abc.ABC):
         what : str
             The field.
         by : int, optional
-            How much. Default 1.
+            The number to add. Default 1.
         """
         statistics = self.statistics
         with _counting:
             setattr(statistics, what, getattr(statistics, what) + by)
 
     def _notes(self) -> Notes | None:
-        """Return where the lists of included files are stored for other processes; None if they are not."""
+        """Return the storage for lists of included files, which other processes use; None if there is none."""
         return None
 
     def _load(self, key: bytes) -> Entry | None:

@@ -54,7 +54,7 @@ class Scan(NamedTuple):
     before_tests: frozenset[bytes]  # names before __has_include in its condition, which may be macros
     has_raw: bool
     has_separators: bool
-    error: str  # the construct that is not understood; all other fields are empty then
+    error: str  # the construct that is not supported; all other fields are empty then
 
     @property
     def question(self) -> tuple[object, ...]:
@@ -203,7 +203,7 @@ class _Directives:
         self.unbalanced: set[bytes] = set()
         self.openers: set[bytes] = set()
         self.before_tests: set[bytes] = set()
-        self.words = 0  # occurrences of __has_include that are understood
+        self.words = 0  # occurrences of __has_include in a supported form
         self._strings = lexed.strings
 
     def read(self, name: bytes, rest: bytes) -> None:
@@ -301,7 +301,7 @@ class _Directives:
             try:
                 return Definition(parameter, self._string(part["string"]), True)
             except UncacheableError:
-                return None  # it is a name only if another directive includes it
+                return None  # this is a name only if another directive includes it
         return Definition(parameter, part["part"] or part[0], False)
 
 
@@ -323,7 +323,7 @@ def _are_unbalanced(body: bytes) -> bool:
 
 
 def _opens_call(text: bytes) -> bool:
-    """Return whether a parenthesis is left open and may begin the arguments of a macro."""
+    """Return whether an unclosed parenthesis may begin the arguments of a macro."""
     calls: list[bool] = []
     for match in re.finditer(rb"[()]", text):
         if match[0] == b"(":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options and environment variables by which a compiler reads files that no source code names."""
+"""Options and environment variables that make a compiler read files that no source code names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 if TYPE_CHECKING:
     from cudacore_compile._compilers.linker_options import LinkerOptions
 
-# None of this is documented. NVRTC 12.0 to 13.5 look up these names.
+# These names are not documented. NVRTC 12.0 to 13.5 look them up.
 _PREFIXES = (
     "AS_",
     "CAN_FINALIZE",

@@ -4,8 +4,8 @@
 All branches of conditionals are considered. Places where a file is missing are included too, because it could be
 created there. So the result can have more files than the compiler reads, but never fewer.
 
-NVRTC 12.0 to 13.5 look for a quoted name in the directory of the including file and then in the include path. A name in
-angle brackets is looked for in the include path only. The first regular file is used. A name without a suffix is also
+NVRTC 12.0 to 13.5 look for a quoted name in the directory of the including file and then in the include path. They look
+for a name in angle brackets in the include path only. The first regular file is used. A name without a suffix is also
 tried with the suffix ``.stdh``.
 """
 
@@ -98,7 +98,7 @@ def close_over(
     walk.add(options, "a macro of the options", None, None)
     walk.add(scan_names(names), "a name expression", None, None)
     walk.add(scan(source), "the program", directory, None)
-    for header, content in headers.items():  # all of them count, because their contents are in the key
+    for header, content in headers.items():  # all of them are included, because their contents are in the key
         text = os.fsdecode(header)
         walk.add(scan(content), f"the header {text!r}", os.path.dirname(text), partial(bytes, content))
     for name in pre_include:
@@ -178,7 +178,7 @@ class _Walk:
     def _check_pastes(self) -> None:
         """Raise if ``##`` can make a word that makes the program uncacheable.
 
-        The macros that NVRTC predefines paste their arguments, so this can happen in a program without ``##``.
+        This can happen even in a program without ``##``, because macros that NVRTC predefines paste their arguments.
         """
         has = [(said.atoms, said.tested_atoms, load) for said, load in self._texts if said.atoms or said.tested_atoms]
         counts = Counter(atom for atoms, tested, _ in has for atom in atoms | tested)
@@ -253,7 +253,7 @@ class _Walk:
         while True:
             shown = directory or "."
             known = directories.get(shown)
-            if known is None:  # before files are looked for in it
+            if known is None:  # taken before files are looked for in it
                 identity = settled(identity_of(shown))
                 above = os.path.dirname(directory)
                 if identity is None and directory != above and not os.path.lexists(shown):

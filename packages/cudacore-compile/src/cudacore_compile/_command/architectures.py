@@ -21,7 +21,7 @@ def resolve(given: Sequence[str], *, combines: bool, needed: bool) -> list[str |
     combines : bool
         Whether the output is a fat binary. If all architectures are requested, it also gets PTX for later devices.
     needed : bool
-        Whether anything is compiled, so that at least one architecture is necessary.
+        Whether something is compiled, which requires at least one architecture.
 
     Returns
     -------

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-# There is no such file and no rule for it, so that Make and Ninja rebuild its dependents each time.
+# This file does not exist and has no rule, so Make and Ninja rebuild its dependents each time.
 _ALWAYS = "cudacore-compile-always"
 
 

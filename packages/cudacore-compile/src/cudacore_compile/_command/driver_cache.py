@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns off the compilers' cache in the driver. The command does not use it, because it returns no warnings or logs."""
+"""Turns off the compilers' cache in the driver.
+
+The command does not use that cache, because its results have no warnings or logs.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,6 @@ def no_cache(kind: str) -> bool | None:
         return None
     try:
         return bool((nvrtc if kind == "c++" else nvjitlink).load().no_cache_flags([])) or None
-    # the library is missing, which is reported when it is needed; the driver links in place of nvJitLink
+    # a missing library is reported when it is needed; the driver can link instead of nvJitLink
     except CompilerError:
         return None if kind == "c++" else True

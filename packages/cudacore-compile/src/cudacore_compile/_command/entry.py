@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         say_usage_error(str(error), error.usage or make_parser().format_usage(), as_json=wants_json(words))
         return USAGE
-    except BrokenPipeError:  # the program that reads the standard output has ended, such as head
+    except BrokenPipeError:  # the program that reads the standard output, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILURE
     except SystemExit as stop:  # --help and --version
@@ -84,7 +84,7 @@ def _run(words: Sequence[str]) -> int:
         note_records(plan)
         if arguments.list_kernels:
             _say(list_kernels(plan.listed(results), as_json=arguments.format == "json"))
-    except BrokenPipeError:  # nothing reads the standard output any more
+    except BrokenPipeError:  # the standard output is no longer read
         raise
     except (OSError, CUDAError, ValueError) as error:
         report.add_error(str(error))

@@ -299,7 +299,7 @@ class Plan:
     def write(self, results: Sequence[ObjectCode], report: Report) -> None:
         """Write all files."""
         codes = [self._code_of(output, results) for output in self._outputs]
-        # The code is written last. If the command is killed before, a build system makes all outputs again.
+        # The code is written last, so that a build system makes all outputs again if the command is killed before.
         if self._writes_rules:
             self.write_rules(report)
         if self._arguments.names:

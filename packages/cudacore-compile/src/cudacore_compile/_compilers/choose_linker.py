@@ -11,7 +11,7 @@ from cudacore_compile.typing import CompilerBackendType
 
 Version = tuple[int, int]
 
-# Versions of PTX that cannot be derived from CUDA's.
+# Versions of PTX that cannot be derived from the version of CUDA.
 _PTX_OF_CUDA = {(12, 6): (8, 5), (12, 7): (8, 6), (12, 8): (8, 7), (12, 9): (8, 8)}
 _PTX_VERSION = re.compile(rb"^\s*\.version\s+(\d+)\.(\d+)", re.MULTILINE)
 _LTOIR_FROM = (13, 2)  # the first nvJitLink that links to LTO-IR
@@ -35,7 +35,8 @@ def choose_linker(
 ) -> Choice:
     """Choose a linker. The result depends only on the arguments.
 
-    nvJitLink is preferred, because it needs no driver. The driver's linker is used if only that one can link the code.
+    nvJitLink is preferred, because it needs no driver. The driver's linker is used only if nvJitLink cannot link the
+    code.
 
     Parameters
     ----------

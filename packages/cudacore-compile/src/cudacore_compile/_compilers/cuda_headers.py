@@ -10,7 +10,8 @@ from cudacore_compile._compilers.libraries import cuda_major, pip_command
 from cudacore_compile._compilers.nvrtc import load
 
 _VERSION = re.compile(r"#define\s+CUDART_VERSION\s+(\d\d)0(\d)0\b")
-# The names in pathfinder: the runtime's with CCCL's, which are required; cuRAND's, and those that mma.h includes.
+# The names in pathfinder: headers of the runtime and of CCCL, which are required; those of cuRAND, and those that mma.h
+# includes.
 _NEEDED = ("cudart", "cccl")
 _MORE = ("curand", "nvcc")
 
@@ -79,7 +80,7 @@ def _check_version(folder: str) -> None:
 
 
 def package_of(header: str) -> str:
-    """Return the requirement for a header of CUDA that does not come with the runtime's; empty for other headers."""
+    """Return the pip requirement for a header of CUDA that is not part of the runtime; empty for other headers."""
     major = cuda_major()
     if header.startswith("curand"):
         return f"cuda-toolkit[curand]=={major}.*"

@@ -16,7 +16,7 @@ class CompilerError(CUDAError):
     Parameters
     ----------
     operation, code, code_name, meaning, hint, log
-        See :class:`~cudacore_handles.CUDAError`. Here the code is the compiler's own. A code of -1 with the name
+        See :class:`~cudacore_handles.CUDAError`. The code is the compiler's own. A code of -1 with the name
         ``"..._NOT_FOUND"`` means that the library cannot be loaded.
     command : str, optional
         The command line: the options and the input, quoted for a shell.

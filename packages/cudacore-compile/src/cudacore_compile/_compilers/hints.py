@@ -40,7 +40,7 @@ def explain(
     architectures : callable
         Returns the architectures that the compiler supports.
     uses_bundled : bool, optional
-        Whether the program could include the headers that NVRTC carries. Default False.
+        Whether the program could include the headers that are bundled with NVRTC. Default False.
     """
     if code_name == "NVRTC_ERROR_INVALID_OPTION":
         return _invalid_option(log, version, architectures)

@@ -35,9 +35,9 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
     the main thread, `work` therefore runs on another thread. The main thread waits for a queue, which a signal
     interrupts. Other threads handle no signals, so they call `work` themselves.
 
-    The function that NVRTC calls while it compiles (nvrtcSetFlowCallback) is not called often enough to look for
-    signals. NVRTC 13.5 does not call it for 3 seconds while it compiles a kernel with 4,096 inlined calls, nor for 2
-    minutes while it compiles a kernel of 1,500 long lines. NVRTC 12.9 does not call it in the second half of a
+    The function that NVRTC calls while it compiles (nvrtcSetFlowCallback) is not called often enough to check for
+    signals there. NVRTC 13.5 does not call it for 3 seconds while it compiles a kernel with 4,096 inlined calls, nor
+    for 2 minutes while it compiles a kernel of 1,500 long lines. NVRTC 12.9 does not call it in the second half of a
     compilation of 2 seconds.
 
     Use this for NVRTC only. nvJitLink keeps state by thread. If one thread creates a linker, and another thread links
@@ -49,7 +49,7 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
         The call in C. After an exception it can still run, so it must own what it uses. The interpreter waits for it
         before it exits.
     cancel : callable
-        Ends `work` soon, also if it has not begun. It does nothing if `work` cannot be ended.
+        Ends `work` soon, even if it has not begun. It does nothing if `work` cannot be ended.
     """
     thread = _take_thread() if threading.current_thread() is threading.main_thread() else None
     if thread is None:
@@ -85,7 +85,7 @@ class _Thread(threading.Thread):
         try:
             while (work := self.calls.get()) is not None:
                 result = _call(work)
-                del work  # before the result is delivered, so that nothing keeps the objects of the call afterwards
+                del work  # before the result is delivered, so that nothing keeps the call's objects afterwards
                 self._results.put(result)
                 del result
                 if self._is_given_up:
@@ -104,8 +104,8 @@ class _Thread(threading.Thread):
         self._drop_results()  # if its call ends later, the thread does the same
 
     def _drop_results(self) -> None:
-        # The exception refers to its frames, these to the thread, and the thread to the exception. This cycle is never
-        # collected if the thread is older than a gc.freeze().
+        # The exception refers to its frames, the frames to the thread, and the thread to the exception. This cycle is
+        # never collected if the thread was made before a gc.freeze().
         while True:
             try:
                 self._results.get_nowait()
@@ -151,7 +151,7 @@ def start_thread(thread: threading.Thread) -> None:
 
 # Changed by the main thread and by threads that end.
 _threads: set[_Thread] = set()
-_idle: list[_Thread] = []  # several, if signal handlers have compiled programs
+_idle: list[_Thread] = []  # several threads, if signal handlers have compiled programs
 _is_ending = False
 
 

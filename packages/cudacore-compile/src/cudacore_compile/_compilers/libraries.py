@@ -31,7 +31,7 @@ def open_library(library: Library) -> LoadedDL:
     Raises
     ------
     CUDAError
-        Of the library's class, if it is missing or cannot be loaded. The next call tries again.
+        If the library is missing or cannot be loaded: an error of the library's class. The next call tries again.
     """
     from cuda.pathfinder import load_nvidia_dynamic_lib
 
@@ -89,7 +89,7 @@ def cuda_major() -> int:
 
 
 def note_nvrtc(major: int) -> None:
-    """Remember the major version of the NVRTC that is loaded."""
+    """Store the major version of the NVRTC that is loaded."""
     global _of_nvrtc
     _of_nvrtc = major
 

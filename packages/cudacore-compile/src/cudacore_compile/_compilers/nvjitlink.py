@@ -147,7 +147,7 @@ def on_new_thread(function: Callable[[], _T]) -> _T:
     else:
         thread.join()
     if not outcome[0][0]:
-        raise outcome.pop()[1]  # no variable, because an exception and its frame would form a reference cycle
+        raise outcome.pop()[1]  # no variable: an exception and its frame would form a reference cycle
     result: _T = outcome[0][1]
     return result
 

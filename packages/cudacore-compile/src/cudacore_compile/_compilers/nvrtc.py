@@ -73,7 +73,7 @@ class NVRTC:
             raise as_compiler_error(NVRTCError, error) from None
 
     def handle(self, box: Any) -> nvrtc.nvrtcProgram:
-        """Return a program as an object of ``cuda.bindings``, which is imported for that."""
+        """Return a program as an object of ``cuda.bindings``, which this imports."""
         from cuda.bindings import nvrtc
 
         return nvrtc.nvrtcProgram(self._library.raw(box))
@@ -93,7 +93,7 @@ class NVRTC:
         Raises
         ------
         NVRTCError
-            With the log and the command line. The caller adds the hint.
+            If the compilation fails; it has the log and the command line. The caller adds the hint.
         """
         restrict = b"--restrict" in flags
         if restrict:
@@ -130,7 +130,7 @@ class NVRTC:
             self._library.cancel(box)
 
     def ptx(self, box: Any) -> bytes:
-        """Return the PTX of a compiled program, without the NUL at its end. A cubin has PTX, too."""
+        """Return the PTX of a compiled program, without the NUL at its end. It exists for a cubin, too."""
         return self._library.output(box, "ptx").rstrip(b"\0")
 
     def _signatures(self, box: Any, target: ObjectCodeFormatType) -> dict[str, str] | None:
@@ -174,7 +174,7 @@ class NVRTC:
         flags = [b"--minimal"] if self.version >= _MINIMAL else []
         flags += self.no_cache_flags(flags)  # otherwise, the code can be from before the option was set
         source = _CANARY
-        with_fast_math = with_fast_math and self.version >= (13, 0)  # 12.9 does not keep this option
+        with_fast_math = with_fast_math and self.version >= (13, 0)  # NVRTC 12.9 does not keep this option
         if with_fast_math:
             flags.append(_FAST_MATH_ARCH)
             source += _FAST_MATH_CANARY

@@ -15,7 +15,7 @@ from cudacore_handles import CUDAError, Device
 from cudacore_handles._sdk import as_flag, as_integer
 
 TRACE_SUFFIX = ".json"
-_MOST_THREADS = 1024  # NVRTC starts as many threads as it is asked for, and hangs with 100,000
+_MOST_THREADS = 1024  # NVRTC starts as many threads as requested, and hangs with 100,000
 _CUT_OFF = " \t\n\r\v\f"  # at the end of an option
 _ARCHITECTURE = re.compile(r"(?:(sm|compute)_)?(\d{2,3}[af]?)", re.ASCII)
 

@@ -93,8 +93,9 @@ class ProgramOptions:
     include_path : path or list of paths, optional
         Directories to search for headers, such as those of :func:`cuda_include_path`. ``--include-path=``.
     use_bundled_headers : bool, optional
-        Let the program include the headers of CUDA and of CCCL that NVRTC 13.3 and later carry. They are unpacked once
-        into the user's cache directory (``$XDG_CACHE_HOME``, or ``~/.cache``). ``--use-bundled-headers=``.
+        Let the program include the headers of CUDA and of CCCL that are bundled with NVRTC 13.3 and later. They are
+        unpacked once into the user's cache directory (``$XDG_CACHE_HOME``, or ``~/.cache``).
+        ``--use-bundled-headers=``.
     pre_include : path or list of paths, optional
         Files to include before the program. ``--pre-include=``.
     no_source_include : bool, optional
@@ -366,7 +367,7 @@ class ProgramOptions:
                 )
 
     def _check_trace_file(self) -> None:
-        """Raise if the file of `fdevice_time_trace` cannot be written: NVRTC would abort the process."""
+        """Raise an error if the file of `fdevice_time_trace` cannot be written: NVRTC would abort the process."""
         if self.fdevice_time_trace is None:
             return
         path = values.trace_stem("ProgramOptions.fdevice_time_trace", self.fdevice_time_trace) + values.TRACE_SUFFIX
@@ -395,7 +396,7 @@ class ProgramOptions:
         return flags + self._raw_flags()
 
     def _raw_flags(self) -> list[str]:
-        """Return the flags that have no field; raise an error for one that has."""
+        """Return the flags that have no field; raise an error for a flag that has a field."""
         flags = [] if self.raw_options is None else values.texts("ProgramOptions.raw_options", self.raw_options)
         flags = [flag.removeprefix("=") for flag in flags]
         for flag in flags:

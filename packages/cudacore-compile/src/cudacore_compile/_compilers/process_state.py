@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that NVRTC keeps for all later compilations of the process. Caches must know about these defects."""
+"""Options that NVRTC keeps for all later compilations of the process. Caches must take these defects into account."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import SourceCodeType
 
 # See ProgramOptions. Code that is compiled later without such an option differs from what another process would
-# compile. It can be tested whether NVRTC has kept one of these options, but not for raw options.
+# compile. Tests show whether NVRTC has kept one of these options, but not for raw options.
 _STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
 _FAST_MATH_STAYS = 100  # the option stays set for this architecture and later ones
 
@@ -46,7 +46,7 @@ _has_warned = False
 def _kept(options: ProgramOptions) -> frozenset[str]:
     """Return the relevant options that NVRTC has kept. Threads that call this at the same time share the result."""
     global _has_warned
-    # Without an architecture, that of any device may be used.
+    # If none has an architecture, that of any device may be used.
     number = 0 if options.arch is None else int(architecture("arch", options.arch)[1].rstrip("af"))
     fast_math_stays = options.arch is None or number >= _FAST_MATH_STAYS
     asked = time.monotonic()

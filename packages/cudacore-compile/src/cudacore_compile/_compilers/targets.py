@@ -29,7 +29,7 @@ _E = TypeVar("_E", bound=Enum)
 
 
 def check_code_type(code_type: SourceCodeType | str) -> SourceCodeType:
-    """Return the type of source code for a name; raise an error if nothing compiles it."""
+    """Return the type of source code for a name; raise an error if no compiler accepts it."""
     found = _member(SourceCodeType, "code_type", code_type)
     if found is None or found not in SUPPORTED_TARGETS:
         raise UnsupportedCodeError(_unsupported(f"code_type={_quote(code_type)}"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the assembler ptxas, which nvcc and others start, put the PTX of its input into its cubins. This
- * library is preloaded into child processes, too. When ptxas ends, the simulator adds the section to its output.
+ * Makes the assembler ptxas put the PTX of its input into its cubins. nvcc and others start ptxas, and child processes
+ * preload this library, too. When ptxas ends, the simulator adds the section to its output.
  */
 #include "sim/carry/preload.h"
 
@@ -22,7 +22,10 @@ struct stat before;
 
 bool is_file(const char *path, struct stat &out) { return stat(path, &out) == 0 && S_ISREG(out.st_mode); }
 
-/* The value of an argument that begins with an option: after "=", or the next argument. Null: it is another one. */
+/*
+ * The value of an argument that begins with an option: after "=", or the next argument. Null: the argument is not this
+ * option.
+ */
 const char *value_of(const char *argument, const char *option, const char *next) {
   size_t size = std::strlen(option);
   if (std::strncmp(argument, option, size) != 0)
@@ -43,7 +46,7 @@ __attribute__((constructor)) void begin(int, char **argv, char **) {
     before = {};
 }
 
-/* Whether ptxas has written its output: after an error the file is an older one, or none. */
+/* Whether ptxas has written its output: after an error, the file is an older one or does not exist. */
 bool is_written() {
   struct stat now{};
   return is_file(output, now) &&

@@ -46,7 +46,7 @@ bool read(const char *data, size_t size, Elf64_Ehdr &header, std::vector<Elf64_S
   return names.sh_offset <= size && names.sh_size <= size - names.sh_offset;
 }
 
-/* The last one is used, because nvJitLink copies such sections of its inputs to its output. */
+/* The last such section is used, because nvJitLink copies the sections of its inputs to its output. */
 const Elf64_Shdr *find(const char *data, size_t size, const Elf64_Ehdr &header,
                        const std::vector<Elf64_Shdr> &sections) {
   const Elf64_Shdr &names = sections[header.e_shstrndx];
@@ -86,7 +86,7 @@ bool read_file(const char *name, std::vector<char> &out) {
   char part[65536];
   for (size_t got = 0; (got = std::fread(part, 1, sizeof part, file)) > 0;)
     out.insert(out.end(), part, part + got);
-  bool complete = std::ferror(file) == 0; /* a folder can be opened, but not read */
+  bool complete = std::ferror(file) == 0; /* a directory can be opened, but not read */
   std::fclose(file);
   return complete;
 }

@@ -8,8 +8,8 @@
 #include <vector>
 
 /*
- * The PTX of a cubin, in a section of the ELF file. So it is present wherever the cubin goes, also in caches on disk
- * and in other processes. The simulator cannot run machine code, but the PTX that it was compiled from.
+ * The PTX of a cubin, in a section of the ELF file. So the PTX is present wherever the cubin is copied, such as in
+ * caches on disk and in other processes. The simulator cannot run machine code, but the PTX that it was compiled from.
  */
 namespace sim {
 

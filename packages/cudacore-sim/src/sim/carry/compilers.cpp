@@ -57,7 +57,7 @@ std::string text_of(std::string ptx) {
 /* A process can have several libraries of a kind; each has replacement functions of its own. */
 constexpr size_t max_libraries = 8;
 
-/* ---- NVRTC, which has compiled to PTX on the way */
+/* ---- NVRTC, which compiles to PTX before it makes a cubin */
 
 struct Nvrtc {
   Size cubin_size, ptx_size;
@@ -384,7 +384,7 @@ void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *lib
     return function;
   const char *slash = std::strrchr(where.dli_fname, '/'), *file = slash != nullptr ? slash + 1 : where.dli_fname;
   if (std::strstr(file, "nvrtc") == nullptr && std::strstr(file, "nvJitLink") == nullptr)
-    return function; /* it is a replacement already */
+    return function; /* it already is a replacement */
   if (!sim::wrap<sim::Nvrtc>(function, where.dli_fname, name, look_up))
     sim::wrap<sim::NvJitLink>(function, where.dli_fname, name, look_up);
   return function;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of NVRTC and nvJitLink, for programs that are linked with these libraries. A preloaded library comes
- * first when symbols are bound, so that such a program calls the functions below.
+ * The functions of NVRTC and nvJitLink, for programs that are linked with these libraries. Symbols are bound to a
+ * preloaded library first, so such a program calls the functions below.
  */
 #include "sim/carry/preload.h"
 

@@ -53,7 +53,7 @@ extern "C" __attribute__((visibility("default"))) void *dlsym(void *__restrict l
   if (library == RTLD_NEXT || !gives_cubins(name))
     return look_up(library, name);
   void *found = look_up(library, name);
-  if (found != nullptr && is_own(found)) /* the search included this library, which stands before all others */
+  if (found != nullptr && is_own(found)) /* the search included this library, which precedes all others */
     return linked_function(name, __builtin_return_address(0));
   return replacement(library, name);
 }

@@ -144,7 +144,7 @@ void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
        ins);
 }
 
-/* A lane that has ended need not reach the barrier, unless it still had something to do. */
+/* A lane that has ended need not reach the barrier, unless it ended with instructions left. */
 void Checker::ends(Warp &w, uint32_t lanes) {
   uint32_t missed = lanes & w.awaited;
   if (!checks_.sync || !missed)
@@ -169,7 +169,7 @@ void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected)
   auto threads = [](uint32_t count) {
     return count ? std::to_string(count) + " threads" : std::string("all threads of the block");
   };
-  std::string other; /* not known for lanes that arrived and did not wait */
+  std::string other; /* unknown for lanes that arrived without waiting */
   for (Warp &one : w.block->warps)
     for_lanes(one.waiting(Warp::Wait::barrier), [&](uint32_t lane) {
       if (other.empty() && one.barrier[lane] == number)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of wgmma. Its products are complete after the program has waited for their group. */
+/* The checks of wgmma. Its products are complete only after the program has waited for their group. */
 #include <algorithm>
 #include <map>
 

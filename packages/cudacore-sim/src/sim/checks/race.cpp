@@ -75,7 +75,7 @@ void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
   thread.view = both.result(grid_.warps * warp_size);
 }
 
-/* A barrier completes relaxed reads before it, and passes on what was released by earlier fences. */
+/* A barrier completes relaxed reads before it, and publishes what earlier fences released. */
 static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
   Meeting &meeting = gathering.all;
   if (thread.has_observed) {
@@ -97,7 +97,7 @@ static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, ui
   }
 }
 
-/* Merges the gathered clocks into one view, which all threads share. */
+/* Merges the collected clocks into one view, which all threads share. */
 static void settle(Gathering &gathering, uint32_t threads) {
   auto settle_one = [&](Meeting &meeting) {
     ViewPtr view = meeting.result(threads);
@@ -109,7 +109,7 @@ static void settle(Gathering &gathering, uint32_t threads) {
     settle_one(fenced);
 }
 
-/* After the barrier, each thread is ordered after all of them. */
+/* After the barrier, each thread is ordered after all threads. */
 static void pass(ThreadHistory &thread, const Gathering &gathering, uint32_t threads) {
   thread.view = gathering.all.result(threads);
   for (size_t scope = 0; scope < scopes; ++scope)
@@ -204,7 +204,7 @@ static Scope scope_of(const Instruction &ins) { return ins.manner & manner_barri
 
 /*
  * An access acquires what was released for its block, if its own scope includes the thread that released it. If several
- * blocks have released one after the other, it is enough that one of them is included.
+ * blocks have released in turn, it is enough that the scope includes one of them.
  */
 void Races::acquire(Warp &w, const Instruction &ins, uint32_t lane, const ReleasedHere &here) {
   ThreadHistory &thread = thread_of(w, lane);
@@ -252,7 +252,7 @@ void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere
     ++thread.now;
     return;
   }
-  /* A fence of a wider scope is also one of narrower scopes, so these need nothing more. */
+  /* A fence of a wider scope is also a fence of narrower scopes, so those are not changed. */
   const Fenced *wider = nullptr;
   for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
     const Fenced &fenced = thread.fenced[scope];
@@ -311,9 +311,9 @@ bool Races::knows(const ViewPtr &view, const Seen &seen) {
 }
 
 /*
- * wgmma reads memory by another proxy than stores write it, and can find old values. So a fence.proxy.async is needed
- * in between, by the thread that wrote or by one ordered after it. Bulk copies also write by that proxy; what other
- * asynchronous copies need is not checked.
+ * wgmma reads memory through another proxy than stores use, and can find old values. So a fence.proxy.async is needed
+ * in between, by the thread that wrote or by one ordered after it. Bulk copies also write through that proxy. What
+ * other asynchronous copies need is not checked.
  */
 bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const {
   if (ins.run != group_product_handler() || !write.bytes || (write.manner & manner_strong))
@@ -471,7 +471,7 @@ void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
   Visit visit{w.block->rank, lane, w.index, &ins, spot, bytes, write, thread.now};
   if (!thread.view || !thread.view->blocks.count(owner.history->index))
     report_visit(w, owner, visit, false);
-  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* relaxed reads may see it, too */
+  bool may_be_seen = (ins.manner & manner_strong) && !(ins.manner & manner_release); /* relaxed reads may see it */
   if (!may_be_seen)
     owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
 }
@@ -580,7 +580,7 @@ void Races::report(Warp &w, const Instruction &ins, uint32_t lane, const Seen &b
   fault.access_bytes = bytes;
   fault.is_write = write;
   fault.space = spot.space;
-  /* Which access came first is chance, so the report names them in the order of the code. */
+  /* Chance determines which access came first, so the report lists them in the order of the code. */
   const Instruction &first = before.pc < w.pc ? other : ins;
   uint64_t second = uint64_t{std::max(before.pc, w.pc)} + 1;
   bool is_of_update = wrote ? !write && (before.manner & manner_update) : (ins.manner & manner_update) != 0;

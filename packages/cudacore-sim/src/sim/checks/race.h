@@ -7,13 +7,12 @@
 #include "sim/exec/checker.h"
 
 /*
- * A detector of races: two threads access the same bytes, at least one writes, at least one access is
- * not strong, and neither happens before the other. Each thread has a clock and a view: the clocks of
- * other threads up to which it is ordered after them. Views grow at barriers, by __syncwarp(), and when
- * a thread acquires what another one released. For each byte, the last accesses are kept with their
- * threads and clocks. Such an access happened before another one if the view of the other thread
- * reaches that clock. One thread of the host runs a grid that is checked for races, so nothing needs a
- * lock.
+ * A detector of races: two threads access the same bytes, at least one writes, at least one access is not strong, and
+ * neither happens before the other. Each thread has a clock and a view: the clocks of other threads up to which it is
+ * ordered after them. Views grow at barriers, at __syncwarp(), and when a thread acquires what another one released.
+ * For each byte, the last accesses are kept with their threads and clocks. Such an access happened before another one
+ * if the view of the other thread reaches that clock. One thread of the host runs a grid that is checked for races, so
+ * nothing needs a lock.
  */
 namespace sim::exec {
 
@@ -121,7 +120,7 @@ struct BlockHistory {
   Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
   std::array<Meeting, max_warps / group_warps> group_reads; /* the warps that read for wgmma */
   std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* the last visit in shared memory, by block and thread */
-  std::unordered_map<const std::byte *, Copying> copying;   /* the last copy that is on its way to each place */
+  std::unordered_map<const std::byte *, Copying> copying;   /* the last copy in flight to each place */
 };
 
 class Races {
@@ -137,7 +136,7 @@ public:
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
   void fences(Warp &w, const Instruction &ins, uint32_t lanes);
-  /* A warp has read for a product of wgmma. Lanes continue when no warp of their group reads any more. */
+  /* A warp has read for a product of wgmma. Lanes continue when all warps of their group have finished reading. */
   void ends_reads(Warp &w);
   void knows_reads(Warp &w, uint32_t lanes);
 
@@ -188,8 +187,8 @@ private:
   std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
   std::unordered_map<uint64_t, ReleasedHere> released_; /* releases by address */
   /*
-   * Findings between a plain read and an update, by the read. They are dropped if the thread goes on to update what it
-   * has read, as compare-and-swap loops do: their first read may find any value.
+   * Findings between a plain read and an update, by the read. They are dropped if the thread then updates what it has
+   * read, as compare-and-swap loops do: their first read may find any value.
    */
   struct Deferred {
     Fault fault;

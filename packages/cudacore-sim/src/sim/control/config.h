@@ -25,7 +25,7 @@ struct Config {
   std::string trace;                        /* a file for a trace of the work; %p is the process */
   bool leaks = false;                       /* CUDACORE_SIM_LEAKS=1: report live objects at exit */
   bool reports = true;                      /* CUDACORE_SIM_REPORTS=0: nothing on stderr */
-  bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: hand out the handle that was freed last */
+  bool reuse_handles = false;               /* CUDACORE_SIM_REUSE=1: reuse the handle that was freed last */
   uint64_t instruction_limit = 0;           /* CUDACORE_SIM_INSTRUCTION_LIMIT: per thread; 0: no limit */
   uint8_t fill = 0;                         /* the initial value of bytes of device and shared memory */
   Checks checks;                            /* CUDACORE_SIM_CHECK: "race,sync,init,order", or some of them */

@@ -14,15 +14,15 @@ namespace sim {
  */
 void report(const std::string &text);
 
-/* The same, unless there is an equal report already. */
+/* The same, unless an equal report exists. */
 void report_once(const std::string &text);
 
 /* Reports why a context fails, and the CUresult that its calls return from now on. */
 void report_fault(const std::string &text, int result);
 
 /*
- * Explains why a call is refused that is not a misuse: on stderr the first time, and in the control interface. Texts
- * with the same `key` count as one. refuse() does so on the way to returning a code.
+ * Explains a refused call that is not misuse: on stderr the first time, and in the control interface. Texts with the
+ * same `key` count as one. refuse() also returns a code.
  */
 void explain(const std::string &text, const std::string &key = {});
 template <class Code> Code refuse(Code code, const std::string &text, const std::string &key = {}) {
@@ -30,13 +30,13 @@ template <class Code> Code refuse(Code code, const std::string &text, const std:
   return code;
 }
 
-/* Collects the reports and explanations of this thread since call_began(): they say why its call failed. */
+/* Collects the reports and explanations of this thread since call_began(): the reasons why its call failed. */
 void call_began();
 bool call_said();
 void call_ended(int result);
 std::string why(); /* the reason why the last failed call of this thread failed; empty: not known */
 
-/* Forgets that reason, and the last fault, which is the reason of later failures. */
+/* Clears that reason, and the last fault, which is the reason for later failures. */
 void forget_why();
 
 /* Prints a note on stderr about something that is not an error of the program, such as a limit of the simulator. */

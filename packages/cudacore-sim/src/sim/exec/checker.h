@@ -35,7 +35,7 @@ public:
   void ended(Unit &unit); /* all threads of the unit have ended */
   void finish();          /* the grid has ended */
 
-  /* Lanes reach an instruction for all of `members`. Of these, `present` execute it now; 0: `lanes` wait. */
+  /* Lanes reach an instruction that all of `members` execute. Of these, `present` execute it now; 0: `lanes` wait. */
   void names(Warp &w, uint32_t lanes, uint32_t members);
   void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
   /* `present` execute an instruction that all lanes of a warp have to execute. */

@@ -164,7 +164,9 @@ void Block::wait_products(Warp &warp, uint32_t lanes) {
     checker->group_passes(warp, lanes);
 }
 
-/* Whether the other warps of the group that have not ended have reached the product that a warp waits for. */
+/*
+ * Whether all other warps of the group, except those that have ended, have reached the product that a warp waits for.
+ */
 bool Block::has_group(const Warp &warp) const {
   size_t first = warp.index / group_warps * group_warps, end = std::min(first + group_warps, warps.size());
   return std::all_of(warps.begin() + static_cast<ptrdiff_t>(first), warps.begin() + static_cast<ptrdiff_t>(end),
@@ -269,7 +271,7 @@ Unit::Result Unit::run() {
       return Result::parked;
     if (round < unit_turn)
       continue;
-    /* A unit that writes memory makes progress. One that does not may wait for units that have not begun. */
+    /* A unit that writes memory makes progress. A unit that does not may be waiting for units that have not begun. */
     uint64_t stores = 0;
     for (Block &block : blocks)
       for (Warp &warp : block.warps)

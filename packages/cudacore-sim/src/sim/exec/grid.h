@@ -12,7 +12,7 @@ namespace sim::exec {
 
 constexpr uint32_t barrier_count = 16; /* barriers of a block */
 constexpr uint32_t max_warps = 32;     /* warps of a block */
-constexpr uint32_t group_warps = 4;    /* warps that execute wgmma together; the first one is a multiple of it */
+constexpr uint32_t group_warps = 4;    /* warps that execute wgmma together, aligned to this number */
 
 class Checker;
 
@@ -72,14 +72,14 @@ struct Block {
   Dim3 index{};
   uint32_t rank = 0; /* rank in the cluster */
   std::vector<std::byte> shared;
-  uint64_t unchecked_bytes = 0;          /* how much of it is accessible without a check: all or nothing */
-  std::vector<std::byte> written;        /* a byte for each of it: not 0 once it was written; empty: that is not kept */
-  std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not kept */
+  uint64_t unchecked_bytes = 0;          /* the bytes that are accessible without a check: all or none */
+  std::vector<std::byte> written;        /* a byte for each byte: not 0 once it was written; empty: not recorded */
+  std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not recorded */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* reserved; zero when the block begins */
   std::vector<Warp> warps;
   std::array<Barrier, barrier_count> barriers;
 
-  /* Lanes of a warp reach a barrier. `waits`: they stay until it completes; else (bar.arrive) they continue. */
+  /* Lanes of a warp reach a barrier. `waits`: they stay until it completes; otherwise (bar.arrive) they continue. */
   void arrive(Warp &warp, uint32_t lanes, uint32_t barrier, uint32_t expected, bool waits, const uint32_t *predicate);
   /*
    * Lanes of a warp reach a product of wgmma, which begins when all warps of the group have reached it. False: they
@@ -104,7 +104,7 @@ struct Unit {
   enum class Result : uint8_t { finished, parked };
 
   void start(Grid &of, uint64_t number);
-  /* Runs for one turn. Parked: it waits for other units, or the turn is over. */
+  /* Runs for one turn. The result is `parked` if it waits for other units, or the turn is over. */
   Result run();
   void arrive_cluster(Warp &warp, uint32_t lanes);
   void check_cluster();

@@ -23,7 +23,7 @@ public:
 
   /*
    * An address in the heap's window, aligned to 16 bytes, or 0 if the heap is full. The first allocation sets the size
-   * of the heap to `limit`, for good.
+   * of the heap to `limit` permanently.
    */
   uint64_t allocate(uint64_t bytes, uint64_t limit, bool keep_states);
   /* False: there is no such allocation. */
@@ -31,7 +31,7 @@ public:
   /* The host's memory of an offset, allocated or not; null: it is outside of the heap. */
   std::byte *locate(uint64_t offset, uint64_t bytes) const;
 
-  /* The state of a byte, kept if the first allocation asks for it. Then freed bytes are reused late. */
+  /* The state of a byte, recorded if the first allocation requests it. Freed bytes are then reused late. */
   static constexpr std::byte outside{0}, written{1}, new_{2}, freed{3};
   std::byte *states(uint64_t offset) const;
 
@@ -47,7 +47,7 @@ private:
   uint64_t size_ = 0;
   std::map<uint64_t, uint64_t> free_;                 /* offset -> size, neighbours merged */
   std::map<uint64_t, uint64_t> taken_;                /* likewise */
-  std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, and not reused while there is other memory */
+  std::deque<std::pair<uint64_t, uint64_t>> resting_; /* freed, and not reused while other memory is free */
 };
 
 } // namespace sim

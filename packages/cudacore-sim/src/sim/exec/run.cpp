@@ -138,7 +138,7 @@ private:
     return pool;
   }
 
-  /* If no more threads can be created, the existing ones must suffice: the calling thread always works. */
+  /* If no more threads can be created, the existing ones must suffice; the calling thread always takes part. */
   void begin_threads() {
     try {
       for (; threads_ < size(); ++threads_)
@@ -175,7 +175,7 @@ private:
   uint64_t threads_ = 0;
 };
 
-/* Checks the conditions for the safety of the engine; the driver has checked the rest. Empty: they hold. */
+/* Checks the conditions that keep the engine safe; the driver has checked the rest. Empty: all hold. */
 std::string problem_of(const Launch &launch) {
   if (!launch.instance || !launch.instance->module)
     return "no module";

@@ -123,7 +123,7 @@ void Warp::store_group() {
   budget_ -= done;
   ++clock_;
   for_lanes(active, [&](uint32_t lane) { lane_pc_[lane] = pc; });
-  /* Lanes that have left the group by a branch or a call have run, too. */
+  /* Lanes that have left the group by a branch or a call count as having run. */
   for_lanes(group_, [&](uint32_t lane) {
     last_run_[lane] = clock_;
     executed_[lane] += static_cast<uint64_t>(done);
@@ -189,7 +189,10 @@ bool Warp::is_ending(uint32_t lane) {
   return false;
 }
 
-/* The hardware may complete a copy at any time until its thread waits for it. The latest time shows a missing wait. */
+/*
+ * The hardware may complete a copy at any time until its thread waits for it. Completing it as late as possible exposes
+ * a missing wait.
+ */
 void Warp::complete_copies(uint32_t lanes, int64_t pending_groups) {
   auto is_awaited = [&](const PendingCopy &copy) {
     return (lanes >> copy.lane & 1) != 0 &&

@@ -40,7 +40,7 @@ struct CallRecord {
 /*
  * 32 threads. Each lane has its own program counter and call stack; lanes with the same counter and frame run together
  * as a group. The group with the deepest call, then the lowest counter, runs first, so that lanes that took different
- * ways meet again; a group that only waits for others lets them run (independent thread scheduling).
+ * ways meet again; a group that only waits for other groups yields to them (independent thread scheduling).
  */
 class Warp {
 public:
@@ -58,7 +58,7 @@ public:
     return op >= 0 ? frame + op : constants + static_cast<size_t>(~op) * warp_size;
   }
   uint64_t *out(OperandIndex op) { return frame + op; }
-  /* The index of a register of the running group. A pointer would not do: a call may move all registers. */
+  /* The index of a register of the running group. It is not a pointer, because a call may move all registers. */
   size_t place_of(OperandIndex op) const {
     return static_cast<size_t>(frame - registers_.data()) + static_cast<size_t>(op);
   }
@@ -74,12 +74,12 @@ public:
 
   /* --- control flow, for handlers ------------------------------------------------------------------------------ */
   void branch(uint32_t lanes, uint32_t target);
-  /* Sends every lane to its own target. */
+  /* Branches each lane to its own target. */
   void scatter(uint32_t lanes, const std::array<uint32_t, warp_size> &targets);
   void exit(uint32_t lanes);
   void call(const Instruction &ins, uint32_t lanes, uint32_t function);
   void leave(uint32_t lanes);
-  /* Counts a sign that the warp waits for others: an atomic, a volatile load, a failed test. */
+  /* Counts a sign that the warp waits for other threads: an atomic, a volatile load, a failed test. */
   void polled() { ++polls_; }
   /* Ends the turn after this instruction. */
   void yield();
@@ -100,7 +100,7 @@ public:
   void complete_copies(uint32_t lanes, int64_t pending_groups);
   /* Each lane waits for a number of nanoseconds, at most a millisecond, like nanosleep. */
   void sleep(uint32_t lanes, const uint64_t *durations);
-  /* Releases lanes whose time is over. Returns when the next one's is, or UINT64_MAX. */
+  /* Releases lanes whose time is over. Returns the time of the next one, or UINT64_MAX. */
   uint64_t wake(uint64_t now);
 
   /* The place of a lane in the kernel, for faults and findings. */

@@ -164,7 +164,7 @@ Handler testp_handler(FloatTest test, Type type); /* destination: a predicate */
 /* --- comparison and selection ---------------------------------------------------------------------------------- */
 enum class Comparison : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
 enum class BooleanOp : uint8_t { none, and_, or_, xor_ };
-/* Operands: p, q, a, b, c. p and q may be absent. c is there with a BooleanOp, which is the instruction's mode. */
+/* Operands: p, q, a, b, c. p and q may be absent. c is present with a BooleanOp, which is the instruction's mode. */
 Handler setp_handler(Comparison comparison, Type type, bool ftz);
 /* For f16x2 and bf16x2: p has the low half's result, q the high one's. */
 Handler setp_pair_handler(Comparison comparison, Type type);
@@ -225,12 +225,16 @@ Handler nop_handler();
  */
 Handler copy_async_handler();
 Handler copy_commit_handler(); /* cp.async.commit_group */
-/* cp.async.wait_group, wait_all and mbarrier.arrive: immediate: how many of the last groups may go on; -1: nothing may.
+/*
+ * cp.async.wait_group, wait_all and mbarrier.arrive: immediate: how many of the last groups may remain incomplete; -1:
+ * none may.
  */
 Handler copy_wait_handler();
-/* cp.async.bulk: destination, source, bytes, and the mbarrier that counts them or absent. Addresses of 32
-   bits are shared ones: bits of the mode say which addresses are: 0 the destination, 1 the source, 2 the
-   mbarrier. */
+/*
+ * cp.async.bulk: destination, source, bytes, and the mbarrier that counts them or absent. Addresses of 32 bits are
+ * shared ones: bits of the mode tell which addresses these are: bit 0 the destination, bit 1 the source, bit 2 the
+ * mbarrier.
+ */
 Handler copy_bulk_handler();
 Handler tensor_copy_handler(); /* target: of Program::tensor_copies */
 /* tensormap.replace: the map and the value. target: a TensorField, immediate: the dimension, flag: the address is a

@@ -19,8 +19,9 @@ constexpr uint32_t all_lanes = 0xffffffffu;
 
 /*
  * Operands. A register is the index of its 32 lanes in the frame, in units of one 64-bit lane (slot * 32). A constant
- * has the complement of its index in the program's constants, where it is stored 32 times over, so that handlers read
- * both in the same way. A predicate is its index in the frame's masks times two, plus one when it is negated.
+ * has the complement of its index in the program's constants. It is stored there 32 times, so that handlers read
+ * registers and constants in the same way. A predicate is its index in the frame's masks times two, plus one if it is
+ * negated.
  */
 using OperandIndex = int32_t;
 constexpr OperandIndex no_operand = INT32_MIN;

@@ -40,7 +40,7 @@ struct Fragment {
   Element element = Element::none;
   MatrixShape shape; /* the shape of the product; k counts elements */
   Spread spread = Spread::mma;
-  bool by_row = true;  /* as it was in memory, or as mma.m8n8k4 has it */
+  bool by_row = true;  /* as in memory, or as mma.m8n8k4 requires it */
   bool sparse = false; /* A has half of its columns */
 
   uint32_t rows() const { return role == MatrixRole::b ? shape.k : shape.m; }
@@ -68,7 +68,7 @@ struct MatrixProduct {
   std::vector<OperandIndex> registers;
   bool saturate = false;
   BitProduct bits = BitProduct::xor_;
-  /* For a sparse A: the words that say which columns its numbers are in, and which lanes hold these words. */
+  /* For a sparse A: the words with the columns of its numbers, and the lanes that hold these words. */
   OperandIndex metadata = no_operand;
   uint32_t selector = 0;
 };
@@ -84,7 +84,7 @@ struct GroupProduct {
   /* Whether the elements of a row of A, or of a column of B, are adjacent in memory. */
   bool a_by_k = true, b_by_k = true;
   OperandIndex a_descriptor = no_operand, b_descriptor = no_operand; /* none: A is in registers */
-  OperandIndex adds = predicate_true;                                /* else D is the product without C */
+  OperandIndex adds = predicate_true;                                /* otherwise, D is the product without C */
 
   uint32_t sums() const { return n / tile.d.shape.n * tile.d.registers(); } /* registers of D */
 };
@@ -117,7 +117,7 @@ constexpr uint32_t max_elements = 2048; /* limit of a matrix: sparse s4 with m16
 
 /* The elements of one matrix, as bits; A and C by rows, B by columns. */
 using MatrixBits = std::array<uint64_t, max_elements>;
-/* An element that a sparse A lacks: its bits are zero, but it is multiplied with nothing, not even infinity. */
+/* An element that a sparse A does not store: its bits are zero, but it is never multiplied, not even with infinity. */
 constexpr uint64_t absent_element = uint64_t{1} << 63;
 /* Expands the rows of a sparse A to all columns; and the number of values that a selector can have. */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);

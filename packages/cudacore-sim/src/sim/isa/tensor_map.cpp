@@ -36,7 +36,7 @@ void put(std::byte *out, uint32_t at, uint32_t bits, uint64_t value) {
   }
 }
 
-/* Corners of images have as many bits as there is room for: 16, 8 or 5 for each dimension. */
+/* The corners of images have 16, 8 or 5 bits for each dimension, depending on the number of dimensions. */
 uint32_t corner_bits(uint32_t rank) { return rank == 3 ? 16 : rank == 4 ? 8 : 5; }
 int32_t signed_of(uint64_t value, uint32_t bits) {
   return static_cast<int32_t>(value ^ uint64_t{1} << (bits - 1)) - (int32_t{1} << (bits - 1));

@@ -39,7 +39,7 @@ struct TensorMap {
   bool read(const std::byte *from);
 };
 
-/* The fields that tensormap.replace writes. Those of dimensions are of one of them. */
+/* The fields that tensormap.replace writes. Fields of dimensions belong to a single dimension. */
 enum class TensorField : uint8_t {
   global_address,
   rank,
@@ -53,7 +53,7 @@ enum class TensorField : uint8_t {
   fill_mode
 };
 constexpr uint32_t tensor_field_count = 10;
-/* Writes a field as an H200 does: bits that it has no room for are lost, and nothing is checked. */
+/* Writes a field as an H200 does: bits that do not fit are lost, and nothing is checked. */
 void replace_field(std::byte *map, TensorField field, uint32_t dimension, uint64_t value);
 
 } // namespace sim::exec

@@ -20,7 +20,7 @@ struct NvmlDeviceHandle {};
 
 namespace {
 
-/* An H200's, which the simulated devices are by default. */
+/* The value of an H200, which simulated devices are by default. */
 constexpr unsigned pci_device_id = 0x233510DE, pci_subsystem_id = 0x18BE10DE;
 constexpr unsigned pci_base_class = 3, pci_sub_class = 2; /* a 3D controller */
 
@@ -144,8 +144,7 @@ void write_bus_id(const cudasim_device &device, char (&out)[32]) {
   std::snprintf(out, sizeof out, "00000000:%02X:00.0", device.pci_bus);
 }
 
-/* The processes on a device: this one, if it has a context there. Other processes have simulated memory of their own.
- */
+/* The processes on a device: this one, if it has a context there. Other processes have their own simulated memory. */
 NvmlReturn list_processes(NvmlDevice handle, unsigned *count, NvmlProcessInfo *out) {
   cudasim_device device;
   if (NvmlReturn result = find(handle, device))
@@ -256,7 +255,7 @@ SIM_NVML_FUNCTION(nvmlSystemGetDriverVersion, char *version, unsigned length) {
 }
 
 SIM_NVML_FUNCTION(nvmlSystemGetNVMLVersion, char *version, unsigned length) {
-  /* The one function that NVML answers before it is initialised. */
+  /* The only function of NVML that works before it is initialised. */
   return copy_text(std::to_string(cudasim_driver_version() / 1000) + "." + driver_version(), version, length);
 }
 
@@ -346,7 +345,7 @@ SIM_NVML_FUNCTION(nvmlDeviceIsMigDeviceHandle, NvmlDevice handle, unsigned *is_m
   return copy_value(0U, is_mig);
 }
 
-/* Its devices are not partitioned. */
+/* Simulated devices are not partitioned. */
 SIM_NVML_FUNCTION(nvmlDeviceGetMigMode, NvmlDevice handle, unsigned *current, unsigned *pending) {
   cudasim_device device;
   if (NvmlReturn result = find(handle, device))

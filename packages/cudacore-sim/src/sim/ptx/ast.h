@@ -69,7 +69,7 @@ struct Declaration {
   uint64_t alignment = 0; /* 0: not given */
   uint64_t elements = 1;  /* elements of an array, in all dimensions together */
   bool is_array = false;
-  bool unsized = false;        /* name[] without an initialiser to take the size from */
+  bool unsized = false;        /* name[] without an initialiser that determines the size */
   uint32_t register_count = 0; /* %r<8> */
   std::string_view name;
   std::vector<InitialValue> initial;

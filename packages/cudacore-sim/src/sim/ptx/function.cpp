@@ -418,7 +418,9 @@ void FunctionBuilder::instruction(const ast::Instruction &one) {
     uses_.push_back({static_cast<uint32_t>(code.size() - 1), one.opcode == "mov", touched_});
 }
 
-/* Lists accumulators of wgmma, and registers that they are moved to: compilers move them between two products. */
+/*
+ * Lists accumulators of wgmma, and registers to which they are moved, because compilers move them between two products.
+ */
 void FunctionBuilder::keep_accumulator_uses(size_t begin) {
   exec::Program &program = module.program();
   std::unordered_set<OperandIndex> sums;

@@ -15,9 +15,9 @@ struct LinkError {
 };
 
 /*
- * Links modules. A name that is not internal means the same in all modules: of its definitions, the one that is not
- * weak is taken, or else the first, and declarations refer to it. An internal name that other modules use is replaced
- * by a new one, which is stored in `names_made`. The names of the modules are for messages. Throws LinkError.
+ * Links modules. A name that is not internal means the same in all modules: the definition that is not weak is used, or
+ * else the first one, and declarations refer to it. An internal name that other modules use is replaced by a new one,
+ * which is stored in `names_made`. The names of the modules are for messages. Throws LinkError.
  */
 ast::Module link(std::vector<ast::Module> modules, const std::vector<std::string> &names,
                  std::deque<std::string> &names_made);

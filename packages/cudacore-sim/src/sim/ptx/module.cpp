@@ -112,7 +112,7 @@ CompileResult ModuleBuilder::build() {
     if (!one.has_body || !symbol || symbol->kind != Symbol::Kind::function)
       continue;
     const exec::Function &declared = module_->program.functions[symbol->index];
-    /* A definition that differs from its declaration was reported already. */
+    /* A definition that differs from its declaration was already reported. */
     if (declared.is_entry != one.is_entry || (!one.is_entry && !has_signature(declared, one)))
       continue;
     if (declared.is_defined) {

@@ -18,17 +18,17 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     Pass it to ``cupy.cuda.set_allocator`` or ``cupy.cuda.using_allocator``. Each array is then an allocation of the
     memory resource. The allocator can be used by many threads.
 
-    An array is allocated on the stream that is CuPy's current one at that time. It is freed on the same stream when the
-    last array that uses the memory is collected: as with CuPy's own pool, work on another stream must be waited for
-    before that. If the stream is captured, the allocation becomes a part of the graph, and the memory exists only
-    while the graph runs. An error of the memory resource is raised as it is: if memory runs out, that is an
-    :class:`OutOfMemoryError`, which is a ``MemoryError`` as CuPy's own is.
+    An array is allocated on CuPy's current stream at that time. It is freed on the same stream when the last array that
+    uses the memory is collected. As with CuPy's own pool, the program must wait for work on other streams before that.
+    If the stream is captured, the allocation becomes a part of the graph, and the memory exists only while the graph
+    runs. Errors of the memory resource are raised unchanged. If no memory is left, that is an
+    :class:`OutOfMemoryError`, which is a ``MemoryError`` like CuPy's own error.
 
     Parameters
     ----------
     memory_resource : MemoryResource, optional
-        A resource of memory that kernels can use, such as an adaptor. Default: that of the device that is CuPy's
-        current one, ``Device(...).memory_resource``.
+        A resource of memory that kernels can use, such as an adaptor. Default: that of CuPy's current device,
+        ``Device(...).memory_resource``.
 
     Returns
     -------
@@ -81,9 +81,9 @@ def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
     """Return a pool of CuPy that takes its blocks from a memory resource.
 
     Pass its method ``malloc`` to ``cupy.cuda.set_allocator`` or ``cupy.cuda.using_allocator``. CuPy keeps freed memory
-    in the pool and uses it again, as fast as without cudacore. Adaptors see the blocks of the pool, not the arrays.
-    Blocks are allocated on the stream that is CuPy's current one at that time, and kept for that stream. If memory
-    runs out, CuPy releases blocks that are not used, tries again, and raises ``cupy.cuda.memory.OutOfMemoryError``.
+    in the pool and reuses it, as fast as without cudacore. Adaptors see the blocks of the pool, not the arrays. Blocks
+    are allocated on CuPy's current stream at that time, and kept for that stream. If no memory is left, CuPy releases
+    blocks that are not used, tries again, and raises ``cupy.cuda.memory.OutOfMemoryError``.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
     Returns
     -------
     cupy.cuda.MemoryPool
-        The pool. Its method ``free_all_blocks`` returns what is not used to the memory resource.
+        The pool. Its method ``free_all_blocks`` returns unused blocks to the memory resource.
 
     Raises
     ------

@@ -24,7 +24,7 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
     Pass it to ``numba.cuda.set_memory_manager`` before Numba has used CUDA. Numba still manages page-locked host memory
     itself.
 
-    Numba does not say on which stream an array will be used. Its memory is allocated and freed on one stream, by
+    Numba does not report on which stream an array will be used. Its memory is allocated and freed on one stream, by
     default the legacy default stream. Streams of ``numba.cuda.stream()`` are ordered with that one. A non-blocking
     stream must wait for it before it uses a new array, and the legacy stream must wait for such a stream before the
     array is collected.
@@ -64,7 +64,7 @@ def numba_memory_manager(memory_resource: MemoryResource | None = None, *, strea
             return cuda.MemoryInfo(*Device(self.context.device.id).memory_info)
 
         def get_ipc_handle(self, memory: Any) -> Any:
-            """Raise an error: the driver has no such handles of the memory of pools."""
+            """Raise an error, because the driver has no such handles for memory of pools."""
             raise NotImplementedError(
                 "memory of a cudacore resource has no IPC handle for Numba: share a Buffer of an IPC-enabled "
                 "DeviceMemoryResource, and use numba.cuda.as_cuda_array(buffer.view(...)) in the other process"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that all hooks use: for the memory resource that they are given, and for the current context."""
+"""Functions that all hooks use, for their memory resource and for the current context."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
     ``rmm.mr.CudaAsyncViewMemoryResource`` of its pool: RMM itself allocates from the pool, without Python code. The
     pool is kept as long as the result is, even if the memory resource is closed. For other resources, such as adaptors,
     it is a ``rmm.mr.CallbackMemoryResource``, which calls Python for each allocation and free. Allocations and frees
-    are ordered on the streams that RMM is given.
+    are ordered on the streams that are passed to RMM.
 
     Pools of RMM hold a lock while they allocate from this resource. So no garbage is collected if memory runs out:
     finalizers could free memory of that pool, and wait for the lock forever. Python code of the memory resource, such
@@ -152,7 +152,7 @@ class RMMMemoryResource(MemoryResource):
     rmm_mr : rmm.mr.DeviceMemoryResource, optional
         The resource of RMM. Default: ``rmm.mr.get_current_device_resource()``.
     is_host_accessible : bool, optional
-        Whether the host can use the memory, as that of ``rmm.mr.ManagedMemoryResource``. Default False.
+        Whether the host can use the memory, as is the case for ``rmm.mr.ManagedMemoryResource``. Default False.
 
     Raises
     ------
@@ -211,7 +211,7 @@ class RMMMemoryResource(MemoryResource):
         return ptr
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
-        """Have RMM free memory, ordered on a stream."""
+        """Make RMM free memory, ordered on a stream."""
         with current_device(self._device_id):
             self._rmm_mr.deallocate(ptr, size, self._stream_type(stream))
 

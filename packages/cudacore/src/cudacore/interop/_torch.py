@@ -16,15 +16,14 @@ def torch_allocator(memory_resource: MemoryResource | None = None) -> Any:
     Pass it to ``torch.cuda.memory.change_current_allocator`` before PyTorch has used CUDA. Each tensor is then an
     allocation of the memory resource, in the order of PyTorch's current stream, and its memory is freed in the order of
     that stream. ``Tensor.record_stream`` makes the free wait for the other stream, too. If a tensor is allocated while
-    its stream is captured, the allocation becomes a part of the graph. If memory runs out, PyTorch raises a
+    its stream is captured, the allocation becomes a part of the graph. If no memory is left, PyTorch raises a
     ``RuntimeError`` with the reason.
 
     The functions that PyTorch calls are in C. All tensors of a device come from one memory resource, that of the last
     call of this function or of :func:`torch_pool` for the device; earlier ones are freed as they were allocated. To use
     several devices, call it once for each, with a memory resource of the device, before PyTorch allocates on it. The
-    result is the same each time.
-    PyTorch has no statistics of such an allocator (``torch.cuda.memory_allocated``); a
-    :class:`StatisticsResourceAdaptor` has.
+    result is the same each time. PyTorch has no statistics of such an allocator (``torch.cuda.memory_allocated``); use
+    a :class:`StatisticsResourceAdaptor` for them.
 
     Parameters
     ----------
@@ -51,10 +50,10 @@ def torch_pool(memory_resource: MemoryResource | None = None, **options: Any) ->
     """Return a pool of PyTorch that takes its blocks from a memory resource.
 
     Use it by ``with torch.cuda.use_mem_pool(pool):``. PyTorch's own allocator takes large blocks from the memory
-    resource, keeps them, and gives parts of them to tensors, as fast as without cudacore. Adaptors see the blocks, not
-    the tensors. PyTorch orders the use of the blocks itself. If memory runs out, PyTorch releases blocks that are not
-    used, tries once more, and raises ``torch.OutOfMemoryError``. The blocks are returned to the memory resource when
-    the pool is collected and ``torch.cuda.empty_cache()`` is called.
+    resource, keeps them, and allocates tensors in them, as fast as without cudacore. Adaptors see the blocks, not the
+    tensors. PyTorch orders the use of the blocks itself. If memory runs out, PyTorch releases blocks that are not used,
+    tries once more, and raises ``torch.OutOfMemoryError``. The blocks are returned to the memory resource when the pool
+    is collected and ``torch.cuda.empty_cache()`` is called.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class CoolerInfo:
 
     __slots__ = ("signal_type", "target")
     signal_type: CoolerControl | None
-    """CoolerControl or None: how the cooler is controlled; None if it cannot be."""
+    """CoolerControl or None: how the cooler is controlled; None if it cannot be controlled."""
     target: list[CoolerTarget]
     """list of CoolerTarget: what it cools."""
 
@@ -122,9 +122,9 @@ class ThermalSensor:
     controller: ThermalController
     """ThermalController: the chip that reads it."""
     default_min_temp: int
-    """int: the lowest temperature that it reads by default, in degrees Celsius."""
+    """int: the lowest temperature of its default range, in degrees Celsius."""
     default_max_temp: int
-    """int: the highest temperature that it reads by default, in degrees Celsius."""
+    """int: the highest temperature of its default range, in degrees Celsius."""
     current_temp: int
     """int: in degrees Celsius."""
     target: ThermalTarget

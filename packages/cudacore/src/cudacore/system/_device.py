@@ -66,8 +66,8 @@ _WORD = 64  # bits of an unsigned long
 class Device:
     """A device of NVML. Its values can be read without a context, and its settings apply to all processes.
 
-    Objects of one device are equal. NVML lists all devices, whatever ``CUDA_VISIBLE_DEVICES`` says, in an order that
-    can differ from that of CUDA.
+    Objects of one device are equal. NVML lists all devices, even those that ``CUDA_VISIBLE_DEVICES`` hides, in an order
+    that can differ from that of CUDA.
 
     Parameters
     ----------
@@ -334,11 +334,11 @@ class Device:
         return set_bits(call("device_get_cpu_affinity_within_scope", self._handle, _cpu_words(), number), _WORD)
 
     def set_cpu_affinity(self) -> None:
-        """Have the calling thread run on the CPUs that are nearest (nvmlDeviceSetCpuAffinity)."""
+        """Make the calling thread run on the CPUs that are nearest (nvmlDeviceSetCpuAffinity)."""
         call("device_set_cpu_affinity", self._handle)
 
     def clear_cpu_affinity(self) -> None:
-        """Have the calling thread run on any CPU (nvmlDeviceClearCpuAffinity)."""
+        """Make the calling thread run on any CPU (nvmlDeviceClearCpuAffinity)."""
         call("device_clear_cpu_affinity", self._handle)
 
     # ---- state
@@ -375,7 +375,7 @@ class Device:
 
     @property
     def supported_pstates(self) -> list[int]:
-        """List of int: the performance states that it has (nvmlDeviceGetSupportedPerformanceStates)."""
+        """List of int: the performance states that the device supports (nvmlDeviceGetSupportedPerformanceStates)."""
         found = call("device_get_supported_performance_states", self._handle)
         return [int(state) for state in found if int(state) != _UNKNOWN_PSTATE]
 
@@ -407,7 +407,7 @@ class Device:
 
     @property
     def supported_clock_event_reasons(self) -> list[ClocksEventReasons]:
-        """List of ClocksEventReasons: the reasons that it has (nvmlDeviceGetSupportedClocksEventReasons)."""
+        """List of ClocksEventReasons: the reasons that it can report (nvmlDeviceGetSupportedClocksEventReasons)."""
         return as_names(int(call("device_get_supported_clocks_event_reasons", self._handle)), EVENT_REASONS)
 
     @property
@@ -498,7 +498,7 @@ class Device:
         Returns
         -------
         DeviceEvents
-            Call its :meth:`~DeviceEvents.wait`.
+            The object whose method :meth:`~DeviceEvents.wait` returns the events.
 
         Raises
         ------
@@ -508,7 +508,7 @@ class Device:
         return DeviceEvents(self._handle, events)
 
     def get_supported_event_types(self) -> list[EventType]:
-        """Return the events that the device has (nvmlDeviceGetSupportedEventTypes)."""
+        """Return the events that the device supports (nvmlDeviceGetSupportedEventTypes)."""
         return as_names(int(call("device_get_supported_event_types", self._handle)), EVENT_TYPES)
 
 

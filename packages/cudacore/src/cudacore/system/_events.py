@@ -75,12 +75,12 @@ class EventData:
 
     @property
     def gpu_instance_id(self) -> int:
-        """int: the GPU instance of a MIG device, of an Xid error. Other events have none: ValueError."""
+        """int: the GPU instance of the MIG device with an Xid error. Other events have none: ValueError."""
         return self._of_xid("gpu_instance_id")
 
     @property
     def compute_instance_id(self) -> int:
-        """int: the compute instance of a MIG device, of an Xid error. Other events have none: ValueError."""
+        """int: the compute instance of the MIG device with an Xid error. Other events have none: ValueError."""
         return self._of_xid("compute_instance_id")
 
 
@@ -107,7 +107,7 @@ class DeviceEvents:
         TimeoutError
             When no event occurred in that time (:class:`cudacore.system.TimeoutError`).
         GpuIsLostError
-            When the GPU cannot be reached any more.
+            When the GPU can no longer be reached.
         """
         return EventData(self._set.wait("event_set_wait_v2", _timeout(timeout_ms)))
 
@@ -206,7 +206,7 @@ def register_events(events: SystemEventType | str | Sequence[SystemEventType | s
     Returns
     -------
     RegisteredSystemEvents
-        Call its :meth:`~RegisteredSystemEvents.wait`.
+        The object whose method :meth:`~RegisteredSystemEvents.wait` returns the events.
 
     Raises
     ------

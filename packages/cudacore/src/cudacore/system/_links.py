@@ -41,7 +41,7 @@ class PciInfo:
     base_class: int
     """int: the class of the device, 3 for a display controller."""
     sub_class: int
-    """int: the class within that class."""
+    """int: the subclass of the device."""
 
     def __init__(self, handle: Handle) -> None:
         found = call("device_get_pci_info_ext", handle)
@@ -149,7 +149,7 @@ class MigInfo:
 
     @property
     def is_mig_device(self) -> bool:
-        """bool: whether the device is itself such a part (nvmlDeviceIsMigDeviceHandle)."""
+        """bool: whether the device is itself a MIG device (nvmlDeviceIsMigDeviceHandle)."""
         return bool(call("device_is_mig_device_handle", self._device._handle))
 
     @property

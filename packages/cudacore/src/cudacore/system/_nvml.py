@@ -108,7 +108,7 @@ def _load_beside_driver() -> None:
         return
     try:
         ctypes.CDLL(str(library))
-    except OSError as error:  # it does not belong to the driver that the process has loaded
+    except OSError as error:  # this NVML does not belong to the driver that the process has loaded
         raise _make("init_v2", LibraryNotFoundError.status, str(error)) from None
 
 
@@ -120,7 +120,7 @@ def call(function: str, *arguments: Any) -> Any:
     function : str
         Its name in the bindings, such as ``"device_get_name"``.
     *arguments
-        As the bindings take them; a :class:`Handle` stands for the handle that it has now.
+        As the bindings take them; a :class:`Handle` is replaced by its current handle.
 
     Returns
     -------
@@ -227,11 +227,11 @@ def _invoke(nvml: Any, function: str, arguments: Sequence[Any]) -> Any:
             raise
         failures = [_make(function, LibraryNotFoundError.status, "NVML (libnvidia-ml.so.1) is not found")]
     _forget_if(failures[0])
-    raise failures.pop()  # no variable, because this frame is in the traceback of the exception
+    raise failures.pop()  # not stored in a variable, because this frame is in the traceback of the exception
 
 
 def _forget_if(failure: NvmlError) -> None:
-    """Make the next call initialize NVML again if other code has shut it down."""
+    """Make the next call initialize NVML again, in case other code has shut it down."""
     global _initialized_in
     if failure.code == UninitializedError.status:
         _initialized_in = -1

@@ -171,12 +171,12 @@ class ProcessInfo:
 
     @property
     def gpu_instance_id(self) -> int:
-        """int: the GPU instance, of a process on a MIG device. Other processes have none: NotSupportedError."""
+        """int: the GPU instance of a process on a MIG device. Other processes have none: NotSupportedError."""
         return self._instance(self._gpu_instance)
 
     @property
     def compute_instance_id(self) -> int:
-        """int: the compute instance, of a process on a MIG device. Other processes have none: NotSupportedError."""
+        """int: the compute instance of a process on a MIG device. Other processes have none: NotSupportedError."""
         return self._instance(self._compute_instance)
 
 
@@ -201,7 +201,7 @@ class InforomInfo:
 
     @property
     def image_version(self) -> str:
-        """str: the version of all of the InfoROM (nvmlDeviceGetInforomImageVersion)."""
+        """str: the version of the whole InfoROM (nvmlDeviceGetInforomImageVersion)."""
         return str(call("device_get_inforom_image_version", self._handle))
 
     @property
@@ -221,7 +221,7 @@ class InforomInfo:
 
     @property
     def bbx_flush_time(self) -> tuple[int, int]:
-        """Tuple of int: when the black box was written last, and how long it took (nvmlDeviceGetLastBBXFlushTime).
+        """Tuple of int: when the black box was last written, and how long that took (nvmlDeviceGetLastBBXFlushTime).
 
         The time is in microseconds since 1970, the duration in microseconds.
         """
@@ -271,14 +271,14 @@ class FieldValue:
 
     @property
     def value(self) -> int | float:
-        """int or float: the value; of a field that could not be read, its error is raised."""
+        """int or float: the value. If the field could not be read, this raises its error."""
         if self._code:
             raise error_of("device_get_field_values", self._code)
         return self._value
 
 
 class FieldValues:
-    """Values of several fields, a sequence (nvmlDeviceGetFieldValues). Each can have an error of its own."""
+    """Values of several fields, a sequence (nvmlDeviceGetFieldValues). Each can have its own error."""
 
     __slots__ = ("_values",)
 

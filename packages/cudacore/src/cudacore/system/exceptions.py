@@ -65,7 +65,7 @@ class NvmlError(CUDAError):
     """
 
     status: ClassVar[int] = 999
-    """int: the ``nvmlReturn_t`` that the class stands for."""
+    """int: the ``nvmlReturn_t`` of the class."""
 
 
 class UninitializedError(NvmlError):

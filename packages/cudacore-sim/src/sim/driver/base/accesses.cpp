@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t max_findings = 1000; /* the number of findings that are remembered, so that each is reported once */
 
-using Place = std::shared_ptr<const std::string>; /* a described place in a kernel's code; null if it is not a kernel */
+using Place = std::shared_ptr<const std::string>; /* text for a place in code; null if the unit is not a kernel */
 
 /* An access of a unit to some bytes. */
 struct Access {
@@ -30,7 +30,7 @@ struct Access {
   bool is_atomic() const { return strong && !plain; }
 };
 
-/* Adjacent bytes with the same accesses: the last ones, without those that are before others. */
+/* Adjacent bytes with the same last accesses. An access that is before a later one is not kept. */
 struct Bytes {
   uint64_t end;
   std::vector<Access> accesses;
@@ -121,7 +121,7 @@ void report_conflict(const Access &now, const Access &then, uint64_t begin, uint
                  ", with nothing that orders the two: " + state().memory.explain(begin));
 }
 
-/* Work that the host knows to be done comes before all later work. */
+/* Work that the host knows to be done is ordered before all later work. */
 void forget_old_accesses() {
   Accesses &all = all_accesses();
   if (all.bytes.size() < all.max_ranges)
@@ -161,7 +161,7 @@ template <class Look> void for_each(uint64_t begin, uint64_t end, Look look) {
     look(std::max(begin, one->first), std::min(end, one->second.end), one->second.accesses);
 }
 
-/* Adds an access, and reports each unit that nothing orders with it once. */
+/* Adds an access, and reports, once each, the units that are not ordered with it. */
 void add(uint64_t begin, uint64_t end, const Access &access, std::set<const Ordered *> &reported) {
   if (begin >= end)
     return;

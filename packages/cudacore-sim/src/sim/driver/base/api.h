@@ -8,7 +8,7 @@
  * resource. It runs after cuInit, outside of callbacks, with the state's lock held (Call::current().lock).
  */
 
-/* The header as the driver itself sees it: every version of every function, by the name of its symbol. */
+/* The header as it is for the driver itself: every version of every function, by the name of its symbol. */
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
@@ -41,16 +41,18 @@ enum class Entry : uint16_t {
 
 inline constexpr size_t entry_count = static_cast<size_t>(Entry::count);
 
-/* Properties of an entry point: the flags of its row in the table. A per-thread variant has those of the plain one. */
+/*
+ * Properties of an entry point: the flags of its row in the table. A per-thread variant has the properties of the plain
+ * one.
+ */
 enum EntryFlag : uint8_t {
   none = 0,
-  quick = 1,        /* reads only what never changes: takes no lock, and is allowed before cuInit and in callbacks */
+  quick = 1,        /* reads only constant data: takes no lock, and is allowed before cuInit and in callbacks */
   before_init = 2,  /* is allowed before cuInit */
   in_callback = 4,  /* is allowed in host functions and callbacks */
   probe = 8,        /* libraries call it in callbacks to find out whether calls are permitted: that is not reported */
-  checkpoints = 32, /* is for processes that are locked: does not wait for one to be unlocked */
-  unsafe =
-      16 /* acts immediately, although a program may mean it to be captured: forbidden during captures, as on a GPU */
+  checkpoints = 32, /* for locked processes: does not wait until a process is unlocked */
+  unsafe = 16       /* acts immediately, although the program may expect a capture: forbidden then, as on a GPU */
 };
 
 extern const std::array<uint8_t, entry_count> entry_flags;

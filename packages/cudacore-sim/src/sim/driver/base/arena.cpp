@@ -17,7 +17,10 @@ constexpr uint64_t small_alignment = 512, page = 4096;
 /* Left free after every allocation, so that accesses beyond its end are detected. */
 constexpr uint64_t gap = 256;
 
-/* Freed memory is reused late: after this many other frees, which reports can name, or when it is this part of all. */
+/*
+ * Freed memory is reused late: after this many other frees, which reports can still describe, or when it is this
+ * fraction of all memory.
+ */
 constexpr size_t max_resting = 4096;
 constexpr uint64_t resting_part = 4;
 
@@ -73,7 +76,7 @@ std::byte *Arena::written(const std::byte *host) const {
   return marks != nullptr && host >= behind->at(0) && offset(host) < length ? marks + offset(host) : nullptr;
 }
 
-/* Whole pages of marks are given back, because much of an allocation may never be used. */
+/* Whole pages of marks are returned to the system, because much of an allocation may never be used. */
 void Arena::forget_writes(uint64_t base, uint64_t size) {
   if (marks == nullptr)
     return;
@@ -115,7 +118,7 @@ void Arena::vacate(uint64_t start, uint64_t bytes) {
     erase(after);
   }
   insert(from, to - from);
-  /* A page that it shared with its neighbours may be vacant as a whole now. */
+  /* A page that it shared with its neighbours may now be completely vacant. */
   uint64_t low = std::max(from, start / page * page), high = std::min(to, round_up(start + bytes, page));
   behind->punch(low, high - low);
 }

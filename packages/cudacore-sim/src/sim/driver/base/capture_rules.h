@@ -16,7 +16,7 @@ CUresult check_unsafe();
 /* Whether a stream may be queried. Captured work has no result yet, so a query counts as a wait. */
 CUresult check_question(const StreamPtr &stream);
 
-/* Whether a stream may be given work. `is_captured`: the work becomes a node. */
+/* Whether work may be submitted to a stream. `is_captured`: the work becomes a node. */
 CUresult check_work(const StreamPtr &stream, bool &is_captured);
 CUresult check_uncaptured_work(const StreamPtr &stream); /* checks work that cannot be part of a graph */
 

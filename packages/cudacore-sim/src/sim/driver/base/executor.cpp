@@ -56,7 +56,7 @@ bool Unit::is_skipped() const {
 }
 
 void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies) {
-  /* If this fails for lack of memory, nothing has changed. */
+  /* If this fails because no memory is left, nothing has changed. */
   make_room(ready, pending + 1);
   for (const UnitPtr &dependency : dependencies)
     if (dependency != nullptr && !dependency->done)
@@ -77,7 +77,7 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
   for (const UnitPtr &dependency : dependencies) {
     if (dependency == nullptr || dependency->done)
       continue;
-    /* One edge for each pair is enough. A stream names its tail twice if the legacy stream has the same one. */
+    /* One edge for each pair is enough. A stream adds its tail twice if the legacy stream has the same one. */
     if (!dependency->next.empty() && dependency->next.back() == unit)
       continue;
     dependency->next.push_back(unit);
@@ -203,7 +203,7 @@ bool Executor::start_thread(void (Executor::*body)()) {
   try {
     std::thread([this, body] { (this->*body)(); }).detach();
   } catch (const std::exception &) {
-    started = false; /* the running threads have to suffice */
+    started = false; /* the running threads must suffice */
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
   return started;
@@ -246,8 +246,10 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
     lock.lock();
     unit->context->fail(code_of(error));
   } catch (...) {
-    /* The thread ends: Python before 3.14 ends threads that enter it during finalisation, and soon after that it
-       cannot be entered at all. */
+    /*
+     * The thread ends, because Python before 3.14 ends threads that enter it during finalisation, and soon afterwards
+     * it cannot be entered at all.
+     */
     lock.lock();
     application_ends = true;
     in_application -= unit->of_application;

@@ -19,15 +19,15 @@ struct Context;
 
 /*
  * A unit of work with its dependencies: a kernel, a copy, a host function, the recording of an event, ... The executor
- * has no streams: they only add dependencies, like the edges of a graph.
+ * has no notion of streams: streams only add dependencies, like the edges of a graph.
  */
 struct Unit {
   const char *name = "";
   std::shared_ptr<Context> context;
   int priority = 0; /* lower is more urgent, as for streams */
 
-  std::function<void()> work;   /* on a worker, without the lock; empty: none. Not run once the context has failed */
-  std::function<void()> finish; /* with the lock, when the work is done or was skipped */
+  std::function<void()> work;   /* runs on a worker, without the lock, unless the context has failed; empty: none */
+  std::function<void()> finish; /* runs with the lock, when the work is done or was skipped */
 
   bool of_application = false;   /* the work is a function of the application, which can wait for anything */
   bool runs_after_error = false; /* the work is not skipped in a context that has failed */
@@ -54,8 +54,8 @@ public:
   void submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies);
 
   /*
-   * Completes a unit once a condition holds that something outside of the executor changes: values in memory. The
-   * condition is evaluated with the lock held. It counts as true once the context has failed.
+   * Completes a unit once a condition holds that code outside of the executor can change, such as a value in memory.
+   * The condition is evaluated with the lock held. It counts as true once the context has failed.
    */
   void complete_when(UnitPtr unit, std::function<bool()> condition);
 
@@ -63,7 +63,7 @@ public:
   void wait(std::unique_lock<std::mutex> &lock, const UnitPtr &unit);
   void wait_all(std::unique_lock<std::mutex> &lock);
 
-  /* Releases the lock and waits until nothing runs or can run. Units that wait for values in memory may be left. */
+  /* Releases the lock and waits until nothing runs or can run. Units that wait for values in memory may remain. */
   void settle(std::unique_lock<std::mutex> &lock);
 
   bool is_idle() const { return pending == 0; }
@@ -84,7 +84,7 @@ private:
   void watch();
   bool may_start() const;
   UnitPtr pick();
-  void publish() const; /* tells processes that lock this one how many units are not done */
+  void publish() const; /* reports the number of units that are not done to processes that lock this one */
 
   std::vector<UnitPtr> ready;
   std::vector<std::pair<UnitPtr, std::function<bool()>>> watched;

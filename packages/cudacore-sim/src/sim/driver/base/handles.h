@@ -39,9 +39,8 @@ enum class Kind : uint8_t {
 const char *name_of(Kind kind);
 
 /*
- * A table of handles of one kind. A handle is not an address: nothing is mapped there. Its value
- * contains the kind. Without CUDACORE_SIM_REUSE no value is used twice, so that destroyed handles stay
- * known.
+ * A table of handles of one kind. A handle is not a valid address: nothing is mapped there. Its value contains the
+ * kind. Without CUDACORE_SIM_REUSE no value is used twice, so that destroyed handles stay known.
  */
 template <class T> class Handles {
 public:

@@ -18,7 +18,7 @@ struct Context;
  * first used, and devices may promise more than the host has. Before the host has none left, which would end the
  * process, devices report that they have none.
  *
- * Nothing of this is measured until devices have promised a GiB, so that small programs do not pay for it.
+ * Nothing is measured until devices have promised a GiB, so small programs have no overhead.
  */
 
 /* Whether the host has `more` bytes of memory left. If not, why() has the reason. Called with the state's lock. */
@@ -40,7 +40,7 @@ uint64_t untouched_bytes(const std::byte *memory, uint64_t bytes);
 /* The explanation if a call or a context fails because the host has no memory left. */
 const char *host_exhausted_text();
 
-/* A watch over work that may use any amount of memory. It tells the work to end when the host has none left. */
+/* Watches work that may use any amount of memory, and makes it end when the host has none left. */
 class HostMemoryWatch {
 public:
   HostMemoryWatch();

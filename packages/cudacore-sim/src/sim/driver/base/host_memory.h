@@ -7,8 +7,8 @@
 namespace sim {
 
 /*
- * Queries about memory of the application, which the system answers. Another thread may unmap the memory at any time,
- * so an answer holds only at that moment.
+ * Queries of the system about memory of the application. Another thread may unmap the memory at any time, so a result
+ * holds only at that moment.
  */
 
 /* Whether all of it can be read or written. May commit pages: call it just before the memory is used. */
@@ -18,8 +18,8 @@ bool is_usable(uint64_t address, uint64_t bytes, bool write);
 bool is_mapped(uint64_t address, uint64_t bytes);
 
 /*
- * Whether the system lets a device write the memory as long as it is registered: not if it is the shared mapping of a
- * file on a disk, because the file system would not notice. The memory must be usable.
+ * Whether the system lets a device write the memory as long as it is registered: it does not if the memory is the
+ * shared mapping of a file on a disk, because the file system would not notice. The memory must be usable.
  */
 bool can_be_pinned_for_writing(uint64_t address, uint64_t bytes);
 

@@ -25,8 +25,8 @@ struct Pool;
 
 /*
  * The device addresses: a range in which nothing is mapped, so that host code that dereferences one crashes. The
- * contents are in a file in memory, which is mapped elsewhere and committed page by page. Freed memory gives its pages
- * back. Its addresses are reused late, so that use after free is detected.
+ * contents are in a file in memory, which is mapped elsewhere and committed page by page. The pages of freed memory are
+ * returned to the system. Its addresses are reused late, so that use after free is detected.
  */
 class Arena {
 public:
@@ -37,7 +37,7 @@ public:
   bool open_file(uint64_t wanted); /* a file without addresses: take() gives offsets; file_header bytes are left free */
   uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
-  /* The same by the exact number of bytes: footprint(size), or the argument of take_at(). */
+  /* The same for an exact number of bytes: footprint(size), or the argument of take_at(). */
   static uint64_t footprint(uint64_t size);
   bool take_at(uint64_t address, uint64_t bytes); /* at this address; false: it is in use */
   void give_back_exactly(uint64_t base, uint64_t bytes);
@@ -69,7 +69,7 @@ private:
 /* Physical memory of cuMemCreate, and other memory that can be mapped. */
 struct Physical {
   Device *device = nullptr;         /* null: of the host */
-  uint64_t base = 0;                /* its place in the arena; never given to programs */
+  uint64_t base = 0;                /* its place in the arena; programs never get this address */
   std::unique_ptr<SharedFile> file; /* or a file of its own, after the header */
   bool imported = false;
   uint64_t size = 0;
@@ -84,7 +84,7 @@ struct Allocation {
   enum class Kind { device, pooled, pinned, registered, managed, mapped, imported, graph };
   Kind kind = Kind::device;
   uint64_t base = 0, size = 0;
-  std::byte *host = nullptr; /* its real place; equal to base if the host can use it */
+  std::byte *host = nullptr; /* its host address; equal to base if the host can use it */
   Device *device = nullptr;
   std::weak_ptr<Context> context; /* the context that allocated it; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
@@ -130,8 +130,8 @@ public:
 
   /*
    * Whether [address, address + size) is in one allocation or in adjacent mappings, and may be copied: by a call now,
-   * by work that runs now, or by a graph that runs later. Copies between devices need no peer access, but need access
-   * to pools and mappings, which have access rights of their own.
+   * by running work, or by a graph that runs later. Copies between devices need no peer access, but need access to
+   * pools and mappings, which have access rights of their own.
    */
   enum class Check { copy, copy_at_run, node };
   bool accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const;

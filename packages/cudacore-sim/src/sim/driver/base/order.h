@@ -16,16 +16,15 @@ namespace sim {
 struct Unit;
 
 /*
- * The check `order`: if two units of work access the same bytes, something must order them, whichever ran first this
- * time. It is a detector of happens-before races with vector clocks. Units that follow one another share a timeline,
- * in which each has a position. The clock of a unit says up to which position each other timeline is before it.
+ * The check `order`: if two units of work access the same bytes, they must be ordered, whichever ran first this time.
+ * It is a detector of happens-before races with vector clocks. Units that follow one another share a timeline, in which
+ * each has a position. The clock of a unit has, for each other timeline, the position up to which it is before the
+ * unit. The host is handled separately: the check records the time at which the host learned that a unit was done.
+ * Everything that the host submits later comes after that unit.
  *
- * The host is handled apart: a time is kept at which the host knew that a unit was done. Everything that the host
- * submits later comes after that unit.
- *
- * Where the order cannot be observed, two units count as ordered: all threads of the host count as one, what a host
- * function may have waited for is before what comes after it, and kernels that communicate by atomics are never
- * reported.
+ * Where the order cannot be observed, two units count as ordered: all threads of the host count as one; whatever a host
+ * function may have waited for is before the work that follows the function; kernels that communicate by atomics are
+ * never reported.
  *
  * All functions are called with the state's lock held.
  */
@@ -44,7 +43,7 @@ using TimelinePtr = std::shared_ptr<Timeline>;
 
 /* The check's data about a unit. Times count events of the check. */
 struct Ordered {
-  std::string what, call;            /* a description, and the function that submitted it; empty: none did */
+  std::string what, call;            /* a description, and the function that submitted it; empty: none */
   uint64_t stream = 0;               /* the handle of the stream */
   const char *stream_name = nullptr; /* the name of a stream without a handle; with neither, the unit is in no stream */
   uint64_t number = 0;               /* its number among the units of the stream */
@@ -56,7 +55,7 @@ struct Ordered {
   uint64_t host_time = 0; /* units that the host knew to be done at this time are before it */
   uint64_t began = 0;
   uint64_t known_at = 0;              /* the time at which the host has learned that it is done; 0: not yet */
-  bool may_wait_for_anything = false; /* any unit that has begun may be before it */
+  bool may_wait_for_anything = false; /* any unit that has begun may be before this one */
   bool visible_to_host = false;    /* the host may see data that it wrote before the host has learned that it is done */
   bool shares_host_memory = false; /* the same while it runs */
   std::vector<OrderedPtr> communicated_with; /* units that it may have waited for in memory while it ran */

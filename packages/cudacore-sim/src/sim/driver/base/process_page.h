@@ -11,7 +11,7 @@
 namespace sim {
 
 /*
- * A shared page by which other processes checkpoint this one. A process that locks another one changes its state, and
+ * A shared page with which other processes checkpoint this one. A process that locks another one changes its state, and
  * waits until it has no calls and no work in progress.
  */
 struct ProcessPage {
@@ -24,7 +24,7 @@ struct ProcessPage {
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
               "other processes use them");
 
-constexpr uint32_t locking = 100; /* others still see the state "running" */
+constexpr uint32_t locking = 100; /* other processes still see the state "running" */
 
 extern ProcessPage *own_page; /* null before cuInit, and in a child of fork */
 

@@ -9,11 +9,12 @@
 namespace sim {
 
 /*
- * A file in memory that processes share: one that this process made, or one of another process (or of this one) that
- * was handed over. It has no name, so it disappears when the last process that has it ends in any way. It is sealed, so
- * that it can never become shorter than its mappings.
+ * A file in memory that processes share. This process made it, or opened it by a descriptor. It has no name, so it
+ * disappears when the last process that has it open ends in any way. It is sealed, so that it can never become shorter
+ * than its mappings.
  *
- * A process that uses a part of another's file holds that part. Holds are locks of the open file: they end with it.
+ * A process that uses a part of another process's file holds that part. Holds are locks of the open file, and end with
+ * it.
  */
 class SharedFile {
 public:

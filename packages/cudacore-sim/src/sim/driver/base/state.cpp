@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of the simulated driver, and reports about handles that are not valid any more. */
+/* The state of the simulated driver, and reports about handles that are no longer valid. */
 #include "sim/driver/base/state.h"
 
 #include "sim/control/report.h"
@@ -55,7 +55,7 @@ const char *name_of(Kind kind) {
   }
 }
 
-/* What an H200 does when the running call is given a destroyed handle; empty: that is not known. */
+/* What an H200 does if the running call gets a destroyed handle; empty: unknown. */
 static std::string stale_outcome(Kind kind) {
   struct Row {
     Entry entry;

@@ -40,7 +40,7 @@ struct TextureObject;
 struct UserObject;
 
 struct Stream {
-  uint64_t handle = 0; /* 0: the legacy default stream, or a thread's */
+  uint64_t handle = 0; /* 0: the legacy default stream, or a per-thread default stream */
   std::weak_ptr<Context> context;
   std::weak_ptr<Context> green; /* the green context that it is in; `context` is the primary one then */
   unsigned flags = 0;           /* CU_STREAM_NON_BLOCKING */
@@ -105,7 +105,7 @@ struct Context : std::enable_shared_from_this<Context> {
   uint64_t handle = 0;
   Device *device = nullptr;
   bool primary = false;
-  bool ending = false; /* takes no more work: it is destroyed when all is done */
+  bool ending = false; /* accepts no more work: it is destroyed when all work is done */
   bool destroyed = false;
   unsigned flags = 0;
   uint64_t id = 0;
@@ -140,15 +140,15 @@ struct GraphMemoryUse {
 
 struct Device {
   int ordinal = 0;
-  int number = 0; /* among all, also those that CUDA_VISIBLE_DEVICES hides */
+  int number = 0; /* its number among all devices, including those that CUDA_VISIBLE_DEVICES hides */
   uint64_t memory = 0, used = 0;
   ContextPtr primary;          /* while it is retained */
   uint64_t primary_handle = 0; /* the handle of all primary contexts; 0: there was none yet */
-  bool primary_ending = false; /* the next one waits for it */
+  bool primary_ending = false; /* the next primary context waits for this one */
   unsigned primary_references = 0, primary_flags = 0;
   PoolPlace pools;
   GraphMemoryUse graph_memory;
-  CUresult error = CUDA_SUCCESS; /* the error of a kernel that failed; new contexts have it, too */
+  CUresult error = CUDA_SUCCESS; /* the error of a kernel that failed; it also applies to new contexts */
   /* Counts memory as used; false if there is too little. If necessary, takes the unused memory of pools other than
    * `asking`. */
   bool charge(uint64_t bytes, const Pool *asking = nullptr);
@@ -165,7 +165,7 @@ struct LoadedModule {
   uint64_t handle = 0;
   std::shared_ptr<Image> image;
   std::weak_ptr<Context> context;
-  bool of_library = false;              /* what cuLibraryGetModule gave */
+  bool of_library = false;              /* the result of cuLibraryGetModule */
   std::map<size_t, uint64_t> functions; /* handles that were returned so far, by the index in the image */
 };
 
@@ -217,13 +217,13 @@ struct LaunchRecord {
   uint64_t number = 0; /* 0: there was none yet */
   std::string kernel;
   uint64_t stream = 0, context = 0;
-  Dim3 grid{}, block{}, cluster{}; /* cluster: zeros if the launch gave none */
+  Dim3 grid{}, block{}, cluster{}; /* cluster: zeros if the launch has none */
   uint32_t shared_bytes = 0;
   bool cooperative = false, programmatic = false;
   std::vector<std::byte> arguments;
 };
 
-/* Addresses of cuMemAddressReserve: its bytes, and how many are taken of the arena for them. */
+/* Addresses of cuMemAddressReserve: its bytes, and the bytes that the arena uses for them. */
 struct Reservation {
   uint64_t size, taken;
 };
@@ -261,7 +261,7 @@ struct State {
   Handles<Array> arrays{Kind::array};
   Handles<MipmappedArray> mipmapped_arrays{Kind::mipmapped_array};
   Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
-  std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if it must be made again */
+  std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if it must be rebuilt */
   Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
   std::map<std::array<int, 3>, PoolPlace> pool_places;  /* pools by kind of memory, kind of location and its number */
   std::map<uint64_t, Reservation> reservations;         /* reserved addresses, by their base */
@@ -279,7 +279,7 @@ State &state();
 ContextPtr current_context();                  /* null: none */
 std::vector<ContextPtr> &context_stack();      /* the stack of this thread; the last context is current */
 ContextPtr home_of(const ContextPtr &context); /* the primary context of a green one; otherwise itself */
-CUresult need_current(ContextPtr &out);        /* the current one, usable; else the code to return */
+CUresult need_current(ContextPtr &out);        /* the current context if it is usable; otherwise the code to return */
 CUresult need_context(ContextPtr &out);        /* its home */
 CUresult usable(const ContextPtr &context);
 CUresult find_exact_context(CUcontext handle, ContextPtr &out);
@@ -290,7 +290,7 @@ CUresult retain_primary(Device &device);
 void release_primary(Device &device); /* the device must be retained */
 CUresult find_device(CUdevice ordinal, Device *&out);
 int device_attribute(CUdevice_attribute attribute, const Device &device);
-/* Properties of a device by its number among all devices, also before the driver is initialised. */
+/* Properties of a device by its number among all devices, even before the driver is initialised. */
 unsigned pci_bus(int number);
 std::string uuid_text(int number); /* in the format of nvidia-smi */
 ContextPtr new_context(Device &device, unsigned flags, bool primary);
@@ -321,7 +321,7 @@ bool set_condition(uint64_t handle, uint32_t value); /* takes the lock; false if
 /* ---- memory */
 
 CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationPtr &out);
-/* Fills new memory as CUDACORE_SIM_FILL says, so that reads of uninitialised memory become visible. */
+/* Fills new memory with the value of CUDACORE_SIM_FILL, so that reads of uninitialised memory become visible. */
 void fill_new_memory(std::byte *host, uint64_t size);
 std::byte *map_host_memory(uint64_t size); /* null: there is none */
 void hide_from_host(Allocation &mapping);  /* undoes a mapping for host code at a device address */
@@ -331,9 +331,9 @@ CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> &out);
 CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType type, Device *&device);
 /* Marks memory of a graph as freed, in the order of calls: by the launch of a graph, or by the application. */
 void mark_freed(Allocation &memory);
-/* Frees memory of a graph, in the order of work. Also frees the address if no graph is left that allocates it. */
+/* Frees memory of a graph, in the order of work. Also frees the address if no remaining graph allocates it. */
 void free_graph_memory(const AllocationPtr &memory, const char *by);
-void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any that is not the default */
+void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any pool but the default one */
 void shrink_pools(const Device &device);                     /* at a synchronisation, to their release thresholds */
 
 /* For kernels that begin now: all textures and surfaces. */

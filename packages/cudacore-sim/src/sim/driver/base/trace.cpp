@@ -45,7 +45,7 @@ std::string path_of(std::string path) {
   return place == std::string::npos ? path : path.replace(place, 2, std::to_string(getpid()));
 }
 
-/* A file without this end can also be read: a killed process leaves such a file. */
+/* Viewers also read a file without this end, such as that of a killed process. */
 void close_file() {
   Trace &t = trace();
   std::lock_guard<std::mutex> guard(t.mutex);
@@ -210,7 +210,7 @@ void trace_end(Traced &work) {
     if (source->began != 0 && is_elsewhere(*source, work))
       write_arrow(t, "dependency", place_of_work(t, *source), std::max(source->began, source->ended - 1), here,
                   work.began);
-  work.sources.clear(); /* its own dependencies are not needed any more */
+  work.sources.clear(); /* its own dependencies are no longer needed */
 }
 
 void trace_call(const char *name, uint64_t began) {

@@ -16,7 +16,7 @@ void write_log(const std::string &log, unsigned count, const CUjit_option *optio
 /* Parses and compiles the code; releases the state's lock meanwhile. */
 CUresult prepare(const std::shared_ptr<Image> &image);
 
-/* Gives the variables of the code addresses in a context, at the first use. */
+/* Assigns addresses in a context to the variables of the code, at the first use. */
 CUresult place(const ContextPtr &context, const std::shared_ptr<Image> &image, std::shared_ptr<Placement> &out);
 void unplace(Context &context, const Image *image);
 

@@ -140,7 +140,7 @@ size_t elf_size(const char *data, size_t readable) {
     return 0;
   uint64_t sections = header.e_shoff + uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
   uint64_t programs = header.e_phnum != 0 ? header.e_phoff + uint64_t{header.e_phnum} * header.e_phentsize : 0;
-  /* A linker may put the tables before the sections' contents. */
+  /* A linker may place the tables before the contents of the sections. */
   uint64_t end = sections > programs ? sections : programs;
   uint64_t first = header.e_shoff;
   if (header.e_shnum == 0 || first > (uint64_t{1} << 31) ||
@@ -191,7 +191,7 @@ bool read_elf(const char *data, size_t size, std::vector<KernelInfo> &kernels, s
   auto name_of_symbol = [&](size_t index) {
     return index < symbols.size() ? file.text(names->header.sh_offset + symbols[index].st_name) : std::string();
   };
-  /* From 9.0 on, kernels with shared memory of their own include the reserved part in their sections. */
+  /* From 9.0 on, the sections of kernels that have shared memory include the reserved part. */
   auto is_reserved = [](const Section &section) { return starts_with(section.name, ".nv.shared.reserved."); };
   const uint64_t reserved = std::any_of(sections.begin(), sections.end(), is_reserved) ? 1024 : 0;
   for (const Section &section : sections) {

@@ -193,7 +193,7 @@ CUresult Image::understand() {
 }
 
 /*
- * The newest PTX that can run. For PTX, the driver's own version; for a cubin, any version of the driver's major
+ * The newest PTX that can run. For PTX, the driver's own version; for a cubin, any minor version of the driver's major
  * version, because drivers run such cubins (minor version compatibility).
  */
 static int newest_ptx_of(PtxOrigin origin) {
@@ -289,7 +289,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
   std::vector<KernelInfo> of_machine_code = std::move(kernel_infos);
   kernel_infos = of_machine_code;
   if (run_carried(data, size) != CUDA_SUCCESS)
-    return CUDA_SUCCESS; /* a GPU would load it; launches report why it cannot run here */
+    return CUDA_SUCCESS; /* a GPU would load this code; launches report why it cannot run here */
   ptx = binary = target;
   for (KernelInfo &kernel : kernel_infos)
     for (const KernelInfo &known : of_machine_code)
@@ -340,7 +340,10 @@ CUresult Image::run_carried(const char *data, size_t size) {
   return result;
 }
 
-/* Prefers PTX to a cubin, because it can run; of several texts, the one for the newest device that is not too new. */
+/*
+ * Prefers PTX to a cubin, because PTX can run. Of several texts, chooses the one for the newest capability that the
+ * device supports.
+ */
 CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
                            bool *beside_cubin) {
   FatHeader header{};

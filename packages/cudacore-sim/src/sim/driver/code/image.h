@@ -23,7 +23,7 @@ enum class PtxOrigin { text, cubin };
  */
 class Image {
 public:
-  /* Copies the bytes. Null: they cannot be code. Their type is determined later. */
+  /* Copies the bytes. Null: the bytes cannot be code. Their type is determined later. */
   static std::shared_ptr<Image> copy(const void *code);
   static std::shared_ptr<Image> take(std::vector<char> bytes);
 
@@ -64,7 +64,7 @@ private:
 
 /*
  * Extracts the code that the device would use from a fat binary: PTX, or a cubin with PTX. If there is none, the
- * messages say why. `beside_cubin`: a cubin for the device is there, too, which a GPU would run instead.
+ * messages say why. `beside_cubin`: there is also a cubin for the device, which a GPU would run instead.
  */
 CUresult unpack_fat_binary(const std::vector<char> &bytes, std::vector<char> &code, std::string &messages,
                            bool *beside_cubin = nullptr);

@@ -29,7 +29,7 @@ std::string text_of(const Dim3 &at) {
   return "(" + std::to_string(at[0]) + "," + std::to_string(at[1]) + "," + std::to_string(at[2]) + ")";
 }
 
-/* The beginning of an explanation why a kernel cannot be launched. */
+/* The beginning of the explanation why a kernel cannot be launched. */
 std::string of(const KernelInfo &kernel) { return "kernel '" + kernel.name + "' cannot be launched so: "; }
 
 CUresult check_cluster(const KernelInfo &kernel, const KernelSettings &settings, const Device &device,
@@ -98,7 +98,7 @@ std::string describe_fault(const Fault &fault) {
   case FaultKind::illegal_address:
   case FaultKind::misaligned_address:
   case FaultKind::invalid_address_space:
-    if (fault.access_bytes == 0) { /* an address given to free(), or a stack that is too deep */
+    if (fault.access_bytes == 0) { /* an address passed to free(), or a stack overflow */
       text += fault.address != 0 ? "illegal address " + hex(fault.address) : "";
       break;
     }

@@ -13,8 +13,8 @@ struct LaunchRequest {
   Dim3 grid, block, cluster{0, 0, 0};
   uint32_t dynamic_shared = 0;
   bool cooperative = false, programmatic = false;
-  uint32_t multiprocessors = 0; /* that it may run on; 0: all of the device */
-  std::optional<int> priority;  /* used instead of the stream's */
+  uint32_t multiprocessors = 0; /* the multiprocessors that it may run on; 0: all of the device */
+  std::optional<int> priority;  /* the priority, instead of the stream's */
   /* Events to record when the kernel is done. In a capture, they represent a port of the node. */
   std::vector<std::pair<std::shared_ptr<Event>, unsigned char>> events;
   std::vector<CUlaunchAttribute> attributes; /* as the caller gave them */

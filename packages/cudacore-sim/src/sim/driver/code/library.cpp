@@ -9,7 +9,7 @@ CUresult find_library(CUlibrary handle, std::shared_ptr<Library> &out) {
   return find_object(state().libraries, Kind::library, handle, out);
 }
 
-/* Gives every kernel its handle. */
+/* Assigns a handle to every kernel. */
 CUresult ready(const std::shared_ptr<Library> &library) {
   if (CUresult result = prepare(library->image))
     return result;
@@ -199,7 +199,7 @@ CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library
   if (name == nullptr || (dptr == nullptr && bytes == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = ready(found);
-  return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND; /* variables are not managed here */
+  return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND; /* the library does not manage variables here */
 }
 
 CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {

@@ -11,7 +11,7 @@ constexpr int warp = 32;
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-/* The callback runs without the lock, and may not call CUDA either way. */
+/* The callback runs without the lock. It must not call CUDA. */
 size_t ask(CUoccupancyB2DSize function, int threads) {
   Call::current().lock.unlock();
   size_t bytes = function(threads);

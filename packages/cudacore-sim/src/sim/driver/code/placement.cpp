@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gives the variables of code addresses in a context, and fills them. */
+/* Assigns addresses in a context to the variables of code, and fills the variables. */
 #include "sim/driver/code/code.h"
 
 #include "sim/control/report.h"
@@ -10,7 +10,7 @@
 namespace sim {
 namespace {
 
-/* The address of a name: a variable of the same code, or a function. */
+/* The address of a variable of the same code, or of a function, by its name. */
 uint64_t address_of(const Instance &instance, const Image &image, const std::string &name) {
   const std::vector<Variable> &variables = image.variables();
   for (size_t i = 0; i < variables.size(); i++)

@@ -50,8 +50,8 @@ std::map<std::string, size_t> contents_of(const ContextPtr &context) {
 }
 
 /*
- * Reports objects that are destroyed with a context although the application can still use them. After an error it
- * cannot.
+ * Reports objects that are destroyed with a context although the application can still use them. After an error, the
+ * application can no longer use them.
  */
 void report_contents(const ContextPtr &context, const char *by) {
   std::string text;
@@ -61,7 +61,7 @@ void report_contents(const ContextPtr &context, const char *by) {
     report(std::string(by) + " destroys a context with what is alive in it: " + text);
 }
 
-/* All primary contexts of a device have the same handle, so the next one waits for the end of this one. */
+/* All primary contexts of a device have the same handle, so the next one waits until this one has ended. */
 void end_primary(Device &device) {
   struct Ending {
     Device &device;

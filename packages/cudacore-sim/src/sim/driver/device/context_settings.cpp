@@ -109,7 +109,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     CUdevice_attribute most = CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE;
     if (value > static_cast<size_t>(device_attribute(most, *context->device)))
       return CUDA_ERROR_INVALID_VALUE;
-    value = round_up(value, 3932160); /* the cache is set aside in whole ways */
+    value = round_up(value, 3932160); /* whole ways of the cache are reserved */
     break;
   }
   default:

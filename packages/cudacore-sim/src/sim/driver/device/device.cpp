@@ -12,7 +12,10 @@
 namespace sim {
 namespace {
 
-/* Properties that differ between compute capabilities and matter for launches. The rest is as on an H200. */
+/*
+ * Properties that differ between compute capabilities and matter for launches. All other properties are those of an
+ * H200.
+ */
 struct Architecture {
   int capability, threads, blocks, shared, optin_shared;
 };
@@ -117,8 +120,8 @@ int named_device(const std::string &entry) {
 }
 
 /*
- * Finds the devices of this process, in its order: all, or those of CUDA_VISIBLE_DEVICES up to the first invalid entry.
- * A list that begins with UUIDs must continue with UUIDs. A list with a device twice is refused.
+ * Finds the devices of this process, in order: all, or those of CUDA_VISIBLE_DEVICES up to the first invalid entry. A
+ * list that begins with UUIDs must continue with UUIDs. A list with a device twice is refused.
  */
 CUresult find_visible_devices(std::vector<int> &numbers) {
   const char *list = std::getenv("CUDA_VISIBLE_DEVICES");

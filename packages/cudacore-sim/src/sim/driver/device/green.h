@@ -3,7 +3,7 @@
 #define CUDACORE_SIM_DRIVER_DEVICE_GREEN_H
 
 /*
- * Green contexts. A green context has some multiprocessors of a device, and streams of its own. Everything else that is
+ * Green contexts. A green context has some multiprocessors of a device, and its own streams. Everything else that is
  * created in it belongs to the primary context.
  */
 
@@ -39,7 +39,7 @@ struct DeviceShare {
 
 SmSet all_multiprocessors(const Device &device);
 WorkQueues all_queues();
-/* Whether the driver is of CUDA 13.1 or later, which has work queues, and all members of CUdevSmResource. */
+/* Whether the driver is for CUDA 13.1 or later, which added work queues and some members of CUdevSmResource. */
 bool is_13_1();
 CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResource *out);
 CUresult find_share(CUdevResourceDesc handle, const Device &device, DeviceShare &out); /* null: the whole device */

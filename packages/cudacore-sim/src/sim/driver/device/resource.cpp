@@ -25,7 +25,7 @@ std::deque<DeviceShare> &descriptors() { /* never destroyed, as in the driver */
   return *made;
 }
 
-/* Writes a resource. Results of a split give their alignment only to drivers of 13.1 and later. */
+/* Writes a resource. Results of a split report their alignment only from driver 13.1 on. */
 void write(const SmSet &set, CUdevResource &out, bool says_alignment = is_13_1()) {
   Hidden hidden{mark, set.split, set.device->ordinal, set.may_be_split, set.alignment, set.least, {}};
   for (size_t i = 0; i < max_multiprocessors; i++)
@@ -274,7 +274,10 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
     SmSet set;
     if (CUresult result = read(&resource, set))
       return result;
-    /* Before 13.1, only the numbers count: they are added up, and the multiprocessors are chosen again. */
+    /*
+     * Before 13.1, only the numbers of multiprocessors count: they are added up, and the multiprocessors are chosen
+     * again.
+     */
     if (!is_13_1() && sets != 0 && device == set.device) {
       size_t count = share.sms.members.count() + set.members.count();
       set.members |= share.sms.members;

@@ -24,7 +24,7 @@ constexpr const char *as_callback = "cudasim_forbid"; /* calls are forbidden at 
 
 std::atomic<bool> forked{false};
 
-/* In a child of fork, the locks are free, whichever thread held them. The driver itself cannot be used there. */
+/* In a child of fork, the locks are free, whichever thread held them. The driver itself cannot be used in the child. */
 void before_fork() {
   if (!Call::active())
     state().mutex.lock();

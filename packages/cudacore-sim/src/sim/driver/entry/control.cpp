@@ -23,7 +23,7 @@ constexpr const char *kind_names[CUDASIM_KIND_COUNT] = {
     "graph_exec",     "user_object",     "graphics",      "array",   "texture",       "surface",
 };
 
-/* Holds the state's lock, unless this thread does already: a debugger may call these functions at a fault. */
+/* Takes the state's lock, unless this thread already holds it: a debugger may call these functions at a fault. */
 class Access {
 public:
   Access() : guard(state().mutex, std::defer_lock) {

@@ -6,7 +6,10 @@
 
 namespace sim {
 
-/* The log of calls, injected failures, and calls that are held. Thread-safe. Its lock is taken after the state's. */
+/*
+ * The log of calls, injected failures, and calls that are held. Thread-safe. Its lock is taken after the lock of the
+ * state.
+ */
 
 /* Waits while calls of this entry point are held. Returns the code of an injected failure; CUDA_SUCCESS: none. */
 CUresult interfere(Entry entry);
@@ -16,7 +19,7 @@ bool is_hidden(const char *name);
 
 void note_call(Entry entry, void *context, void *stream, CUresult result, bool injected);
 
-/* Keep the log consistent in children of fork, which inherit locks in any state. */
+/* Keep the log consistent in forked children, which inherit locks in any state. */
 void journal_before_fork();
 void journal_after_fork();
 void journal_after_fork_in_child();

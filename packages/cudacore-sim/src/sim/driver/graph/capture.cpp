@@ -20,7 +20,7 @@ void add_edge(std::vector<CaptureEdge> &edges, const CaptureEdge &edge) {
   if (found == edges.end())
     edges.push_back(edge);
   else if (is_default(edge.data))
-    found->data = edge.data; /* an edge without annotations is stronger */
+    found->data = edge.data; /* an edge without annotations orders more */
 }
 
 void join(const StreamPtr &stream, const CapturePtr &capture, std::vector<CaptureEdge> edges) {
@@ -138,7 +138,7 @@ CUresult end(CUstream handle, CUgraph *out) {
   leave(*capture);
   *out = result == CUDA_SUCCESS ? handle_of_graph(*capture->graph) : nullptr;
   if (result != CUDA_SUCCESS) {
-    destroy_graph(capture->graph); /* even a graph of the application */
+    destroy_graph(capture->graph); /* even if the graph is the application's own */
     capture->graph->lost = capture->graph->owner != nullptr;
   }
   return result;

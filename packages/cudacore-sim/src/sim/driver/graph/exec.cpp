@@ -63,7 +63,7 @@ bool has_copies(const Graph &graph) {
   return std::any_of(graph.copies.begin(), graph.copies.end(), [](const auto &copy) { return !copy.expired(); });
 }
 
-/* Whether only one executable graph can exist, and no copy that was made before. */
+/* Whether only one executable graph can exist, and no earlier copy of the graph. */
 bool is_single(const Graph &graph) { return has_memory(graph) || has_conditions(graph); }
 
 void list_nodes(GraphExec &exec, const ExecGraph &graph, const std::vector<std::pair<size_t, size_t>> &path) {
@@ -140,7 +140,7 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
   return CUDA_SUCCESS;
 }
 
-/* A node in graphs that no launch shares; null: the executable graph has none. */
+/* A node of graphs that no launch shares; null: the executable graph does not have the node. */
 ExecNode *find_writable(GraphExec &exec, CUgraphNode handle) {
   auto found = exec.places.find(value_of(handle));
   if (found == exec.places.end())

@@ -16,7 +16,7 @@ struct Condition {
   uint32_t value = 0, initial = 0;
   bool has_initial = false; /* applied when the graph is launched */
   bool used = false;        /* a node uses it */
-  ~Condition();             /* the handle goes with the last graph that uses it; called with the lock */
+  ~Condition();             /* the handle is destroyed with the last graph that uses it; called with the lock */
 };
 
 /* The memory of an allocation node. The address is fixed; the memory exists from launches to frees. */
@@ -25,7 +25,7 @@ struct GraphMemory {
   uint64_t home = 0;           /* the graph with the allocation node */
   uint64_t freed_in_graph = 0; /* the graph with a free node; 0: none */
   bool was_instantiated = false;
-  ~GraphMemory(); /* gives the address back; called with the lock */
+  ~GraphMemory(); /* releases the address; called with the lock */
 };
 
 /* ---- graphs */
@@ -49,7 +49,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   unsigned id = 0;                   /* unique among all graphs, including executable ones */
   GraphNode *owner = nullptr;        /* the child or conditional node that it is in; null: it is a root */
   bool moved = false;                /* a child graph that the application has moved into its node */
-  bool lost = false;                 /* a failed capture destroyed it, although it is in a node */
+  bool lost = false;                 /* a failed capture destroyed it, although it is part of a node */
   std::map<unsigned, NodePtr> nodes; /* nodes by id, which is the order of their creation */
   unsigned next_id = 0;
   std::map<uint64_t, uint64_t> origin; /* in a clone: from the handles of the original's nodes to its own */

@@ -20,7 +20,7 @@ using LaunchPtr = std::shared_ptr<const GraphLaunch>;
 struct Params;
 using ParamsPtr = std::shared_ptr<const Params>;
 
-/* The parameters of a node. They never change: a node is given other parameters instead. */
+/* The parameters of a node. They never change: a node gets other parameters instead. */
 struct Params {
   virtual ~Params() = default;
 
@@ -49,7 +49,7 @@ struct Params {
   /* The node is destroyed. */
   virtual void release() const {}
   /*
-   * Whether they name objects that were destroyed with a primary context: the driver crashes when it reads such
+   * Whether they refer to objects that were destroyed with a primary context: the driver crashes when it reads such
    * parameters.
    */
   virtual bool is_lost() const { return false; }
@@ -72,7 +72,7 @@ struct NodeType {
   /* Called when a node was added; null: there is nothing to do. */
   void (*complete)(GraphNode &node, CUgraphNodeParams &from) = nullptr;
 
-  /* Changes the node of an executable graph in place; null: it is given the parameters that `read` makes. */
+  /* Changes the node of an executable graph in place; null: the node gets the parameters that `read` makes. */
   CUresult (*change_in_exec)(GraphExec &exec, ExecNode &node, const CUgraphNodeParams &from) = nullptr;
 
   bool can_change = true;                 /* cuGraphNodeSetParams accepts other parameters */
@@ -82,7 +82,7 @@ struct NodeType {
   bool has_memory = false;                /* it allocates or frees memory of the graph */
 };
 
-/* Makes a type of node known. Each file in `nodes` has a static object of this class for each of its types. */
+/* Registers a type of node. Each file in `nodes` has a static object of this class for each of its types. */
 class RegisterNodeType {
 public:
   explicit RegisterNodeType(const NodeType &type);

@@ -104,8 +104,10 @@ bool drop(const UserObjectPtr &object, uint64_t count) {
 
 } // namespace
 
-/* Within a call, the calling thread runs the destructor at the end of the call. Then it may make CUDA calls again,
-   even inside of another destructor, as on a GPU. */
+/*
+ * Within a call, the calling thread runs the destructor at the end of the call. CUDA calls are allowed again there,
+ * even inside of another destructor, as on a GPU.
+ */
 void release(const UserObjectPtr &object, uint64_t count, bool later) {
   if (!drop(object, count))
     return;

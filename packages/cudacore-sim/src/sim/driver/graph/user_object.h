@@ -35,9 +35,9 @@ public:
   ~References();
 
   void mark_launched() { launched = true; } /* references of launched graphs are released on another thread */
-  void add(const UserObjectPtr &object, uint64_t count); /* the references become those of this object */
+  void add(const UserObjectPtr &object, uint64_t count); /* the references are moved to this object */
   void add(const References &other);
-  bool remove(const UserObjectPtr &object, uint64_t count); /* and releases them; false: there are fewer references */
+  bool remove(const UserObjectPtr &object, uint64_t count); /* also releases them; false: there are fewer references */
   void clear();                                             /* the same for all references */
 
 private:

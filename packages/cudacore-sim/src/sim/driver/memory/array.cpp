@@ -13,7 +13,7 @@ using Descriptor = CUDA_ARRAY3D_DESCRIPTOR;
 
 constexpr unsigned cube_faces = 6;
 
-/* Flags whose arrays are not simulated: sparse ones, and those that others map. */
+/* Flags of arrays that are not simulated: sparse arrays, and arrays that other APIs map. */
 constexpr unsigned simulated_flags =
     CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP | CUDA_ARRAY3D_TEXTURE_GATHER;
 
@@ -126,7 +126,7 @@ Descriptor level_of(const Descriptor &base, unsigned level) {
   return made;
 }
 
-/* The levels down to a single texel. */
+/* The number of levels down to a single texel. */
 unsigned max_levels(const Descriptor &d) {
   size_t longest = std::max(d.Width, d.Height);
   if (!has(d, CUDA_ARRAY3D_LAYERED) && !has(d, CUDA_ARRAY3D_CUBEMAP))
@@ -269,7 +269,7 @@ CUresult cuArrayGetPlane(CUarray *, CUarray hArray, unsigned int) {
   std::shared_ptr<Array> array;
   if (CUresult result = find_array(hArray, array))
     return result;
-  return CUDA_ERROR_INVALID_VALUE; /* none has planes of several formats */
+  return CUDA_ERROR_INVALID_VALUE; /* no array has planes of several formats */
 }
 
 CUresult cuArrayDestroy(CUarray hArray) {

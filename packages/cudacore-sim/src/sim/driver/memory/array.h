@@ -8,7 +8,7 @@ namespace sim {
 
 struct MipmappedArray;
 
-/* An array, or a level of a mipmapped one. Its texels are rows in memory whose address programs cannot have. */
+/* An array, or a level of a mipmapped one. Its texels are rows in memory whose address programs cannot get. */
 struct Array {
   uint64_t handle = 0;
   std::weak_ptr<Context> context;

@@ -26,20 +26,20 @@ uint64_t extent(const Side &side, const Shape &shape) {
 
 constexpr uint64_t page = 4096;
 
-/* A fill with zeros of at least this size gives whole pages back. */
+/* A fill with zeros of at least this size returns whole pages to the system. */
 constexpr uint64_t min_given_back = 16 << 20;
 
 /* Host memory is checked and used in pieces of this size. */
 constexpr uint64_t piece = 64 << 20;
 
-/* For writes of at least this size, the host is first asked whether it can back them. */
+/* For writes of at least this size, the memory of the host is checked first. */
 constexpr uint64_t check_threshold = 1 << 20;
 
 uint64_t untouched(uint64_t address, uint64_t bytes) {
   AllocationPtr allocation = state().memory.find(address);
   bool counts = allocation != nullptr && (!allocation->host_accessible() || allocation->is_managed());
   if (!counts || bytes > allocation->end() - address)
-    return 0; /* or it cannot be used at all, which is checked elsewhere */
+    return 0; /* otherwise it cannot be used at all, which is checked elsewhere */
   return untouched_bytes(allocation->host + (address - allocation->base), bytes);
 }
 
@@ -189,7 +189,7 @@ bool copy_row(View &to, uint64_t to_address, View &from, uint64_t from_address, 
   return true;
 }
 
-/* Clears memory. Whole pages are given back to the system: they read as zeros, and need no memory. */
+/* Clears memory. Whole pages are returned to the system: they then read as zeros, and need no memory. */
 void clear(std::byte *target, uint64_t bytes) {
   uint64_t begin = value_of(target), from = (begin + page - 1) / page * page, to = (begin + bytes) / page * page;
   if (madvise(handle_of<void *>(from), to - from, MADV_REMOVE) != 0)

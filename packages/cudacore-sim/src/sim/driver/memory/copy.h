@@ -6,7 +6,7 @@
 
 namespace sim {
 
-/* The kind of memory that a side of a copy names. */
+/* The kind of memory on a side of a copy. */
 enum class Place { host, device, either };
 
 /* Rows of memory, `pitch` bytes apart, in planes that are `slice` bytes apart. */
@@ -33,7 +33,7 @@ uint64_t size_of(const Shape &shape);
 
 /* ---- copies and fills that are submitted now */
 
-/* The driver stages this much of pageable memory, and waits for a copy of more. */
+/* The driver stages copies of pageable memory up to this size, and waits for larger ones. */
 constexpr uint64_t max_staged = 65536;
 
 /* A side that was checked. */
@@ -45,14 +45,14 @@ struct CheckedSide {
 };
 
 CUresult check_side(const Context &context, const Side &side, const Shape &shape, bool write, CheckedSide &out);
-/* Memory of a host pool, which functions for device memory refuse. */
+/* Whether it is memory of a host pool, which functions for device memory refuse. */
 bool is_in_host_pool(const Side &side);
 bool is_on_host(const CheckedSide &side);
 
 /* Copies pageable memory, which may change once the call has returned. Null: it cannot be read. */
 std::shared_ptr<std::vector<std::byte>> stage(CheckedSide &from, const Shape &shape);
 
-/* Copies, on a worker. False: host memory was unmapped or protected. Other errors become the context's. */
+/* Copies, on a worker. False: host memory was unmapped or protected. Other errors become errors of the context. */
 bool copy_now(Context &context, const CheckedSide &to, const CheckedSide &from, const Shape &shape);
 void fail_unusable(Context &context); /* sets the error after copy_now() returned false. Takes the state's lock */
 

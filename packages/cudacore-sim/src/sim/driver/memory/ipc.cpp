@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t magic = 0x314350494D495343; /* "CSIMIPC1" */
 constexpr int32_t of_host = -1;
 
-/* FNV-1a. It differs if one byte does: another process or descriptor may lead to the same file. */
+/* FNV-1a. It changes if any byte changes: another process or descriptor may lead to the same file. */
 uint64_t seal_of(const Reference &reference) {
   std::array<unsigned char, sizeof reference> bytes;
   std::memcpy(bytes.data(), &reference, sizeof reference);

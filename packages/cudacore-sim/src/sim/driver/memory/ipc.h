@@ -35,7 +35,7 @@ struct Reference {
   uint64_t name, offset; /* name and offset of the record */
   Shared kind;
   int32_t process, descriptor; /* the process and its descriptor of the file; not used for pools */
-  uint32_t count;              /* makes handles of pooled memory differ, as on an H200 */
+  uint32_t count;              /* makes each handle of pooled memory different, as on an H200 */
   uint32_t reserved[6];
 };
 static_assert(sizeof(Reference) == CU_IPC_HANDLE_SIZE && sizeof(Reference) == sizeof(CUmemPoolPtrExportData));
@@ -48,7 +48,7 @@ public:
   Export(const Export &) = delete;
   Export &operator=(const Export &) = delete;
 
-  /* Forbids opening it from now on. Returns whether another process has it open. */
+  /* Prevents that it is opened from now on. Returns whether another process has it open. */
   bool withdraw();
   Reference reference(uint32_t count = 0) const;
   Record &record() const { return *entry; }
@@ -62,7 +62,7 @@ private:
 };
 
 /*
- * Holds the record that a handle names, and copies it. Null: there is none any more. `file` null: the record is in the
+ * Holds the record that a handle names, and copies it. Null: it no longer exists. `file` null: the record is in the
  * file of the process that the handle names.
  */
 std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<SharedFile> file, Shared kind,

@@ -87,7 +87,7 @@ CUmemLocation location_of(CUdevice device) {
   return location;
 }
 
-/* Locations as they are reported: the host with an invalid number, a NUMA node with its own. */
+/* Locations in the reported form: the host has an invalid number, a NUMA node its own. */
 CUmemLocation normal(CUmemLocation location) {
   if (location.type == CU_MEM_LOCATION_TYPE_HOST)
     location.id = CU_DEVICE_CPU;

@@ -114,8 +114,9 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
   return CUDA_SUCCESS;
 }
 
-/* The value that cuPointerGetAttributes gives for an address that CUDA does not know: zeros, in the size of the
-   attribute. */
+/*
+ * The value that cuPointerGetAttributes returns for an address that CUDA does not know: zeros of the attribute's size.
+ */
 void put_nothing(void *data, CUpointer_attribute attribute) {
   switch (static_cast<int>(attribute)) {
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:

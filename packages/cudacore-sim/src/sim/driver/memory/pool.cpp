@@ -11,9 +11,9 @@
 namespace sim {
 namespace {
 
-constexpr uint64_t chunk = 32 << 20; /* pools reserve memory in pieces of it */
+constexpr uint64_t chunk = 32 << 20; /* pools reserve memory in pieces of this size */
 
-/* Finds the processor that is given access: a device, or (null) the host of the pool. */
+/* Finds the processor whose access is set: a device, or (null) the host of the pool. */
 CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *&device) {
   switch (static_cast<int>(location.type)) {
   case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -26,7 +26,7 @@ CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *
   }
 }
 
-/* The first driver version with pools of such memory. */
+/* The first driver version that has pools of such memory. */
 int first_with(const CUmemPoolProps &properties) {
   if (properties.allocType == CU_MEM_ALLOCATION_TYPE_MANAGED)
     return 13000;

@@ -85,7 +85,7 @@ uint32_t span_of(uint32_t swizzle) {
   }
 }
 
-/* The bytes of the innermost dimension of a box, and of all of it. */
+/* The bytes of the innermost dimension of a box, and of the whole box. */
 bool check_box(const TensorMap &map, uint64_t inner, uint64_t bytes) {
   if (inner % 16 != 0)
     return false;

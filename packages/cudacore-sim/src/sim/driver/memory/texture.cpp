@@ -106,7 +106,7 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
     int mode = from.addressMode[axis];
     bool is_known = mode >= CU_TR_ADDRESS_MODE_WRAP && mode <= CU_TR_ADDRESS_MODE_BORDER;
     if (!is_known && axis == 2 && out.texels.shape != Texels::Shape::volume)
-      continue; /* the driver does not look at it */
+      continue; /* the driver ignores it */
     if (mode < CU_TR_ADDRESS_MODE_WRAP || mode > CU_TR_ADDRESS_MODE_BORDER)
       return CUDA_ERROR_INVALID_VALUE;
     /* Without normalized coordinates a texture is not repeated. */
@@ -116,7 +116,10 @@ CUresult read_sampling(const Sampling &from, Sampler &out) {
   }
   out.linear = from.filterMode == CU_TR_FILTER_MODE_LINEAR;
   out.linear_levels = from.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
-  /* The driver takes a mipmapped array without the flag, and the hardware has only normalized coordinates for it. */
+  /*
+   * The driver accepts a mipmapped array without the flag, although the hardware supports only normalized coordinates
+   * for it.
+   */
   out.normalized = (from.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0 || out.texels.levels.size() > 1;
   out.as_integer = (from.flags & CU_TRSF_READ_AS_INTEGER) != 0;
   out.srgb = (from.flags & CU_TRSF_SRGB) != 0;

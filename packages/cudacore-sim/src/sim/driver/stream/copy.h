@@ -16,8 +16,8 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
               Read read = Read::in_order);
 
 /*
- * Writes `value`, of `bytes` bytes, repeatedly; `width` counts bytes. If host code can use the memory, the synchronous
- * functions return when the fill is done.
+ * Writes the `bytes` bytes of `value` repeatedly; `width` counts bytes. If host code can use the memory, the
+ * synchronous functions return when the fill is done.
  */
 CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint32_t value, unsigned bytes, Return when);
 

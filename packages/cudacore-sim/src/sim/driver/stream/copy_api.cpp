@@ -36,7 +36,7 @@ template <class Parameters> CUresult box(CUstream handle, const Parameters *p, R
   return copy(stream, to, from, shape, when);
 }
 
-/* Bytes of the first row of an array, as the functions with an A in their names count them. */
+/* Bytes of the first row of an array, the range of the functions with an A in their names. */
 CUresult texels(CUarray handle, size_t offset, size_t bytes, Side &out) {
   std::shared_ptr<Array> array;
   if (handle == nullptr)
@@ -88,7 +88,7 @@ CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   return copy(stream, to, from, shape, when);
 }
 
-/* The attributes of a copy: those with the last beginning that is not after it. */
+/* The attributes of a copy: those with the greatest first index that does not exceed the copy's. */
 Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
   size_t last = 0;
   while (last + 1 < count && beginnings[last + 1] <= copy)

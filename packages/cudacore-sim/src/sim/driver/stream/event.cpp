@@ -42,7 +42,7 @@ UnitPtr latest_record(Event &event) {
     return nullptr;
   if (shared->awaited == number && !event.recorded->done)
     return event.recorded;
-  /* Another process recorded it. */
+  /* Another process recorded the event. */
   event.recorded = new_unit("event of another process", event.context.lock());
   shared->awaited = number;
   state().executor.complete_when(event.recorded, [kept = event.shared, number] { return kept->is_complete(number); });
@@ -55,7 +55,7 @@ UnitPtr awaited_record(Event &event) {
     return latest;
   if (event.shared == nullptr || event.shared->submitted() == event.shared->recorded_here)
     return event.recorded;
-  /* Another process recorded it. It may have waited for any unit here. */
+  /* Another process recorded the event. It may have waited for any unit here. */
   ContextPtr context = event.context.lock();
   UnitPtr recorded = new_unit("event of another process", context);
   recorded->ordered->may_wait_for_anything = true;

@@ -29,7 +29,7 @@ CUresult register_resource(CUgraphicsResource *out, unsigned name, unsigned targ
                                  std::string(symbol_of(Call::current().entry)) +
                                  " answers CUDA_ERROR_INVALID_GRAPHICS_CONTEXT (cudacore_sim.GLBuffer stands in for a "
                                  "buffer of OpenGL, in tests)");
-  /* Buffers take one flag of two, images one of four. */
+  /* Buffers accept one of two flags, images one of four. */
   const bool known = flags <= 2 || (target != 0 && (flags == 4 || flags == 8));
   if (name == 0 || !known)
     return CUDA_ERROR_INVALID_VALUE;
@@ -45,7 +45,7 @@ CUresult register_resource(CUgraphicsResource *out, unsigned name, unsigned targ
   return CUDA_SUCCESS;
 }
 
-/* The driver crashes when it is given a handle that is not a resource (13.0, H200), other than null. */
+/* The driver crashes if it gets a handle that is neither a resource nor null (13.0, H200). */
 CUresult find(CUgraphicsResource handle, std::shared_ptr<GraphicsResource> &out) {
   CUresult result = find_object(state().graphics, Kind::graphics, handle, out);
   if (result != CUDA_SUCCESS && handle != nullptr && !state().graphics.was_destroyed(value_of(handle)))
@@ -54,7 +54,7 @@ CUresult find(CUgraphicsResource handle, std::shared_ptr<GraphicsResource> &out)
   return result;
 }
 
-/* All of them must be in the same state. */
+/* All resources of a call must be in the same state. */
 CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped,
                   std::vector<std::shared_ptr<GraphicsResource>> &out) {
   if (count == 0 || handles == nullptr)
@@ -130,7 +130,7 @@ CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resource
   for (const auto &resource : found) {
     if (CUresult result = new_device_memory(context, resource->buffer->size(), resource->memory))
       return result;
-    resource->memory->internal = true; /* it is not freed by its address */
+    resource->memory->internal = true; /* it cannot be freed by its address */
     enqueue(stream, new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
               std::memcpy(memory->host, buffer->data(), buffer->size());
             }));

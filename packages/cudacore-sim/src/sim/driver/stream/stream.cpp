@@ -71,7 +71,7 @@ CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
   }
 }
 
-/* Answers a query about a stream. Some queries are refused while the stream is captured. */
+/* Returns the result of a query about a stream. Some queries are refused while the stream is captured. */
 template <class T, class Answer> CUresult read(CUstream handle, T *out, bool in_capture, Answer answer) {
   StreamPtr stream;
   if (CUresult result = find_stream(handle, stream))
@@ -276,7 +276,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   end_in_order(*context, *stream);
   context->streams.erase(stream);
   state().streams.remove(stream->handle);
-  if (context->ending && !is_13_1()) /* later drivers can destroy streams of a destroyed green context */
+  if (context->ending && !is_13_1()) /* later drivers can still destroy streams of a destroyed green context */
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return context->error;
 }

@@ -123,7 +123,9 @@ template <class T, StateSpace S> void compare_and_swap(Warp &w, const Instructio
       put<T>(d, lane, expected);
   });
 }
-/* 128 bits, under one lock of the process: not every host has the instruction. Plain accesses see whole words. */
+/*
+ * 128 bits, under one lock of the process, because not every host has the instruction. Plain accesses read whole words.
+ */
 template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   static std::mutex &lock = *new std::mutex;
   auto wide = [&](OperandIndex op, uint32_t lane) {

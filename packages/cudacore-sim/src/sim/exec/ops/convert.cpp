@@ -143,7 +143,7 @@ template <Type To, class From> void integer_to_float(Warp &w, const Instruction 
   });
 }
 
-/* A NaN that is not replaced by the NaN of the format keeps as many of its bits as fit. */
+/* A NaN that is not replaced by the format's own NaN keeps as many of its bits as fit. */
 template <Type To, Type From> uint64_t convert_nan(uint64_t bits, const Mode &mode) {
   const Format &format = format_of(To);
   if (From == Type::f64 && To != Type::f64) {

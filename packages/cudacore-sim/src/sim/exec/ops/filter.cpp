@@ -33,7 +33,7 @@ constexpr std::array<uint16_t, 256> linear_of_srgb{
     14272, 14400, 14528, 14656, 14848, 14976, 15104, 15232, 15360, 15488, 15616, 15744, 16000, 16128, 16256, 16384,
 };
 
-/* The last channel of several is opacity. */
+/* If there are several channels, the last one is opacity. */
 bool is_srgb(const Sampler &sampler, size_t channel) {
   size_t colors = sampler.texels.channels == 4 ? 3 : 1;
   return sampler.srgb && channel < colors && sampler.texels.channel_bytes == 1 &&
@@ -146,7 +146,7 @@ Scaled sum_of_planes(Kind kind, Scaled one, Scaled other) {
   return {one.value * (1 << guard) + aligned, one.exponent - guard};
 }
 
-/* Halves are rounded up, away from zero. */
+/* Ties are rounded away from zero. */
 float rounded(bool is_half, Scaled sum) {
   if (sum.value == 0)
     return 0;

@@ -7,8 +7,8 @@
 #include <array>
 
 /*
- * The arithmetic of texels: their numbers, and the weighted sums of filters. The rules were found by recordings of an
- * H200, and give its results to the last bit.
+ * The arithmetic of texels: their numbers, and the weighted sums of filters. The rules were derived from recordings of
+ * an H200, and reproduce its results to the last bit.
  */
 namespace sim::exec {
 

@@ -54,7 +54,7 @@ template <class E> struct XorSign {
   }
 };
 
-/* The approximations are computed in double, which is more precise than the hardware promises. */
+/* The approximations are computed in double, which is more precise than the hardware guarantees. */
 struct DivFull {
   static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
 };
@@ -108,7 +108,7 @@ template <class F> struct Seed {
 
 template <bool Ftz, class T> T flush_if(T value) { return Ftz ? flush(value) : value; }
 
-/* The NaN that an operation on f64 gives, as on a GPU: the second source is preferred, then the third. */
+/* The NaN result of an operation on f64, as on a GPU: the second source is preferred, then the third. */
 template <class F> double nan_of(double a) { return first_nan({a}); }
 template <class F> double nan_of(double a, double b) {
   return std::is_same_v<F, Div> ? first_nan({a, b}) : first_nan({b, a});
@@ -218,7 +218,7 @@ template <class F, Arity N = Arity::one> Handler only_f32(Type type, FloatMode m
   return type == Type::f32 && !mode.sat ? with_mode<F, float, N, Rounding::nearest>(mode) : nullptr;
 }
 
-/* On a GPU, abs and neg are arithmetic: they give the same NaN as a sum. */
+/* On a GPU, abs and neg are arithmetic: their NaN is that of a sum. */
 template <bool Negate, bool Ftz> struct SignOf {
   static float apply(float a) {
     float f = Ftz ? flush(a) : a;

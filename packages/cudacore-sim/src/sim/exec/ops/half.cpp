@@ -68,7 +68,7 @@ template <FloatOp Op> double compute(double a, double b, double c) {
 
 template <FloatOp Op, class H> struct Scalar {
   static uint16_t apply(uint16_t a, uint16_t b, uint16_t c, FloatMode mode) {
-    if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) { /* on a GPU they give the same NaN as arithmetic */
+    if constexpr (Op == FloatOp::neg || Op == FloatOp::abs) { /* on a GPU, they return the same NaN as arithmetic */
       uint16_t magnitude = a & 0x7fff;
       if (magnitude > H::format.largest + 1)
         return static_cast<uint16_t>(H::format.nan);
@@ -80,7 +80,7 @@ template <FloatOp Op, class H> struct Scalar {
       result = std::copysign(result, ((a ^ b) & 0x8000) ? -1.0 : 1.0);
     if (mode.sat)
       result = saturate_unit(result);
-    /* A NaN stays: only negative numbers become zero. */
+    /* A NaN is kept: only negative numbers become zero. */
     if (mode.relu && result <= 0)
       result = 0;
     return encode<H>(result, mode.ftz);

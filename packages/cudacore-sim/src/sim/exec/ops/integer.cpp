@@ -64,7 +64,7 @@ struct MulHi {
 struct MulWide {
   template <class T> static Wide<T> apply(T a, T b) { return Wide<T>(a) * Wide<T>(b); }
 };
-/* The 24 low bits of a, with its sign when it has one. */
+/* The 24 low bits of a, sign-extended if the type is signed. */
 template <class T> int64_t low24(T a) {
   uint32_t bits = static_cast<uint32_t>(a) & 0xffffff;
   return std::is_signed_v<T> ? int64_t{static_cast<int32_t>(bits << 8) >> 8} : int64_t{bits};
@@ -92,7 +92,7 @@ struct Sad {
     return static_cast<T>(Ring<T>(c) + difference);
   }
 };
-/* Division by zero gives all ones, also as remainder. The most negative number divided by -1 wraps around. */
+/* Division by zero gives all ones, and so does its remainder. The most negative number divided by -1 wraps around. */
 struct Div {
   template <class T> static T apply(T a, T b) {
     if (b == 0)
@@ -232,9 +232,9 @@ Handler mad_wide(Type type) {
 enum class Product : uint8_t { none, lo, hi };
 
 /*
- * d = (a * b, or a) +- c (+- carry); `Set` keeps the new carry. Subtraction is the addition of the complement, and
- * leaves the carry of that: set when there was no borrow. The PTX manual speaks of a borrow, which is the same as long
- * as additions and subtractions are not mixed; NVRTC's division of 128-bit numbers does mix them, and relies on this.
+ * d = (a * b, or a) +- c (+- carry); `Set` keeps the new carry. Subtraction is the addition of the complement, and sets
+ * the carry of that addition if there was no borrow. The PTX manual describes a borrow, which is equivalent as long as
+ * additions and subtractions are not mixed. NVRTC's division of 128-bit numbers mixes them, and relies on this.
  */
 template <class T, Product P, bool Subtract, bool Use, bool Set>
 void extended(Warp &w, const Instruction &ins, uint32_t lanes) {
@@ -298,7 +298,7 @@ template <class A, class B, unsigned First> struct Dp2a {
   }
 };
 
-/* The sources are a, b and c. Differences are bytes, which wrap around if the signedness of the types differs. */
+/* The sources are a, b and c. If the signedness of the types differs, the differences of bytes wrap around. */
 template <class A, class B, bool Sum> struct AbsDiff4 {
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
     uint32_t bytes = 0;

@@ -146,8 +146,8 @@ void negate(Element element, uint32_t count, MatrixBits &matrix) {
 
 /*
  * A warp computes its part at once. But the product belongs to all four warps. It begins when all warps have reached
- * it, with the data that each has copied to memory, as on an H200. It is complete when none of them reads memory any
- * more. Programs rely on both, without a barrier of their own.
+ * it, with the data that each has copied to memory, as on an H200. It is complete when all of them have finished
+ * reading memory. Programs rely on both, without their own barrier.
  */
 void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
@@ -187,7 +187,7 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* Everything but the wait is done at once. The rest is for the checks. */
+/* Everything but the wait is already done. The rest is for the checks. */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     if (Checker *checker = w.grid->checker.get())

@@ -53,7 +53,7 @@ Number number_of(const Format &format, uint64_t bits) {
   return {negative ? -significand : significand, significand ? exponent : no_exponent, Kind::finite};
 }
 
-/* How sums are computed. The names of the instructions do not suggest it. */
+/* How sums are computed, which the names of the instructions do not show. */
 struct Model {
   uint32_t block;    /* products that are added to the previous sum at once */
   int fraction_bits; /* the bits kept below the largest exponent; in f32, also the limit of the sum's bits */
@@ -62,7 +62,7 @@ struct Model {
    * added at the end, rounded to nearest, instead of being the first term of the sum.
    */
   bool by_f16 = false;
-  uint32_t together = 0; /* groups of so many columns go to the first and the second block in turn; 0: in order */
+  uint32_t together = 0; /* groups of this many columns go to the first and the second block in turn; 0: in order */
 };
 
 /*
@@ -112,7 +112,7 @@ void decode(Element element, const MatrixBits &bits, uint32_t lines, uint32_t k,
     }
 }
 
-/* The sum if a term is not finite: its kind and its sign. */
+/* The kind and the sign of a sum in which a term is not finite. */
 Number special_sum(const Number &c, const Matrix &a, const Matrix &b, uint32_t i, uint32_t j, uint32_t count) {
   bool nan = c.kind == Kind::nan, positive = c.kind == Kind::infinite && c.significand > 0,
        negative = c.kind == Kind::infinite && c.significand < 0;

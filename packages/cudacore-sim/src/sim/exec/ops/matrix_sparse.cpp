@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sparse matrices: half of the numbers are zero and not stored, and words say where the others belong. */
+/* Sparse matrices: half of the numbers are zero and not stored, and words have the places of the others. */
 #include <algorithm>
 
 #include "sim/isa/matrix.h"

@@ -49,7 +49,7 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
           w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
                          "the memory is read-only");
         std::byte *host = range.host + (address - range.begin);
-        if (Checker *checker = w.grid->checker.get()) /* it must see all accesses, so the range is not remembered */
+        if (Checker *checker = w.grid->checker.get()) /* the check must see all accesses, so the range is not cached */
           checker->global(w, ins, lane,
                           {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
                           bytes, write);

@@ -47,8 +47,8 @@ inline std::byte *locate(Warp &w, const Instruction &ins, uint32_t lane, uint64_
 }
 
 /*
- * All plain accesses are relaxed atomics: kernels may race, which must not be undefined behaviour of the simulator.
- * They cost nothing on the host.
+ * All plain accesses are relaxed atomics, because races of kernels must not be undefined behaviour of the simulator. On
+ * the host, they are as fast as plain accesses.
  */
 template <class T> inline T load_relaxed(const std::byte *at) {
   return __atomic_load_n(reinterpret_cast<const T *>(at), __ATOMIC_RELAXED);

@@ -38,7 +38,7 @@ int64_t fixed(double texels) {
   return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
 }
 
-/* So many bits of the fraction of a normalized coordinate are multiplied. */
+/* The number of bits of a normalized coordinate's fraction that are multiplied. */
 double cut(double coordinate, uint32_t extent) {
   double unit = extent > 8192 ? 0x1p22 : 0x1p21;
   return std::fabs(coordinate) < 0x1p24 ? std::floor(coordinate * unit) / unit : coordinate;
@@ -84,7 +84,7 @@ Taps taps_of(const Sampler &sampler, size_t axis, double coordinate, uint32_t ex
 
 int64_t layer_of(uint32_t layer, uint32_t layers) { return std::min<int64_t>(layer, layers - 1); }
 
-/* Numbers win over NaN, and the last of the largest wins. */
+/* Numbers are preferred to NaN, and the last of several equal maxima is chosen. */
 template <class T> uint32_t face_index(T x, T y, T z) {
   auto size = [](T value) { return value == value ? std::abs(value) : -1; };
   if (size(z) >= size(x) && size(z) >= size(y))

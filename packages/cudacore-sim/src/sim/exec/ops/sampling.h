@@ -4,7 +4,7 @@
 
 #include "sim/exec/ops/filter.h"
 
-/* The arithmetic of coordinates: which texels they mean, and the weights of these. */
+/* The arithmetic of coordinates: the texels that they refer to, and the weights of those texels. */
 namespace sim::exec {
 
 /* The texels that a coordinate refers to along one axis. */

@@ -75,7 +75,7 @@ void load(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* What a formatted store makes of a register: integers saturate, and numbers are cut off. */
+/* The value that a formatted store writes for a register: integers saturate, and numbers are truncated. */
 uint32_t formatted(const Texels &texels, uint32_t bits) {
   unsigned width = 8U * texels.channel_bytes;
   if (width == 32)

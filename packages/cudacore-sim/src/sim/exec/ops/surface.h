@@ -7,7 +7,7 @@
 
 namespace sim::exec {
 
-/* The object that a lane's handle means. Throws if there is none, or if the instruction is for the other kind. */
+/* The object of a lane's handle. Throws if there is none, or if the instruction is for the other kind. */
 const Sampler &sampler_of(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane);
 
 Handler surface_handler(const TextureAccess &access);

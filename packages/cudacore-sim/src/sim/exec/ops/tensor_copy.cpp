@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cp.async.bulk.tensor: boxes of a tensor, copied at once. A copy is made of rows along the innermost dimension, and a
- * row of pieces of 16 bytes, which are permuted in shared memory if the tensor map says so.
+ * row of pieces of 16 bytes, which are permuted in shared memory if the tensor map requires it.
  */
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t piece_bytes = 16, shared_alignment = 128, map_half = tensor_map_bytes / 2;
 
-/* A copy under way, of one lane. */
+/* The copy of one lane, in progress. */
 struct Transfer {
   Warp &w;
   const Instruction &ins;
@@ -64,7 +64,7 @@ void read_map(Transfer &t) {
   t.size = bytes_of(t.map.element);
 }
 
-/* The tensor's memory must be there, even if all of the box is out of bounds. */
+/* The tensor's memory must exist, even if the whole box is out of bounds. */
 void check_tensor(Transfer &t) {
   locate<StateSpace::global>(t.w, t.ins, t.lane, t.map.address, piece_bytes, false);
   if (!t.map.interleave && t.start[0] * t.size % piece_bytes)
@@ -81,7 +81,7 @@ void set_shared(Transfer &t) {
             "the address in shared memory is not a multiple of 128");
 }
 
-/* The bytes in which pieces are permuted; 0: they are not. */
+/* The number of bytes within which pieces are permuted; 0: none. */
 uint32_t span_of(const TensorMap &map) { return map.swizzle == 0 ? 0 : 16u << map.swizzle; }
 
 /* Swizzling combines the number of a piece in its line with the number of the line of 128 bytes. */
@@ -166,7 +166,7 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   put_piece(t, source, words[0], words[1]);
 }
 
-/* A row of slices of 16 or 32 bytes, of an interleaved layout; `stride`: every how many are moved. */
+/* A row of slices of 16 or 32 bytes, of an interleaved layout; every `stride`th slice is moved. */
 void move_slices(Transfer &t, uint64_t address, int64_t start, uint32_t count, uint32_t stride, bool inside) {
   const uint32_t bytes = piece_bytes * t.map.interleave;
   for (uint32_t i = 0; i < count; i += stride) {
@@ -213,7 +213,10 @@ uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> 
 
 void move_box(Transfer &t) {
   std::array<uint32_t, max_tensor_rank> steps{};
-  /* Interleaved, the last dimension but one has slices of channels, of which one is moved, whatever the box. */
+  /*
+   * In an interleaved layout, the last dimension but one has slices of channels. One of them is moved, whatever the
+   * box.
+   */
   auto extent = [&](uint32_t i) { return t.map.interleave && i + 2 == t.map.rank ? 1 : t.map.box[i]; };
   for (;;) {
     std::array<int64_t, max_tensor_rank> at = t.start;

@@ -92,7 +92,7 @@ struct Samples {
   Weights weights;
   std::array<const std::byte *, Weights::most> texels{};
 
-  /* `axes`: filtered ones; 0: the texel at the place. */
+  /* `axes`: the number of filtered axes; 0: only the texel at the place. */
   void add(const Fetch &fetch, const Texels::Level &level, const Place &place, size_t axes, int64_t all) {
     size_t first = weights.count;
     weights.add({place.x.weight, place.y.weight, place.z.weight}, axes, all);
@@ -194,7 +194,7 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
     return level_of_steps(steps);
   }
   default:
-    return -32; /* as compilers give it: below the first level, whatever the bias */
+    return -32; /* as compilers specify it: below the first level, whatever the bias */
   }
 }
 
@@ -293,7 +293,7 @@ void sample(Warp &w, const Instruction &ins, uint32_t lanes) {
   for_lanes(lanes, [&](uint32_t lane) { sample_lane(w, ins, access, lane); });
 }
 
-/* As filters take numbers: without denormals, and with one NaN. */
+/* Numbers as filters use them: without denormals, and with a single NaN. */
 float canonical(float value) {
   if (std::fabs(value) < 0x1p-126F)
     return std::copysign(0.0F, value);

@@ -9,7 +9,7 @@ namespace sim::exec {
 namespace {
 
 /*
- * Calls f(lanes) for every set of lanes that execute a .sync instruction together. Lanes of one group may name
+ * Calls f(lanes) for every set of lanes that execute a .sync instruction together. Lanes of one group may have
  * different members, as tiles of a warp do; the lanes of an incomplete set wait.
  */
 template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, bool anywhere, F &&f) {
@@ -173,7 +173,7 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
   uint32_t predicate = ins.op[3] == no_operand ? 0 : w.predicate(ins.op[3]);
   const uint64_t *numbers = w.in(ins.op[1]);
   const uint64_t *counts = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);
-  /* Lanes can name different barriers, but hardly ever do. */
+  /* Lanes can use different barriers, but rarely do. */
   while (lanes) {
     auto first = static_cast<uint32_t>(__builtin_ctz(lanes));
     auto number = get<uint32_t>(numbers, first);
@@ -193,7 +193,7 @@ void barrier(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 void cluster_arrive(Warp &w, const Instruction &, uint32_t lanes) { w.block->unit->arrive_cluster(w, lanes); }
-/* Lanes whose arrival still counts wait for the end of the phase. For other lanes it has ended. */
+/* Lanes that arrived in this phase wait for its end. For other lanes, their phase has already ended. */
 void cluster_wait(Warp &w, const Instruction &, uint32_t lanes) {
   uint32_t early = lanes & w.cluster_arrived;
   if (w.grid->checker)

@@ -60,7 +60,7 @@ template <class Place> void values(Coder &c, const ast::Operand &operand, uint32
     c.out.op[i] = place(elements[i]);
 }
 
-/* Fills in the address; the space becomes the one that is really accessed. */
+/* Fills in the address; the space becomes the one that is actually accessed. */
 void set_access(Coder &c, const ast::Operand &operand, uint32_t vector, AccessMode &mode) {
   uint64_t bytes = uint64_t{bytes_of(mode.type)} * vector;
   Coder::Address where = c.address(operand, bytes);
@@ -293,8 +293,7 @@ void fence(Coder &c) {
   c.emit(exec::fence_handler());
 }
 
-/* --- hints: they need an address that is well formed, and do nothing
- * ---------------------------------------------------- */
+/* --- hints: their address must be well formed; they do nothing ---------------------------------------------------- */
 
 void prefetch(Coder &c) {
   c.take_space();
@@ -415,8 +414,7 @@ void cp_reduce(Coder &c) {
   complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
 }
 
-/* The copies are completed here, as early as is possible. What remains is one arrival, which .noinc has counted before.
- */
+/* The copies are completed here, as early as possible. One arrival remains, which .noinc has counted before. */
 void cp_mbarrier(Coder &c) {
   c.out.manner = mbarrier_manner;
   if (!c.take("arrive"))

@@ -73,7 +73,7 @@ void run_conditional(const LaunchPtr &launch, const std::shared_ptr<const ExecNo
 
 CUresult ConditionalParams::submit(const LaunchPtr &launch, const ExecNode &node, std::vector<UnitPtr> before,
                                    UnitPtr &out) const {
-  /* The unit that dependents wait for is submitted only once it is known what runs before it. */
+  /* The unit that dependents wait for is submitted only once its own dependencies are known. */
   UnitPtr end = new_unit("end of a condition", launch->context);
   auto kept = std::make_shared<const ExecNode>(node);
   UnitPtr start =

@@ -30,7 +30,7 @@ void set_handles(KernelParams &params, uint64_t handle) {
   params.kernel = kernel != nullptr ? handle_of<CUkernel>(kernel->handle) : nullptr;
 }
 
-/* Arguments are read back as they were given: as pointers, or as one block. */
+/* Arguments are read back in the form in which they were passed: as pointers, or as one block. */
 void point_to_arguments(KernelParams &params, bool as_block) {
   std::byte *block = params.arguments.data();
   if (as_block) {
@@ -105,7 +105,7 @@ const RegisterNodeType registered([] {
 
 ParamsPtr make_kernel(uint64_t handle, const Callable &what, const LaunchRequest &request,
                       std::vector<std::byte> arguments, bool as_block, KernelAttributes attributes) {
-  /* The object does not move from here on: it has pointers to its own arguments. */
+  /* From here on, the object must not move, because it has pointers to its own arguments. */
   auto params = std::make_shared<KernelParams>();
   params->what = what;
   params->request.grid = request.grid;
