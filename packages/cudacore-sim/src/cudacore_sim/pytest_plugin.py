@@ -186,7 +186,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
     misuse = cudacore_sim.reports()[known:]
     if misuse and not node.get_closest_marker("cuda_misuse_ok"):
-        problems.append(f"{'a kernel failed' if failed else 'the driver was misused'}:\n  " + "\n  ".join(misuse))
+        problems.append(f"{'a kernel failed' if failed else 'the simulated driver reports'}:\n  " + "\n  ".join(misuse))
     if problems:
         pytest.fail("\n".join(problems), pytrace=False)
 
