@@ -13,6 +13,7 @@ import collections
 import csv
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 import textwrap
@@ -744,12 +745,11 @@ def test_nothing_is_imported(on_sim: bool) -> None:
 # ---- the libraries themselves
 
 
-def run_on_gpu(code: str) -> None:
+def run_alone(code: str, **env: str) -> None:
     """Run a program in a process of its own, because a library chooses its allocator once."""
     code = "import cudacore as core\nfrom cudacore import interop\n" + textwrap.dedent(code)
-    ran = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True, timeout=240, check=False
-    )
+    command = [sys.executable, "-X", "faulthandler", "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=os.environ | env)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "cudacore:" not in ran.stderr  # a failure that was reported and not raised
 
@@ -767,7 +767,7 @@ limited = core.LimitingResourceAdaptor(statistics, 1 << 20)
 def test_with_cupy() -> None:
     """CuPy would compute wrong, leak, or not respect a limit."""
     pytest.importorskip("cupy", reason="needs CuPy")
-    run_on_gpu(
+    run_alone(
         DEVICE
         + """
 import threading
@@ -826,7 +826,7 @@ assert statistics.allocation_counts.current_count == 0, statistics.allocation_co
 def test_with_pool_of_cupy() -> None:
     """A pool of CuPy would not take its blocks from the resource, not return them, or not try again."""
     pytest.importorskip("cupy", reason="needs CuPy")
-    run_on_gpu(
+    run_alone(
         DEVICE
         + """
 import cupy
@@ -868,7 +868,7 @@ def compute():
 def test_with_torch_itself() -> None:
     """PyTorch would compute wrong, leak, crash when memory runs out, or let a second stream use freed memory."""
     pytest.importorskip("torch", reason="needs PyTorch")
-    run_on_gpu(
+    run_alone(
         DEVICE
         + TORCH
         + """
@@ -907,7 +907,7 @@ assert statistics.allocation_counts.current_count == 0, statistics.allocation_co
 def test_with_pool_of_torch() -> None:
     """A MemPool of PyTorch would not take its blocks from the resource, or not return them."""
     pytest.importorskip("torch", reason="needs PyTorch")
-    run_on_gpu(
+    run_alone(
         DEVICE
         + TORCH
         + """
@@ -941,7 +941,7 @@ def test_with_numba() -> None:
     pytest.importorskip("numba.cuda", reason="needs Numba")
     if reason := why_numba_cannot_compile():
         pytest.skip(f"Numba cannot compile kernels here: {reason}")
-    run_on_gpu(
+    run_alone(
         DEVICE
         + """
 import numpy as np
@@ -972,10 +972,132 @@ assert 0 < free < total
     )
 
 
+def test_with_rmm(on_sim: bool) -> None:
+    """RMM would allocate elsewhere, free too early, wait for its own lock, or leak. On the simulator without cudart."""
+    pytest.importorskip("rmm", reason="needs RMM")
+    run_alone(
+        DEVICE
+        + f"on_sim = {on_sim}"
+        + """
+import sys, threading
+import rmm, rmm.mr
+from rmm.pylibrmm.stream import Stream
+stream = device.create_stream()
+on = Stream(stream)
+ignored = []
+sys.unraisablehook = ignored.append
+
+def count(expected):
+    gc.collect()
+    assert statistics.allocation_counts.current_count == expected, statistics.allocation_counts
+
+for mr in (statistics, core.TrackingResourceAdaptor(statistics)):
+    resource = interop.rmm_resource(mr)
+    buffer = rmm.DeviceBuffer(size=1000, stream=on, mr=resource)
+    count(1)
+    core.Buffer.from_handle(buffer.ptr, 1000).fill(7, stream=stream)
+    buffer = None
+    count(0)
+    empty = [resource.allocate(0, on) for _ in range(2)]
+    for ptr in empty:
+        resource.deallocate(ptr, 0, on)
+    assert not ignored
+    resource.deallocate(4096, 100, on)
+    assert "is not an address" in str(ignored.pop().exc_value)
+
+# A pool of RMM holds its lock while it allocates, so no finalizer may free memory of the pool then.
+pool = rmm.mr.PoolMemoryResource(interop.rmm_resource(limited), 1 << 18, 1 << 24)
+cycle = [rmm.DeviceBuffer(size=1000, stream=on, mr=pool)]
+cycle.append(cycle)
+del cycle
+try:
+    rmm.DeviceBuffer(size=1 << 21, stream=on, mr=pool)
+except MemoryError as error:
+    assert "limit of 1048576 bytes" in str(error), error
+else:
+    raise AssertionError
+
+theirs = interop.RMMMemoryResource(pool)
+nested = core.StatisticsResourceAdaptor(interop.RMMMemoryResource(interop.rmm_resource(theirs)))
+failures = []
+def work(n):
+    try:
+        mine = device.create_stream()
+        for i in range(50):
+            a = theirs.allocate(100 + i, stream=mine)
+            b = nested.allocate(1000 + i, stream=mine)
+            b.fill(3, stream=mine)
+            part = b[:100]
+            b.close()
+    except BaseException as error:
+        failures.append(error)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not failures, failures
+count(1)  # the block of the pool
+assert nested.allocation_counts[:2] == (0, 0)
+with theirs.allocate(100, stream=stream) as buffer:
+    assert buffer.memory_resource is theirs and buffer.is_device_accessible
+del theirs, nested, pool, buffer
+count(0)
+if not on_sim:
+    import numpy as np
+    mine = core.DeviceMemoryResource(device, {"max_size": 1 << 26})
+    view = interop.rmm_resource(mine)
+    assert isinstance(view, rmm.mr.CudaAsyncViewMemoryResource)
+    mine.close()
+    rmm.mr.set_current_device_resource(view)
+    assert bytes(rmm.DeviceBuffer.to_device(b"hello").copy_to_host()) == b"hello"
+    rmm.mr.set_current_device_resource(rmm.mr.CudaMemoryResource())
+    del view
+    for upstream in (rmm.mr.CudaMemoryResource(), rmm.mr.CudaAsyncMemoryResource()):
+        counted = rmm.mr.StatisticsResourceAdaptor(upstream)
+        mr = interop.RMMMemoryResource(counted)
+        with mr.allocate(1000, stream=stream) as buffer:
+            host = np.empty(1000, np.uint8)
+            buffer.fill(7, stream=stream)
+            buffer.copy_to(host, stream=stream)
+            stream.sync()
+            assert host.sum() == 7000
+        gc.collect()
+        assert counted.allocation_counts.current_count == 0
+        try:
+            mr.allocate(1 << 45, stream=stream)
+        except MemoryError:
+            pass
+        else:
+            raise AssertionError
+"""
+    )
+
+
+@pytest.mark.cuda_sim
+def test_libraries_find_their_device() -> None:
+    """A library that uses the current device would use another one, or the program would."""
+    run_alone(
+        """
+from cudacore.interop._resources import on_device
+from cudacore_handles._sdk.memory import current_device
+first, second = core.Device(0), core.Device(1)
+assert on_device(1, current_device) == 1  # nothing is current yet
+first.set_current()
+assert (on_device(1, current_device), current_device()) == (1, 0)
+green = second.create_context(core.ContextOptions(resources=[second.resources.sm]))
+second.set_current(green)
+assert on_device(1, lambda: second.context) == green
+assert (on_device(0, current_device), second.context) == (0, green)
+""",
+        CUDACORE_SIM_DEVICES="2",
+    )
+
+
 @pytest.mark.cuda_gpu
 def test_program_of_the_guide() -> None:
     """The guide's program that replaces PyTorch's allocator would not run when it is pasted."""
     pytest.importorskip("torch", reason="needs PyTorch")
     blocks = [block for block in blocks_of("which-memory", "python") if block.options.get("class") == "pytorch-alone"]
     assert len(blocks) == 1
-    run_on_gpu(blocks_of("which-memory", "python")[0].code + blocks[0].code)
+    run_alone(blocks_of("which-memory", "python")[0].code + blocks[0].code)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from cudacore_handles import Buffer, CUDAError, Device, MemoryResource
 from cudacore_handles._sdk import lib
-from cudacore_handles._sdk.memory import no_buffer
+from cudacore_handles._sdk.memory import current_context, current_device, no_buffer
+
+_T = TypeVar("_T")
 
 
 def check_resource(memory_resource: MemoryResource | None) -> MemoryResource | None:
@@ -55,13 +57,14 @@ def check_buffer(resource: MemoryResource, made: object) -> Buffer:
     return made
 
 
-@contextmanager
-def current_device(device_id: int) -> Iterator[None]:
-    """Make a device current for a block of code, for libraries that use the current device."""
-    device = Device(device_id)
-    previous = device.set_current(device.context)
+def on_device(device_id: int, function: Callable[..., _T], *args: Any) -> _T:
+    """Call a function of a library that uses the current device, while a given one is current."""
+    if current_device() == device_id:
+        return function(*args)
+    device, previous = Device(device_id), current_context()
+    device.set_current()
     try:
-        yield
+        return function(*args)
     finally:
         if previous is not None:
             previous.device.set_current(previous)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cudacore.interop._resources import check_buffer, check_resource, current_device, made_current, resource_for
+from cudacore.interop._resources import check_buffer, check_resource, made_current, on_device, resource_for
 from cudacore_handles import (
     Buffer,
     CUDAError,
@@ -206,14 +206,12 @@ class RMMMemoryResource(MemoryResource):
             raise
 
     def _allocate(self, size: int, stream: Stream) -> int:
-        with current_device(self._device_id):
-            ptr: int = self._rmm_mr.allocate(size, self._stream_type(stream))
+        ptr: int = on_device(self._device_id, self._rmm_mr.allocate, size, self._stream_type(stream))
         return ptr
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:
         """Make RMM free memory, ordered on a stream."""
-        with current_device(self._device_id):
-            self._rmm_mr.deallocate(ptr, size, self._stream_type(stream))
+        on_device(self._device_id, self._rmm_mr.deallocate, ptr, size, self._stream_type(stream))
 
     @property
     def is_device_accessible(self) -> bool:
