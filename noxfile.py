@@ -42,18 +42,19 @@ ENGINE = SIM_BUILD / "tests" / "engine" / "libengine.so"
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 PYTHONS = nox.project.python_versions(nox.project.load_toml(ROOT / "packages" / "cudacore" / "pyproject.toml"))
 
-# Interpreters of pyenv are found although they are not activated.
+# Interpreters of pyenv are found even if they are not activated.
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
 os.environ["PATH"] = os.pathsep.join([os.environ["PATH"], *map(str, sorted(PYENV.glob("versions/*/bin")))])
 
-# CUDA versions to test with, newest first: of cuda-bindings, and of cuda-toolkit, which pins all that the extras bring.
+# CUDA versions to test with, newest first: of cuda-bindings, and of cuda-toolkit, which pins everything that the extras
+# install.
 CUDA = {"13.x": "13.*", "13.0": "13.0.*", "12.9": "12.9.*"}
-# Those that ``tests`` runs with: the newest and the oldest.
+# The versions that ``tests`` uses: the newest and the oldest.
 TESTED = ["13.x", "12.9"]
 # Drivers to simulate, each with the compilers of its major version: their cubins run on every driver of that major
-# version, but their PTX only on a driver that is not older than they are.
+# version, but their PTX runs only on a driver of the same version or a newer one.
 DRIVERS = {"12.0": "12.9", "12.2": "12.9", "12.4": "12.9", "12.6": "12.9", "12.9": "12.9", "13.0": "13.0"}
-# Packages of others, with programs in ci/clients that run on the simulator, or must fail with an explanation.
+# Packages of other projects. Programs in ci/clients use them on the simulator; they pass, or fail with an explanation.
 CLIENTS = {
     "cuda-bindings": (["cuda-bindings==13.*", "nvidia-cuda-nvrtc==13.*"], ["with_cuda_bindings.py"]),
     "cuda-core": (["cuda-core[cu13]==1.2.2", "numpy>=2.1"], ["with_cuda_core.py"]),
@@ -61,14 +62,14 @@ CLIENTS = {
         ["numba-cuda[cu13]==0.30.*", "cffi", "filecheck", "ml_dtypes", "psutil", "pytest"],
         ["with_numba.py", "numba_suite.py"],
     ),
-    # Their wheels have no tests, so these are our programs.
+    # Their wheels have no tests, so these programs are our own.
     "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
 }
-# Those of them that use cuda.core: they run on it, and on cudacore in its place.
+# The packages that use cuda.core. They run on it, and on cudacore in its place.
 ON_CUDACORE = ("cuda-core", "numba-cuda", "numba-cuda-mlir", "cuda-compute", "nvmath")
 ASAN = ("-Db_lundef=false", "-Db_sanitize=address,undefined")
 TSAN = ("-Db_lundef=false", "-Db_sanitize=thread")
@@ -79,9 +80,9 @@ UNDER_ASAN = {
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
 UNDER_TSAN = {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HANDLES / 'tests' / 'tsan.supp'}"}
-# The oldest glibc that releases run with.
+# The oldest glibc with which releases run.
 GLIBC = re.findall(r'^GLIBC = "(.*)"', (ROOT / "ci" / "build_dist.py").read_text(encoding="utf-8"), re.MULTILINE)[0]
-# The extras that bring all compilers of a CUDA, and the headers that the tests' kernels include.
+# The extras that install all compilers of a CUDA version, and the headers that the tests' kernels include.
 EXTRAS = {"12": "cu12,link,nvvm-cu12,headers", "13": "cu13,link,nvvm,headers"}
 
 
@@ -99,7 +100,7 @@ def wheels_of(folder: Path) -> list[str]:
 
 def install(session: nox.Session, *groups: str, cuda: str = "13.x", folder: Path = WHEELS) -> None:
     """Install the wheels in a folder with the compilers and headers of a CUDA version, and dependency groups."""
-    # Kernels of the simulator's tests include cuRAND's headers; those that do need CUDA 13.
+    # Some kernels of the simulator's tests include cuRAND's headers, and need CUDA 13.
     toolkit = "cuda-toolkit[curand]" if "test" in groups and cuda.startswith("13") else "cuda-toolkit"
     # The toolkit 13.0 accepts any nvJitLink of CUDA 13. But no driver for 13.0 compiles PTX that a newer one has
     # linked.
@@ -126,26 +127,26 @@ def run_tests(session: nox.Session, cuda: str, driver: str | None = None, folder
     if session.posargs:
         session.run("python", "-m", "pytest", *session.posargs, env=settings)
         return
-    # from all sources, because the tests must run on the contents of the wheels
+    # in a folder without the sources, because the tests must run on the contents of the wheels
     with tempfile.TemporaryDirectory() as away:
         session.run("python", "ci/copy_tests.py", away)
         with session.chdir(away):
-            # Tests that need two devices are skipped if there is one.
+            # Tests that need two devices are skipped if there is only one.
             session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
     if driver is not None or folder != WHEELS:
         return  # the simulator is compared with one driver, whatever version it simulates, beside its build folder
-    # The simulator's own tests destroy all that its process has made: they have processes of their own. They look at
-    # its sources.
+    # The simulator's own tests destroy all objects of their process, so they run in separate processes. They read its
+    # sources.
     session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
 def build_with_meson(session: nox.Session, name: str, package: Path, *options: str) -> Path:
-    """Build a package's library and its tests in a folder of their own, which is kept, and return the folder."""
+    """Build a package's library and its tests in a separate folder, which is kept, and return the folder."""
     folder = BUILD / name
     if not (folder / "build.ninja").exists():
         common = ("-Dtests=true", "-Dpython=false", "--buildtype=debugoptimized", "--werror")
         session.run("meson", "setup", str(folder), str(package), *common, *options)
-    else:  # it may have been made with other options
+    else:  # the folder may have been made with other options
         session.run("meson", "configure", str(folder), *options)
     session.run("meson", "compile", "-C", str(folder), log=False)
     return folder
@@ -205,7 +206,7 @@ def tests_drivers(session: nox.Session, driver: str) -> None:
 
 @nox.session(venv_backend="none", default=False)
 def tests_cell(session: nox.Session) -> None:
-    """Run one session of tests_all that ``tests`` does not run, another one each day; ``-- N`` chooses the Nth."""
+    """Run one session of tests_all that ``tests`` does not run, a different one each day; ``-- N`` selects the Nth."""
     running = "{}.{}".format(*sys.version_info)
     cells = [
         (python, cuda)
@@ -288,7 +289,7 @@ def c_san(session: nox.Session) -> None:
 
 @nox.session(requires=["build"])
 def tests_san(session: nox.Session) -> None:
-    """Run the tests on a simulated driver that is under AddressSanitizer and UndefinedBehaviorSanitizer."""
+    """Run the tests on a simulated driver that is built with AddressSanitizer and UndefinedBehaviorSanitizer."""
     install(session, "test", "meson")
     folder = build_with_meson(session, "sim-asan", SIM, *ASAN)
     # AddressSanitizer's dlopen does not search NVRTC's folder, unlike the original.
@@ -305,7 +306,7 @@ def tests_san(session: nox.Session) -> None:
         return
     # cuda.core's launches with too few arguments read beyond its memory, which would end the comparison.
     ours = f"--ignore={ROOT / 'packages' / 'cudacore' / 'tests' / 'test_like_cuda_core.py'}"
-    # The bytes that nvJitLink reads beyond damaged code differ each time with AddressSanitizer's memory.
+    # nvJitLink reads beyond damaged code; with AddressSanitizer, the bytes there differ each time.
     nvjitlink = "--deselect=packages/cudacore-compile/tests/test_bad_code.py::test_mutated_code"
     session.run("python", "-m", "pytest", ours, nvjitlink, env=env | {"CUDACORE_SIM_DEVICES": "2"})
     session.run("python", "-m", "pytest", "packages/cudacore-sim", env=env)
@@ -352,10 +353,11 @@ def fuzz_cache(session: nox.Session) -> None:
 @nox.session(requires=["build"], default=False)
 @nox.parametrize("client", list(CLIENTS))
 def clients(session: nox.Session, client: str) -> None:
-    """Run packages of others, from PyPI, on the simulated driver; for numba-cuda its own tests, or ``-- MODULE``.
+    """Run packages of other projects on the simulated driver; for numba-cuda, its own tests, or ``-- MODULE``.
 
-    Packages that use cuda.core run on it, and then on cudacore in its place. No other case may fail the second time:
-    known failures are listed in the programs, with the reason. This downloads packages that nothing else needs.
+    Packages that use cuda.core run on it, and then on cudacore in its place. The second run may fail only in the cases
+    that fail in the first; the programs list known failures with the reason. This downloads packages that no other
+    session needs.
     """
     packages, programs = CLIENTS[client]
     session.install(str(next(WHEELS.glob("cudacore_sim-*.whl"))), *packages)
@@ -371,7 +373,7 @@ def clients(session: nox.Session, client: str) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check layout, style, spelling, workflows and versions; ``-- --fix`` mends some."""
+    """Check layout, style, spelling, workflows and versions; ``-- --fix`` fixes some problems."""
     session.install(*nox.project.dependency_groups(PYPROJECT, "lint"))
     fix = "--fix" in session.posargs
     session.run("python", "ci/check_rooms.py")
@@ -423,7 +425,7 @@ def types(session: nox.Session) -> None:
     session.run("mypy", "noxfile.py", "ci")
     session.run("mypy", "packages/cudacore/tests/types_of_programs.py")
     session.run("python", "ci/check_programs.py")
-    # Separately, because cuda.bindings, on which others depend, has no types.
+    # Checked separately, because cuda.bindings, on which the others depend, has no types.
     sources = os.pathsep.join(str(ROOT / "packages" / name / "src") for name in PACKAGES)
     for name in PACKAGES:
         package = name.replace("-", "_")
@@ -475,7 +477,7 @@ def sdists(session: nox.Session) -> None:
         with session.chdir(away):
             if tests:
                 session.run(*PYTEST, *(f"packages/{name}" for name in tests), env={"CUDACORE_SIM_DEVICES": "2"})
-            if SIM.name in (session.posargs or PACKAGES):  # beside its sources, without the tests of its engine
+            if SIM.name in (session.posargs or PACKAGES):  # with its sources, but without the tests of its engine
                 shutil.copytree(folder / SIM.name, Path(away, "packages", SIM.name), dirs_exist_ok=True)
                 session.run(*PYTEST, f"packages/{SIM.name}")
 

@@ -58,11 +58,11 @@ def build_wheel(package: Path, architecture: str, out: Path) -> None:
         make_tools(tools, architecture)
         environment = os.environ | {"_PYTHON_HOST_PLATFORM": f"linux-{architecture}"}
         setup = f"--config-setting=setup-args=--cross-file={tools}/cross.ini"
-        # Not isolated: pip would install build requirements for the other architecture instead of this machine's.
+        # Not isolated, because pip would install build requirements for the other architecture.
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", setup, "--outdir", str(made), str(package)]
         subprocess.run(build, check=True, env=environment)
         (wheel,) = made.glob("*.whl")
-        # It finds the oldest glibc by the symbols; --only-plat: there must be nothing to copy into the wheel.
+        # It determines the oldest glibc from the symbols. --only-plat: no library may have to be copied into the wheel.
         repair = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
         subprocess.run([*repair, "--wheel-dir", str(out), str(wheel)], check=True)
 

@@ -25,9 +25,9 @@ SOURCES = os.pathsep.join(map(str, ROOT.glob("packages/*/src")))
 MISTAKES = ROOT / "packages" / "cudacore" / "tests" / "wrong_programs.py"
 #: Pages whose blocks are several files, or parts of files; the gallery has the examples.
 NO_PROGRAM = {"gallery", "simulator/extending", "simulator/testing", "tutorial/testing"}
-#: The rules of pyright that guides must satisfy, which are those about calls.
+#: The rules of pyright that guides must satisfy: those about calls.
 CALLS = {"reportArgumentType", "reportCallIssue"}
-# The default settings, which users have. Libraries that are not installed have the type Any.
+# The default settings, which are those of users. Libraries that are not installed have the type Any.
 MYPY = ["mypy", "--config-file=", "--ignore-missing-imports", "--output=json", "--no-error-summary"]
 PYRIGHT = ["pyright", "--outputjson"]
 

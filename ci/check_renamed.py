@@ -50,7 +50,7 @@ def main() -> None:
         subprocess.run(build, check=True)
         (wheel,) = folder.glob(f"{NAME.replace('-', '_')}-*.whl")
         site = folder / "site"
-        # What they depend on, cuda.bindings, is not needed by the program.
+        # The program does not need cuda.bindings, on which they depend.
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
         subprocess.run([*install, "cffi", "cuda-pathfinder", "platformdirs", *others, str(wheel)], check=True)
         environment = os.environ | {"PYTHONPATH": str(site), "CUDACORE_DRIVER": "sim"}

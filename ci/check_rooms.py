@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Check the layout of the sources: what each package and each room may use of the others.
+"""Check the layout of the sources: what each package and each room may use from the others.
 
 usage: check_rooms.py [ROOT]       ROOT: the repository, or a folder that is laid out like it
 
 A layer is a folder whose subfolders are rooms. A room uses the rooms below it. A lower room does not include or import
-an upper one. Exceptions are listed here, each with its reason; an exception that is not needed any more is an error,
-too.
+an upper one. Exceptions are listed here, each with its reason; an exception that is no longer needed is an error, too.
 """
 
 from __future__ import annotations
@@ -79,12 +78,12 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def is_private(module: str) -> bool:
-    """Return whether a module, or a package that it is in, has the name of a private one."""
+    """Return whether the name of a module, or of a package that contains it, is private."""
     return any(part.startswith("_") and not part.endswith("__") for part in module.split("."))
 
 
 def imports_across_packages(root: Path) -> Iterator[str]:
-    """Return the imports of what another package keeps private."""
+    """Return the imports of private names of another package."""
     folders = sorted(folder for folder in root.glob("packages/*/src/*") if (folder / "__init__.py").is_file())
     packages = {folder.name for folder in folders}
     for folder in folders:
@@ -101,7 +100,7 @@ def imports_across_packages(root: Path) -> Iterator[str]:
 
 
 def runs(node: ast.AST) -> Iterator[ast.AST]:
-    """Return the nodes under one that run, so none that only type checkers read."""
+    """Return the nodes under a node that are executed, without those that only type checkers read."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
@@ -110,9 +109,9 @@ def runs(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def rooms_used(path: Path, layer: Path) -> Iterator[tuple[int, str]]:
-    """Return the line and the room of each include or import of a room of the layer."""
+    """Return the line and the room of each include or import from a room of the layer."""
     if path.suffix not in {".py", ".c", ".cpp", ".h"}:
-        return  # such as what CPython has compiled
+        return  # such as files that CPython has compiled
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".py":
         for node in runs(ast.parse(text)):

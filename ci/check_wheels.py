@@ -20,7 +20,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 HEADERS = ROOT / "packages" / "cudacore-handles" / "include" / "cudacore"
 
-# Limits in kB: of a wheel, and of all that `pip install cudacore` brings, which is without the simulated driver.
+# Limits in kB: for a wheel, and for everything that `pip install cudacore` installs, which does not include the
+# simulated driver.
 LIMITS = {"cudacore-handles": 680.0, "cudacore-graph": 72.0, "cudacore-sim": 2500.0}
 LIMIT_OF_ALL = 960.0
 
@@ -69,7 +70,7 @@ def patterns(package: str, info: str) -> list[str]:
 
 
 class Checker:
-    """The problems of one wheel."""
+    """Return the problems of one wheel."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -164,7 +165,7 @@ class Checker:
 
 
 def check_together(checkers: list[Checker], packages: list[str]) -> list[str]:
-    """Print what one machine installs; return the problems of the whole set."""
+    """Print the sizes of the wheels that one machine installs; return the problems of the whole set."""
     total = 0.0
     for checker in checkers:
         size = checker.path.stat().st_size / 1000

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compile one templated kernel for many GPUs, show what came out, and launch it: on a GPU, or on the simulated driver.
+"""Compile one templated kernel for many GPUs, show the results, and launch it: on a GPU, or on the simulated driver.
 
-usage: demo.py [ARCHITECTURE...]        such as sm_90; without, a choice from all generations that NVRTC supports
+usage: demo.py [ARCHITECTURE...] such as sm_90; default: one of each generation that NVRTC supports
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ console = Console()
 
 
 def compile_all(architectures: tuple[str, ...]) -> Table:
-    """Compile the source to PTX and to a cubin for each architecture; return what to show of it."""
+    """Compile the source to PTX and to a cubin for each architecture; return a description for each."""
     table = Table("architecture", "target", "bytes", "ms", "instances", title="Compiled by NVRTC, on this CPU")
     for column in table.columns[2:5]:
         column.justify = "right"

@@ -2,15 +2,16 @@
 """Shared by the tests of all packages: the ``device`` fixture, the check for leaks, the list of skipped tests.
 
 The driver is chosen by the pytest plugin of cudacore-sim: ``--cuda-driver=sim``, which pyproject.toml makes the
-default, or ``--cuda-driver=gpu``. On the simulated driver that plugin checks, too, that no test misuses it or leaves
-objects behind.
+default, or ``--cuda-driver=gpu``. On the simulated driver, that plugin also checks that no test misuses the driver or
+leaves objects behind.
 
 A test marked ``needs_driver("12.3", "conditional nodes")`` is skipped on an older driver; the fixture ``need_driver``
-does the same as a function. A test that fails because the driver is too old is skipped, too, if `FEATURES` has the
-function that the error names: an error for any other function is a failure.
+does the same as a function. A test that fails because the driver is too old is also skipped if `FEATURES` contains the
+function that the error names; an error for any other function is a failure.
 
-A test that takes ``device`` gets device 0, current on its thread, and fails when it ends with more live handles than it
-began with; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixtures of a wider scope take ``first_device``.
+A test that takes ``device`` gets device 0, current on its thread, and fails if there are more live handles at its end
+than at its beginning; ``@pytest.mark.cuda_leaks_ok("reason")`` excuses it. Fixtures of a wider scope take
+``first_device``.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX 
 
 
 def freeze_what_is_there() -> None:
-    """Exclude existing objects from the garbage collections between two modules, of which each test runs several.
+    """Between two modules, exclude existing objects from garbage collections, of which each test runs several.
 
-    Garbage since the last time is collected first.
+    Collect the garbage of the last module first.
     """
     gc.unfreeze()
     gc.collect()
@@ -75,15 +76,15 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session")
 def on_sim() -> bool:
-    """Tell whether this process runs on the simulated driver."""
+    """Return whether this process runs on the simulated driver."""
     return cudacore_sim.is_loaded()
 
 
 @pytest.fixture(scope="session")
 def target(on_sim: bool) -> str:
-    """Give what to compile kernels to: cubins, and PTX on the simulated driver, whose reports have its lines.
+    """Give the code type of kernels: cubins, or PTX on the simulated driver, because its reports contain PTX lines.
 
-    The compilers can be newer than the driver is, and their PTX with them.
+    On a GPU, PTX may be too new for the driver, because the compilers can be newer.
     """
     from cuda.bindings import nvrtc
 
@@ -105,7 +106,7 @@ def skip_older_driver(version: str, feature: str) -> None:
 
 @pytest.fixture(scope="session")
 def need_driver() -> Callable[[str, str], None]:
-    """Give a function that skips the test on a driver older than a version, such as "12.3", for the feature's sake."""
+    """Give a function that skips the test on a driver older than a version, such as "12.3", which added a feature."""
     return skip_older_driver
 
 
@@ -119,7 +120,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _why_too_old(error: BaseException) -> str | None:
-    """Return the feature that the driver is too old for, if an error, also one of a child process, names it."""
+    """Return the feature that the driver is too old for, if an error (even one of a child process) names it."""
     text = str(error)
     missing = _TOO_OLD.search(text)
     if missing is not None and missing[1] in FEATURES:
@@ -137,14 +138,14 @@ def first_device() -> cudacore_handles.Device:
 
     device = cudacore_handles.Device(0)
     device.set_current()
-    # Make objects that are made at first use and kept, so that they do not look like leaks of the first test.
+    # Make the objects that are made at first use and then kept, so that they do not look like leaks of the first test.
     _ = device.memory_resource, device.default_stream, device.context
     load_copy_kernels()
     return device
 
 
 def load_copy_kernels() -> None:
-    """Load the kernels of copies between views, which are kept, too."""
+    """Load the kernels of copies between views, which are also kept."""
     from cudacore_handles._views import copy_kernel
 
     for unit in (1, 2, 4, 8, 16):
@@ -189,7 +190,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if node.stash.get(CALL_FAILED, False):
         return  # the traceback keeps the test's objects
-    node.funcargs.clear()  # all other fixtures of this test are torn down by now, but their values live on here
+    node.funcargs.clear()  # all other fixtures are torn down by now; these references keep their values alive
     leaked = more_than(before)
     # A thread of the driver releases what graphs kept.
     end = time.monotonic() + SECONDS_TO_SETTLE
@@ -203,7 +204,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)  # without that plugin, nothing checks this
 def pytest_cuda_settle() -> None:
-    """Destroy what waits in the reclaim queue: a hook of the plugin of cudacore-sim."""
+    """Destroy the boxes in the reclaim queue (a hook of the plugin of cudacore-sim)."""
     if "cudacore_handles" in sys.modules:
         from cudacore_handles._cffi import lib
 
@@ -215,7 +216,7 @@ def more_than(before: dict[str, int]) -> dict[str, int]:
 
 
 def make_captures_global() -> str:
-    """Give the thread the mode of captures that new threads have; return the name of the one that it had."""
+    """Set the capture mode of the thread to the default of new threads; return the name of the previous mode."""
     from cuda.bindings import driver
 
     mode = driver.CUstreamCaptureMode
@@ -225,7 +226,7 @@ def make_captures_global() -> str:
 
 
 def live_objects() -> dict[str, int]:
-    """Count the boxes of each kind that are alive when garbage and the reclaim queue are cleared away."""
+    """Count the boxes of each kind that are alive after garbage was collected and the reclaim queue was emptied."""
     import cudacore_handles
 
     gc.collect()
@@ -238,7 +239,7 @@ def _forget_locals(tb: TracebackType) -> None:
     for frame, _ in traceback.walk_tb(tb):
         with contextlib.suppress(RuntimeError):  # it is being executed
             frame.clear()
-            _ = frame.f_locals  # before Python 3.13 the frame also has a copy, which this brings up to date
+            _ = frame.f_locals  # before Python 3.13, the frame also has a copy of its variables, which this updates
     gc.collect()
 
 
@@ -247,7 +248,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.when in {"setup", "call"}:  # an expected failure's traceback keeps them, too
+    if report.when in {"setup", "call"}:  # the traceback of an expected failure also keeps them
         item.stash[CALL_FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
     reason = _why_too_old(call.excinfo.value) if report.failed and call.excinfo is not None else None
     if reason is not None and call.excinfo is not None:
@@ -256,7 +257,7 @@ def pytest_runtest_makereport(
         path, line, _ = item.location
         report.outcome = "skipped"
         report.longrepr = path, line or 0, f"Skipped: {reason}"
-    elif report.failed and item.stash.get(TOO_OLD, False):  # it stopped half-way, perhaps in a capture
+    elif report.failed and item.stash.get(TOO_OLD, False):  # the test stopped in the middle, perhaps in a capture
         report.outcome = "passed"
     return report
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Print what CHANGELOG.md says about the version of a tag, for the release's page; fail if it has no date yet.
+"""Print the section of CHANGELOG.md about the version of a tag, for the release's page; fail if it has no date yet.
 
 usage: release.py TAG       TAG: v1.2.3
        release.py --names   print the names of the distributions as JSON

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def in_threads(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """Call a function with each of some values, in as many threads, which begin at the same time.
+    """Call a function with each of the values, each in its own thread. All threads begin at the same time.
 
     Return the results in the order of the values, or raise the first exception after all threads have ended.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile for many GPUs on a machine that has none, and no driver either.
+"""Compile for many GPUs on a machine without a GPU or a driver.
 
 ``python ahead_of_time.py build`` makes a file, ``python ahead_of_time.py run`` uses it,
 without a compiler.
@@ -21,7 +21,7 @@ extern "C" __global__ void scale(float *values, float factor, int n) {
 
 
 def build() -> None:
-    """Compile for three generations of GPUs, and to PTX for those to come."""
+    """Compile for three generations of GPUs, and to PTX for future ones."""
     from cudacore_compile import CompileJob, ProgramOptions, compile_many, make_fatbin
 
     architectures = ("sm_80", "sm_90", "sm_120")
@@ -32,7 +32,7 @@ def build() -> None:
 
 
 def run() -> None:
-    """Load what fits the device."""
+    """Load the code for the device."""
     import cudacore_handles as ch
 
     device = ch.Device()
@@ -42,8 +42,8 @@ def run() -> None:
     values = np.arange(5, dtype=np.float32)
     there = device.allocate(values.nbytes, stream=stream)
     there.copy_from(values, stream=stream)
-    # Machine code does not contain which parameters are floating-point numbers, so they
-    # are stated here.
+    # Machine code does not record which parameters are floating-point numbers, so their
+    # types are stated here.
     factor = np.float32(10)
     config = ch.LaunchConfig(grid=1, block=32)
     ch.launch(stream, config, kernel, there, factor, values.size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A part of a program that is in C, and works with the streams and the memory of the part in Python. */
+/* The C part of a program, which uses the streams and the memory of the Python part. */
 #include <cudacore/cudacore.h>
 
 static cch_event *done;
@@ -14,7 +14,7 @@ int start(cch_stream *stream, cch_deviceptr *memory, uint32_t value) {
   return status;
 }
 
-/* Waits for that work alone. */
+/* Waits only for that work. */
 int finish(void) {
   int status = cch_event_synchronize(done);
   cch_event_unref(done);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have a library in C work on the stream and the memory of a Python program."""
+"""Let a C library work on the stream and the memory of a Python program."""
 
 import ctypes
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of one's own for CuPy: on its arrays, on its stream."""
+"""Run your own kernel on CuPy's arrays and stream."""
 
 import sys
 

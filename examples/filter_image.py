@@ -111,7 +111,7 @@ def main() -> None:
         OpaqueArrayOptions((SIZE, SIZE), "uint8", num_channels=4)
     )
     array.copy_from(image, stream=stream)
-    # Bytes are read as numbers from 0 to 1. Outside, the nearest texel is read.
+    # Bytes are read as numbers from 0 to 1. Outside, the nearest texel is used.
     texture = device.create_texture_object(
         resource=ResourceDescriptor.from_opaque_array(array),
         options=TextureObjectOptions(

@@ -26,7 +26,7 @@ arch = f"sm_{device.arch}"
 
 
 def to_ltoir(source: str) -> core.ObjectCode:
-    """Compile to the compiler's own representation, which the linker makes code of."""
+    """Compile to LTO-IR, from which the linker generates code."""
     options = core.ProgramOptions(arch=arch, link_time_optimization=True)
     return core.Program(source, "c++", options).compile("ltoir")
 

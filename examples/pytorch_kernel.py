@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel of one's own for PyTorch: on its tensors, on its stream."""
+"""Run your own kernel on PyTorch's tensors and stream."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Share device memory and events with another process; the device keeps the order."""
+"""Share device memory and events with another process."""
 
 import multiprocessing
 
@@ -33,7 +33,7 @@ def main() -> None:
     buffer = pool.allocate(numbers.nbytes, stream=stream)
     buffer.copy_from(numbers, stream=stream)
     stream.record(ready)
-    # Not by fork: CUDA does not survive it.
+    # Not with fork, because CUDA cannot be used in a forked child.
     spawn = multiprocessing.get_context("spawn")
     process = spawn.Process(target=double, args=(buffer, ready, done))
     process.start()

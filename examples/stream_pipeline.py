@@ -20,7 +20,7 @@ device.set_current()
 kernel = core.Program(SOURCE, "c++").compile("cubin").get_kernel("relax")
 config = core.LaunchConfig(grid=BLOCKS, block=256)
 
-# Memory that the device can copy from by itself is pinned.
+# Asynchronous copies need pinned memory.
 size = 4 * 256 * BLOCKS
 pinned = core.LegacyPinnedMemoryResource()
 parts = [pinned.allocate(size) for _ in range(PARTS)]
@@ -28,7 +28,7 @@ arrays = [np.from_dlpack(part).view(np.float32) for part in parts]
 
 
 def run(up: core.Stream, work: core.Stream, down: core.Stream) -> float:
-    """Do the steps of all parts on streams; return how many milliseconds it took."""
+    """Do the steps of all parts on streams; return the time in milliseconds."""
     for array in arrays:
         array[:] = 100
     memory = [device.allocate(size, stream=up) for _ in parts]
@@ -46,7 +46,7 @@ def run(up: core.Stream, work: core.Stream, down: core.Stream) -> float:
 
 one = device.create_stream()
 three = [device.create_stream() for _ in range(3)]
-run(one, one, one)  # the first time has everything loaded
+run(one, one, one)  # the first run loads the code
 print(f"one stream: {run(one, one, one):.3f} ms")
 print(f"three streams: {run(*three):.3f} ms")
 print("all values are right:", all(np.allclose(array, 2) for array in arrays))

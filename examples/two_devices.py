@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Halve a sum between two devices: each adds up its own half, the first collects."""
+"""Split a sum between two devices: each adds up one half."""
 
 import sys
 

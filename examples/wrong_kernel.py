@@ -3,7 +3,7 @@
 
 import cudacore_sim
 
-# Before anything loads a driver. CUDACORE_DRIVER=sim also does this, from outside.
+# Call this before any code loads a driver, or set CUDACORE_DRIVER=sim.
 cudacore_sim.load()
 
 import cudacore as core  # noqa: E402
@@ -31,4 +31,4 @@ try:
 except core.CUDAError as error:
     print(f"{error.code_name}:")
     print(*cudacore_sim.reports(), sep="\n")
-cudacore_sim.clear_errors()  # on a GPU the context would be lost
+cudacore_sim.clear_errors()  # on a GPU, the context would be lost

@@ -2,7 +2,7 @@
 """Measure how much faster concurrent compilations are, in threads and in processes, and what a cache hit costs.
 
 The script also measures the overhead of a compilation over NVRTC itself. On a busy machine, elapsed times mean little,
-but the time for which threads compute or wait for locks is still meaningful.
+but the times for which threads compute or wait for locks remain meaningful.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TARGETS: tuple[CompileTargetName, ...] = ("ptx", "cubin")
 
 
 def jobs(target: CompileTargetName, salt: int) -> list[CompileJob]:
-    """Return different compilations. They must be new, because the driver has a cache, too."""
+    """Return different compilations. They must be new ones, because the driver also has a cache."""
     options = ProgramOptions(arch="sm_90", no_cache=True)
     return [CompileJob(f"{SOURCE}// {salt}", options, target, [f"mix<float, {60 + i}>"]) for i in range(COUNT)]
 

@@ -24,7 +24,7 @@ from cudacore_compile import (
 from cudacore_compile._cache import inputs, walk
 
 KERNEL = '\nextern "C" __global__ void k(int *out) {{ *out = {}; }}'
-# NVRTC cannot compile <cub/cub.cuh>, so it is in a branch that is not taken. The cache still reads its headers.
+# NVRTC cannot compile <cub/cub.cuh>, so it is in a branch that is not compiled. The cache still reads its headers.
 CUB = "#include <cub/block/block_reduce.cuh>\n#if 0\n#include <cub/cub.cuh>\n#endif\n"
 GOALS = {"first hit": 20.0, "hit": 5.0}
 

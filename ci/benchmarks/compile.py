@@ -42,7 +42,7 @@ def check(result: int) -> None:
 
 
 def compile_bare(library: ctypes.CDLL, source: bytes, options: list[bytes], target: str) -> bytes:
-    """Compile with as few calls of NVRTC as possible."""
+    """Compile with the fewest possible calls of NVRTC."""
     program, size = ctypes.c_void_p(), ctypes.c_size_t()
     check(library.nvrtcCreateProgram(ctypes.byref(program), source, b"default_program", 0, None, None))
     check(library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)))

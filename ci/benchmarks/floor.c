@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The floor: what the driver calls behind each row of rows.py cost from plain C, without Python.
+ * The floor: the time of the driver calls in each row of rows.py, made from plain C without Python.
  *
- * usage: floor CODE [ROW...]       prints a line for each row: its name, and nanoseconds of each measurement, separated
- * by tabs floor --first CODE        does what first_result.py does, once
+ * usage: floor CODE [ROW...] prints a line for each row: its name, and nanoseconds of each measurement, separated by
+ * tabs floor --first CODE does the work of first_result.py once
  *
  * Compiled against cuda.h and linked to nothing of CUDA: the driver is loaded at run time.
  */

@@ -29,7 +29,7 @@ static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
   return graph;
 }
 
-/* A chain, in which each kernel has an argument of its own. */
+/* A chain in which each kernel has its own argument. */
 static CUgraph build_large(CUgraphNodeParams *params) {
   static CUgraphNode chain[LARGE];
   static CUdeviceptr values[LARGE];

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that the rows about graphs call, the same for every module."""
+"""The functions that the rows about graphs call. They are the same for every module."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounds of measurements: each candidate in fresh processes on one core, until the minima are stable.
 
-A process can be fast or slow for all of its life, by up to a factor of 2, depending on the addresses of its memory and
-of the driver's. So neither one process nor the median of a few processes is a reliable measurement. Here each round
-runs every candidate in a new process, on the same core. A row is done when the two best rounds of each candidate
-agree. The minimum counts.
+A whole process can be fast or slow, by up to a factor of 2, depending on the addresses of its memory and of the
+driver's. So neither one process nor the median of a few processes is a reliable measurement. Here each round runs every
+candidate in a new process, on the same core. A row is done when the two best rounds of each candidate agree. The
+minimum is used.
 """
 
 from __future__ import annotations

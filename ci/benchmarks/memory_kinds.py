@@ -6,10 +6,10 @@ usage: memory_kinds.py [MIB]        MIB: the size of copies; default 256
 
 Copies go between the memory and a buffer of the device's pool. Times are the best of several rounds. The columns:
 
-- the time to allocate and free 1 MiB, not for the first time; for registered memory, the time to register and
-  unregister an array of `MIB` MiB
+- the time to allocate and free 1 MiB after a first time; for registered memory, the time to register and unregister an
+  array of `MIB` MiB
 - bandwidths of copies to and from the device, and the time after which such a call returns to the host
-- the bandwidth of a kernel that reads the memory in place, not for the first time
+- the bandwidth of a kernel that reads the memory in place, after a first time
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def microseconds(work: Callable[[], Any], number: int = 1, rounds: int = ROUNDS)
 
 
 class Kind:
-    """A kind of memory: how it is made, and what can be done with it."""
+    """A kind of memory: how to make it, and which operations it supports."""
 
     def __init__(self, name: str, resource: core.MemoryResource | None = None, number: int = 200) -> None:
         self.name, self.resource, self.number = name, resource, number
@@ -111,7 +111,7 @@ class Kind:
             return self.name, "-", f"{to:.0f}", f"{back:.0f}", f"{returns:,.0f}", "-"
         if memory.is_host_accessible:
             view = np.frombuffer(memory.__buffer__(), np.uint8)
-            view[:] = 1  # written by the host, so that pages of managed memory are there
+            view[:] = 1  # written by the host, so that pages of managed memory are on the host
         else:
             memory.fill(1, stream=stream)
         config = core.LaunchConfig(grid=2 * device.properties.multiprocessor_count, block=1024)

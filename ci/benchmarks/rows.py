@@ -14,7 +14,7 @@ from typing import Literal
 BASELINE = "cuda.core"
 OURS = "cudacore"
 
-# Default targets: the ratio to the baseline. It is laxer if the baseline takes very little time.
+# Default targets: the ratio to the baseline. It is higher if the baseline takes very little time.
 USUAL_RATIO = 1.3
 SHORT_RATIO = 1.6
 SHORT_NS = 300.0
@@ -66,7 +66,7 @@ class Row:
     gpu : bool
         Whether the row needs a GPU.
     ours : bool
-        Whether only cudacore has the operation.
+        Whether the operation exists only in cudacore.
     ratio : float, optional
         The target: the maximum ratio to the baseline. Default: USUAL_RATIO or SHORT_RATIO.
     floor : str, optional
@@ -413,8 +413,8 @@ ROWS = (
     ),
 )
 
-# From the start of a process to the first result of its kernel. Each row has its program cache, if it uses one, and its
-# target: the maximum ratio to the named candidate. In all of these rows, plain C loads compiled code from a file.
+# The time from the start of a process to the first result of its kernel. Each row has a program cache, if it uses one,
+# and a target: the maximum ratio to the named candidate. In all of these rows, plain C loads compiled code from a file.
 FIRST_RESULTS = {
     "first result, compiled code on disk": (None, "C", 1.25),
     "first result, cold program cache": ("cold", BASELINE, 1.0),

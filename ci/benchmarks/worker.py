@@ -25,7 +25,7 @@ import graphs
 import sharing
 from rows import KERNELS, LARGE, LAUNCHES, OURS, ROWS, TARGET, THREADS, TINY, Row
 
-HANGS = 60.0  # seconds after which launching threads count as deadlocked
+HANGS = 60.0  # seconds after which threads that launch count as deadlocked
 
 
 def prepare(core: types.ModuleType) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from typing import NoReturn
 
 
 def run(cases: Mapping[str, Callable[[], object]], known: Mapping[str, str]) -> NoReturn:
-    """Run all cases, and exit with 0 if the right ones pass.
+    """Run all cases, and exit with 0 if exactly the expected ones pass.
 
     Parameters
     ----------
     cases : mapping of str to callable
-        What to call; an exception is a failure.
+        The functions to call; an exception is a failure.
     known : mapping of str to str
         Cases that fail on the simulated driver, whichever library is in use, with the reason. One that passes is an
         error, too.

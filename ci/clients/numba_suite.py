@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run numba-cuda's own tests from its wheel on the simulated driver: ``numba_suite.py [MODULE...]``.
 
-Each module of tests has a process of its own, because an error of a kernel stays in a process. Known failures are in
+Each module of tests has its own process, because an error of a kernel affects the whole process. Known failures are in
 `KNOWN` with the reason, and are not run. Any other failing test fails this program.
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 FOLDERS = ("cudadrv", "cudapy", "nrt", "doc_examples")
 TIMEOUT = 1800  # time limit of a module in seconds; test_ufuncs takes half of it on one core
 
-# Parts of the names of tests, with the reasons why these fail.
+# Parts of the names of failing tests, with the reasons.
 KNOWN = {
     "test_dispatcher_cpointer_arguments": "reads beyond the end of its arrays, which is found here",
     "test_localmem.TestCudaLocalMem.test_struct_model_type_arr": "writes beyond the end of its arrays of one element",
@@ -52,7 +52,7 @@ def each(suite: Any) -> Iterator[unittest.TestCase]:
 
 
 def run_module(name: str) -> int:
-    """Run the tests of a module, and write what became of them to stdout as JSON."""
+    """Run the tests of a module, and write their results to stdout as JSON."""
     import pytest
 
     def skip(reason: str = "", **_: Any) -> Any:  # pytest.skip() fails outside of pytest
@@ -78,7 +78,7 @@ def run_module(name: str) -> int:
 
 
 def main(names: list[str]) -> int:
-    """Run modules, each in a process, and sum up."""
+    """Run modules, each in its own process, and print a summary."""
     total = {"run": 0, "skipped": 0, "known": 0}
     failed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that need the CUDA runtime do not run, and the error says why: ``refused.py cupy|warp``."""
+"""Check that programs that need the CUDA runtime fail with an error that gives the reason: ``refused.py cupy|warp``."""
 
 from __future__ import annotations
 

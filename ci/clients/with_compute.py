@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of CUDA-compute (cuda-cccl): its algorithms are compiled and linked; to run, they need the CUDA runtime."""
+"""Programs of CUDA-compute (cuda-cccl).
+
+Its algorithms are compiled and linked, but they need the CUDA runtime to run.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile CUDA C++ with NVRTC itself: ``compile_cuda.py ARCH TARGET < SOURCE > CODE``; TARGET is cubin or ptx.
 
-A process of its own: NVRTC looks for things in a loaded libcuda that the simulated driver does not have.
-Exits with 2 and the compiler's log when the source does not compile, with 3 when there is no NVRTC.
+It is a separate process, because NVRTC looks for symbols in a loaded libcuda that the simulated driver lacks. It exits
+with 2 and the compiler's log if the source does not compile, and with 3 if there is no NVRTC.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ import cudacore_handles as ch
 T = TypeVar("T")
 
 TESTS = Path(__file__).resolve().parent
-TIMEOUT = 240  # seconds; a child that hangs is a deadlock, whatever the machine is busy with
+TIMEOUT = 240  # seconds; a child that takes longer is deadlocked, even on a busy machine
 
 # kernel_sources is a helper module beside the tests. Children get the same folder by PYTHONPATH.
 sys.path.append(str(TESTS))
@@ -123,7 +123,7 @@ def in_new_thread() -> Callable[[Callable[[], T]], T]:
 
 
 class HostMemory(ch.MemoryResource):
-    """An allocator in Python: ordinary host memory, which it keeps until it is asked to free it."""
+    """An allocator in Python. It keeps ordinary host memory until the memory is freed."""
 
     is_device_accessible = False
     is_host_accessible = True
@@ -148,7 +148,7 @@ class HostMemory(ch.MemoryResource):
 
 @pytest.fixture
 def host_memory(device: ch.Device) -> Iterator[HostMemory]:
-    """Give an allocator in Python; it must have freed all when the test ends."""
+    """Give an allocator in Python, which must have freed all memory when the test ends."""
     made = HostMemory()
     yield made
     gc.collect()

@@ -163,7 +163,7 @@ class Array:
 
 
 class OldArray(Array):
-    """As libraries were before DLPack 1.0."""
+    """An array of a library from before DLPack 1.0."""
 
     def __dlpack__(self, *, stream: Any = None) -> object:  # type: ignore[override]
         return super().__dlpack__(stream=stream)
@@ -201,7 +201,7 @@ _exchange = ExchangeAPI(
     1, 3, None, None, *(ctypes.cast(function, ctypes.c_void_p).value for function in (_functions[0],)), None,
     ctypes.cast(_functions[1], ctypes.c_void_p), ctypes.cast(_functions[2], ctypes.c_void_p),
 )  # fmt: skip
-_NAME = b"dlpack_exchange_api"  # the capsule only has a pointer to the name
+_NAME = b"dlpack_exchange_api"  # the capsule has only a pointer to the name
 ExchangedArray.__dlpack_c_exchange_api__ = new_capsule(ctypes.addressof(_exchange), _NAME, None)
 
 

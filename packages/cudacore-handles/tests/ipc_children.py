@@ -22,7 +22,7 @@ TIMEOUT = 120  # seconds for a child
 def run(function: Callable[..., object], args: list[Any]) -> None:
     """Call a function of this module in a child; a report of the simulator is a failure.
 
-    The arguments are in a list, to which multiprocessing keeps no other reference after it was emptied.
+    The arguments are in a list, because multiprocessing would otherwise keep references to them.
     """
     faulthandler.dump_traceback_later(60, exit=True)  # prints the stack of a test that hangs
     ch.Device.get_all_devices()  # the driver is loaded, whatever the function does

@@ -100,7 +100,7 @@ def test_both_classes_that_programs_catch(cls: type[Exception]) -> None:
 
 
 def test_closed_names_the_class() -> None:
-    """With several objects, the error would not tell which one is closed."""
+    """With several objects, the error would not name the closed one."""
     error = closed(ch.LaunchConfig(grid=1, block=1))
     assert type(error) is ch.ClosedError
     assert str(error) == "LaunchConfig has been closed; make a new one"
@@ -111,14 +111,14 @@ def test_closed_names_the_class() -> None:
 
 @pytest.fixture
 def answer(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Make cuda.bindings return a given result for a made-up call."""
+    """Make cuda.bindings return a given result for an imaginary function."""
     from cuda.bindings import driver
 
     return lambda *result: monkeypatch.setattr(driver, "cuCall", lambda *args: result, raising=False)
 
 
 def test_success_is_silent(answer: Callable[..., None]) -> None:
-    """A call that succeeded would raise, or its values get lost."""
+    """A successful call would raise an error, or lose its values."""
     check(0)
     for result, value in (((0,), None), ((0, 7), 7), ((0, 7, "x"), (7, "x"))):
         answer(*result)
@@ -160,7 +160,7 @@ def test_an_impossible_code_is_reported_as_it_is(answer: Callable[..., None]) ->
 
 
 def test_a_function_that_the_driver_lacks(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an older driver the error would be one about cuda.bindings, and not caught as a CUDAError."""
+    """With an older driver, the error would come from cuda.bindings, and would not be caught as a CUDAError."""
     from cuda.bindings import driver
 
     class FunctionNotFoundError(RuntimeError):
@@ -194,7 +194,7 @@ def test_each_thread_has_its_own_failure(device: ch.Device, in_new_thread: Any) 
 
 # ---- every driver call of every method fails once
 
-# The preparation, and the operation. Its result is dropped after its calls were counted.
+# The preparation, and the operation, whose result is dropped after its calls were counted.
 OPERATIONS = {
     "Device": ("", "ch.Device()"),
     "Device.get_all_devices": ("", "ch.Device.get_all_devices()"),
@@ -366,11 +366,11 @@ def test_every_driver_call_can_fail(run_on_sim: Any, name: str, current: str) ->
     run_on_sim(SWEEP.format(prelude=prelude, operation=operation, current=current))
 
 
-# ---- finalizers between a failing call and the look at its record
+# ---- finalizers between a failing call and the reading of its record
 
 
 class Failing:
-    """Garbage whose finalizer makes a call that fails, and leaves such garbage again."""
+    """Garbage whose finalizer makes a failing call, and leaves such garbage again."""
 
     ended = 0
     goes_on = True
@@ -388,7 +388,7 @@ class Failing:
 
 @pytest.fixture
 def failing_finalizers() -> Iterator[None]:
-    """Have a finalizer that fails run in nearly every allocation."""
+    """Make nearly every allocation run a finalizer that fails."""
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()

@@ -45,7 +45,7 @@ def test_device_properties(device: Device) -> None:
 
 
 def test_an_attribute_that_cannot_be_had() -> None:
-    """One property that the driver is too old for would take the whole table away."""
+    """One property that an old driver does not support would prevent the whole table."""
 
     class Old:
         old = Attribute(1, int, "What is <new>, in bytes.")

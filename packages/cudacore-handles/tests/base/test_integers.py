@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers that callers give: of any library, and never a bool."""
+"""Integers that callers pass: of any library, but never a bool."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cudacore_handles._base.address import as_address, as_integer, is_bool
 
 
 class OldBool:
-    """A bool as NumPy's was before version 2.3: also an int and a float."""
+    """A bool like NumPy's before version 2.3: it also converts to int and float."""
 
     dtype = np.dtype(bool)
 
@@ -72,7 +72,7 @@ def test_fill_takes_the_byte_of_a_bool(
 
 
 def test_integers_of_other_libraries() -> None:
-    """NumPy's integers, and handles that are integers in their own way, could not be given."""
+    """NumPy's integers, and handles that convert to integers, could not be passed."""
     for value in (5, np.int8(5), np.uint64(5), np.array(5)):
         assert as_integer(value) == as_address(value, "what") == 5
     for value in (5.0, "5", None, np.float32(5), np.array([5, 6]), 5j, [5]):

@@ -21,7 +21,7 @@ def test_results_are_those_of_cuda() -> None:
 
 @pytest.mark.parametrize("name", ["cch_copy_shape", "cch_copy_attributes"])
 def test_structures_are_packed_as_c_has_them(name: str) -> None:
-    """A value would be written into the wrong field after a field of a structure is added or moved."""
+    """After a field of a structure is added or moved, values would be written into the wrong fields."""
     made = struct_of(name)
     fields = ffi.typeof(name).fields
     filled = ffi.from_buffer(f"{name} *", made.pack(*range(1, len(fields) + 1)))
@@ -29,5 +29,5 @@ def test_structures_are_packed_as_c_has_them(name: str) -> None:
 
 
 def test_kinds_of_parameters_are_those_of_c() -> None:
-    """An argument would be converted for another kind of parameter than the kernel has."""
+    """An argument would be converted for a wrong kind of parameter."""
     assert {name for name, _ in _native.PARAM_KINDS} == {kind.value for kind in ParamKind}

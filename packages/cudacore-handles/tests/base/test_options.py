@@ -27,7 +27,7 @@ FLAGS: list[tuple[Any, str]] = [
     [StreamOptions(nonblocking=False, priority=-1), {"nonblocking": False, "priority": -1}],
 )
 def test_objects_and_mappings(given: Any) -> None:
-    """Options that a program keeps as a dict would not be taken, or lose a field."""
+    """Options in a dict would not be accepted, or would lose a field."""
     assert as_options(StreamOptions, given) == StreamOptions(nonblocking=False, priority=-1)
     if isinstance(given, dict):
         assert as_options(StreamOptions, MappingProxyType(given)) == as_options(StreamOptions, given)
@@ -51,7 +51,7 @@ def test_defaults(given: Any) -> None:
     ],
 )
 def test_bad_options(given: Any, message: str) -> None:
-    """Misspelt options, and options of something else, would be ignored silently."""
+    """Misspelt options, and options of other functions, would be ignored silently."""
     with pytest.raises(TypeError, match=message):
         as_options(StreamOptions, given, "choice")
 

@@ -61,7 +61,7 @@ void check_open(void);
 #define RUN(test) check_run(test, #test)
 void check_run(void (*test)(void), const char *name);
 
-/* Waits until the driver has nothing to do, without a call of it. */
+/* Waits until the driver has no work, without calling it. */
 void check_settle(void);
 
 /* Fails if the library or the driver has a live object, or the driver was misused. RUN checks this after each test. */

@@ -16,7 +16,7 @@ static cch_ipc_handle make_event(void) {
   return handle;
 }
 
-/* Answers each byte by the handle. Ends with the last process that can write one. */
+/* Sends the handle for each byte that it reads. Ends when no other process can write one. */
 static void serve(void) {
   char request;
   cch_ipc_handle handle;

@@ -76,10 +76,10 @@ static void open_graph(world *w) {
   OK(cch_graph_connect(&w->node, &w->copy, 1));
   OK(cch_graph_instantiate(&w->exec, w->graph,
                            &(cch_instantiate_params){.size = sizeof(cch_instantiate_params), .context = w->context}));
-  OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* a launch uses what it was given */
+  OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* the launch uses these parameters */
   OK(cch_graph_launch(w->exec, w->stream));
   OK(cch_stream_synchronize(w->stream));
-  /* It conflicts with nothing. */
+  /* It is in another context, so its capture does not conflict with other calls. */
   OK(cch_stream_create(&w->captured, w->elsewhere, CCH_STREAM_NON_BLOCKING, 0));
   OK(cch_capture_begin(&w->capture, w->captured, CCH_CAPTURE_RELAXED));
 }
@@ -275,7 +275,7 @@ MAKES(context_current, cch_context, cch_context_current(&out))
 MAKES(context_create, cch_context, cch_context_create(&out, 0, &w->multiprocessors, 1))
 static int context_is_green(world *w, void **made) {
   int is_green = 77;
-  cch_context *context; /* a borrowed one: the driver is asked */
+  cch_context *context; /* a borrowed context, about which the driver is queried */
   (void)made;
   int status = cch_context_wrap(&context, w->foreign_context, NULL, NULL);
   if (status != 0)

@@ -37,7 +37,7 @@ typedef struct world {
   CUmemoryPool foreign_pool;
   CUlibrary foreign_library;
   CUkernel foreign_kernel;
-  cch_graph *graph, *leaf, *branching; /* the second is a child of the first, too; the third cannot be cloned */
+  cch_graph *graph, *leaf, *branching; /* `leaf` is also a child of `graph`; `branching` cannot be cloned */
   cch_graph_node *node, *copy, *fill, *host, *child, *record, *wait, *branch, *leaf_node;
   CUgraphConditionalHandle condition; /* a condition of the third graph, not used yet */
   cch_graph_exec *exec;
@@ -46,7 +46,7 @@ typedef struct world {
   cch_graph *capture;
 } world;
 
-/* Makes the world; no context is current before or after. */
+/* Makes the world. No context is current before or after this. */
 void world_open(world *w);
 void world_close(world *w);
 
@@ -60,7 +60,7 @@ typedef struct operation {
 } operation;
 
 #define OPERATION_NEEDS_CURRENT 1u /* uses or queries the current context */
-#define OPERATION_SETS_CURRENT 2u  /* changes it, which is its purpose */
+#define OPERATION_SETS_CURRENT 2u  /* changes the current context, which is its purpose */
 #define OPERATION_ONCE 4u          /* makes other calls when it is repeated in the same world */
 
 extern const operation operations[];

@@ -39,7 +39,7 @@ def good(device: ch.Device, stream: ch.Stream) -> Callable[[], None]:
 @pytest.mark.parametrize("kind", LOADABLE)
 @pytest.mark.parametrize("module", [b"", b"\0", b"\x7fELF", b"\x7fELF" + bytes(60), b"not code", bytes(4096), PTX[:40]])
 def test_what_is_no_code(device: ch.Device, good: Callable[[], None], kind: str, module: bytes) -> None:
-    """An empty file, or some other file, would be given to the driver, which reads on beyond its end."""
+    """An empty file, or a file of another kind, would reach the driver, which reads beyond its end."""
     code = make(kind, module)
     for _ in "ab":
         with pytest.raises(ch.CUDAError):
@@ -73,7 +73,7 @@ def test_truncated_cubin(device: ch.Device, cubin: bytes, data: st.DataObject) -
 
 
 def test_every_length_of_a_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: Path) -> None:
-    """A file that was cut off would be read beyond its end: at any of its lengths."""
+    """A file that was cut off at any length would be read beyond its end."""
     cubin = compile_cuda(CUDA, "sm_90", "cubin")
     (tmp_path / "k.cubin").write_bytes(cubin)
     run_on_sim("""
@@ -93,7 +93,7 @@ def test_every_length_of_a_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: P
 
 
 def test_corrupt_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: Path) -> None:
-    """A file whose headers promise more than it has would be read beyond its end."""
+    """A file whose headers exceed its contents would be read beyond its end."""
     (tmp_path / "k.cubin").write_bytes(compile_cuda(CUDA, "sm_90", "cubin"))
     run_on_sim("""
         import struct
@@ -118,7 +118,7 @@ def test_corrupt_cubin(run_on_sim: Any, compile_cuda: Any, tmp_path: Path) -> No
 
 
 def test_errors_of_the_driver_say_what_to_do(run_on_sim: Any) -> None:
-    """A cubin for another architecture, or PTX that is too new, would be a bare code, at either step."""
+    """For a cubin for another architecture, or PTX that is too new, the error would only have a code."""
     run_on_sim(
         """
         import cudacore_handles as ch

@@ -33,7 +33,7 @@ def kernel(device: ch.Device) -> ch.Kernel:
 
 
 def test_cannot_be_made_directly() -> None:
-    """A kernel without code would exist."""
+    """A kernel could be made without code."""
     with pytest.raises(RuntimeError, match=r"use ObjectCode\.get_kernel\(\)"):
         ch.Kernel()
 
@@ -82,7 +82,7 @@ def test_param_info() -> None:
 
 
 def test_signature_needs_a_context(kernel: ch.Kernel, in_new_thread: Any) -> None:
-    """On a thread without a context, the query would crash, or the error would not say what is missing."""
+    """On a thread without a context, the query would crash, or the error would not name the cause."""
 
     def ask() -> None:
         try:
@@ -110,7 +110,7 @@ def test_identity(device: ch.Device) -> None:
 
 
 def test_handle_is_for_cuda_bindings(kernel: ch.Kernel) -> None:
-    """The handle would not be what cuda.bindings takes."""
+    """cuda.bindings would not accept the handle."""
     from cuda.bindings import driver
 
     assert isinstance(kernel.handle, driver.CUkernel)
@@ -220,7 +220,7 @@ def test_bad_handle(kernel: ch.Kernel, handle: Any) -> None:
 
 
 def test_bad_owner(kernel: ch.Kernel) -> None:
-    """A kernel would be bound to an object that is not code, or be NULL."""
+    """A kernel would be made of an object that is not code, or of NULL."""
     with pytest.raises(TypeError, match="mod must be an ObjectCode, not str"):
         ch.Kernel.from_handle(int(kernel.handle), "mod")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="handle must be an int, the kernel's address; 0 is not an address"):
@@ -242,7 +242,7 @@ def test_attributes_and_occupancy(device: ch.Device, code: ch.ObjectCode) -> Non
 
 @pytest.mark.parametrize("made", [lambda k: k.attributes, lambda k: k.occupancy])
 def test_attributes_keep_the_kernel(device: ch.Device, made: Callable[[ch.Kernel], Any]) -> None:
-    """The code would be unloaded while its attributes are asked for."""
+    """The code would be unloaded while its attributes are queried."""
     before = ch.live_counts()
     face = made(ch.ObjectCode.from_ptx(PTX).get_kernel("add"))
     gc.collect()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KernelAttributes and KernelOccupancy: the right attribute under each name, and the questions that the driver gets."""
+"""KernelAttributes and KernelOccupancy: the right attribute for each name, and the queries that reach the driver."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_kinds_and_constancy() -> None:
 
 
 def test_instantiation() -> None:
-    """Attributes of no kernel would be made."""
+    """Attributes could be made without a kernel."""
     with pytest.raises(RuntimeError, match=r"use Kernel\.attributes"):
         KernelAttributes()
     with pytest.raises(RuntimeError, match=r"use Kernel\.occupancy"):
@@ -249,7 +249,7 @@ def test_attributes_on_no_device(limited: Kernel, index: Any, error: type[Except
 
 
 def test_attributes_without_a_context(limited: Kernel, device: Device, in_new_thread: Any) -> None:
-    """With no current device the answer would be about some device; a named device needs none."""
+    """Without a current device, the result would be for an arbitrary device; a given device does not need one."""
     with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
         in_new_thread(lambda: limited.attributes.num_regs)
     assert in_new_thread(lambda: limited.attributes[device].num_regs) == limited.attributes.num_regs
@@ -266,7 +266,7 @@ def test_settings_are_read_each_time(empty: Kernel, device: Device) -> None:
 
 
 def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every use in a loop would be a call of the driver."""
+    """Every use in a loop would call the driver."""
     attributes = limited.attributes
     registers, on_device = attributes.num_regs, attributes[0]
 
@@ -282,7 +282,7 @@ def test_constants_are_asked_once(limited: Kernel, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("name", ["attributes", "occupancy"])
 def test_the_kernel_is_kept(device: Device, name: str) -> None:
-    """The driver would be asked about a kernel that is gone."""
+    """The driver would be queried about a kernel that no longer exists."""
     kernel = ObjectCode.from_ptx(PTX).get_kernel("empty")
     about, alive = getattr(kernel, name), weakref.ref(kernel)
     del kernel
@@ -312,7 +312,7 @@ def test_max_active_blocks(empty: Kernel, device: Device) -> None:
 
 
 def test_max_potential_block_size(empty: Kernel, limited: Kernel, device: Device) -> None:
-    """The suggested launch would not fill the device, or not be one that the kernel takes."""
+    """The suggested launch would not fill the device, or the kernel would not support it."""
     properties = device.properties
     result = empty.occupancy.max_potential_block_size(0, 0)
     assert isinstance(result, MaxPotentialBlockSizeOccupancyResult)
@@ -405,7 +405,7 @@ def test_a_function_that_raises(empty: Kernel) -> None:
 
 
 def test_available_dynamic_shared_memory(empty: Kernel, device: Device) -> None:
-    """Blocks would be given more shared memory than fits, or less."""
+    """Blocks would get too much or too little shared memory."""
     occupancy, properties = empty.occupancy, device.properties
     for blocks in (1, 2, properties.max_blocks_per_multiprocessor):
         available = properties.max_shared_memory_per_multiprocessor // blocks
@@ -421,7 +421,7 @@ def test_available_dynamic_shared_memory(empty: Kernel, device: Device) -> None:
 
 
 def test_clusters(cluster_code: ObjectCode, device: Device) -> None:
-    """More clusters would be launched than can be resident, or larger ones than the kernel takes."""
+    """More clusters would be launched than can be resident, or larger ones than the kernel supports."""
     stream = device.create_stream()
     plain, pairs = cluster_code.get_kernel("plain").occupancy, cluster_code.get_kernel("pairs").occupancy
     assert plain.max_potential_cluster_size(LaunchConfig(grid=64, block=128), stream=stream) == 8
@@ -441,7 +441,7 @@ def test_clusters(cluster_code: ObjectCode, device: Device) -> None:
 
 
 def test_clusters_that_do_not_fit(cluster_code: ObjectCode, device: Device) -> None:
-    """The driver's refusal would be lost."""
+    """The driver's error would be lost."""
     stream = device.create_stream()
     pairs = cluster_code.get_kernel("pairs").occupancy
     with pytest.raises(CUDAError) as info:
@@ -463,6 +463,6 @@ def test_clusters_that_do_not_fit(cluster_code: ObjectCode, device: Device) -> N
 def test_occupancy_without_a_context(
     empty: Kernel, call: Callable[[KernelOccupancy], object], in_new_thread: Any
 ) -> None:
-    """Without a current device, the driver would crash, or the error would be a bare code."""
+    """Without a current device, the driver would crash, or the error would only have a code."""
     with pytest.raises(CUDAError, match=r"CUDA_ERROR_INVALID_CONTEXT.*set_current\(\)"):
         in_new_thread(lambda: call(empty.occupancy))

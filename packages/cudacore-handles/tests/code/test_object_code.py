@@ -41,7 +41,7 @@ def test_properties(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", [bytearray(b"code"), memoryview(b"code")])
 def test_code_that_can_change_is_copied(module: Any) -> None:
-    """Code would change after it was given to us."""
+    """The caller could change code that it has passed."""
     code = make("cubin", module)
     assert code.code == b"code"
     if isinstance(module, bytearray):
@@ -98,7 +98,7 @@ def test_bad_names(use: Any, message: str) -> None:
 
 @pytest.mark.parametrize("given", [{"a": "nothing"}, {"a": b"nothing"}, {b"a": b"nothing"}, {b"a": "nothing"}])
 def test_symbol_mapping_in_bytes(device: ch.Device, given: Any) -> None:
-    """The mangled names of cuda.core's programs, which are bytes, would not be taken."""
+    """Mangled names as bytes, which programs for cuda.core use, would not be accepted."""
     code = make("ptx", PTX, symbol_mapping=given)
     assert code.symbol_mapping == {"a": "nothing"}
     assert code.get_kernel("a") == code.get_kernel(b"a") == code.get_kernel("nothing")
@@ -112,7 +112,7 @@ def test_short_repr() -> None:
 
 
 def test_cannot_be_made_directly() -> None:
-    """An object without code would exist."""
+    """An object could be made without code."""
     with pytest.raises(
         RuntimeError,
         match=r"^ObjectCode objects cannot be instantiated directly; use Program\.compile\(\)",
@@ -163,7 +163,7 @@ def test_load(device: ch.Device, stream: ch.Stream, tmp_path: Path, source: str)
     ch.launch(stream, ONE_BLOCK, code.get_kernel("nothing"))
     stream.sync()
     path.unlink()
-    code.get_kernel(b"add")  # it is loaded, so the file is not needed any more
+    code.get_kernel(b"add")  # it is loaded, so the file is no longer needed
 
 
 def test_loading_is_put_off(device: ch.Device) -> None:
@@ -217,7 +217,7 @@ def test_handle_and_module(device: ch.Device) -> None:
 
 
 def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
-    """A library that numba-cuda has unloaded would be unloaded again: a SIGSEGV, or another library's end."""
+    """A library that numba-cuda has unloaded would be unloaded again: this would crash, or unload another library."""
     from cuda.bindings import driver
 
     code = make("ptx", PTX)
@@ -225,7 +225,7 @@ def test_a_library_that_its_receiver_unloads(device: ch.Device) -> None:
     handle = code.handle
     assert int(driver.cuLibraryUnload(handle)[0]) == 0
     others = [make("ptx", PTX) for _ in range(3)]
-    kernels = [other.get_kernel("add") for other in others]  # perhaps at the handles of the ones that went
+    kernels = [other.get_kernel("add") for other in others]  # perhaps with the handles of the unloaded ones
     del code, kernel
     gc.collect()
     for other, own in zip(others, kernels, strict=True):
@@ -268,7 +268,7 @@ def test_a_module_outlives_its_code(device: ch.Device) -> None:
 
 
 def test_a_missing_file(device: ch.Device, tmp_path: Path) -> None:
-    """A wrong path would be an error of the driver, or still be an error when the file exists."""
+    """A wrong path would cause an error of the driver, or would still fail once the file exists."""
     code = make("ptx", tmp_path / "k.ptx")
     with pytest.raises(FileNotFoundError, match=r"k\.ptx"):
         code.get_kernel("add")
@@ -306,7 +306,7 @@ def test_a_name_that_is_none(device: ch.Device, name: Any) -> None:
 
 
 def test_an_old_driver_cannot_list_kernels(run_on_sim: Any) -> None:
-    """With a driver from before 12.4 the error about a missing kernel would be one about the driver."""
+    """With a driver before 12.4, the error about a missing kernel would be about the driver instead."""
     run_on_sim("""
         import cudacore_handles as ch
         from kernel_sources import PTX

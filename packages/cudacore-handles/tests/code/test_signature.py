@@ -81,7 +81,7 @@ def test_contradicting_declarations() -> None:
     assert ptx_signatures(ptx) == {"f": "n4"}
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # for machines that are also used by others
 @given(st.text(alphabet='.paramentryu3264fb8[](),/*{} \n"', max_size=80))
 def test_any_text_as_ptx(text: str) -> None:
     """For code that is not PTX, loading would fail with another error than the driver's."""
@@ -218,7 +218,7 @@ def demangle() -> Callable[[list[str]], list[str]]:
 
 
 def test_names_that_a_compiler_makes(tmp_path: Path, demangle: Callable[[list[str]], list[str]]) -> None:
-    """The kinds in a name that a compiler made would be other than its source's."""
+    """The kinds in a name that a compiler made would differ from those in its source."""
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         pytest.skip("needs a C++ compiler")
@@ -262,7 +262,7 @@ def types(draw: st.DrawFn, depth: int = 3) -> str:
     )
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # for machines that are also used by others
 @given(st.lists(types(), min_size=1, max_size=6))
 def test_fuzzed_parameters(parameters: list[str]) -> None:
     """A type within a type would end early, and shift all parameters after it."""
@@ -273,7 +273,7 @@ def test_fuzzed_parameters(parameters: list[str]) -> None:
     assert [p.kind is ParamKind.POINTER for p in found] == [p.startswith("P") for p in parameters]
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # for machines that are also used by others
 @given(st.text(alphabet="NEIJLTXSPKRFDpfdijvZ_0123456789sth", max_size=40))
 def test_any_text_as_a_name(text: str) -> None:
     """A name that is not understood would make its kernel unusable."""
@@ -303,5 +303,5 @@ def test_any_text_as_a_name(text: str) -> None:
     ],
 )
 def test_merging(symbol: str | None, signature: str | None, sizes: list[int], expected: str) -> None:
-    """A kind on which two sources disagree would be used, or a kind that only one has would be lost."""
+    """A kind on which two sources disagree would be used, or a kind that only one source has would be lost."""
     assert " ".join(kinds_of(symbol, signature, sizes)) == expected

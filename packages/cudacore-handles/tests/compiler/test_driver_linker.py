@@ -96,7 +96,7 @@ def test_what_is_no_ptx(device: Device) -> None:
 
 
 def test_version() -> None:
-    """The version would have another format than CUDA's."""
+    """The version would not have CUDA's format."""
     major, minor = driver_linker.driver_cuda_version()
     assert major >= 12
     assert 0 <= minor < 10

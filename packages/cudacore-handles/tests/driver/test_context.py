@@ -11,7 +11,7 @@ import cudacore_handles as ch
 
 
 def test_cannot_be_made_directly() -> None:
-    """A context could be created without a CUDA context."""
+    """An object could be made without a CUDA context."""
     with pytest.raises(RuntimeError, match=r"use Device\(\.\.\.\)\.context"):
         ch.Context()
 
@@ -46,7 +46,7 @@ def test_handle_is_for_cuda_bindings(device: ch.Device) -> None:
 
 
 def test_closed(device: ch.Device) -> None:
-    """A closed context would be used, or closing it take the context from the device."""
+    """A closed context would be used, or closing it would close the device's context, too."""
     context, other = device.context, device.context
     assert not context.is_closed
     context.close()
@@ -63,7 +63,7 @@ def test_closed(device: ch.Device) -> None:
 
 
 def test_create_stream(device: ch.Device, other_device: ch.Device) -> None:
-    """A context would make streams of the current context, or forget the options."""
+    """A context would make streams of the current context, or lose the options."""
     stream = other_device.context.create_stream(ch.StreamOptions(nonblocking=False))
     assert stream.context == other_device.context
     assert stream.device is other_device

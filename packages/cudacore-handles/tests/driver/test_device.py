@@ -79,7 +79,7 @@ def test_equality_hash_int(device: ch.Device, other_device: ch.Device) -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))])
 def test_pickle_and_copy(device: ch.Device, other_device: ch.Device, duplicate: Callable[[Any], Any]) -> None:
-    """A device could not be sent to a worker process, or would be another device there."""
+    """A device could not be sent to a worker process, or would arrive as another device."""
     assert duplicate(device) is device
     assert duplicate(other_device) is other_device
 
@@ -115,7 +115,7 @@ def test_properties(device: ch.Device) -> None:
 
 
 def test_a_device_reaches_itself(device: ch.Device) -> None:
-    """A program that queries every pair of devices would take copies on one device for impossible."""
+    """For a device and itself, a program that queries every pair of devices would get False for copies."""
     assert device.can_access_peer(device) is True
     assert device.can_access_peer(device.device_id) is True
 
@@ -126,7 +126,7 @@ def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
 
 
 def test_a_device_can_access_itself(device: ch.Device) -> None:
-    """A program that queries every pair of devices would take a device's own memory for inaccessible."""
+    """For a device and itself, a program that queries every pair of devices would get False for access."""
     assert device.can_access_peer(device) is True
     assert device.can_access_peer(device.device_id) is True
 
@@ -135,7 +135,7 @@ def test_a_device_can_access_itself(device: ch.Device) -> None:
 
 
 def test_set_current(device: ch.Device, other_device: ch.Device) -> None:
-    """A device would not become current, or set_current() return an unexpected value."""
+    """A device would not become current, or set_current() would return an unexpected value."""
     assert other_device.set_current() is None
     assert ch.Device() is other_device
     assert device.set_current() is None
@@ -149,7 +149,7 @@ def test_current_is_a_threads_own(device: ch.Device, other_device: ch.Device, in
 
 
 def test_set_current_with_a_context(device: ch.Device, other_device: ch.Device) -> None:
-    """The context that was current before would be lost, or another become current."""
+    """The previous context would be lost, or a wrong context would become current."""
     before = device.context
     assert other_device.set_current(other_device.context) == before
     assert ch.Device() is other_device
@@ -250,7 +250,7 @@ def test_the_memory_resource_can_be_set(
 def test_the_memory_resource_is_not_of_another_device(
     device: ch.Device, other_device: ch.Device, memory_resource: ch.MemoryResource
 ) -> None:
-    """A device would allocate memory that its kernels cannot reach."""
+    """A device would allocate memory that its kernels cannot access."""
     with pytest.raises(ValueError, match=f"whose memory is of device {other_device.device_id}, not of "):
         device.memory_resource = other_device.memory_resource
     assert device.memory_resource is memory_resource
@@ -289,7 +289,7 @@ def test_create_stream_with_a_foreign_stream(device: ch.Device, other_device: ch
 
 
 def test_work_is_waited_for(device: ch.Device, stream: ch.Stream) -> None:
-    """sync() would return while work is going on."""
+    """sync() would return while work is in progress."""
     buffer = device.allocate(1 << 20, stream=stream)
     buffer.fill(1, stream=stream)
     event = stream.record()

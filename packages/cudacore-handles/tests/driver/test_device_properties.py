@@ -22,7 +22,7 @@ WITHDRAWN = {
     "CAN_USE_STREAM_WAIT_VALUE_NOR_V1",
     "COOPERATIVE_MULTI_DEVICE_LAUNCH",
 }
-# Under this name, which is an alias to cuda.bindings, the attribute has its property.
+# The attribute's property has this name, which is an alias in cuda.bindings.
 RENAMED = {"VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED": "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"}
 
 
@@ -37,7 +37,7 @@ def cuda_attributes() -> dict[str, int]:
 
 
 def ask(number: int, device: int) -> tuple[int, int]:
-    """The result code and the value of an attribute in cuda.bindings, which may not have it."""
+    """Return the driver's result code and the value of an attribute, which cuda.bindings may not have."""
     import ctypes
 
     out = ctypes.c_int(-99)
@@ -69,7 +69,7 @@ def test_numbers_are_cudas() -> None:
     """A property would return the value of another attribute."""
     known = cuda_attributes()
     assert known["warp_size"] == 10
-    # Older bindings have names besides that CUDA gave up: for numbers that others bear, or for none.
+    # Older bindings also have names that CUDA withdrew: their numbers are reused or undefined.
     assert set(known) - set(TABLE) <= {
         "maximum_texture2d_array_height",
         "maximum_texture2d_array_numslices",
@@ -90,7 +90,7 @@ def test_table_is_complete() -> None:
 
 
 def test_flags_are_bools() -> None:
-    """A flag would print as a number, or a number be cut down to True."""
+    """A flag would be printed as a number, or a number would become True."""
     for name, attribute in TABLE.items():
         flag = name.endswith(("_supported", "_enabled")) or name.startswith("can_")
         assert attribute.kind in (int, bool)
@@ -106,7 +106,7 @@ def test_flags_are_bools() -> None:
 
 
 def test_every_property_is_documented() -> None:
-    """help() and the manual would show a property with no meaning."""
+    """help() and the manual would show a property without a description."""
     for name, attribute in TABLE.items():
         assert attribute.name == name
         assert attribute.__doc__.startswith(f"{attribute.kind.__name__}: "), name
@@ -130,7 +130,7 @@ def test_properties_are_read_only() -> None:
 
 
 def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """Every use in a loop would be a call of the driver, or devices would share their values."""
+    """Every use in a loop would call the driver, or devices would share their values."""
     asked = answers(value=32)
     first, second = DeviceProperties._init(0), DeviceProperties._init(1)
     assert [first.warp_size, first.warp_size, second.warp_size] == [32, 32, 33]
@@ -138,7 +138,7 @@ def test_constant_attributes_are_asked_once(answers: Callable[..., list[tuple[in
 
 
 def test_a_zero_is_remembered_too(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """A flag that is not set would be asked for again each time."""
+    """A flag that is not set would be queried again each time."""
     asked = answers(value=0)
     properties = DeviceProperties._init(0)
     assert [properties.integrated, properties.integrated] == [False, False]
@@ -153,7 +153,7 @@ def test_compute_mode_is_asked_each_time(answers: Callable[..., list[tuple[int, 
 
 
 def test_an_attribute_that_the_driver_does_not_know(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """An old driver would be a bare CUDA_ERROR_INVALID_VALUE, or a made-up False."""
+    """With an old driver, the error would only be CUDA_ERROR_INVALID_VALUE, or the result would be a wrong False."""
     asked = answers(status=1)
     properties = DeviceProperties._init(0)
     for _ in range(2):
@@ -164,7 +164,7 @@ def test_an_attribute_that_the_driver_does_not_know(answers: Callable[..., list[
 
 
 def test_other_errors_have_no_such_hint(answers: Callable[..., list[tuple[int, int]]]) -> None:
-    """A missing device would be blamed on the driver's age."""
+    """The error for a missing device would be about the driver's version."""
     answers(status=101)
     with pytest.raises(CUDAError) as info:
         _ = DeviceProperties._init(9).warp_size

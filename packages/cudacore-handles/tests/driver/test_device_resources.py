@@ -51,7 +51,7 @@ def test_the_handle_is_the_drivers_resource(sm: ch.SMResource) -> None:
 
 
 def test_not_made_directly() -> None:
-    """An object without resources could be created."""
+    """An object could be made without resources."""
     classes: list[Any] = [ch.DeviceResources, ch.SMResource, ch.WorkqueueResource]
     for cls in classes:
         with pytest.raises(RuntimeError, match=f"{cls.__name__} objects cannot be instantiated directly; use "):
@@ -72,7 +72,7 @@ def test_split(sm: ch.SMResource) -> None:
 
 
 def test_as_many_as_there_are(sm: ch.SMResource) -> None:
-    """A split that names no count would give a group of any size, another one with each driver."""
+    """A split without a count would make a group whose size depends on the driver."""
     for count in (None, 0):
         (group,), rest = sm.split(SMResourceOptions(count=count))
         assert group.sm_count == sm.sm_count // sm.coscheduled_alignment * sm.coscheduled_alignment
@@ -120,7 +120,7 @@ BAD_COUNTS = [
 
 @pytest.mark.parametrize(("count", "error", "message"), BAD_COUNTS)
 def test_counts_that_there_are_not(sm: ch.SMResource, count: Any, error: type[Exception], message: str) -> None:
-    """The error would only say that a value is invalid, or the value would be rounded."""
+    """The error would only report an invalid value, or the value would be rounded."""
     with pytest.raises(error, match=message):
         sm.split(SMResourceOptions(count=count))
 
@@ -151,7 +151,7 @@ def test_bad_options(sm: ch.SMResource, fields: dict[str, Any], error: type[Exce
 
 
 def test_no_options(sm: ch.SMResource) -> None:
-    """A call without a request would split in some way."""
+    """A call without any request would split the multiprocessors anyhow."""
     with pytest.raises(TypeError, match="options is required: SMResourceOptions"):
         sm.split(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="The SMResource options must be provided as an object of type"):

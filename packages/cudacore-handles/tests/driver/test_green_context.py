@@ -68,7 +68,7 @@ def test_it_is_not_made_current(device: ch.Device) -> None:
 
 
 def test_several_resources(device: ch.Device) -> None:
-    """A context would get the first of its groups alone."""
+    """A context would get only the first of its groups."""
     groups, rest = device.resources.sm.split(SMResourceOptions(count=[16, 16, 16]))
     assert device.create_context(ContextOptions(groups)).resources.sm.sm_count == 48
     assert device.create_context({"resources": tuple(groups[1:])}).resources.sm.sm_count == 32
@@ -108,7 +108,7 @@ def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Ca
         second.wait(first)
         second.wait(first.record())
         event = second.context.create_event()
-        assert first.record(event) is event  # they have their events in common
+        assert first.record(event) is event  # they share their events
         second.wait(event)
     options = ch.EventOptions(timing_enabled=True)
     start, end = ordinary.record(options=options), device.create_event(options)
@@ -121,7 +121,7 @@ def test_order_between_contexts(device: ch.Device, green: ch.Context, pinned: Ca
 
 
 def test_work_runs_on_its_part(device: ch.Device, green: ch.Context, pinned: Callable[[int], ch.Buffer]) -> None:
-    """A kernel would run on multiprocessors that its context does not have."""
+    """A kernel would run on multiprocessors outside of its context."""
     blocks = 500
     kernel = ch.ObjectCode.from_ptx(WHERE).get_kernel("where")  # the kernel can run in any context
     buffer = pinned(4 * blocks)
@@ -250,7 +250,7 @@ def test_threads(device: ch.Device) -> None:
 
 
 def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> None:
-    """The device would still use its primary context, or other threads the green one, or there would be no way back."""
+    """The device would not use the green context, or other threads would; or the primary one could not be set again."""
     primary = device.context
     try:
         assert device.set_current(green) == primary
@@ -273,7 +273,7 @@ def test_current(device: ch.Device, green: ch.Context, in_new_thread: Any) -> No
 
 
 def test_closed_while_current(device: ch.Device) -> None:
-    """A green context would be destroyed while it is current, and every call of the thread fail."""
+    """A green context would be destroyed while it is current, and every call of the thread would fail."""
     green = make_green(device)
     handle = green.handle
     try:
@@ -464,7 +464,7 @@ def test_each_call_that_fails(device: ch.Device) -> None:
 
 
 def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
-    """The failure of a destructor would be raised somewhere, or affect later destructors."""
+    """The failure of a destructor would be raised elsewhere, or affect later destructors."""
     result = run_python(
         """
         import cudacore_sim as sim
@@ -490,7 +490,7 @@ def test_a_context_that_cannot_be_destroyed(run_python: Any) -> None:
 
 
 def test_a_driver_without_them(run_on_sim: Any) -> None:
-    """For a driver that lacks a part of this, the error would not name the required version."""
+    """For a driver that lacks one of these features, the error would not name the required version."""
     run_on_sim(
         """
         import cudacore_handles as ch
@@ -512,7 +512,7 @@ def test_a_driver_without_them(run_on_sim: Any) -> None:
 
 
 def test_alive_when_the_process_ends(run_on_sim: Any) -> None:
-    """A process that ends with green contexts, one of them current, would crash, wait or complain."""
+    """A process that ends with green contexts, one of them current, would crash, hang or print an error."""
     run_on_sim("""
         import cudacore_handles as ch
 

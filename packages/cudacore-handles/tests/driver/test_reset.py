@@ -102,7 +102,7 @@ def capturing():
 
 @pytest.fixture
 def run_reset(on_sim: bool, run_python: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[[str], None]:
-    """Run code in a process of its own, because the driver crashes when it is given a lost object."""
+    """Run code in a separate process, because the driver crashes if it gets a lost object."""
 
     def run(code: str) -> None:
         begin = "import cudacore_sim as sim\nsim.load()\n" if on_sim else ""
@@ -221,7 +221,7 @@ HOST_USES = {
 
 @pytest.mark.parametrize("noticed", [False, True], ids=["not noticed yet", "noticed"])
 def test_lost_pinned_memory_says_so(run_reset: Callable[[str], None], noticed: bool) -> None:
-    """The host, or a kernel, would read memory that is not mapped any more: SIGSEGV, or a context that is lost."""
+    """The host or a kernel would read memory that is no longer mapped: a SIGSEGV, or a lost context."""
     uses = ", ".join(f"({name!r}, lambda: {use})" for name, use in HOST_USES.items())
     run_reset(f"""
 import numpy as np
@@ -257,7 +257,7 @@ def test_a_callback_reads_pinned_memory(device: ch.Device) -> None:
 
 
 def test_memory_of_a_pool_outlives_a_reset(run_reset: Callable[[str], None]) -> None:
-    """Memory that the driver keeps would be lost, or its values."""
+    """Memory that survives the reset, or its contents, would be lost."""
     run_reset("""
 pool = ch.DeviceMemoryResource(device, {})
 kept = pool.allocate(64, stream=device.create_stream())
@@ -303,7 +303,7 @@ for whole, parts in made:
 
 
 def test_code_outlives_a_reset(run_reset: Callable[[str], None]) -> None:
-    """A program would have to load and compile everything again."""
+    """After a reset, a program would have to load and compile everything again."""
     run_reset(f"""
 kernel = ch.ObjectCode.from_ptx({PTX!r}).get_kernel("add")
 reset()
@@ -353,7 +353,7 @@ for _ in range(3):  # and again
 
 
 def test_another_device_is_current(run_reset: Callable[[str], None]) -> None:
-    """A lost object would be given to the driver if the driver does not report that its context is gone."""
+    """If the driver does not report that a context is lost, its objects would be passed to the driver."""
     run_reset("""
 if len(ch.Device.get_all_devices()) > 1:
     stream, event = device.create_stream(), device.create_event()

@@ -18,7 +18,7 @@ static void path_names_the_library(void) {
   fclose(file);
 }
 
-/* Live counts would be those of another kind, or an unknown kind would be read beyond the table. */
+/* Live counts would be those of another kind, or an unknown kind would read beyond the table. */
 static void live_counts_are_by_kind(void) {
   cch_context *context;
   cch_stream *stream, *legacy = cch_stream_legacy();

@@ -29,7 +29,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   OK(cch_bundle_add(bundle, first));
   OK(cch_bundle_add(bundle, first)); /* twice counts twice */
   cch_event_unref(first);
-  for (int i = 0; i < 100; i++) { /* far beyond its first room */
+  for (int i = 0; i < 100; i++) { /* far more than its initial capacity */
     cch_event *more = event();
     OK(cch_bundle_add(bundle, more));
     cch_event_unref(more);
@@ -56,7 +56,7 @@ static void owners_live_as_long_as_the_bundle(void) {
   close();
 }
 
-/* A bundle that fails to take an owner would keep it all the same. */
+/* A bundle that fails to take an owner would keep it nevertheless. */
 static void refused_owners_stay_the_callers(void) {
   int one = 1;
   cch_bundle *bundle = NULL;
@@ -72,7 +72,7 @@ static void refused_owners_stay_the_callers(void) {
   CHECK_EQ(released, 0);
 }
 
-/* A holder of boxes of all kinds could not count their references, or would get a wrong kind. */
+/* Code that holds boxes of all kinds could not count their references, or would get a wrong kind. */
 static void verbs_take_any_box(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_bundle *bundle;

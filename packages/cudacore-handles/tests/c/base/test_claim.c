@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values as keys in the library, also when an import takes long, and resources that end before their boxes. Linked with
+ * Values as keys in the library, even if an import takes long, and resources that end before their boxes. Linked with
  * the library's objects.
  */
 #include "base/kinds.h"

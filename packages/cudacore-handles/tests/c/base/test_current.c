@@ -2,7 +2,7 @@
 /* Every call works in the context of its objects, whatever context is current, and does not change the current one. */
 #include "operations.h"
 
-/* These work in the current context, which must be that of the object in hand. */
+/* These work in the current context, which must be that of their object. */
 static const char *const in_context[] = {
     "cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc", "cuCtxSynchronize",
     "cuCtxGetStreamPriorityRange"};
@@ -30,7 +30,7 @@ static void run(const operation *operation, int which) {
   world w;
   world_open(&w);
   CUcontext foreign;
-  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&foreign, 1), 0); /* it stays when the world goes */
+  CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&foreign, 1), 0); /* it outlives the world */
   CUcontext current = which == NONE ? NULL : which == OWN ? cch_context_raw(w.context) : w.foreign_context;
   CHECK_EQ(driver.cuCtxSetCurrent(current), 0);
   sim.reset();
@@ -79,7 +79,7 @@ static void every_call_with_every_current_context(void) {
   }
 }
 
-/* A call that fails half-way would leave its own context current. */
+/* A call that fails in the middle would leave its own context current. */
 static void failing_calls_restore_the_context(void) {
   static const char *const failing[] = {
       "cuStreamCreateWithPriority", "cuEventCreate",           "cuMemAlloc",          "cuMemHostAlloc",

@@ -40,14 +40,14 @@ static void begin(cch_stream *captured) {
   CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(captured), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
 }
 
-/* The capture must still be good. */
+/* The capture must still be valid. */
 static void end(cch_stream *captured) {
   CUgraph graph;
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(captured), &graph), 0);
   CHECK_EQ(driver.cuGraphDestroy(graph), 0);
 }
 
-/* A call of a name that the driver saw, in storage that the next call overwrites: the nth, counted from 0. */
+/* The nth call of a function, counted from 0, from the driver's log. The next call overwrites the result. */
 static const cudasim_call *call_of(const char *name, int nth) {
   static cudasim_call call;
   for (size_t i = 0; sim.log(i, &call, 1) == 1; i++)
@@ -118,7 +118,7 @@ static void host_functions_only_queue(void) {
   OK(cch_context_set_current(NULL));
   released = 0;
   OK(cch_event_wrap(&wrapped, raw, &one, release));
-  CUcontext kept; /* for the event, which its owner destroys in the end */
+  CUcontext kept; /* for the event, which its owner destroys at the end */
   CHECK_EQ(driver.cuDevicePrimaryCtxRetain(&kept, 0), 0);
   OK(cch_stream_create(&dead_stream, context, 0, 0));
   OK(cch_pool_create(&dead_pool, &config));
@@ -158,7 +158,7 @@ static void host_functions_only_queue(void) {
   CHECK_EQ(driver.cuDevicePrimaryCtxRelease(0), 0);
 }
 
-/* If the destroying call itself is refused, the resource would be lost, or the refusal reported. */
+/* If the driver refuses to destroy the resource, it would be lost, or the refusal would be reported. */
 static void refused_call_is_repeated(void) {
   static const char *const names[] = {
       "cuMemFreeAsync",  "cuMemFree",       "cuMemFreeHost",  "cuMemPoolDestroy",
@@ -189,7 +189,7 @@ static void refused_call_is_repeated(void) {
   }
 }
 
-/* Dropping a box during a capture, by the same thread or another one, would invalidate the capture. */
+/* Dropping a box during a capture, on the same thread or another one, would invalidate the capture. */
 static void drops_break_no_capture(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = CCH_LOCATION_DEVICE};
   cch_library *library;
@@ -316,7 +316,7 @@ static void memory_of_a_capture_is_freed_in_it(void) {
   close();
 }
 
-/* A free on the legacy stream, which would wait for a stream that is captured, breaks the capture. */
+/* A free on the legacy stream, which would wait for a captured stream, would invalidate the capture. */
 static void legacy_stream_waits_for_captures(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *pinned;
@@ -453,7 +453,7 @@ static void set_and_read_the_stream(int index, void *argument) {
   }
 }
 
-/* Threads that set and read the stream of one allocation would free it under each other. */
+/* Threads that set and read the stream of one allocation would free it while another thread uses it. */
 static void threads_set_the_stream(void) {
   open();
   cch_deviceptr *ptr = buffer(stream);

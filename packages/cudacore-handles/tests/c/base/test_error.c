@@ -98,8 +98,10 @@ static void destroy_badly(cch_context *context, int code) {
   CHECK_EQ(driver.cuEventDestroy(raw), CUDA_SUCCESS); /* the one that "failed" */
 }
 
-/* A failure in a destructor would be lost or repeated without end, or one because of the driver's end would be
- * reported. */
+/*
+ * A failure in a destructor would be lost or reported again and again, or one because of the driver's shutdown would be
+ * reported.
+ */
 static void destructor_failures_are_reported_once(void) {
   cch_context *context;
   OK(cch_context_primary(&context, 0));
@@ -111,7 +113,7 @@ static void destructor_failures_are_reported_once(void) {
   CHECK_STR(reported.operation, "cuEventDestroy");
   destroy_badly(context, CUDA_ERROR_UNKNOWN);
   CHECK_EQ(reports, 1);
-  destroy_badly(context, CUDA_ERROR_ILLEGAL_ADDRESS); /* another code is other news */
+  destroy_badly(context, CUDA_ERROR_ILLEGAL_ADDRESS); /* another code is a new failure */
   CHECK_EQ(reports, 2);
   destroy_badly(context, CUDA_ERROR_DEINITIALIZED);
   destroy_badly(context, CUDA_ERROR_CONTEXT_IS_DESTROYED);
@@ -163,7 +165,7 @@ static void owners_have_a_record_of_their_own(void) {
   cch_context_unref(context);
 }
 
-/* A long name or text would overrun the record, or leave it without its NUL. */
+/* A long name or text would overrun the record, or would not be terminated by a NUL. */
 static void long_texts_are_cut(void) {
   char name[1000];
   memset(name, 'x', sizeof name - 1);
@@ -176,7 +178,7 @@ static void long_texts_are_cut(void) {
   CHECK(strchr(check_error()->message, '\n') == NULL);
 }
 
-/* The record that can grow would differ from the one that cannot, or be written beyond its size. */
+/* The record whose structure can grow would differ from the fixed one, or would be written beyond its size. */
 static void record_honours_its_size(void) {
   struct {
     cch_error_record now;
@@ -215,7 +217,7 @@ static void count(const cch_error *error) {
         strcmp(error->operation, "cuThreadExchangeStreamCaptureMode") == 0);
 }
 
-/* The call after the next one, and the second try. */
+/* The call after the next one, and its second attempt. */
 static void fail_way_back(const char *name) {
   sim.fail(name, 2, CUDA_ERROR_ILLEGAL_ADDRESS);
   sim.fail(name, 3, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -265,7 +267,7 @@ static void way_back_is_not_what_failed(void) {
   sim.fail("cuMemFree", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
   fail_way_back("cuCtxSetCurrent");
   cch_deviceptr_unref(ptr);
-  CHECK_EQ(failed_frees, 1); /* the failure is not reported as one of the destructor */
+  CHECK_EQ(failed_frees, 1); /* the failure is not reported like one of a destructor */
   CHECK_EQ(driver.cuMemFree(raw), 0);
   cch_error_set_report(NULL);
   sim.reset();

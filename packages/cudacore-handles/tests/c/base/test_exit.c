@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a process, with objects alive in all sorts of places: its status is 0 and nothing is on stderr. Each
- * case is a run of this program of its own, with the case's name as argument.
+ * The end of a process that has live objects in various places: its status is 0, and stderr is empty. Each case is a
+ * separate run of this program, with the case's name as argument.
  */
 #include "operations.h"
 
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static world left; /* reachable, so that a leak checker is content */
+static world left; /* reachable, so that a leak checker does not report it */
 static cch_event *left_event;
 
 static void leave_everything(void) {
@@ -76,7 +76,7 @@ static void free_memory(void *owner, CUdeviceptr ptr, size_t size, cch_stream *s
   release(owner);
 }
 
-/* After the interpreter is gone its callbacks must not be called, and everything else still is freed. */
+/* After the interpreter has ended, its callbacks must not be called; everything else is still freed. */
 static void drop_after_the_runtime(void) {
   cch_deviceptr *wrapped, *queued;
   cch_context *shared;

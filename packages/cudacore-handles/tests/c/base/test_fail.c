@@ -14,7 +14,7 @@ static bool destroys(const char *name) {
   return strstr(name, "Destroy") || strstr(name, "Free") || strstr(name, "Release") || strstr(name, "Unload");
 }
 
-/* Questions whose answer may be missing. */
+/* Queries whose result may be missing. */
 static bool is_optional(const char *name) {
   static const char *const names[] = {"cuCtxGetId", "cuKernelGetLibrary", "cuStreamIsCapturing",
                                       "cuStreamGetCaptureInfo", "cuThreadExchangeStreamCaptureMode"};
@@ -41,7 +41,7 @@ static size_t calls_of(const operation *operation, cudasim_call *calls) {
 }
 
 static void fail_one(const operation *operation, const char *name, unsigned nth) {
-  static int code = FIRST_CODE; /* each its own, because a report is made once for each */
+  static int code = FIRST_CODE; /* a different code for each, because each is reported only once */
   size_t boxes = 0, boxes_after = 0, objects = 0, objects_after = 0;
   world w;
   world_open(&w);

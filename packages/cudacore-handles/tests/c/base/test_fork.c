@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Runs a function in a child, which has 30 seconds to end well. */
+/* Runs a function in a child, which must succeed within 30 seconds. */
 static void in_child(void (*function)(void *argument), void *argument) {
   fflush(stdout);
   pid_t child = fork();
@@ -40,7 +40,9 @@ static void use_cuda(void *argument) {
   CHECK_CLEAN();
 }
 
-/* A child of a process that had not used CUDA could not use it, or the parent could not afterwards. */
+/*
+ * If a process had not used CUDA before a fork, the child could not use it, or the parent could not use it afterwards.
+ */
 static void fork_before_init(void) {
   in_child(use_cuda, NULL);
   CHECK_EQ(cch_process_forked(), 0);
@@ -122,7 +124,7 @@ static void owners_are_the_parents(void) {
 static void grandchild(void *argument) { use_world_in_child(argument); }
 static void child_that_forks(void *argument) { in_child(grandchild, argument); }
 
-/* A child's child would use CUDA. */
+/* A child of a child would use CUDA. */
 static void fork_twice(void) {
   world w;
   world_open(&w);
@@ -204,8 +206,8 @@ static void fork_in_the_middle_of_init(void *argument) {
 }
 
 /*
- * A child that is forked while another thread initialises the driver would get half of one; or the fork would wait for
- * the driver, which may wait for the fork, because its own handlers hold its lock.
+ * A child that is forked while another thread initialises the driver would get a partly loaded driver. Or the fork
+ * would wait for the driver, which may wait for the fork, because its own handlers hold its lock.
  */
 static void fork_during_init(void) { in_child(fork_in_the_middle_of_init, NULL); }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes each allocation of each function fail once. The program's own malloc, calloc and realloc replace those of the C
- * library, and refuse allocations of libcudacore_handles, which they recognise by the caller's address. The driver and
- * the C library itself get all they ask for.
+ * library, and refuse allocations of libcudacore_handles, which they recognise by the caller's address. Allocations of
+ * the driver and of the C library itself succeed.
  */
 #include "operations.h"
 
@@ -73,7 +73,7 @@ static void count(size_t *boxes, size_t *objects) {
     *objects += sim.live(kind);
 }
 
-/* Returns whether the call came through with so many allocations. */
+/* Returns whether the call succeeded with that many allocations. */
 static bool succeeds_with(const operation *operation, size_t allocations) {
   size_t boxes, boxes_after, objects, objects_after;
   world w;
@@ -105,7 +105,7 @@ static bool succeeds_with(const operation *operation, size_t allocations) {
   return status == 0;
 }
 
-/* If memory runs out, a function would crash, leak, continue with half an object, or return a wrong error. */
+/* If no memory is left, a function would crash, leak, continue with an incomplete object, or return a wrong error. */
 static void every_allocation_of_every_function(void) {
   size_t failures = 0;
   for (size_t i = 0; i < operation_count; i++)
@@ -124,7 +124,7 @@ static void registry_does_without_growing(void) {
   OK(cch_context_primary(&context, 0));
   size_t refusals = 0;
   for (int i = 0; i < MANY; i++) {
-    allow(1); /* the box, and no new buckets */
+    allow(1); /* memory for the box, but not for new buckets */
     OK(cch_event_create(&events[i], context, 0));
     limited = false;
     refusals += refused;

@@ -75,7 +75,7 @@ static void unref(int which) {
   }
 }
 
-/* A box that is still held works, whatever was released before. */
+/* A box that is still referenced works, whatever was released before. */
 static void use(const int *dropped) {
   if (!dropped[0])
     OK(cch_context_synchronize(context));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* References given back where CUDA calls are forbidden. */
+/* References that are dropped where CUDA calls are forbidden. */
 #include "check.h"
 
 #include <pthread.h>
@@ -147,7 +147,7 @@ static void draining_needs_no_context(void) {
   cch_unref_deferred(queued_event);
   CHECK_EQ(cch_reclaim_pending(), 5);
   cch_stream_unref(legacy);
-  close(); /* the queued hold their context themselves */
+  close(); /* queued boxes have references to their context */
   CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   check_threads(1, drain_bare, NULL);
 }
@@ -156,7 +156,7 @@ static atomic_int releases;
 static void release(void *owner) {
   cch_stream *wrapped;
   (void)owner;
-  /* CUDA may be called here, and no lock is held: make something, which is a safe point itself. */
+  /* CUDA may be called here, and no lock is held. So this creates an object, which is itself a safe point. */
   OK(cch_stream_create(&wrapped, context, 0, 0));
   cch_stream_unref(wrapped);
   atomic_fetch_add(&releases, 1);
@@ -184,7 +184,7 @@ static void owners_are_released_at_the_safe_point(void) {
   close();
 }
 
-/* A handle whose box is queued would still be registered, so that the dead box is returned again. */
+/* A handle whose box is queued would still be registered, so the unreferenced box would be returned again. */
 static void queued_box_is_not_found(void) {
   open();
   cch_event *dead = event(), *found;
@@ -243,7 +243,7 @@ static void threads_drain_at_once(void) {
   cch_reclaim_drain();
 }
 
-/* Queueing many boxes at once would overflow something. */
+/* Queueing many boxes at once would overflow the stack or a counter. */
 static void very_many_are_queued(void) {
   enum { MANY = 100000 };
   int dummy = 0;
@@ -264,7 +264,7 @@ static void report(const cch_error *error) {
   atomic_fetch_add(&reports, 1);
 }
 
-/* A failure while draining would fail the call that drained, or overwrite the failure that is on record. */
+/* A failure while draining would fail the call that drained, or overwrite the recorded failure. */
 static void failing_destructor_fails_nobody_else(void) {
   open();
   cch_event *dead = event(), *made = NULL;
@@ -285,7 +285,7 @@ static void failing_destructor_fails_nobody_else(void) {
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
   sim.fail("cuEventDestroy", 1, CUDA_ERROR_UNKNOWN);
   cch_event_unref(dead);
-  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* cleaning up before asking what went wrong */
+  CHECK_EQ(check_error()->code, CUDA_ERROR_INVALID_DEVICE); /* clean-up before the failure is read */
   CHECK_EQ(atomic_load(&reports), 1);                       /* the same news */
   cch_error_set_report(NULL);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Eight threads use one registry: boxes are made, wrapped, referenced and dropped, for one handle and for many. No
- * thread may get a dead box; the driver reports a handle that is used or destroyed too late.
+ * thread may get a box without references; the driver reports a handle that is used or destroyed too late.
  */
 #include "check.h"
 
@@ -21,7 +21,7 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-/* Each wraps the one stream that all share, whose last reference may be any thread's. */
+/* Each wraps the stream that all threads share; any thread can drop the last reference. */
 static void wrap_one(int index, void *argument) {
   CUstream raw = argument;
   (void)index;
@@ -81,7 +81,7 @@ static void handle_in_its_last_moments(void) {
   close();
 }
 
-/* Everybody makes and drops boxes of its own, so that addresses are reused across threads all the time. */
+/* Each thread makes and drops its own boxes, so that addresses are constantly reused across threads. */
 static void make_and_drop(int index, void *argument) {
   enum { KEPT = 16 };
   cch_event *kept[KEPT] = {NULL};
@@ -145,7 +145,7 @@ static void use_contexts(int index, void *argument) {
   }
 }
 
-/* Threads that are each other's last users of a device would release its context while it is in use. */
+/* Threads that drop and retain the context of a device at the same time would release it while it is in use. */
 static void contexts_come_and_go(void) { check_threads(THREADS, use_contexts, NULL); }
 
 static void use_libraries(int index, void *argument) {
@@ -189,7 +189,7 @@ static void use_owners(int index, void *argument) {
   }
 }
 
-/* One of many owners that are given for one handle would be released twice or never. */
+/* One of many owners that are passed for one handle would be released twice or never. */
 static void owners_are_released_once_each(void) {
   CUevent raw;
   open();

@@ -17,7 +17,7 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-/* The next event at an address would have the flags of the one before. */
+/* The next event at an address would have the flags of the previous one. */
 static void event_at_the_same_address(void) {
   cch_event *event, *found;
   open();
@@ -34,7 +34,7 @@ static void event_at_the_same_address(void) {
   close();
 }
 
-/* A foreign event at an address that was ours would be destroyed as one of ours. */
+/* A foreign event at the address of a destroyed event of this library would be destroyed, too. */
 static void foreign_event_at_our_address(void) {
   cch_event *event;
   CUevent raw;
@@ -52,14 +52,14 @@ static void foreign_event_at_our_address(void) {
   close();
 }
 
-/* A stale borrowed box would hide a stream of the library that has got its address. */
+/* A stale borrowed box would hide a stream of this library that now has its address. */
 static void stale_borrowed_box_is_overridden(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw;
   open();
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_stream_wrap(&stale, raw, NULL, NULL));
-  CHECK_EQ(driver.cuStreamDestroy(raw), 0); /* the owner is through with it; the borrower is late */
+  CHECK_EQ(driver.cuStreamDestroy(raw), 0); /* the owner has destroyed it; the borrower still has it */
   OK(cch_stream_create(&stream, context, 0, 0));
   CHECK_PTR(cch_stream_raw(stream), raw);
   OK(cch_stream_wrap(&found, raw, NULL, NULL));
@@ -215,7 +215,10 @@ static void *unref_event(void *event) {
   return NULL;
 }
 
-/* While the driver destroys an event, its handle would still be registered, and a thread would get the dying box. */
+/*
+ * While the driver destroys an event, its handle would still be registered, and a thread would get the box that is
+ * being destroyed.
+ */
 static void handle_is_forgotten_before_it_is_destroyed(void) {
   cch_event *event, *found;
   pthread_t thread;

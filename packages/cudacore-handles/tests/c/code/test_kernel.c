@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels: found, asked for their parameters, launched. */
+/* Kernels: lookup, parameters, launches. */
 #include "check.h"
 
 #include <pthread.h>
@@ -68,7 +68,7 @@ static void parameters_are_asked_for_once(void) {
   close();
 }
 
-/* A kernel would be launched with other arguments or another geometry than given. */
+/* A kernel would be launched with wrong arguments or a wrong geometry. */
 static void launch_is_as_given(void) {
   const cch_launch_config config = {
       .size = sizeof config,
@@ -152,7 +152,10 @@ static void wrong_size_is_refused(void) {
   close();
 }
 
-/* A geometry that the device cannot have would pass, or a config of another header would be read beyond its end. */
+/*
+ * A geometry that the device does not support would be accepted, or a config of another header would be read beyond its
+ * end.
+ */
 static void bad_configs_fail(void) {
   open();
   cch_kernel *kernel = get("empty");
@@ -184,7 +187,7 @@ static void bad_configs_fail(void) {
   config = one;
   config.cluster[1] = 2; /* and none along x */
   CHECK(cch_launch(stream, &config, kernel, NULL, 0) != 0);
-  OK(cch_launch(stream, &one, kernel, NULL, 0)); /* everything is still usable */
+  OK(cch_launch(stream, &one, kernel, NULL, 0)); /* all objects are still usable */
   cch_kernel_unref(kernel);
   close();
 }

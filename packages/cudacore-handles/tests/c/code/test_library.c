@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries, and what of an image reaches the driver. A driver reads whatever an image's headers point at; each
- * image here lies in a heap block of exactly its size, so that with a sanitizer a byte too far is an error.
+ * Libraries, and the checks of images before they reach the driver. A driver reads whatever an image's headers point
+ * to; each image here lies in a heap block of exactly its size, so that a sanitizer reports a read beyond its end.
  */
 #include "check.h"
 
@@ -19,7 +19,7 @@ static int load(const void *image, size_t size) {
   return status;
 }
 
-/* PTX would need a NUL at its end, or lose one that it has, or its text would be referred to later. */
+/* PTX would need a NUL at its end, or lose one that it has, or its text would be used after the call. */
 static void ptx_needs_no_nul(void) {
   OK(load(check_ptx, strlen(check_ptx)));
   OK(load(check_ptx, strlen(check_ptx) + 1));
@@ -63,7 +63,7 @@ static void other_bytes_are_refused(void) {
 
 enum { ELF_SIZE = 1024 };
 
-/* A cubin as far as headers go: two segments, five sections, one of them without bytes in the file. */
+/* The headers of a cubin: two segments, and five sections, one of them without bytes in the file. */
 static void make_elf(unsigned char *image) {
   memset(image, 0x55, ELF_SIZE);
   Elf64_Ehdr header = {
@@ -126,7 +126,7 @@ static void good_images_load(void) {
   CHECK_EQ(sim.calls("cuLibraryLoadData"), 2);
 }
 
-/* A relocatable object would be refused, whose sections without bytes in the file have CUDA's own types. */
+/* A relocatable object, whose sections without bytes in the file have CUDA's own types, would be refused. */
 static void relocatable_objects_load(void) {
   static const uint32_t types[] = {0x70000007, 0x7000000a, 0x70000015};
   const size_t third = ELF_SIZE - 2 * sizeof(Elf64_Shdr), type_at = third + offsetof(Elf64_Shdr, sh_type);
@@ -204,7 +204,7 @@ static void load_damaged(const unsigned char *image, size_t size) {
   unsigned char damaged[ELF_SIZE];
   memcpy(damaged, image, size);
   for (uint32_t n = 1 + next_random() % 4; n > 0; n--) {
-    /* Headers are where damage matters; small and large values are where checks go wrong. */
+    /* Damage matters in headers, and checks fail for small and large values. */
     static const unsigned char values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
     size_t at = next_random() % (next_random() % 2 ? size : 128);
     damaged[at] = next_random() % 2 ? values[next_random() % sizeof values] : (unsigned char)next_random();

@@ -231,7 +231,7 @@ EXPORT int NAMED(nvJitLinkCreate)(void **out, uint32_t count, const char *const 
   if (count == 0)
     return 2;
   create(out, "");
-  if (strcmp(options[0], "-arch=wrong") == 0) { /* the real one leaves a linker with a log too */
+  if (strcmp(options[0], "-arch=wrong") == 0) { /* the real library also leaves a linker with a log */
     snprintf(((program *)*out)->log, 256, "error: wrong is no architecture");
     return 16;
   }
@@ -262,7 +262,7 @@ EXPORT int NAMED(nvJitLinkGetLinkedPtx)(program *program, char *out) { return co
 #ifdef OLD
 EXPORT int __nvJitLinkCreate_12_0(void **out, uint32_t count, const char *const *options) {
   (void)out, (void)count, (void)options;
-  abort(); /* the library's own version is the one to be called */
+  abort(); /* the function of the library's own version must be called */
 }
 #else
 EXPORT int nvJitLinkGetLinkedLTOIRSize(program *program, size_t *size) { return size_of(program->code, size); }

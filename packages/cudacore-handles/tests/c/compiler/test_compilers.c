@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compilers and their programs, on a test double of all three libraries, with no driver at all. */
+/* Compilers and their programs, on a test double of all three libraries, without a driver. */
 #include "check.h"
 
 #include <dlfcn.h>
@@ -72,7 +72,7 @@ static void other_libraries_are_refused(void) {
   CHECK(no_nvrtc == NULL && no_nvvm == NULL && no_nvjitlink == NULL);
 }
 
-/* NVRTC could not compile, because it would not find the library beside it that it opens by its bare name. */
+/* NVRTC could not compile, because it would not find the library in its own folder that it opens by its bare name. */
 static void builtins_are_found(void) {
   const char *name = "libnvrtc-builtins.so.12.1";
   cch_nvrtc *found = NULL;
@@ -336,7 +336,7 @@ static void precompiled_headers(void) {
   cch_nvrtc_program_unref(program);
 }
 
-/* A code would have no name, or another's. */
+/* A code would have no name, or that of another code. */
 static void names_of_results(void) {
   CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVRTC, 18), "NVRTC_ERROR_BUSY");
   CHECK_STR(cch_error_name_in(CCH_DOMAIN_NVVM, 9), "NVVM_ERROR_COMPILATION");
@@ -430,7 +430,7 @@ static void threads_compile_at_once(void) {
   CHECK_EQ(destroyed(), before + 4000);
 }
 
-/* A forked child would call the compiler, although another thread of the parent may have held a lock of it. */
+/* A forked child would call the compiler, although a thread of the parent may have held one of its locks. */
 static void child_leaves_inherited_programs_alone(void) {
   int count;
   OK(cch_device_count(&count));

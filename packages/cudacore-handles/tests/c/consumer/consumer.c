@@ -28,7 +28,7 @@ int main(void) {
     fail("cannot set up", status);
     goto done;
   }
-  /* The allocation keeps its pool, its stream and their context: the program need not. */
+  /* The allocation keeps its pool, its stream and their context, so the program can release them. */
   status = cch_deviceptr_alloc_async(&device, pool, COUNT * sizeof *numbers, stream);
   if (status == 0)
     status = cch_deviceptr_alloc_host(&host, context, COUNT * sizeof *numbers, 0);

@@ -35,7 +35,7 @@ enum { ARGUMENTS_SIZE = offsetof(arguments, value) + sizeof(uint32_t) };
 static int calls;
 static void count_calls(void *data) { calls += *(int *)data; }
 
-/* Fills memory, adds to it with a kernel, copies it to the host, and then calls a function, one after the other. */
+/* Fills memory, adds to it with a kernel, copies it to the host and calls a function, in this order. */
 static int build(cch_graph_node **nodes, cch_graph *graph, cch_context *context, cch_kernel *kernel, cch_bundle *used,
                  CUdeviceptr device, CUdeviceptr host) {
   static int one = 1;
@@ -151,7 +151,7 @@ int main(void) {
       (status = build(nodes, graph, context, kernel, used, cch_deviceptr_raw(device), cch_deviceptr_raw(host))) == 0)
     status = cch_graph_instantiate(&exec, graph, NULL);
   raw_host = cch_deviceptr_raw(host);
-  /* The graph keeps its kernel and, by the bundle, its memory: the program need not. */
+  /* The graph keeps its kernel and, through the bundle, its memory, so the program can release them. */
   cch_deviceptr_unref(device);
   cch_deviceptr_unref(host);
   cch_kernel_unref(kernel);
@@ -164,7 +164,7 @@ int main(void) {
   for (i = 0; i < 4; i++)
     cch_graph_node_unref(nodes[i]);
   cch_graph_unref(graph);
-  /* The executable graph does not need the graph any more. */
+  /* The executable graph no longer needs the graph. */
   if (status == 0)
     status = run(exec, stream, raw_host, 100);
   if (status != 0) {
@@ -175,7 +175,7 @@ int main(void) {
   cch_graph_exec_unref(exec);
   cch_stream_unref(stream);
   cch_context_unref(context);
-  cch_reclaim_drain(); /* CUDA reports on a thread of its own what graphs no longer need */
+  cch_reclaim_drain(); /* CUDA reports on its own thread what graphs no longer need */
   if (status == 0 && calls == 2)
     puts("right");
   return status != 0 || calls != 2;

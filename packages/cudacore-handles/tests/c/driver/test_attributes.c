@@ -20,7 +20,7 @@ static void close(void) {
   cch_context_unref(first);
 }
 
-/* Another device would be described, or the text would exceed the caller's memory. */
+/* Properties of another device would be returned, or the text would exceed the caller's memory. */
 static void devices_are_described(void) {
   char text[32], other[32];
   unsigned char uuid[17], other_uuid[16];
@@ -44,7 +44,7 @@ static void devices_are_described(void) {
   CHECK_EQ(can, 0);
 }
 
-/* A device that does not exist would be described. */
+/* Properties would be returned for a device that does not exist. */
 static void missing_devices_are_refused(void) {
   char text[32];
   unsigned char uuid[16];
@@ -202,7 +202,7 @@ static void pools_are_asked_in_relaxed_mode(void) {
   cch_pool_unref(pool);
 }
 
-/* Ordinary memory would be an error, or device memory would be reported as the host's. */
+/* Ordinary memory would be reported as an error, or device memory as memory of the host. */
 static void addresses_are_told_apart(void) {
   int type, device, managed, local = 0;
   cch_deviceptr *memory, *pinned;

@@ -10,7 +10,7 @@ static int state(void) {
   return out;
 }
 
-/* A process would have another state than reported, or calls would affect another process. */
+/* The reported state of a process would be wrong, or calls would affect another process. */
 static void states_follow_the_calls(void) {
   const int self = getpid();
   CHECK_EQ(state(), CU_PROCESS_STATE_RUNNING);
@@ -57,7 +57,7 @@ static void wait_for_flag(void *flag) {
     usleep(100);
 }
 
-/* A process whose work does not end would be locked all the same, or stay half-locked. */
+/* A process whose work does not end would be locked nevertheless, or would remain partly locked. */
 static void limits_of_time_end(void) {
   int flag = 0, out = 77;
   cch_context *context;

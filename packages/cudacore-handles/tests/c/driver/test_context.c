@@ -2,7 +2,7 @@
 /* Primary, foreign and current contexts. */
 #include "check.h"
 
-/* Two requests for one device would retain its context twice, or give two boxes. */
+/* Two requests for one device would retain its context twice, or return two boxes. */
 static void primary_is_one_box(void) {
   cch_context *first, *second, *other;
   OK(cch_context_primary(&first, 0));
@@ -107,7 +107,7 @@ static void null_context_is_refused(void) {
   CHECK(context == NULL);
 }
 
-/* The current context would be another one, or having none would be a failure. */
+/* The wrong context would be returned, or a thread without a context would get an error. */
 static void current_context_is_found(void) {
   cch_context *context, *found;
   int device = -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading the driver, and entry points that it lacks. */
+/* Loading the driver, and missing entry points. */
 #include "driver/driver_table.h"
-/* driver_table.h is read for the list of entry points alone; the library keeps its symbols to itself. */
+/* driver_table.h is included only for the list of entry points; the library does not export its symbols. */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -20,7 +20,7 @@
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);                                                              \
   } while (0)
 
-/* A missing driver would not be reported as missing, or the next call would not look again. */
+/* A missing driver would not be reported as missing, or the next call would not search again. */
 static void missing_driver_is_named_and_retried(void) {
   char *path = strdup(getenv("CUDACORE_DRIVER"));
   int version = -1;
@@ -44,7 +44,7 @@ static void other_library_is_refused(void) {
   CHECK_HAS(check_error()->message, "libm.so.6");
 }
 
-/* An empty variable would be used as a path, and the driver of the system not be found. */
+/* An empty variable would be used as a path, and the system's driver would not be found. */
 static void empty_variable_means_the_system_driver(void) {
   setenv("CUDACORE_DRIVER", "", 1);
   int status = cch_driver_init();
@@ -52,7 +52,7 @@ static void empty_variable_means_the_system_driver(void) {
     CHECK_HAS(check_error()->message, "libcuda.so.1");
 }
 
-/* A missing device, or another failure of cuInit, would be remembered. */
+/* After a missing device or another failure of cuInit, later calls would not try again. */
 static void failed_init_is_retried(void) {
   int count;
   sim.fail("cuInit", 1, CUDA_ERROR_NO_DEVICE);
@@ -174,7 +174,7 @@ static void launch_as_stated(void) {
   cch_context_unref(context);
 }
 
-/* One entry point that is missing makes the whole driver useless: each is hidden in turn. */
+/* One missing entry point would make the whole driver unusable; each is hidden in turn. */
 static const char *hidden_name;
 static void init_survives_hidden(void) {
   sim.hide(hidden_name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Green contexts, and the resources that they are made with. */
+/* Green contexts, and the resources that they are made of. */
 #include "check.h"
 
 static cch_resource all_of(int device) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Captures: their graphs, what these keep, and that no capture is left behind. */
+/* Captures: their graphs, the objects that those keep, and that no capture remains. */
 #include "graphs.h"
 
 static bool is_captured(cch_stream *stream) {
@@ -291,7 +291,7 @@ static void invalidated_captures_have_no_graph(void) {
   FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
   cch_node_list_free(&list);
   cch_graph_unref(g);
-  /* The same if nothing checks it. */
+  /* The same if no call queries the capture. */
   g = begin(CCH_CAPTURE_GLOBAL);
   invalidate();
   cch_graph_unref(g);
@@ -381,7 +381,7 @@ static void captures_into_bodies(void) {
   OK(cch_graph_node_dependents(&list, first));
   CHECK_EQ(list.count, 1);
   cch_node_list_free(&list);
-  /* A failure leaves the graph; a capture without a box ends by itself. */
+  /* After a failure, the graph remains; a capture without a box is ended. */
   OK(cch_capture_begin_to(body, world.stream, NULL, 0, CCH_CAPTURE_GLOBAL));
   sim.fail("cuStreamEndCapture", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_capture_end(body, world.stream));
@@ -457,7 +457,7 @@ static void memory_holds_its_graph(void) {
   graphs_close();
 }
 
-/* A capture that other code has ended would be ended once more, although the stream may be in another capture. */
+/* A capture that other code has ended would be ended again, although the stream may be in another capture. */
 static void captures_that_others_ended_are_left_alone(void) {
   graphs_open();
   CUgraph raw, second;

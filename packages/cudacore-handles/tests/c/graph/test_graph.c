@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs and their nodes: building, listing, and what keeps what. */
+/* Graphs and their nodes: building, listing, and what they keep alive. */
 #include "graphs.h"
 
 static void call_nothing(void *data) { (void)data; }
@@ -134,7 +134,7 @@ static void every_type_is_told_as_it_was_made(void) {
   graphs_close();
 }
 
-/* Removes everything that was not built from the lists, or leaves edges behind. */
+/* Edges would be added or removed incorrectly, or a refused change would be done in part. */
 static void edges_come_and_go(void) {
   graphs_open();
   cch_graph *g = new_graph(), *other = new_graph();
@@ -443,7 +443,7 @@ static void kernels_keep_their_attributes(void) {
   cch_kernel_unref(got.kernel);
   CHECK_EQ(told.cluster[0], 1);
   CHECK_EQ(told.flags, CCH_LAUNCH_PRIORITY);
-  /* One that is refused takes the others and the node with it. */
+  /* If one attribute is refused, none is set, and the node is not added. */
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_KERNEL, .params = &params, .context = world.context};
   cch_graph_node *none = NULL;
   config.cluster[0] = 3, config.cluster[1] = config.cluster[2] = 1;
@@ -457,7 +457,7 @@ static void kernels_keep_their_attributes(void) {
   OK(cch_graph_node_get(&got, node));
   cch_kernel_unref(got.kernel);
   CHECK(told.flags == CCH_LAUNCH_PRIORITY && told.grid[0] == 4);
-  /* From clusters of 2 to clusters of 3, and not back half-way. */
+  /* The change from clusters of 2 to clusters of 3 must not pass through a state that the driver refuses. */
   config = graphs_config;
   config.cluster[0] = 2, config.cluster[1] = config.cluster[2] = 1;
   OK(cch_graph_node_set(node, &params, NULL, world.context));
@@ -479,7 +479,7 @@ static void kernels_keep_their_attributes(void) {
   graphs_close();
 }
 
-/* A function would wait for the thread that waits for it; or the driver would be called where that is forbidden. */
+/* A function and another thread would wait for each other; or the driver would be called where that is forbidden. */
 static void functions_that_cuda_calls_use_no_graph(void) {
   graphs_open();
   cch_graph *g = new_graph(), *other = NULL;
@@ -659,7 +659,7 @@ static void handles_are_found_below(void) {
   graphs_close();
 }
 
-/* Building a graph of a hundred thousand nodes would take time that grows with its square. */
+/* The time to build a graph of a hundred thousand nodes would grow with the square of the number. */
 static void large_graphs_are_linear(void) {
   enum { MANY = CHECK_SANITIZED ? 2000 : 100000 };
   graphs_open();

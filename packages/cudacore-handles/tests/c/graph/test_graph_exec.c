@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Executable graphs: what runs, and what launches in flight keep. */
+/* Executable graphs: the work that runs, and the objects that launches in flight keep. */
 #include "graphs.h"
 
 static cch_memcpy_node copy(size_t width) {
@@ -72,8 +72,10 @@ static void drop_in_host(void *data) {
   dropped = NULL;
 }
 
-/* A host function would not be called with its data, also in a clone; or references that it drops would be destroyed
- * within it. */
+/*
+ * A host function would not be called with its data, for example in a clone; or boxes that it drops would be destroyed
+ * within it.
+ */
 static void host_functions_drop_what_they_like(void) {
   graphs_open();
   int calls = 0;
@@ -227,7 +229,7 @@ static void launches_in_flight_keep_what_they_use(void) {
   OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
   OK(cch_graph_launch(exec, world.stream));
   CHECK_EQ(ends(), 4);
-  /* The bundle of a refused call is kept, or the old one is released. */
+  /* The bundle of a refused call would be kept, or the old one would be released. */
   cch_bundle *refused = new_bundle();
   sim.fail("cuGraphExecNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_exec_set(exec, node, &params, refused, world.context));

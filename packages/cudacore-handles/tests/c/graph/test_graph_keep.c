@@ -84,7 +84,7 @@ static void adopted_graphs_are_shared(void) {
   graphs_close();
 }
 
-/* A failure half-way would leave a graph that counts as shared, and is not, or a user object that nothing owns. */
+/* A failure in the middle would leave a graph that wrongly counts as shared, or a user object that nothing owns. */
 static void graphs_that_cannot_be_shared_are_not(void) {
   static const char *const steps[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
   graphs_open();

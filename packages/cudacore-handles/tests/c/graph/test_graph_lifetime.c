@@ -238,7 +238,7 @@ static void adopted_graphs_end(void) {
   graphs_close();
 }
 
-/* A graph whose last reference is given back in a host function would be destroyed there, or never. */
+/* A graph whose last reference is dropped in a host function would be destroyed there, or never. */
 static void graphs_die_anywhere(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -259,7 +259,7 @@ enum { THREADS = 4, ROUNDS = CHECK_SANITIZED ? 200 : 2000 };
 
 static pthread_mutex_t serial = PTHREAD_MUTEX_INITIALIZER;
 
-/* One thread at a time lists nodes; all threads give back references at once. */
+/* One thread at a time lists nodes; all threads drop references at once. */
 static void list_and_drop(int index, void *argument) {
   (void)index;
   for (int i = 0; i < ROUNDS; i++) {
@@ -289,7 +289,7 @@ static void boxes_die_on_other_threads(void) {
   graphs_close();
 }
 
-/* A reference would be given back under a lock, and the driver called; or the reference would be lost. */
+/* Dropping a reference under a lock would call the driver; or the reference would be lost. */
 static void references_go_lightly(void) {
   graphs_open();
   CHECK(cch_unref_lightly(NULL) == NULL);
@@ -324,7 +324,7 @@ static void references_go_lightly(void) {
   graphs_close();
 }
 
-/* As list_and_drop(): here any thread's light step can be the last one. */
+/* Like list_and_drop(), but here any thread can drop the last reference with the cheap function. */
 static void list_and_drop_lightly(int index, void *argument) {
   (void)index;
   for (int i = 0; i < ROUNDS; i++) {
@@ -353,7 +353,7 @@ static void nodes_go_lightly_on_threads(void) {
   graphs_close();
 }
 
-/* Gives a reference back in one of the ways that there are. */
+/* Drops a reference in one of the possible ways. */
 static void drop_somehow(int way, void *box) {
   switch (way % 3) {
   case 0:
@@ -367,7 +367,7 @@ static void drop_somehow(int way, void *box) {
   }
 }
 
-/* One thread at a time adds nodes, and the table of records grows; references are given back meanwhile, in all ways. */
+/* One thread at a time adds nodes, and the table of records grows; meanwhile, references are dropped in all ways. */
 static void add_and_drop(int index, void *argument) {
   cch_graph *g = argument;
   cch_graph_node *last = NULL;

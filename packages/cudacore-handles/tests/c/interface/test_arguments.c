@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every public function with each of its arguments wrong: NULL, or a box of each other kind. arguments.py makes the
- * table of functions from the headers. The calls are made in child processes, so that one that crashes is named, and
- * the others are made all the same.
+ * table of functions from the headers. The calls are made in child processes, so that a crashing call is reported, and
+ * the others are still made.
  */
 #include "operations.h"
 
@@ -164,7 +164,7 @@ static bool wrong(void **out, const parameter *p, int number) {
   if (number == 0)
     return true;
   if (p->sort == BOX && number <= CCH_KIND_COUNT) {
-    *out = boxes[number - 1]; /* one of them is right: see below */
+    *out = boxes[number - 1]; /* one of them is valid: see below */
     return true;
   }
   if (p->sort != COMPILER || number > (int)(sizeof others / sizeof *others))
@@ -179,7 +179,7 @@ static void check_refusal(const function *f, int place, void *given) {
   value arguments[8], result = {0};
   char expected[96];
   if (f->answer == REF || f->answer == UNREF)
-    given = cch_ref(given); /* for the one that UNREF gives back */
+    given = cch_ref(given); /* for the reference that UNREF drops */
   fill(arguments, f);
   arguments[place].pointer = given;
   arguments[place].function = NULL;
@@ -205,7 +205,7 @@ static void check_refusal(const function *f, int place, void *given) {
       check_fail(__FILE__, __LINE__, "%s has changed the argument %s", f->name, f->parameters[i].name);
 }
 
-/* Calls a function with an argument that is unusual and may be right: it does anything but crash. */
+/* Calls a function with an unusual argument that may be valid: it may do anything but crash. */
 static void check_survival(const function *f, int place, value given) {
   value arguments[8], result = {0};
   fill(arguments, f);
@@ -221,7 +221,7 @@ static bool counts(const function *f) {
   return false;
 }
 
-/* Goes through the calls of one function from `first` on: the number of each is left in *at before it is made. */
+/* Makes the calls of one function from `first` on; *at is the number of the current call. */
 static void run_calls(const function *f, int first, volatile int *at) {
   static const long long numbers[] = {0, -1, 0x7fffffff, -0x7fffffff - 1};
   int call = 0;
@@ -250,7 +250,7 @@ static void run_calls(const function *f, int first, volatile int *at) {
       open_boxes();
       check_survival(f, place, (value){.number = numbers[n]});
       *at = call;
-      _exit(GO_ON); /* the call has changed nothing for the next one */
+      _exit(GO_ON); /* the call did not affect the next one */
     }
   }
 }

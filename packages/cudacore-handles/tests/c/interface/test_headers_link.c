@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The headers in a program: built as C11 and as C++17, with nothing else in view. */
+/* The headers in a program: built as C11 and as C++17, without any other header. */
 #include <cudacore/cudacore.h>
 
 int main(void) {

@@ -56,7 +56,7 @@ static void addresses_are_freed_once(void) {
   close_pool();
 }
 
-/* Memory would be given to others while a kernel on a second stream still uses it. */
+/* Memory would be allocated again while a kernel on a second stream still uses it. */
 static void frees_wait_for_recorded_streams(void) {
   open_pool();
   cch_allocator *allocator = allocator_of(NULL);

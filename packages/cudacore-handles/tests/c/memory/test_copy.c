@@ -112,7 +112,7 @@ static void bad_batch_is_refused(void) {
   close();
 }
 
-/* Parts would be copied from or to another place than stated, or beyond the memory. */
+/* Parts would be copied from or to a wrong place, or beyond the memory. */
 static void part_is_copied(void) {
   open();
   for (int i = 0; i < SIZE; i++)

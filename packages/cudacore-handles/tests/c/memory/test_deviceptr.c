@@ -44,7 +44,7 @@ static void stream_of_the_free_can_be_changed(void) {
   OK(cch_stream_create(&second, context, 0, 0));
   OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
   OK(cch_deviceptr_set_stream(ptr, second));
-  OK(cch_deviceptr_set_stream(ptr, second)); /* also to the one that it has */
+  OK(cch_deviceptr_set_stream(ptr, second)); /* also to its current stream */
   CHECK(cch_deviceptr_stream(ptr) == second);
   FAILS(CCH_EINVAL, cch_deviceptr_set_stream(ptr, NULL));
   cch_stream_unref(second);
@@ -101,12 +101,12 @@ static void immediate_frees_wait_for_the_stream(void) {
 
 static int releases;
 static void count_release(void *owner) {
-  CHECK_EQ(sim.calls("cuMemHostUnregister"), 1); /* the memory may be gone from here on */
+  CHECK_EQ(sim.calls("cuMemHostUnregister"), 1); /* the memory may be freed from here on */
   CHECK(owner == &releases);
   releases++;
 }
 
-/* Registered memory would be given back while it is registered, or while its stream uses it, or never. */
+/* Registered memory would be released while it is registered, or while its stream uses it, or never. */
 static void registered_memory_is_released(void) {
   static char host[100];
   cch_deviceptr *ptr = NULL, *part;
@@ -153,7 +153,7 @@ static void managed_memory(void) {
   close();
 }
 
-/* Nothing would be allocated for a size of 0, and a null pointer be passed on as memory. */
+/* For a size of 0, nothing would be allocated, and a null pointer would be returned as memory. */
 static void nothing_is_refused(void) {
   cch_deviceptr *ptr = NULL;
   open();
@@ -170,7 +170,7 @@ static void nothing_is_refused(void) {
   close();
 }
 
-/* Requesting more memory than there is would give a pointer, or leave a box. */
+/* A request for too much memory would return a pointer, or leave a box. */
 static void too_much_is_refused(void) {
   cch_deviceptr *ptr = NULL;
   const size_t much = (size_t)1 << 50;

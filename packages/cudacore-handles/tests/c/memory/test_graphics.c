@@ -3,7 +3,7 @@
 #include "check.h"
 
 static unsigned name;
-static int *numbers; /* the numbers that OpenGL has */
+static int *numbers; /* the contents of the OpenGL buffer */
 static cch_context *context;
 static cch_stream *stream;
 
@@ -26,7 +26,7 @@ static void finish(cch_graphics *resource) {
   CHECK_EQ(sim.live(CUDASIM_GRAPHICS), 0);
 }
 
-/* Memory would have other bytes than OpenGL's, or OpenGL would not get them back. */
+/* The memory would not have OpenGL's bytes, or OpenGL would not get the changes. */
 static void memory_is_the_buffers(void) {
   cch_graphics *resource = begin();
   cch_deviceptr *memory, *part;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sharing between processes, with one process in both roles. */
+/* Sharing between processes, where one process plays both roles. */
 #include "check.h"
 #include "exporter.h"
 
@@ -73,7 +73,10 @@ static void pool_is_one_box(void) {
   close_shared(&s);
 }
 
-/* Memory would get two names; another process would map it once for each, and ending one mapping would end both. */
+/*
+ * Memory would get two handles. Another process would map it once for each handle, and ending one mapping would end
+ * both.
+ */
 static void memory_has_one_name(void) {
   shared s;
   cch_ipc_handle again;
@@ -92,7 +95,7 @@ static void memory_has_one_name(void) {
   close_shared(&s);
 }
 
-/* Two imports would be two mappings, or the end of one would be that of the other. */
+/* Two imports would be two mappings, or ending one import would end the other. */
 static void memory_is_mapped_once(void) {
   shared s;
   cch_deviceptr *first, *second, *other;
@@ -143,7 +146,7 @@ static void bad_imports_are_refused(void) {
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_HOST_NUMA, 0));
   FAILS(CCH_EMISMATCH, cch_pool_import(&pool, s.descriptor, CCH_LOCATION_DEVICE, 1));
   CHECK_EQ(sim.live(CUDASIM_POOL), 2);
-  OK(cch_deviceptr_export(&handle, good)); /* the driver refuses that, and the exporter has named it */
+  OK(cch_deviceptr_export(&handle, good)); /* the driver refuses this, so the exporter's handle is used */
   CHECK(memcmp(&handle, &s.handles[0], sizeof handle) == 0);
   FAILS(CCH_EINVAL, cch_deviceptr_export(&handle, NULL));
   CHECK(out == NULL && pool == NULL);
@@ -160,7 +163,7 @@ static size_t position_of(const char *name, const void *stream, size_t from) {
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
 
-/* Memory would be unmapped while work is under way on a stream on which an earlier import was used. */
+/* Memory would be unmapped while work is in progress on a stream on which an earlier import was used. */
 static void end_comes_behind_all_streams(void) {
   shared s;
   cch_deviceptr *first, *second;
@@ -242,7 +245,7 @@ static void end_waits_for_a_capture(void) {
   close_shared(&s);
 }
 
-/* A mapping that lives long would keep every stream that it was ever used on. */
+/* A long-lived mapping would keep every stream on which it was used. */
 static void streams_are_let_go(void) {
   shared s;
   cch_deviceptr *holder, *import;
@@ -311,7 +314,7 @@ static void import_pool_and_drop(int index, void *argument) {
     cch_pool_unref(pool);
     OK(cch_deviceptr_fill(memory, 1, 1, s->streams[0]));
     cch_deviceptr_unref(memory);
-    if (i % 8 == 0) /* the address space has room for some hundred pools that wait for their last free */
+    if (i % 8 == 0) /* the address space has room for a few hundred pools that wait for their last free */
       OK(cch_stream_synchronize(s->streams[0]));
   }
 }
@@ -321,7 +324,10 @@ static void *drop_pool(void *pool) {
   return NULL;
 }
 
-/* If another thread imports a pool again, with memory, while an import ends, that import would never be ended. */
+/*
+ * If another thread imports the same pool and memory while one import of the pool is being ended, that import would
+ * never end.
+ */
 static void import_ends_beside_another(void) {
   shared s;
   cch_pool *again;
@@ -374,7 +380,7 @@ static void events_are_shared(void) {
   OK(cch_event_import(&import, context, &handle, CCH_EVENT_BLOCKING_SYNC));
   CHECK(import != event && cch_event_context(import) == context);
   CHECK_EQ(cch_event_flags(import), CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | CCH_EVENT_BLOCKING_SYNC);
-  OK(cch_event_export(&again, import)); /* the driver refuses that, and the exporter has named it */
+  OK(cch_event_export(&again, import)); /* the driver refuses this, so the exporter's handle is used */
   CHECK(memcmp(&again, &handle, sizeof handle) == 0);
   cch_event_unref(event);
   OK(cch_event_query(import));

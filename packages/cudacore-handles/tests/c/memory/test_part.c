@@ -29,7 +29,7 @@ static void close_memory(memory *m) {
   cch_reclaim_drain();
 }
 
-/* A part would refer to other memory, or be freed with the whole. */
+/* A part would refer to other memory, or be freed with the whole allocation. */
 static void parts_keep_the_memory(void) {
   memory m;
   cch_deviceptr *part, *of_part, *empty;
@@ -58,7 +58,7 @@ static void parts_keep_the_memory(void) {
   close_memory(&m);
 }
 
-/* A part would exceed the whole. */
+/* A part would exceed the whole allocation. */
 static void bad_parts_are_refused(void) {
   static const size_t bad[][2] = {{0, SIZE + 1}, {SIZE, 1}, {SIZE + 1, 0}, {SIZE_MAX, 2}, {1, SIZE_MAX}};
   memory m;
@@ -84,7 +84,7 @@ static size_t position_of(const char *name, const void *stream) {
   check_fail(__FILE__, __LINE__, "%s was not called", name);
 }
 
-/* Memory would be freed while work is under way on a stream on which a part was closed. */
+/* Memory would be freed while work is in progress on a stream on which a part was closed. */
 static void memory_ends_behind_its_parts(void) {
   for (int last = 0; last < 2; last++) {
     memory m;
@@ -160,7 +160,9 @@ static void pinned_memory_waits_for_its_parts(void) {
   close_memory(&m);
 }
 
-/* If the stream of a part is captured when the memory ends, the capture would break, or the memory be lost. */
+/*
+ * If the stream of a part is captured when the memory is freed, the capture would be invalidated, or the memory lost.
+ */
 static void memory_waits_for_a_capture(void) {
   memory m;
   cch_deviceptr *part;
@@ -179,7 +181,7 @@ static void memory_waits_for_a_capture(void) {
   close_memory(&m);
 }
 
-/* A graph that allocates memory would keep a part of it, and both would live forever. */
+/* A graph that allocates memory would keep a part of it, and neither would ever be destroyed. */
 static void a_capture_keeps_no_part_of_its_own_memory(void) {
   memory m;
   cch_deviceptr *captured, *part;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trackers: what they count, refuse, list and log. */
+/* Trackers: counts, limits, lists and logs. */
 #include "check.h"
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ static cch_tracker_counts counts(cch_tracker *of) {
   return found;
 }
 
-/* Allocations would be counted wrong, or a free not at all. */
+/* Allocations would be counted wrongly, or frees not at all. */
 static void allocations_are_counted(void) {
   open_pool();
   cch_tracker *t = tracker(0, 0, NULL);
@@ -155,7 +155,7 @@ static void limits_hold_for_sizes_that_are_rounded_up(void) {
   close_pool();
 }
 
-/* A limit would be exceeded, or be lowered by what failed. */
+/* A limit would be exceeded, or failed allocations would count against it. */
 static void limits_hold(void) {
   open_pool();
   cch_tracker *t = tracker(100, 0, NULL), *outer = tracker(0, 0, NULL);
@@ -180,8 +180,7 @@ static void limits_hold(void) {
   close_pool();
 }
 
-/* A measurement would count allocations before its begin or after its end, or lack those of measurements inside of it.
- */
+/* A measurement would count allocations before its beginning or after its end, or miss those of nested measurements. */
 static void measurements_count_a_time(void) {
   open_pool();
   cch_tracker *t = tracker(0, 0, NULL), *first, *second;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of addresses and physical memory, that grows. */
+/* Memory that is made of addresses and physical memory, and can grow. */
 #include "check.h"
 
 #include <unistd.h>

@@ -15,7 +15,7 @@ static void close(void) {
   cch_context_unref(context);
 }
 
-/* The flags, which the driver cannot report, would be forgotten. */
+/* The flags, which the driver cannot report, would be lost. */
 static void flags_are_remembered(void) {
   static const unsigned kinds[] = {0, CCH_EVENT_BLOCKING_SYNC, CCH_EVENT_DISABLE_TIMING,
                                    CCH_EVENT_DISABLE_TIMING | CCH_EVENT_INTERPROCESS};
@@ -33,7 +33,7 @@ static void flags_are_remembered(void) {
   close();
 }
 
-/* Flags that exclude each other would reach the driver, whose error has no reason. */
+/* Flags that exclude each other would reach the driver, whose error does not give a reason. */
 static void bad_flags_are_refused(void) {
   cch_event *event = NULL;
   open();

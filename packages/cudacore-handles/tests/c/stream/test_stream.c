@@ -113,7 +113,7 @@ static void foreign_stream_keeps_its_owner(void) {
   CHECK(cch_stream_context(first) == context);
   OK(cch_stream_wrap(&shared, raw, NULL, NULL));
   CHECK(shared != first); /* a borrowed handle can come to mean another stream without notice */
-  OK(cch_stream_wrap(&second, raw, &ten, release)); /* an owner of its own, a box of its own */
+  OK(cch_stream_wrap(&second, raw, &ten, release)); /* it has its own owner, and so its own box */
   CHECK(second != first);
   cch_stream_unref(shared);
   CHECK_EQ(released, 0);
@@ -126,7 +126,7 @@ static void foreign_stream_keeps_its_owner(void) {
   cch_context_unref(context);
 }
 
-/* On failure, the owner would be taken all the same. */
+/* On failure, the owner would be taken over nevertheless. */
 static void failed_wrap_leaves_the_owner(void) {
   int one = 1;
   cch_stream *stream = NULL;
@@ -213,7 +213,7 @@ static void event_of_a_wait_is_destroyed_later(void) {
   cch_context_unref(context);
 }
 
-/* The event of a wait would be in the registry, and the driver would be asked whether it may be destroyed. */
+/* The event of a wait would be in the registry, and the driver would be queried whether it may be destroyed. */
 static void waiting_for_a_stream_makes_few_calls(void) {
   cch_stream *stream, *other;
   primary();
