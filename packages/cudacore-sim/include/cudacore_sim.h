@@ -96,6 +96,26 @@ CUDASIM_EXPORT size_t cudasim_live(int kind);
 /** Writes a line for every live object of a kind (-1: of all) to `out`, and returns the length of the whole text. */
 CUDASIM_EXPORT size_t cudasim_describe_live(int kind, char *out, size_t size);
 
+/**
+ * Copies the numbers of the live objects of a kind (-1: of all), in the order of the lines of cudasim_describe_live, at
+ * most `max`, and returns how many there are. Objects are numbered in the order in which they are created, from 1.
+ */
+CUDASIM_EXPORT size_t cudasim_live_numbers(int kind, uint64_t *out, size_t max);
+
+/** The number of the newest object; 0 if none was created. */
+CUDASIM_EXPORT uint64_t cudasim_newest(void);
+
+/**
+ * Calls later(function, NULL) when the calling thread has created an object, within the call of the driver that creates
+ * it; not again until cudasim_created was called. `later` must not call the driver. It has the type of
+ * Py_AddPendingCall, which has Python call `function` when the driver's call has returned. NULL ends this.
+ */
+CUDASIM_EXPORT void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *));
+
+/** Copies the numbers of the objects, at most `max`, that the thread of cudasim_on_create has created since the last
+ * call. */
+CUDASIM_EXPORT size_t cudasim_created(uint64_t *out, size_t max);
+
 /** Copies up to `max` calls with numbers above `after`, oldest first, and returns how many. */
 CUDASIM_EXPORT size_t cudasim_log(uint64_t after, cudasim_call *out, size_t max);
 

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cudacore_sim import _library
+from cudacore_sim import _library, _origins
 from cudacore_sim._library import SimulatorError
 
 _NO_ENTRY_POINT = 2**64 - 1  # the result of cudasim_calls for an unknown name
@@ -101,6 +101,10 @@ def _declare(library: ctypes.CDLL) -> None:
         "cudasim_kind_name": (text, ctypes.c_int),
         "cudasim_live": (size, ctypes.c_int),
         "cudasim_describe_live": (size, ctypes.c_int, text, size),
+        "cudasim_live_numbers": (size, ctypes.c_int, ctypes.POINTER(number), size),
+        "cudasim_newest": (number,),
+        "cudasim_on_create": (None, ctypes.c_void_p, ctypes.c_void_p),
+        "cudasim_created": (size, ctypes.POINTER(number), size),
         "cudasim_log": (size, number, ctypes.POINTER(_Call), size),
         "cudasim_log_position": (number,),
         "cudasim_log_enable": (None, ctypes.c_int),
@@ -193,18 +197,20 @@ def live() -> dict[str, int]:
     return {kind: _controls().cudasim_live(number) for number, kind in enumerate(_kinds())}
 
 
-def describe_live(kind: str | None = None) -> list[str]:
+def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
     """Describe the live objects of the driver.
 
     Parameters
     ----------
     kind : str, optional
         One of the kinds of `live`. Default: all.
+    after : int, optional
+        Only objects that were created after the one of this number; see `newest`. Default 0: all.
 
     Returns
     -------
     list of str
-        A line for each.
+        A line for each. After `remember_origins`, it says where the object was created.
 
     Raises
     ------
@@ -215,7 +221,28 @@ def describe_live(kind: str | None = None) -> list[str]:
     if kind is not None and kind not in kinds:
         raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(kinds)}")
     number = -1 if kind is None else kinds.index(kind)
-    return _text(lambda out, size: _controls().cudasim_describe_live(number, out, size)).splitlines()
+    lines = _text(lambda out, size: _controls().cudasim_describe_live(number, out, size)).splitlines()
+    found = zip(live_numbers(number), lines, strict=False)
+    return [line + _origins.text_of(created) for created, line in found if created > after]
+
+
+def live_numbers(kind: int) -> list[int]:
+    """Return the numbers of the live objects of a kind, or of all if it is -1."""
+    numbers = (ctypes.c_uint64 * _controls().cudasim_live_numbers(kind, None, 0))()
+    return numbers[: _controls().cudasim_live_numbers(kind, numbers, len(numbers))]
+
+
+def newest() -> int:
+    """Return the number of the newest object. Objects are numbered in the order in which they are created."""
+    return int(_controls().cudasim_newest())
+
+
+def remember_origins() -> None:
+    """Remember from now on where the main thread creates objects, for `describe_live`.
+
+    The lines of the program are remembered, without those of libraries. The pytest plugin does this.
+    """
+    _origins.watch(_controls(), lambda: live_numbers(-1))
 
 
 def position() -> int:

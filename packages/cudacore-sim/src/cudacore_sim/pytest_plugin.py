@@ -45,6 +45,7 @@ MARKERS = (
 )
 
 _SECONDS_TO_SETTLE = 2
+_MOST_LEAKS = 5  # objects of a kind that are listed for a test
 
 
 class _Hooks:
@@ -86,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
             cudacore_sim.load()
         except cudacore_sim.SimulatorError as error:
             raise pytest.UsageError(f"--cuda-driver=sim: {error}") from error
+        cudacore_sim.remember_origins()
         # pytest hides stderr, so a run with a misspelt setting, such as that for shuffling, would pass without it.
         if ignored := cudacore_sim.ignored_settings():
             raise pytest.UsageError("--cuda-driver=sim: " + "; ".join(ignored))
@@ -167,6 +169,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     node = request.node
     before = _live(request.config)
+    newest = cudacore_sim.newest()
     known = node.stash[KNOWN] = len(cudacore_sim.reports())
     node.stash[EXPLAINED] = len(cudacore_sim.explanations())
     yield
@@ -183,7 +186,13 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         leaked = _leaked(request.config, before)
     # Objects that a test releases after its kernel has failed cannot be freed.
     if leaked and not failed and not node.get_closest_marker("cuda_leaks_ok"):
-        problems.append("objects of the driver that were not there before this test: " + ", ".join(leaked))
+        counts = ", ".join(f"{count} x {kind}" for kind, count in leaked.items())
+        lines = [f"objects of the driver that were not there before this test: {counts}"]
+        for kind in leaked:
+            found = cudacore_sim.describe_live(kind, after=newest)
+            lines += found[:_MOST_LEAKS]
+            lines += [f"and {len(found) - _MOST_LEAKS} more"] if len(found) > _MOST_LEAKS else []
+        problems.append("\n  ".join(lines))
     misuse = cudacore_sim.reports()[known:]
     if misuse and not node.get_closest_marker("cuda_misuse_ok"):
         problems.append(f"{'a kernel failed' if failed else 'the simulated driver reports'}:\n  " + "\n  ".join(misuse))
@@ -199,8 +208,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         item.stash[KERNEL_FAILED] = cudacore_sim.clear_errors() > 0
 
 
-def _leaked(config: pytest.Config, before: dict[str, int]) -> list[str]:
-    return [f"{count - before[kind]} x {kind}" for kind, count in _live(config).items() if count > before[kind]]
+def _leaked(config: pytest.Config, before: dict[str, int]) -> dict[str, int]:
+    """Return how many more objects of each kind there are than before."""
+    return {kind: count - before[kind] for kind, count in _live(config).items() if count > before[kind]}
 
 
 def _live(config: pytest.Config) -> dict[str, int]:

@@ -35,10 +35,40 @@ def test_live(cuda: Any) -> None:
         "device_memory": 1,
     }
     assert "100 bytes of device memory" in cudacore_sim.describe_live("device_memory")[0]
+    newest = cudacore_sim.newest()
+    assert not cudacore_sim.describe_live(after=newest)
+    other = cuda.event()
+    (line,) = cudacore_sim.describe_live(after=newest)
+    assert line.startswith("event 0x")
+    cuda.cuEventDestroy_v2(other)
     cuda.cuStreamDestroy_v2(stream)
     cuda.cuEventDestroy_v2(event)
     cuda.cuMemFree_v2(memory)
     assert cudacore_sim.live() == before
+
+
+def test_origins(run_python: Any) -> None:
+    """An object would have the line of another one, or origins of destroyed objects would fill the memory."""
+    run = run_python(
+        """
+        import cudacore_sim._origins as origins
+        context, events = c_void_p(), [c_void_p() for _ in range(100)]
+        cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(context), 0), cu.cuCtxSetCurrent(context)
+        cudacore_sim.remember_origins()
+        origins._limit = 30
+        for round in range(20):
+            for i in range(0, 100, 2):
+                cu.cuEventCreate(byref(events[i]), 0)
+                cu.cuEventCreate(byref(events[i + 1]), 0)
+                cu.cuEventDestroy_v2(events[i])
+            lines = cudacore_sim.describe_live("event")
+            assert len(lines) == 50 and all(line.endswith(":13 in <module>") for line in lines), lines
+            for i in range(1, 100, 2):
+                cu.cuEventDestroy_v2(events[i])
+        assert len(origins._origins) <= 2 * 102
+        """
+    )
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_log(cuda: Any) -> None:

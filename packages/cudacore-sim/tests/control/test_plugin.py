@@ -68,6 +68,41 @@ def test_excused(): stream()
     result.stdout.fnmatch_lines(["*were not there before this test: 1 x stream*"])
 
 
+def test_leaks_are_described(project: pytest.Pytester) -> None:
+    """The error would not say what was leaked, or on which lines of the program it was created."""
+    result = run(
+        project,
+        """
+import threading
+def other():
+    cu.cuCtxSetCurrent(context), stream()
+def test_leaks():
+    for i in range(7):
+        cu.cuEventCreate(ctypes.byref(ctypes.c_void_p()), 0)
+    stream()
+    thread = threading.Thread(target=other)
+    thread.start(), thread.join()
+""",
+        "--cuda-driver=sim",
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    name = "test_leaks_are_described.py"
+    lines = Path(str(project.path), name).read_text().splitlines()
+    (line,) = (number for number, text in enumerate(lines, 1) if text == "    stream()")
+    (made,) = (number for number, text in enumerate(lines, 1) if "cu.cuStreamCreate(" in text)
+    event = f"  event 0x*, created at {name}:{line - 1} in test_leaks"
+    result.stdout.fnmatch_lines(
+        [
+            "*were not there before this test: 2 x stream, 7 x event",
+            f"  stream 0x*, created at {name}:{made} in stream, called at {name}:{line} in test_leaks",
+            "  stream 0x????????????",  # only the main thread sees its lines in time
+            *[event] * 5,
+            "  and 2 more",
+        ],
+        consecutive=True,
+    )
+
+
 def test_misuse(project: pytest.Pytester) -> None:
     """A test that destroys a stream twice would pass."""
     result = run(
@@ -421,7 +456,7 @@ def check_several(result: pytest.RunResult) -> None:
     result.stdout.fnmatch_lines(["*_ test_fault _*", "*What the simulated driver said*", "kernel 'fail'*: trap*"])
     for lines in (
         ["*ERROR at teardown of test_silent*", "a kernel failed:", "  kernel 'fail'*: trap*"],
-        ["*ERROR at teardown of test_leak*", "*were not there before this test: 1 x stream"],
+        ["*ERROR at teardown of test_leak*", "*were not there before this test: 1 x stream", "  stream *in test_leak"],
     ):
         result.stdout.fnmatch_lines(lines)
 

@@ -38,6 +38,9 @@ enum class Kind : uint8_t {
 
 const char *name_of(Kind kind);
 
+/* The number of a new object: 1 for the first one. Tells who asked for it by cudasim_on_create. */
+uint64_t number_object();
+
 /*
  * A table of handles of one kind. A handle is not a valid address: nothing is mapped there. Its value contains the
  * kind. Without CUDACORE_SIM_REUSE no value is used twice, so that destroyed handles stay known.
@@ -52,8 +55,10 @@ public:
       index = vacant.back();
       vacant.pop_back();
       slots[index] = std::move(object);
+      numbers[index] = number_object();
     } else {
       slots.push_back(std::move(object));
+      numbers.push_back(number_object());
     }
     live++;
     return base + index * 16 + 16;
@@ -62,8 +67,11 @@ public:
   /* Gives a removed handle a new object. The primary contexts of a device all have the same handle. */
   void restore(uint64_t handle, std::shared_ptr<T> object) {
     slots[index_of(handle)] = std::move(object);
+    numbers[index_of(handle)] = number_object();
     live++;
   }
+
+  uint64_t number_of(uint64_t handle) const { return numbers[index_of(handle)]; }
 
   /* Null: the value is not a live handle. */
   std::shared_ptr<T> find(uint64_t handle) const {
@@ -110,6 +118,7 @@ private:
 
   const uint64_t base;
   std::deque<std::shared_ptr<T>> slots;
+  std::deque<uint64_t> numbers; /* of the objects in the slots */
   std::vector<size_t> vacant;
   size_t live = 0;
 };

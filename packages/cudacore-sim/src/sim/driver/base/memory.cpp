@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of all allocations: lookup by address, access rights, and the memory that kernels see. */
 #include "sim/driver/base/memory.h"
+#include "sim/driver/base/handles.h"
 
 #include "sim/control/report.h"
 #include "sim/driver/base/host_memory.h"
@@ -117,6 +118,7 @@ static bool needs_access(const Allocation &allocation) {
 
 void Memory::add(AllocationPtr allocation) {
   allocation->id = next_id++;
+  allocation->number = number_object();
   if (ordering())
     forget_accesses(allocation->base, allocation->size);
   uint64_t base = allocation->base;

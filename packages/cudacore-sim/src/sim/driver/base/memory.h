@@ -97,6 +97,7 @@ struct Allocation {
   unsigned opens = 1;                 /* imported: by cuIpcOpenMemHandle */
   std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
+  uint64_t number = 0;                /* of number_object() */
   unsigned flags = 0;
   bool read_only = false;   /* registered: CU_MEMHOSTREGISTER_READ_ONLY */
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */

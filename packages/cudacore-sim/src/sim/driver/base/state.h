@@ -226,6 +226,7 @@ struct LaunchRecord {
 /* Addresses of cuMemAddressReserve: its bytes, and the bytes that the arena uses for them. */
 struct Reservation {
   uint64_t size, taken;
+  uint64_t number = number_object();
 };
 
 struct State {

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <thread>
+#include <vector>
 
 namespace sim {
 namespace {
@@ -51,11 +53,11 @@ int kind_of(const Allocation &allocation) {
   return -1; /* a mapping does not count: its address range does */
 }
 
-/* Calls found(kind, text) for every live object. `text` is a function, called only where it is needed. */
+/* Calls found(kind, number, text) for every live object. `text` is a function, called only where it is needed. */
 template <class Found> void for_each_live(Found found) {
   State &s = state();
   for (const auto &context : s.contexts.all())
-    found(CUDASIM_CONTEXT, [&] {
+    found(CUDASIM_CONTEXT, s.contexts.number_of(context->handle), [&] {
       return "context " + hex(context->handle) +
              (context->primary ? ", primary,"
               : context->home  ? ", green,"
@@ -63,57 +65,64 @@ template <class Found> void for_each_live(Found found) {
              " of device " + std::to_string(context->device->ordinal);
     });
   for (const auto &stream : s.streams.all())
-    found(CUDASIM_STREAM, [&] { return "stream " + hex(stream->handle); });
+    found(CUDASIM_STREAM, s.streams.number_of(stream->handle), [&] { return "stream " + hex(stream->handle); });
   for (const auto &event : s.events.all())
-    found(CUDASIM_EVENT, [&] { return "event " + hex(event->handle); });
+    found(CUDASIM_EVENT, s.events.number_of(event->handle), [&] { return "event " + hex(event->handle); });
   for (const auto &pool : s.pools.all())
     if (!pool->is_default)
-      found(CUDASIM_POOL, [&] { return "memory pool " + hex(pool->handle); });
+      found(CUDASIM_POOL, s.pools.number_of(pool->handle), [&] { return "memory pool " + hex(pool->handle); });
   for (const auto &allocation : s.memory.all())
     if (kind_of(*allocation) >= 0 && !allocation->internal && !allocation->freed)
-      found(kind_of(*allocation), [&] {
+      found(kind_of(*allocation), allocation->number, [&] {
         return std::to_string(allocation->size) + " bytes of " + describe(*allocation) + " at " +
                hex(allocation->base) + " (allocation " + std::to_string(allocation->id) + ")";
       });
   for (const auto &array : s.arrays.all())
     if (array->whole.lock() == nullptr)
-      found(CUDASIM_ARRAY, [&] { return "array " + hex(array->handle) + " of " + text_of(*array); });
+      found(CUDASIM_ARRAY, s.arrays.number_of(array->handle),
+            [&] { return "array " + hex(array->handle) + " of " + text_of(*array); });
   for (const auto &array : s.mipmapped_arrays.all())
-    found(CUDASIM_ARRAY, [&] { return "mipmapped array " + hex(array->handle); });
+    found(CUDASIM_ARRAY, s.mipmapped_arrays.number_of(array->handle),
+          [&] { return "mipmapped array " + hex(array->handle); });
   for (const auto &texture : s.textures.all())
-    found(CUDASIM_TEXTURE, [&] { return "texture object " + hex(texture->handle); });
+    found(CUDASIM_TEXTURE, s.textures.number_of(texture->handle),
+          [&] { return "texture object " + hex(texture->handle); });
   for (const auto &surface : s.surfaces.all())
-    found(CUDASIM_SURFACE, [&] { return "surface object " + hex(surface->handle); });
+    found(CUDASIM_SURFACE, s.surfaces.number_of(surface->handle),
+          [&] { return "surface object " + hex(surface->handle); });
   for (const auto &physical : s.physicals.all())
-    found(CUDASIM_PHYSICAL_MEMORY, [&] { return std::to_string(physical->size) + " bytes of physical memory"; });
+    found(CUDASIM_PHYSICAL_MEMORY, s.physicals.number_of(physical->handle),
+          [&] { return std::to_string(physical->size) + " bytes of physical memory"; });
   for (const auto &[base, reservation] : s.reservations) {
     uint64_t at = base, length = reservation.size;
-    found(CUDASIM_ADDRESS_RANGE, [=] { return "address range of " + std::to_string(length) + " bytes at " + hex(at); });
+    found(CUDASIM_ADDRESS_RANGE, reservation.number,
+          [=] { return "address range of " + std::to_string(length) + " bytes at " + hex(at); });
   }
   for (const auto &library : s.libraries.all())
-    found(CUDASIM_LIBRARY, [&] { return "library " + hex(library->handle); });
+    found(CUDASIM_LIBRARY, s.libraries.number_of(library->handle), [&] { return "library " + hex(library->handle); });
   for (const auto &module : s.modules.all())
     if (!module->of_library)
-      found(CUDASIM_MODULE, [&] { return "module " + hex(module->handle); });
+      found(CUDASIM_MODULE, s.modules.number_of(module->handle), [&] { return "module " + hex(module->handle); });
   for (const auto &graph : s.graphs.all())
     if (graph->owner == nullptr)
-      found(CUDASIM_GRAPH,
+      found(CUDASIM_GRAPH, s.graphs.number_of(graph->handle),
             [&] { return "graph " + hex(graph->handle) + " of " + std::to_string(graph->nodes.size()) + " nodes"; });
   for (const auto &exec : s.graph_execs.all())
-    found(CUDASIM_GRAPH_EXEC, [&] { return "executable graph " + hex(exec->handle); });
+    found(CUDASIM_GRAPH_EXEC, s.graph_execs.number_of(exec->handle),
+          [&] { return "executable graph " + hex(exec->handle); });
   for (const auto &resource : s.graphics.all())
-    found(CUDASIM_GRAPHICS, [&] {
+    found(CUDASIM_GRAPHICS, s.graphics.number_of(resource->handle), [&] {
       return (resource->memory != nullptr ? "mapped graphics resource " : "graphics resource ") + hex(resource->handle);
     });
   for (const auto &object : s.user_objects.all())
-    found(CUDASIM_USER_OBJECT, [&] {
+    found(CUDASIM_USER_OBJECT, s.user_objects.number_of(object->handle), [&] {
       return "user object " + hex(object->handle) + " with " + std::to_string(object->references) + " references";
     });
 }
 
 std::string describe_live(int kind) {
   std::string text;
-  for_each_live([&](int found, auto describe) {
+  for_each_live([&](int found, uint64_t, auto describe) {
     if (kind < 0 || found == kind)
       text += describe() + "\n";
   });
@@ -123,7 +132,7 @@ std::string describe_live(int kind) {
 void report_leaks() {
   Access access;
   size_t count = 0;
-  for_each_live([&](int, auto) { count++; });
+  for_each_live([&](int, uint64_t, auto) { count++; });
   std::string list = describe_live(-1);
   for (const auto &context : state().contexts.all())
     if (size_t pieces = pieces_in(*context->heap)) {
@@ -143,7 +152,29 @@ struct AtExit {
   }
 } at_exit;
 
+/* What cudasim_on_create asked for. */
+struct Watch {
+  int (*later)(int (*function)(void *), void *) = nullptr; /* null: nobody asked */
+  int (*function)(void *) = nullptr;
+  std::thread::id thread;
+  bool asked = false;          /* `later` was called, and `function` was not yet */
+  std::vector<uint64_t> fresh; /* the objects that the thread has created since */
+} watch;
+
+uint64_t newest; /* the number of the newest object */
+
 } // namespace
+
+uint64_t number_object() {
+  newest++;
+  if (watch.later != nullptr && std::this_thread::get_id() == watch.thread) {
+    watch.fresh.push_back(newest);
+    if (!watch.asked)
+      watch.asked = watch.later(watch.function, nullptr) == 0;
+  }
+  return newest;
+}
+
 } // namespace sim
 
 using namespace sim;
@@ -157,7 +188,7 @@ const char *cudasim_kind_name(int kind) { return kind >= 0 && kind < CUDASIM_KIN
 size_t cudasim_live(int kind) {
   Access access;
   size_t count = 0;
-  for_each_live([&](int found, auto) { count += found == kind; });
+  for_each_live([&](int found, uint64_t, auto) { count += found == kind; });
   return count;
 }
 
@@ -167,6 +198,38 @@ size_t cudasim_describe_live(int kind, char *out, size_t size) {
   if (out != nullptr && size > 0)
     std::snprintf(out, size, "%s", text.c_str());
   return text.size();
+}
+
+size_t cudasim_live_numbers(int kind, uint64_t *out, size_t max) {
+  Access access;
+  size_t count = 0;
+  for_each_live([&](int found, uint64_t number, auto) {
+    if (kind >= 0 && found != kind)
+      return;
+    if (count < max)
+      out[count] = number;
+    count++;
+  });
+  return count;
+}
+
+uint64_t cudasim_newest(void) {
+  Access access;
+  return newest;
+}
+
+void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *)) {
+  Access access;
+  watch = {later, function, std::this_thread::get_id(), false, {}};
+}
+
+size_t cudasim_created(uint64_t *out, size_t max) {
+  Access access;
+  size_t count = std::min(max, watch.fresh.size());
+  std::copy_n(watch.fresh.begin(), count, out);
+  watch.fresh.clear();
+  watch.asked = false;
+  return count;
 }
 
 size_t cudasim_ignored_settings(char *out, size_t size) {

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a program creates objects of the driver.
+
+The driver's functions run without the GIL, so they cannot look at Python's frames. Instead, a function that creates an
+object asks Python for a pending call (``Py_AddPendingCall``). Python makes that call on the main thread, as soon as the
+driver's function has returned to Python code.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable, Iterable
+
+_MOST_OBJECTS = 1024  # created by one call
+_MOST_LINES = 4
+_LIBRARIES = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "purelib", "platlib"))
+
+_OURS = ("cudacore", "cudacore_handles", "cudacore_compile", "cudacore_graph", "cudacore_sim")
+
+_Line = tuple[str, int, str]  # the file, the number and the function
+
+_origins: dict[int, tuple[_Line, ...]] = {}  # by the numbers of objects
+_limit = 10_000  # when there are more origins, those of destroyed objects are forgotten
+_numbers = (ctypes.c_uint64 * _MOST_OBJECTS)()
+_controls: ctypes.CDLL
+_live: Callable[[], Iterable[int]]
+
+
+def watch(controls: ctypes.CDLL, live: Callable[[], Iterable[int]]) -> None:
+    """Remember where the main thread creates objects; `live` returns the numbers of those that are alive."""
+    global _controls, _live
+    if threading.current_thread() is not threading.main_thread():
+        return
+    _controls, _live = controls, live
+    later = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, ctypes.c_void_p)
+    controls.cudasim_on_create(later, ctypes.cast(_callback, ctypes.c_void_p))
+    atexit.register(controls.cudasim_on_create, None, None)
+
+
+def text_of(number: int) -> str:
+    """Return the end of a line about an object: where it was created, if that is known."""
+    lines = [f"{_short(file)}:{line} in {name}" for file, line, name in _origins.get(number, ())]
+    return ", created at " + ", called at ".join(lines) if lines else ""
+
+
+def _short(file: str) -> str:
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative
+
+
+def _note(_: object) -> int:
+    """Remember the lines that have led to the driver's function."""
+    global _limit
+    count = _controls.cudasim_created(_numbers, _MOST_OBJECTS)
+    lines: list[_Line] = []
+    frame = sys._getframe(1)
+    while frame is not None and len(lines) < _MOST_LINES:
+        code = frame.f_code
+        if _is_of_program(code.co_filename):
+            lines.append((code.co_filename, frame.f_lineno, code.co_name))
+        elif lines:
+            break
+        frame = frame.f_back  # type: ignore[assignment]
+    if len(_origins) > _limit:
+        for number in _origins.keys() - set(_live()):
+            del _origins[number]
+        _limit = max(2 * len(_origins), _limit)
+    _origins.update(dict.fromkeys(_numbers[:count], tuple(lines)))
+    return 0
+
+
+_callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_note)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_of_program(file: str) -> bool:
+    ours = [sys.modules[name].__file__ or "" for name in _OURS if name in sys.modules]  # perhaps installed editable
+    libraries = (*_LIBRARIES, *(os.path.realpath(os.path.dirname(path)) + os.sep for path in ours))
+    return not (file.startswith("<") or os.path.realpath(file).startswith(libraries))
