@@ -71,12 +71,9 @@ static int traverse(PyObject *module, visitproc visit, void *arg) {
   Py_VISIT(st->resolver);
   Py_VISIT(st->forget);
   Py_VISIT(st->dlpack_types);
-  PyTypeObject *const types[] = {st->handle_type, st->event_type,      st->stream_type,   st->buffer_type,
-                                 st->kernel_type, st->config_type,     st->graph_type,    st->adjacency_type,
-                                 st->node_type,   st->exec_type,       st->builder_type,  st->condition_type,
-                                 st->view_type,   st->tensor_map_type, st->resource_type, st->texture_type};
-  for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-    Py_VISIT(types[i]);
+#define VISIT(name) Py_VISIT(st->name##_type);
+  TYPES(VISIT)
+#undef VISIT
   int stopped = options_visit(st, visit, arg);
   return stopped != 0 ? stopped : faces_visit(st, visit, arg);
 }
@@ -109,22 +106,9 @@ static void release(void *module) {
   Py_CLEAR(st->data_name);
   drop_view_names(st);
   options_end(st);
-  Py_CLEAR(st->texture_type);
-  Py_CLEAR(st->resource_type);
-  Py_CLEAR(st->tensor_map_type);
-  Py_CLEAR(st->view_type);
-  Py_CLEAR(st->builder_type);
-  Py_CLEAR(st->adjacency_type);
-  Py_CLEAR(st->node_type);
-  Py_CLEAR(st->exec_type);
-  Py_CLEAR(st->condition_type);
-  Py_CLEAR(st->graph_type);
-  Py_CLEAR(st->config_type);
-  Py_CLEAR(st->kernel_type);
-  Py_CLEAR(st->buffer_type);
-  Py_CLEAR(st->stream_type);
-  Py_CLEAR(st->event_type);
-  Py_CLEAR(st->handle_type);
+#define CLEAR(name) Py_CLEAR(st->name##_type);
+  TYPES(CLEAR)
+#undef CLEAR
   runtime_unref(st->runtime);
   st->runtime = NULL;
   PyMem_Free(st->nodes);

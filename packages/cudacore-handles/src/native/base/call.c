@@ -17,17 +17,31 @@ PyObject *raise_status(const state *st, int status) {
   return NULL;
 }
 
-PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec, PyTypeObject *base) {
+const state *state_of_type(PyTypeObject *type) {
+  for (; type != NULL; type = PyType_GetSlot(type, Py_tp_base)) {
+    const state *st = PyType_GetModuleState(type);
+    if (st != NULL)
+      return st;
+    PyErr_Clear(); /* a class in Python: the module belongs to one of its bases */
+  }
+  return NULL;
+}
+
+int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_Spec *spec, PyTypeObject *base,
+             PyTypeObject **out) {
+  if (functions != NULL && PyModule_AddFunctions(module, functions) < 0)
+    return -1;
   PyObject *bases = base != NULL ? PyTuple_Pack(1, base) : NULL;
   if (base != NULL && bases == NULL)
-    return NULL;
+    return -1;
   PyObject *type = PyType_FromModuleAndSpec(module, spec, bases);
   Py_XDECREF(bases);
   if (type == NULL || PyModule_AddObjectRef(module, name, type) < 0) {
     Py_XDECREF(type);
-    return NULL;
+    return -1;
   }
-  return (PyTypeObject *)type;
+  *out = (PyTypeObject *)type;
+  return 0;
 }
 
 int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected) {

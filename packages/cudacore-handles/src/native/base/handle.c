@@ -29,14 +29,11 @@ void box_let_go(void *box) {
   void *left = cch_unref_lightly(box);
   if (left == NULL)
     return;
-  Py_BEGIN_ALLOW_THREADS;
-  cch_unref(left);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(cch_unref(left));
 }
 
 PyObject *handle_make(const state *st, PyTypeObject *type, void *box) {
-  allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  handle *self = (handle *)make(type, 0);
+  handle *self = new_object(type);
   if (self == NULL) {
     box_let_go(box);
     return NULL;
@@ -88,10 +85,16 @@ void handle_give_back(handle *self) {
   PyErr_Restore(kind, value, traceback);
 }
 
+void free_object(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(object);
+  Py_DECREF(type);
+}
+
 void handle_dealloc(PyObject *object) {
   handle *self = (handle *)object;
   const state *st = self->st;
-  PyTypeObject *type = Py_TYPE(object);
   void *box = self->box;
   /* When the interpreter ends, contexts are left to the driver, which destroys them faster when the process ends. */
   if (box != NULL && self->kind == CCH_KIND_CONTEXT && is_finalizing())
@@ -105,9 +108,7 @@ void handle_dealloc(PyObject *object) {
     owners_drain(st);
     PyErr_Restore(kind, value, traceback);
   }
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 bool is_handle(const state *st, PyObject *object) { return PyType_IsSubtype(Py_TYPE(object), st->handle_type) != 0; }
@@ -195,24 +196,10 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_Handle},
-    {Py_tp_dealloc, (void *)handle_dealloc},
-    {Py_tp_hash, (void *)hash},
-    {Py_tp_richcompare, (void *)compare},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.Handle",
-    .basicsize = sizeof(handle),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = slots,
-};
+static PyType_Spec spec = TYPE_SPEC(
+    "cudacore_handles.Handle", handle, SLOT(tp_doc, DOC_Handle), SLOT(tp_dealloc, handle_dealloc), SLOT(tp_hash, hash),
+    SLOT(tp_richcompare, compare), SLOT(tp_methods, methods), SLOT(tp_getset, properties));
 
 int add_handle_type(PyObject *module, state *st) {
-  st->handle_type = add_type(module, "Handle", &spec, NULL);
-  return st->handle_type != NULL ? 0 : -1;
+  return add_type(module, NULL, "Handle", &spec, NULL, &st->handle_type);
 }

@@ -34,6 +34,14 @@
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
+/* One call of the library, without the GIL: WITHOUT_GIL(status = cch_stream_synchronize(stream)). */
+#define WITHOUT_GIL(call)                                                                                              \
+  do {                                                                                                                 \
+    Py_BEGIN_ALLOW_THREADS;                                                                                            \
+    call;                                                                                                              \
+    Py_END_ALLOW_THREADS;                                                                                              \
+  } while (0)
+
 /* The driver's results that this module handles: CUDA_ERROR_*. Python code has its own list, in results.py. */
 enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTED = 801 };
 
@@ -120,6 +128,25 @@ typedef struct type_entry type_entry;
 typedef struct node_slot node_slot;
 typedef struct kept_options kept_options; /* texture/options.c */
 
+/* The types that the module's functions need: st->handle_type and so on. Derived types come after their bases. */
+#define TYPES(X)                                                                                                       \
+  X(handle)                                                                                                            \
+  X(event)                                                                                                             \
+  X(stream)                                                                                                            \
+  X(buffer)                                                                                                            \
+  X(kernel)                                                                                                            \
+  X(config)                                                                                                            \
+  X(graph)                                                                                                             \
+  X(node)                                                                                                              \
+  X(adjacency)                                                                                                         \
+  X(exec)                                                                                                              \
+  X(condition)                                                                                                         \
+  X(builder)                                                                                                           \
+  X(view)                                                                                                              \
+  X(tensor_map)                                                                                                        \
+  X(resource)                                                                                                          \
+  X(texture)
+
 typedef struct state {
   type_entry *table; /* how types are packed: open addressing, linear probing, at most half full */
   size_t mask;       /* slots - 1 */
@@ -130,9 +157,9 @@ typedef struct state {
   runtime *runtime;
   node_slot *nodes; /* open addressing, linear probing, at most half full; NULL before the first node */
   size_t node_mask, node_count;
-  PyTypeObject *handle_type, *event_type, *stream_type, *buffer_type, *kernel_type, *config_type;
-  PyTypeObject *graph_type, *node_type, *adjacency_type, *exec_type, *condition_type, *builder_type;
-  PyTypeObject *view_type, *tensor_map_type, *resource_type, *texture_type;
+#define TYPE(name) PyTypeObject *name##_type;
+  TYPES(TYPE)
+#undef TYPE
   kept_options *options;                                        /* cached options of textures and arrays */
   PyObject *ptr_name, *value_name, *interface_name, *data_name; /* interned names of attributes */
   view_names names;                                             /* interned names for view_from.c */
@@ -170,11 +197,38 @@ PyObject *raise_status(const state *st, int status);
 PyObject *integer_of(const state *st, PyObject *value);
 
 /*
- * Makes a type from a specification and adds it to the module as `name`; NULL with an exception. The caller owns the
- * reference. The specification has the name of the public class that is derived from the type, because CPython's
- * messages about wrong calls show it.
+ * The specification of a type: the name of the public class that is derived from it, because CPython's messages about
+ * wrong calls show that name, the C struct of its objects, and its slots. The garbage collector visits the objects of a
+ * GC_TYPE_SPEC, whose slots have a tp_traverse.
  */
-PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec, PyTypeObject *base);
+#define TYPE_SPEC(public_name, object, ...) TYPE_SPEC_WITH(0, public_name, object, __VA_ARGS__)
+#define GC_TYPE_SPEC(public_name, object, ...) TYPE_SPEC_WITH(Py_TPFLAGS_HAVE_GC, public_name, object, __VA_ARGS__)
+#define TYPE_SPEC_WITH(flag, public_name, object, ...)                                                                 \
+  {                                                                                                                    \
+    .name = public_name, .basicsize = sizeof(object), .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | (flag),      \
+    .slots = (PyType_Slot[]) {                                                                                         \
+      __VA_ARGS__, { 0, NULL }                                                                                         \
+    }                                                                                                                  \
+  }
+#define SLOT(name, value) {Py_##name, (void *)(value)}
+
+/*
+ * Makes a type from a specification, adds it to the module as `name`, and stores a reference in `out`. Also adds the
+ * functions of the same file; NULL if it has none. -1 with an exception.
+ */
+int add_type(PyObject *module, PyMethodDef *functions, const char *name, PyType_Spec *spec, PyTypeObject *base,
+             PyTypeObject **out);
+
+/* The state of the module that a type, or one of its bases, belongs to; NULL without an exception if there is none. */
+const state *state_of_type(PyTypeObject *type);
+
+/* A new object of a type of this module, filled with zeros; NULL with an exception. */
+static inline void *new_object(PyTypeObject *type) {
+  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  return allocate(type, 0);
+}
+/* The last step of a deallocator: frees the object's memory, and releases its type. */
+void free_object(PyObject *object);
 
 /* Checks the number of arguments of a function of the module; -1 with an exception. */
 int check_argument_count(const char *signature, Py_ssize_t given, Py_ssize_t expected);

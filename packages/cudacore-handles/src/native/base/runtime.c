@@ -165,9 +165,7 @@ static void drain(runtime *rt, PyObject *free_memory) {
       Py_XDECREF(result);
     }
     Py_DECREF(object);
-    Py_BEGIN_ALLOW_THREADS;
-    discard(self);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(discard(self));
   }
   Py_XDECREF(free_memory);
   PyErr_Restore(type, value, traceback);

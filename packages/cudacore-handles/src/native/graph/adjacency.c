@@ -39,21 +39,23 @@ static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *
   return 0;
 }
 
+/* The graph whose nodes or edges a function lists, marked as in use: its first argument, of two. */
+static cch_graph *use_listed_graph(const state *st, const char *function, PyObject *const *arguments,
+                                   Py_ssize_t count) {
+  if (check_argument_count(function, count, 2) < 0)
+    return NULL;
+  return graph_use(st, arguments[0], not_a_graph);
+}
+
 static PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
-  if (check_argument_count("graph_nodes(graph, place)", count, 2) < 0)
-    return NULL;
-  PyObject *face = arguments[0], *place = arguments[1];
-  cch_graph *graph = graph_use(st, face, not_a_graph);
+  cch_graph *graph = use_listed_graph(st, "graph_nodes(graph, place)", arguments, count);
   if (graph == NULL)
     return NULL;
+  PyObject *face = arguments[0], *place = arguments[1];
   cch_node_list list = {0};
-  graph_lock lock = graph_lock_take(graph, NULL);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_nodes(&list, graph);
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
+  WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_nodes(&list, graph));
   if (status != 0)
     raise_status(st, status);
   else if (add_faces(st, list.nodes, list.count, place) < 0)
@@ -65,19 +67,13 @@ static PyObject *graph_nodes(PyObject *module, PyObject *const *arguments, Py_ss
 
 static PyObject *graph_edges(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
   state *st = PyModule_GetState(module);
-  if (check_argument_count("graph_edges(graph, place)", count, 2) < 0)
-    return NULL;
-  PyObject *face = arguments[0], *place = arguments[1];
-  cch_graph *graph = graph_use(st, face, not_a_graph);
+  cch_graph *graph = use_listed_graph(st, "graph_edges(graph, place)", arguments, count);
   if (graph == NULL)
     return NULL;
+  PyObject *face = arguments[0], *place = arguments[1];
   cch_edge_list list = {0};
-  graph_lock lock = graph_lock_take(graph, NULL);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_edges(&list, graph);
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
+  WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_edges(&list, graph));
   if (status != 0)
     raise_status(st, status);
   for (size_t i = 0; status == 0 && i < list.count; i++) {
@@ -101,12 +97,10 @@ static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool o
   if (node == NULL)
     return NULL;
   cch_node_list list = {0};
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node);
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
+  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), NULL,
+                    status =
+                        forward ? cch_graph_node_dependents(&list, node) : cch_graph_node_dependencies(&list, node));
   if (status != 0)
     return raise_status(st, status);
   PyObject *result = only_count ? PyLong_FromSize_t(list.count) : PyList_New(0);
@@ -179,12 +173,10 @@ static PyObject *change_edges(PyObject *module, PyObject *const *arguments, Py_s
   edges lost = {.own = lost.few}, gained = {.own = gained.few};
   int status = -1;
   if (read_edges(st, node, arguments[2], &lost) == 0 && read_edges(st, node, arguments[3], &gained) == 0) {
-    graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-    Py_BEGIN_ALLOW_THREADS;
-    status = forward ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
-                     : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count);
-    Py_END_ALLOW_THREADS;
-    graph_lock_give(lock);
+    WITH_GRAPH_LOCKED(
+        cch_graph_node_graph(node), NULL,
+        status = forward ? cch_graph_rewire(lost.own, lost.far, lost.count, gained.own, gained.far, gained.count)
+                         : cch_graph_rewire(lost.far, lost.own, lost.count, gained.far, gained.own, gained.count));
     if (status == RESULT_NOT_SUPPORTED)
       raise_failed(st, status, "rewire", NO_PLACE);
     else if (status != 0)
@@ -205,8 +197,7 @@ typedef struct adjacency {
 static PyObject *list_neighbours(state *st, PyObject *face, bool forward, bool only_count);
 
 static PyObject *adjacency_make(PyTypeObject *type, PyObject *node, bool forward) {
-  allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  adjacency *self = (adjacency *)make(type, 0);
+  adjacency *self = new_object(type);
   if (self != NULL) {
     self->node = Py_NewRef(node);
     self->forward = forward;
@@ -220,12 +211,7 @@ static PyObject *adjacency_new(PyTypeObject *type, PyObject *arguments, PyObject
   int forward;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "Op:AdjacencySetProxy", names, &node, &forward))
     return NULL;
-  /* `set` is of a Python class; the module's state is found through its base class, which is ours. */
-  const state *st = NULL;
-  for (PyTypeObject *base = type; base != NULL && st == NULL; base = PyType_GetSlot(base, Py_tp_base)) {
-    st = PyType_GetModuleState(base);
-    PyErr_Clear();
-  }
+  const state *st = state_of_type(type);
   if (st == NULL || !PyType_IsSubtype(Py_TYPE(node), st->node_type)) {
     raise_about(PyExc_TypeError, "node must be a GraphNode, not '%U'", node, 0, 0);
     return NULL;
@@ -254,11 +240,8 @@ static Py_ssize_t adjacency_length(PyObject *object) {
 }
 
 static void adjacency_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   Py_XDECREF(((adjacency *)object)->node);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 static PyMemberDef adjacency_members[] = {
@@ -267,22 +250,10 @@ static PyMemberDef adjacency_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot adjacency_slots[] = {
-    {Py_tp_doc, DOC_Adjacency},
-    {Py_tp_new, (void *)adjacency_new},
-    {Py_tp_dealloc, (void *)adjacency_dealloc},
-    {Py_tp_iter, (void *)adjacency_iter},
-    {Py_sq_length, (void *)adjacency_length},
-    {Py_tp_members, adjacency_members},
-    {0, NULL},
-};
-
-static PyType_Spec adjacency_spec = {
-    .name = "cudacore_graph.AdjacencySetProxy",
-    .basicsize = sizeof(adjacency),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = adjacency_slots,
-};
+static PyType_Spec adjacency_spec =
+    TYPE_SPEC("cudacore_graph.AdjacencySetProxy", adjacency, SLOT(tp_doc, DOC_Adjacency), SLOT(tp_new, adjacency_new),
+              SLOT(tp_dealloc, adjacency_dealloc), SLOT(tp_iter, adjacency_iter), SLOT(sq_length, adjacency_length),
+              SLOT(tp_members, adjacency_members));
 
 PyObject *get_adjacency(PyObject *node, void *forward) {
   const state *st = ((handle *)node)->st;
@@ -311,8 +282,5 @@ static PyMethodDef functions[] = {
 };
 
 int add_adjacency_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
-  st->adjacency_type = add_type(module, "Adjacency", &adjacency_spec, NULL);
-  return st->adjacency_type != NULL ? 0 : -1;
+  return add_type(module, functions, "Adjacency", &adjacency_spec, NULL, &st->adjacency_type);
 }

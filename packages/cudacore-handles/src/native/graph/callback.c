@@ -66,9 +66,7 @@ static PyObject *host_function_of(PyObject *module, PyObject *face) {
   cch_host_node params = {.size = sizeof params};
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_node_get(&params, node);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_graph_node_get(&params, node));
   /* The graph keeps this function as long as the node is not given another one. */
   PyObject *result = status == 0 && params.function == call_python ? owner_object(params.data) : Py_None;
   Py_INCREF(result);

@@ -45,9 +45,7 @@ static int stripe_of(const cch_graph *graph) {
 static void take(pthread_mutex_t *lock) {
   if (pthread_mutex_trylock(lock) == 0)
     return;
-  Py_BEGIN_ALLOW_THREADS;
-  pthread_mutex_lock(lock);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(pthread_mutex_lock(lock));
 }
 
 static void take_stripe(int number) {
@@ -226,35 +224,16 @@ static PyGetSetDef graph_properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot graph_slots[] = {
-    {Py_tp_doc, DOC_GraphHandle},
-    {Py_tp_dealloc, (void *)handle_dealloc},
-    {Py_tp_richcompare, (void *)graph_compare},
-    {Py_tp_hash, (void *)graph_hash},
-    {Py_tp_methods, graph_adders},
-    {Py_tp_getset, graph_properties},
-    {0, NULL},
-};
-
-static PyType_Spec graph_spec = {
-    .name = "cudacore_graph.GraphDefinition",
-    .basicsize = sizeof(handle),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = graph_slots,
-};
+static PyType_Spec graph_spec =
+    TYPE_SPEC("cudacore_graph.GraphDefinition", handle, SLOT(tp_doc, DOC_GraphHandle), SLOT(tp_dealloc, handle_dealloc),
+              SLOT(tp_richcompare, graph_compare), SLOT(tp_hash, graph_hash), SLOT(tp_methods, graph_adders),
+              SLOT(tp_getset, graph_properties));
 
 /* ---- frequent operations of GraphCondition ---- */
 
 static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
   static char *names[] = {"graph", "handle", NULL};
-  const state *st = PyType_GetModuleState(type);
-  if (st == NULL) { /* a subclass: the module belongs to its base class */
-    PyErr_Clear();
-    for (PyTypeObject *base = type; base != NULL && st == NULL; base = PyType_GetSlot(base, Py_tp_base)) {
-      st = PyType_GetModuleState(base);
-      PyErr_Clear();
-    }
-  }
+  const state *st = state_of_type(type);
   PyObject *graph;
   unsigned long long number;
   if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "O!K:GraphCondition", names, st->graph_type, &graph, &number))
@@ -263,8 +242,7 @@ static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject
   PyObject *own = box != NULL ? handle_make(st, (PyTypeObject *)st->faces.graph, box) : NULL;
   if (own == NULL)
     return NULL;
-  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  condition *self = (condition *)allocate(type, 0);
+  condition *self = new_object(type);
   if (self == NULL) {
     Py_DECREF(own);
     return NULL;
@@ -276,11 +254,8 @@ static PyObject *condition_new(PyTypeObject *type, PyObject *arguments, PyObject
 
 static void condition_dealloc(PyObject *object) {
   condition *self = (condition *)object;
-  PyTypeObject *type = Py_TYPE(object);
   Py_XDECREF(self->graph);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 static PyMemberDef condition_members[] = {
@@ -290,20 +265,9 @@ static PyMemberDef condition_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot condition_slots[] = {
-    {Py_tp_doc, DOC_Condition},
-    {Py_tp_new, (void *)condition_new},
-    {Py_tp_dealloc, (void *)condition_dealloc},
-    {Py_tp_members, condition_members},
-    {0, NULL},
-};
-
-static PyType_Spec condition_spec = {
-    .name = "cudacore_graph.GraphCondition",
-    .basicsize = sizeof(condition),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = condition_slots,
-};
+static PyType_Spec condition_spec =
+    TYPE_SPEC("cudacore_graph.GraphCondition", condition, SLOT(tp_doc, DOC_Condition), SLOT(tp_new, condition_new),
+              SLOT(tp_dealloc, condition_dealloc), SLOT(tp_members, condition_members));
 
 /* ---- methods of Graph that programs call often ---- */
 
@@ -346,9 +310,7 @@ static PyObject *run(PyObject *self, const char *method, PyObject *const *argume
   cch_graph_exec *box;
   int status = -1;
   if (stream != NULL && exec_use(self, &box) == 0) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = call(box, stream);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = call(box, stream));
     exec_done(self);
     if (status == RESULT_INVALID_VALUE)
       raise_failed(st, status, method, PLACE_IN_EXEC); /* the message lists the possible reasons */
@@ -385,12 +347,8 @@ static PyObject *update_exec(PyObject *module, PyObject *const *arguments, Py_ss
   PyObject *result = NULL;
   if (exec_use(arguments[0], &box) == 0) {
     cch_update_result found = {.size = sizeof found};
-    graph_lock lock = graph_lock_take(graph, NULL);
     int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_graph_exec_update(box, graph, &found);
-    Py_END_ALLOW_THREADS;
-    graph_lock_give(lock);
+    WITH_GRAPH_LOCKED(graph, NULL, status = cch_graph_exec_update(box, graph, &found));
     exec_done(arguments[0]);
     result = Py_BuildValue("NiKK", failure_status(status), (int)found.result, (unsigned long long)(uintptr_t)found.node,
                            (unsigned long long)(uintptr_t)found.from);
@@ -412,19 +370,8 @@ static PyMethodDef exec_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot exec_slots[] = {
-    {Py_tp_doc, DOC_ExecHandle},
-    {Py_tp_dealloc, (void *)exec_dealloc},
-    {Py_tp_methods, exec_methods},
-    {0, NULL},
-};
-
-static PyType_Spec exec_spec = {
-    .name = "cudacore_graph.Graph",
-    .basicsize = sizeof(exec),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = exec_slots,
-};
+static PyType_Spec exec_spec = TYPE_SPEC("cudacore_graph.Graph", exec, SLOT(tp_doc, DOC_ExecHandle),
+                                         SLOT(tp_dealloc, exec_dealloc), SLOT(tp_methods, exec_methods));
 
 static PyMethodDef functions[] = {
     {"locked_call", FASTCALL(locked_call), METH_FASTCALL, DOC_locked_call},
@@ -434,12 +381,10 @@ static PyMethodDef functions[] = {
 };
 
 int add_graph_types(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_stripes);
-  st->graph_type = add_type(module, "GraphHandle", &graph_spec, st->handle_type);
-  st->condition_type = st->graph_type != NULL ? add_type(module, "Condition", &condition_spec, NULL) : NULL;
-  st->exec_type = st->condition_type != NULL ? add_type(module, "ExecHandle", &exec_spec, st->handle_type) : NULL;
-  return st->exec_type != NULL ? 0 : -1;
+  if (add_type(module, functions, "GraphHandle", &graph_spec, st->handle_type, &st->graph_type) < 0 ||
+      add_type(module, NULL, "Condition", &condition_spec, NULL, &st->condition_type) < 0)
+    return -1;
+  return add_type(module, NULL, "ExecHandle", &exec_spec, st->handle_type, &st->exec_type);
 }

@@ -26,6 +26,14 @@ void graph_lock_add(graph_lock *lock, const cch_graph *graph);
 void graph_lock_take_added(graph_lock *lock);
 void graph_lock_give(graph_lock lock);
 
+/* One call of the library for a graph, and perhaps a second one: with the lock, and without the GIL. */
+#define WITH_GRAPH_LOCKED(graph, other, call)                                                                          \
+  do {                                                                                                                 \
+    graph_lock lock_ = graph_lock_take(graph, other);                                                                  \
+    WITHOUT_GIL(call);                                                                                                 \
+    graph_lock_give(lock_);                                                                                            \
+  } while (0)
+
 typedef struct condition {
   PyObject_HEAD unsigned long long handle; /* CUgraphConditionalHandle */
   PyObject *graph;                         /* a separate face of the graph that the condition belongs to */

@@ -200,12 +200,8 @@ static PyObject *destroy(PyObject *object, PyObject *nothing) {
   cch_graph_node *node = self->box;
   if (node == NULL)
     return handle_hold(object);
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_is_valid(node) ? cch_graph_node_destroy(node) : 0;
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
+  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), NULL, status = cch_is_valid(node) ? cch_graph_node_destroy(node) : 0);
   if (status != 0)
     return raise_failed(st, status, "destroy", NO_PLACE);
   owners_drain(st);
@@ -242,8 +238,6 @@ static PyMethodDef functions[] = {
 };
 
 int add_node_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
   /* The methods that definitions and nodes share, and the method of nodes alone. */
   static PyMethodDef methods[24];
   int count = 0;
@@ -268,6 +262,5 @@ int add_node_type(PyObject *module, state *st) {
       .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
       .slots = slots,
   };
-  st->node_type = add_type(module, "NodeHandle", &spec, st->handle_type);
-  return st->node_type != NULL ? 0 : -1;
+  return add_type(module, functions, "NodeHandle", &spec, st->handle_type, &st->node_type);
 }

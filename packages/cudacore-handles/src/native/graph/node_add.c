@@ -35,12 +35,8 @@ static PyObject *add(state *st, const node_kind *kind, node_params *params, cch_
                                 .dependency_count = count};
     cch_graph_node *node = NULL;
     node_params_done(params); /* before the call, because another thread could use the condition too */
-    graph_lock lock = graph_lock_take(graph, node_params_child(params));
     int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_graph_add(&node, graph, &spec);
-    Py_END_ALLOW_THREADS;
-    graph_lock_give(lock);
+    WITH_GRAPH_LOCKED(graph, node_params_child(params), status = cch_graph_add(&node, graph, &spec));
     if (status == 0) {
       result = node_face(st, node, params->class);
     } else {

@@ -159,9 +159,7 @@ static int add(batch *self, cch_graph_node **out) {
       graph_lock_add(&lock, node_params_child(&self->params[i]));
   graph_lock_take_added(&lock);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_add_batch(out, self->graph, specs, self->count, &failed);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_graph_add_batch(out, self->graph, specs, self->count, &failed));
   graph_lock_give(lock);
   PyMem_Free(specs);
   if (status == 0)

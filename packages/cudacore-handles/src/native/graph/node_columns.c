@@ -168,11 +168,8 @@ static PyObject *add(additions *self) {
   size_t failed = 0;
   uint64_t first = 0;
   int status;
-  graph_lock lock = graph_lock_take(self->graph, NULL);
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_graph_add_kernels(out, &first, self->graph, &self->given, self->count, &failed);
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
+  WITH_GRAPH_LOCKED(self->graph, NULL,
+                    status = cch_graph_add_kernels(out, &first, self->graph, &self->given, self->count, &failed));
   if (status != 0) {
     Py_DECREF(handles);
     return raise_node_failed(self->st, status, &node_kinds[KIND_launch], (Py_ssize_t)failed);

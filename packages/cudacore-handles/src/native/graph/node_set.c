@@ -28,12 +28,8 @@ static PyObject *capture_add(PyObject *module, PyObject *const *arguments, Py_ss
         .size = sizeof spec, .type = params.type, .params = node_params_of(&params), .bundle = params.bundle};
     cch_graph_node *node = NULL;
     node_params_done(&params);
-    graph_lock lock = graph_lock_take(graph, node_params_child(&params));
     int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_capture_add(&node, stream, &spec);
-    Py_END_ALLOW_THREADS;
-    graph_lock_give(lock);
+    WITH_GRAPH_LOCKED(graph, node_params_child(&params), status = cch_capture_add(&node, stream, &spec));
     if (status == 0) {
       result = node_face(st, node, params.class);
     } else {
@@ -59,13 +55,10 @@ static PyObject *set(const state *st, const node_kind *kind, PyObject *face, PyO
   if (node == NULL || (exec == NULL && node_params_check(st, params, cch_graph_node_graph(node)) < 0) ||
       (exec != NULL && exec_use(exec, &used) < 0))
     return NULL;
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), node_params_child(params));
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = used != NULL ? cch_graph_exec_set(used, node, node_params_of(params), params->bundle, NULL)
-                        : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL);
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
+  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), node_params_child(params),
+                    status = used != NULL ? cch_graph_exec_set(used, node, node_params_of(params), params->bundle, NULL)
+                                          : cch_graph_node_set(node, node_params_of(params), params->bundle, NULL));
   if (used != NULL)
     exec_done(exec);
   if (status != 0)
@@ -217,12 +210,9 @@ static PyObject *exec_enabled(PyObject *module, PyObject *const *arguments, Py_s
   if (node == NULL || exec_use(arguments[0], &box) < 0)
     return NULL;
   int enabled = arguments[2] == Py_True, status;
-  graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  Py_BEGIN_ALLOW_THREADS;
-  status = arguments[2] == Py_None ? cch_graph_exec_is_enabled(&enabled, box, node)
-                                   : cch_graph_exec_enable(box, node, enabled);
-  Py_END_ALLOW_THREADS;
-  graph_lock_give(lock);
+  WITH_GRAPH_LOCKED(cch_graph_node_graph(node), NULL,
+                    status = arguments[2] == Py_None ? cch_graph_exec_is_enabled(&enabled, box, node)
+                                                     : cch_graph_exec_enable(box, node, enabled));
   exec_done(arguments[0]);
   return status == 0 ? PyBool_FromLong(enabled) : raise_failed(st, status, "enable", PLACE_IN_EXEC);
 }

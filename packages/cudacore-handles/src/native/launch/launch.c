@@ -269,20 +269,9 @@ static PyGetSetDef kernel_properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot kernel_slots[] = {
-    {Py_tp_doc, DOC_KernelHandle},
-    {Py_tp_dealloc, (void *)kernel_dealloc},
-    {Py_tp_members, kernel_members},
-    {Py_tp_getset, kernel_properties},
-    {0, NULL},
-};
-
-static PyType_Spec kernel_spec = {
-    .name = "cudacore_handles.Kernel",
-    .basicsize = sizeof(kernel),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = kernel_slots,
-};
+static PyType_Spec kernel_spec =
+    TYPE_SPEC("cudacore_handles.Kernel", kernel, SLOT(tp_doc, DOC_KernelHandle), SLOT(tp_dealloc, kernel_dealloc),
+              SLOT(tp_members, kernel_members), SLOT(tp_getset, kernel_properties));
 
 /* ---- frequent operations of LaunchConfig ---- */
 
@@ -308,15 +297,7 @@ static PyObject *config_new(PyTypeObject *type, PyObject *arguments, PyObject *k
     if (known <= 0)
       return NULL;
   }
-  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  return allocate(type, 0);
-}
-
-static void config_dealloc(PyObject *self) {
-  PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(self);
-  Py_DECREF(type);
+  return new_object(type);
 }
 
 static PyMethodDef config_methods[] = {
@@ -330,17 +311,9 @@ static PyMemberDef config_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot config_slots[] = {
-    {Py_tp_doc, DOC_Config},         {Py_tp_new, (void *)config_new}, {Py_tp_dealloc, (void *)config_dealloc},
-    {Py_tp_methods, config_methods}, {Py_tp_members, config_members}, {0, NULL},
-};
-
-static PyType_Spec config_spec = {
-    .name = "cudacore_handles.LaunchConfig",
-    .basicsize = sizeof(config),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = config_slots,
-};
+static PyType_Spec config_spec =
+    TYPE_SPEC("cudacore_handles.LaunchConfig", config, SLOT(tp_doc, DOC_Config), SLOT(tp_new, config_new),
+              SLOT(tp_dealloc, free_object), SLOT(tp_methods, config_methods), SLOT(tp_members, config_members));
 
 static PyMethodDef functions[] = {
     {"launch", FASTCALL(launch), METH_FASTCALL | METH_KEYWORDS, DOC_launch},
@@ -349,9 +322,7 @@ static PyMethodDef functions[] = {
 };
 
 int add_launch_types(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
+  if (add_type(module, functions, "KernelHandle", &kernel_spec, st->handle_type, &st->kernel_type) < 0)
     return -1;
-  st->kernel_type = add_type(module, "KernelHandle", &kernel_spec, st->handle_type);
-  st->config_type = st->kernel_type != NULL ? add_type(module, "Config", &config_spec, NULL) : NULL;
-  return st->config_type != NULL ? 0 : -1;
+  return add_type(module, NULL, "Config", &config_spec, NULL, &st->config_type);
 }

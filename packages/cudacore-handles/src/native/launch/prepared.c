@@ -73,8 +73,7 @@ static PyObject *prepared_new(PyTypeObject *type, PyObject *arguments, PyObject 
   target t;
   if (target_take(st, given, &t) < 0)
     return NULL;
-  allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  prepared *self = (prepared *)allocate(type, 0);
+  prepared *self = new_object(type);
   if (!self) {
     target_drop(&t);
     return NULL;
@@ -293,7 +292,6 @@ static int prepared_clear(PyObject *object) {
 
 static void prepared_dealloc(PyObject *object) {
   prepared *self = (prepared *)object;
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   if (self->weak != NULL)
     PyObject_ClearWeakRefs(object);
@@ -301,9 +299,7 @@ static void prepared_dealloc(PyObject *object) {
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   target target = self->target;
-  Py_BEGIN_ALLOW_THREADS;
-  target_drop(&target);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(target_drop(&target));
   kept_unref(self->kept);
   owners_drain(self->st);
   PyErr_Restore(kind, value, traceback);
@@ -313,9 +309,7 @@ static void prepared_dealloc(PyObject *object) {
   Py_XDECREF(self->kernel);
   Py_XDECREF(self->config);
   Py_XDECREF(self->layout_bytes);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 static PyMemberDef prepared_members[] = {
@@ -350,7 +344,9 @@ static PyType_Spec prepared_spec = {
 
 int add_prepared_type(PyObject *module, state *st) {
   (void)st;
-  PyTypeObject *type = add_type(module, "PreparedLaunch", &prepared_spec, NULL);
-  Py_XDECREF(type);
-  return type != NULL ? 0 : -1;
+  PyTypeObject *type = NULL;
+  if (add_type(module, NULL, "PreparedLaunch", &prepared_spec, NULL, &type) < 0)
+    return -1;
+  Py_DECREF(type);
+  return 0;
 }

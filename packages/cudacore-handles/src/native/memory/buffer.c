@@ -192,9 +192,8 @@ static PyObject *copy_operands(const state *st, PyObject *dst_face, PyObject *sr
     return operands_failed(&of);
   }
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = shape != NULL ? cch_copy_part(dst, src, shape, of.stream) : cch_deviceptr_copy(dst, src, size, of.stream);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = shape != NULL ? cch_copy_part(dst, src, shape, of.stream)
+                                     : cch_deviceptr_copy(dst, src, size, of.stream));
   return operands_end(st, &of, status);
 }
 
@@ -253,9 +252,7 @@ static PyObject *copy_batch(PyObject *module, PyObject *const *arguments, Py_ssi
   if (operands_begin(st, &of, arguments[3], faces) == 0 && use_buffers(st, &of, dsts, to) == 0 &&
       use_buffers(st, &of, srcs, from) == 0 && read_batch(count, arguments[2], to, from, settings) == 0) {
     int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_copy_batch(to, from, (size_t)count, settings, of.stream);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = cch_copy_batch(to, from, (size_t)count, settings, of.stream));
     result = operands_end(st, &of, status);
   } else {
     operands_done(&of);
@@ -287,9 +284,7 @@ static PyObject *fill(PyObject *module, PyObject *const *arguments, Py_ssize_t c
   if (dst == NULL)
     return operands_failed(&of);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, of.stream);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_deviceptr_fill(dst, (uint32_t)value, (unsigned)width, of.stream));
   return operands_end(st, &of, status);
 }
 
@@ -451,20 +446,10 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_BufferHandle},      {Py_tp_dealloc, (void *)dealloc},
-    {Py_tp_traverse, (void *)traverse}, {Py_tp_clear, (void *)clear},
-    {Py_tp_hash, (void *)hash},         {Py_tp_richcompare, (void *)compare},
-    {Py_tp_methods, methods},           {Py_tp_members, members},
-    {Py_tp_getset, properties},         {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.Buffer",
-    .basicsize = sizeof(buffer),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+static PyType_Spec spec =
+    GC_TYPE_SPEC("cudacore_handles.Buffer", buffer, SLOT(tp_doc, DOC_BufferHandle), SLOT(tp_dealloc, dealloc),
+                 SLOT(tp_traverse, traverse), SLOT(tp_clear, clear), SLOT(tp_hash, hash), SLOT(tp_richcompare, compare),
+                 SLOT(tp_methods, methods), SLOT(tp_members, members), SLOT(tp_getset, properties));
 
 static PyMethodDef functions[] = {
     {"allocate", FASTCALL(allocate), METH_FASTCALL, DOC_allocate},
@@ -477,8 +462,5 @@ static PyMethodDef functions[] = {
 };
 
 int add_buffer_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
-  st->buffer_type = add_type(module, "BufferHandle", &spec, st->handle_type);
-  return st->buffer_type != NULL ? 0 : -1;
+  return add_type(module, functions, "BufferHandle", &spec, st->handle_type, &st->buffer_type);
 }

@@ -14,12 +14,9 @@ static int builder_clear(PyObject *object) {
 }
 
 static void builder_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   builder_clear(object);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 static PyMemberDef builder_members[] = {
@@ -27,23 +24,10 @@ static PyMemberDef builder_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot builder_slots[] = {
-    {Py_tp_doc, DOC_Builder},
-    {Py_tp_dealloc, (void *)builder_dealloc},
-    {Py_tp_traverse, (void *)builder_traverse},
-    {Py_tp_clear, (void *)builder_clear},
-    {Py_tp_members, builder_members},
-    {0, NULL},
-};
-
-static PyType_Spec builder_spec = {
-    .name = "cudacore_graph.GraphBuilder",
-    .basicsize = sizeof(builder),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = builder_slots,
-};
+static PyType_Spec builder_spec =
+    GC_TYPE_SPEC("cudacore_graph.GraphBuilder", builder, SLOT(tp_doc, DOC_Builder), SLOT(tp_dealloc, builder_dealloc),
+                 SLOT(tp_traverse, builder_traverse), SLOT(tp_clear, builder_clear), SLOT(tp_members, builder_members));
 
 int add_builder_type(PyObject *module, state *st) {
-  st->builder_type = add_type(module, "Builder", &builder_spec, NULL);
-  return st->builder_type != NULL ? 0 : -1;
+  return add_type(module, NULL, "Builder", &builder_spec, NULL, &st->builder_type);
 }

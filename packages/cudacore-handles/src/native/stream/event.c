@@ -15,9 +15,7 @@ static PyObject *create_event(PyObject *module, PyObject *const *arguments, Py_s
     return NULL;
   cch_event *event = NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_event_create(&event, context, (unsigned)flags);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_event_create(&event, context, (unsigned)flags));
   handle_done(arguments[1]);
   if (status != 0)
     return raise_status(st, status);
@@ -30,9 +28,7 @@ static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   if (event == NULL)
     return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_event_synchronize(event);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_event_synchronize(event));
   handle_done(self);
   if (status != 0)
     return raise_status(((handle *)self)->st, status);
@@ -46,9 +42,7 @@ static PyObject *is_done(PyObject *self, void *closure) {
   if (event == NULL)
     return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_event_query(event);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_event_query(event));
   handle_done(self);
   if (status == 0)
     Py_RETURN_TRUE;
@@ -77,9 +71,7 @@ static PyObject *subtract(PyObject *left, PyObject *right) {
   }
   float milliseconds = 0;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_event_elapsed(&milliseconds, start, end);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_event_elapsed(&milliseconds, start, end));
   handle_done(right);
   handle_done(left);
   if (status == 0)
@@ -99,17 +91,9 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_EventHandle}, {Py_tp_dealloc, (void *)handle_dealloc}, {Py_tp_methods, methods},
-    {Py_tp_getset, properties},   {Py_nb_subtract, (void *)subtract},      {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.Event",
-    .basicsize = sizeof(handle),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = slots,
-};
+static PyType_Spec spec =
+    TYPE_SPEC("cudacore_handles.Event", handle, SLOT(tp_doc, DOC_EventHandle), SLOT(tp_dealloc, handle_dealloc),
+              SLOT(tp_methods, methods), SLOT(tp_getset, properties), SLOT(nb_subtract, subtract));
 
 static PyMethodDef functions[] = {
     {"create_event", FASTCALL(create_event), METH_FASTCALL, DOC_create_event},
@@ -117,8 +101,5 @@ static PyMethodDef functions[] = {
 };
 
 int add_event_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
-  st->event_type = add_type(module, "EventHandle", &spec, st->handle_type);
-  return st->event_type != NULL ? 0 : -1;
+  return add_type(module, functions, "EventHandle", &spec, st->handle_type, &st->event_type);
 }

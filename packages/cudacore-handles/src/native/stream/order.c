@@ -73,9 +73,7 @@ static PyObject *order_streams(PyObject *module, PyObject *const *arguments, Py_
   if (PyErr_Occurred())
     return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, (int)device);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = order_raw_streams((uintptr_t)consumer, (uintptr_t)producer, (int)device));
   if (status != 0)
     return raise_status(PyModule_GetState(module), status);
   Py_RETURN_NONE;

@@ -24,9 +24,7 @@ static PyObject *create_stream(PyObject *module, PyObject *const *arguments, Py_
     return NULL;
   cch_stream *stream = NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_stream_create(&stream, context, (unsigned)flags, (int)priority);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_stream_create(&stream, context, (unsigned)flags, (int)priority));
   handle_done(arguments[1]);
   if (status != 0)
     return raise_status(st, status);
@@ -76,9 +74,7 @@ static PyObject *synchronize(PyObject *self, PyObject *nothing) {
   if (stream == NULL)
     return NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_stream_synchronize(stream);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_stream_synchronize(stream));
   handle_done(self);
   if (status != 0)
     return raise_status(((handle *)self)->st, status);
@@ -109,9 +105,7 @@ static PyObject *record(PyObject *self, PyObject *const *arguments, Py_ssize_t c
   cch_event *event = face != NULL ? handle_use(face) : NULL;
   int status = -1;
   if (event != NULL) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_event_record(event, stream);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = cch_event_record(event, stream));
     handle_done(face);
   }
   handle_done(self);
@@ -139,9 +133,7 @@ static PyObject *wait(PyObject *self, PyObject *const *arguments, Py_ssize_t cou
   void *ahead = face != NULL ? handle_use(face) : NULL;
   int status = -1;
   if (ahead != NULL) {
-    Py_BEGIN_ALLOW_THREADS;
-    status = for_event ? cch_stream_wait_event(stream, ahead) : cch_stream_wait_stream(stream, ahead);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = for_event ? cch_stream_wait_event(stream, ahead) : cch_stream_wait_stream(stream, ahead));
     handle_done(face);
   }
   handle_done(self);
@@ -171,9 +163,7 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
     graph_lock lock = {0};
     if (graph != NULL)
       lock = graph_lock_take(graph, NULL);
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_stream_callback(stream, params.of.host.function, params.of.host.data, params.bundle);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = cch_stream_callback(stream, params.of.host.function, params.of.host.data, params.bundle));
     if (graph != NULL)
       graph_lock_give(lock);
     if (status != 0)
@@ -207,19 +197,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_StreamHandle},
-    {Py_tp_dealloc, (void *)handle_dealloc},
-    {Py_tp_methods, methods},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.Stream",
-    .basicsize = sizeof(handle),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = slots,
-};
+static PyType_Spec spec = TYPE_SPEC("cudacore_handles.Stream", handle, SLOT(tp_doc, DOC_StreamHandle),
+                                    SLOT(tp_dealloc, handle_dealloc), SLOT(tp_methods, methods));
 
 static PyMethodDef functions[] = {
     {"create_stream", FASTCALL(create_stream), METH_FASTCALL, DOC_create_stream},
@@ -229,8 +208,5 @@ static PyMethodDef functions[] = {
 };
 
 int add_stream_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
-  st->stream_type = add_type(module, "StreamHandle", &spec, st->handle_type);
-  return st->stream_type != NULL ? 0 : -1;
+  return add_type(module, functions, "StreamHandle", &spec, st->handle_type, &st->stream_type);
 }

@@ -18,10 +18,8 @@ static PyObject *array_make(PyObject *module, PyObject *const *arguments, Py_ssi
   cch_array *array = NULL;
   cch_mipmapped_array *mipmapped = NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = is_mipmapped ? cch_mipmapped_array_create(&mipmapped, context, &options.as.array)
-                        : cch_array_create(&array, context, &options.as.array);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = is_mipmapped ? cch_mipmapped_array_create(&mipmapped, context, &options.as.array)
+                                    : cch_array_create(&array, context, &options.as.array));
   PyObject *made = NULL;
   if (status != 0)
     raise_status(st, status);

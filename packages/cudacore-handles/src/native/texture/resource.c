@@ -75,15 +75,12 @@ static int traverse(PyObject *object, visitproc visit, void *arg) {
 
 /* There is no tp_clear, because a source in a reference cycle clears its own references. */
 static void dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   Py_CLEAR(((resource *)object)->source);
   PyErr_Restore(kind, value, traceback);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 #define IN_READS(field) (offsetof(resource, reads) + offsetof(cch_texture_resource, field))
@@ -99,20 +96,9 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_ResourceHandle},
-    {Py_tp_dealloc, (void *)dealloc},
-    {Py_tp_traverse, (void *)traverse},
-    {Py_tp_members, members},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.texture.ResourceDescriptor",
-    .basicsize = sizeof(resource),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+static PyType_Spec spec =
+    GC_TYPE_SPEC("cudacore_handles.texture.ResourceDescriptor", resource, SLOT(tp_doc, DOC_ResourceHandle),
+                 SLOT(tp_dealloc, dealloc), SLOT(tp_traverse, traverse), SLOT(tp_members, members));
 
 static PyMethodDef functions[] = {
     {"resource_make", FASTCALL(resource_make), METH_FASTCALL, DOC_resource_make},
@@ -120,8 +106,5 @@ static PyMethodDef functions[] = {
 };
 
 int add_resource_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
-  st->resource_type = add_type(module, "ResourceHandle", &spec, NULL);
-  return st->resource_type != NULL ? 0 : -1;
+  return add_type(module, functions, "ResourceHandle", &spec, NULL, &st->resource_type);
 }

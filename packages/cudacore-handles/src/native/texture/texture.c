@@ -62,9 +62,7 @@ static PyObject *create(state *st, cch_context *context, resource *reads, void *
       from.memory = source;
     cch_texture *box = NULL;
     int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_texture_create(&box, context, &from, &options.as.texture.desc);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = cch_texture_create(&box, context, &from, &options.as.texture.desc));
     made = status == 0 ? make(st, st->faces.texture, box, (PyObject *)reads, options.copy) : raise_status(st, status);
   }
   options_done(&options);
@@ -106,9 +104,7 @@ static PyObject *create_surface(PyObject *module, PyObject *const *arguments, Py
   if (source != NULL) {
     cch_surface *box = NULL;
     int status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = cch_surface_create(&box, context, source);
-    Py_END_ALLOW_THREADS;
+    WITHOUT_GIL(status = cch_surface_create(&box, context, source));
     made = status == 0 ? make(st, st->faces.surface, box, arguments[1], NULL) : raise_status(st, status);
     handle_done(reads->source);
   }
@@ -157,17 +153,9 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_TextureHandle}, {Py_tp_dealloc, (void *)dealloc}, {Py_tp_traverse, (void *)traverse},
-    {Py_tp_methods, methods},       {Py_tp_members, members},         {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.texture.TextureObject",
-    .basicsize = sizeof(texture),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+static PyType_Spec spec = GC_TYPE_SPEC(
+    "cudacore_handles.texture.TextureObject", texture, SLOT(tp_doc, DOC_TextureHandle), SLOT(tp_dealloc, dealloc),
+    SLOT(tp_traverse, traverse), SLOT(tp_methods, methods), SLOT(tp_members, members));
 
 static PyMethodDef functions[] = {
     {"create_texture", FASTCALL(create_texture), METH_FASTCALL, DOC_create_texture},
@@ -184,8 +172,7 @@ int need_texture_faces(const state *st) {
 }
 
 int add_texture_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0 || options_begin(st) < 0)
+  if (options_begin(st) < 0)
     return -1;
-  st->texture_type = add_type(module, "TextureHandle", &spec, st->handle_type);
-  return st->texture_type != NULL ? 0 : -1;
+  return add_type(module, functions, "TextureHandle", &spec, st->handle_type, &st->texture_type);
 }

@@ -72,9 +72,7 @@ static void destroy_capsule(PyObject *capsule) {
   PyErr_Fetch(&type, &value, &traceback);
   if (self->keeper != NULL)
     owner_discard(self->keeper);
-  Py_BEGIN_ALLOW_THREADS;
-  cch_deviceptr_unref(self->box);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(cch_deviceptr_unref(self->box));
   PyErr_Restore(type, value, traceback);
   free(self);
 }

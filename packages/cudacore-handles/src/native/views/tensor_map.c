@@ -121,9 +121,7 @@ static int read_arguments(const state *st, PyObject *const *arguments, cch_tenso
 /* Calls the driver without the GIL; -1 with an exception. */
 static int encode(const state *st, cch_tensor_map *map, const cch_tensor_map_config *config) {
   int status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = cch_tensor_map_encode(map, config);
-  Py_END_ALLOW_THREADS;
+  WITHOUT_GIL(status = cch_tensor_map_encode(map, config));
   if (status == 0)
     return 0;
   raise_failure(st, status);
@@ -147,8 +145,7 @@ static PyObject *tensor_map_make(PyObject *module, PyObject *const *arguments, P
     return NULL;
   if (encode(st, &map, &config) < 0)
     return NULL;
-  allocfunc make = (allocfunc)PyType_GetSlot(cls, Py_tp_alloc);
-  tensor_map *self = (tensor_map *)make(cls, 0);
+  tensor_map *self = new_object(cls);
   if (self == NULL)
     return NULL;
   self->st = st;
@@ -252,15 +249,12 @@ static int tensor_map_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 static void tensor_map_dealloc(PyObject *object) {
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
   Py_CLEAR(((tensor_map *)object)->tensor);
   PyErr_Restore(kind, value, traceback);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 #define NUMBER(name, field) {name, get_number, NULL, NULL, (void *)offsetof(cch_tensor_map_config, field)}
@@ -277,21 +271,10 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_TensorMapHandle},
-    {Py_tp_dealloc, (void *)tensor_map_dealloc},
-    {Py_tp_traverse, (void *)tensor_map_traverse},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.TensorMapDescriptor",
-    .basicsize = sizeof(tensor_map),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+static PyType_Spec spec =
+    GC_TYPE_SPEC("cudacore_handles.TensorMapDescriptor", tensor_map, SLOT(tp_doc, DOC_TensorMapHandle),
+                 SLOT(tp_dealloc, tensor_map_dealloc), SLOT(tp_traverse, tensor_map_traverse),
+                 SLOT(tp_methods, methods), SLOT(tp_getset, properties));
 
 static PyMethodDef functions[] = {
     {"tensor_map_make", FASTCALL(tensor_map_make), METH_FASTCALL, DOC_tensor_map_make},
@@ -299,8 +282,5 @@ static PyMethodDef functions[] = {
 };
 
 int add_tensor_map_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
-  st->tensor_map_type = add_type(module, "TensorMapHandle", &spec, NULL);
-  return st->tensor_map_type != NULL ? 0 : -1;
+  return add_type(module, functions, "TensorMapHandle", &spec, NULL, &st->tensor_map_type);
 }

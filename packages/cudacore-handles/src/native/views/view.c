@@ -14,8 +14,7 @@ view *view_new(const state *st, PyTypeObject *type, int32_t ndim) {
     PyErr_Format(PyExc_BufferError, "the array has %d dimensions; 0 to %d are known", (int)ndim, VIEW_MAX_DIMENSIONS);
     return NULL;
   }
-  allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-  view *self = (view *)make(type, 0);
+  view *self = new_object(type);
   if (self == NULL)
     return NULL;
   self->st = st;
@@ -481,7 +480,6 @@ static int view_clear(PyObject *object) {
 
 static void view_dealloc(PyObject *object) {
   view *self = (view *)object;
-  PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   PyObject *kind, *value, *traceback;
   PyErr_Fetch(&kind, &value, &traceback);
@@ -494,9 +492,7 @@ static void view_dealloc(PyObject *object) {
   PyErr_Restore(kind, value, traceback);
   if (self->tensor.shape != self->inside)
     PyMem_Free(self->tensor.shape);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
-  release(object);
-  Py_DECREF(type);
+  free_object(object);
 }
 
 static PyGetSetDef properties[] = {
@@ -527,23 +523,10 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyType_Slot slots[] = {
-    {Py_tp_doc, DOC_ViewHandle},
-    {Py_tp_dealloc, (void *)view_dealloc},
-    {Py_tp_traverse, (void *)view_traverse},
-    {Py_tp_clear, (void *)view_clear},
-    {Py_tp_methods, methods},
-    {Py_tp_members, members},
-    {Py_tp_getset, properties},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "cudacore_handles.StridedMemoryView",
-    .basicsize = sizeof(view),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};
+static PyType_Spec spec =
+    GC_TYPE_SPEC("cudacore_handles.StridedMemoryView", view, SLOT(tp_doc, DOC_ViewHandle),
+                 SLOT(tp_dealloc, view_dealloc), SLOT(tp_traverse, view_traverse), SLOT(tp_clear, view_clear),
+                 SLOT(tp_methods, methods), SLOT(tp_members, members), SLOT(tp_getset, properties));
 
 static PyObject **name_at(state *st, size_t i, const char **text) {
   PyObject **places[] = {&st->names.dlpack,  &st->names.dlpack_device, &st->names.device_id, &st->names.shape,
@@ -564,8 +547,6 @@ static PyMethodDef functions[] = {
 };
 
 int add_view_type(PyObject *module, state *st) {
-  if (PyModule_AddFunctions(module, functions) < 0)
-    return -1;
   PyObject **place;
   const char *text;
   for (size_t i = 0; (place = name_at(st, i, &text)) != NULL; i++) {
@@ -577,8 +558,7 @@ int add_view_type(PyObject *module, state *st) {
   st->dlpack_types = PyDict_New();
   if (st->names.version == NULL || st->dlpack_types == NULL)
     return -1;
-  st->view_type = add_type(module, "ViewHandle", &spec, NULL);
-  return st->view_type != NULL ? 0 : -1;
+  return add_type(module, functions, "ViewHandle", &spec, NULL, &st->view_type);
 }
 
 void drop_view_names(state *st) {
