@@ -7,7 +7,7 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import CUDAError, last_error
 from cudacore_handles._cffi import ffi, lib
@@ -55,9 +55,7 @@ class Process:
     _pid: int
 
     def __init__(self, pid: int) -> None:
-        number = as_integer(pid)
-        if number is None:
-            raise TypeError(f"pid must be an int, the id of a process, not {type(pid).__name__}")
+        number = check_int("pid", pid, "an int, the id of a process")
         if not 0 < number < 2**31:
             raise ValueError(f"pid must be a positive int of 31 bits, the id of a process, not {number}")
         self._pid = number
@@ -112,9 +110,7 @@ class Process:
             When the process is not running, or its work took longer (``CUDA_ERROR_NOT_READY``): then it continues to
             run.
         """
-        timeout = as_integer(timeout_ms)
-        if timeout is None:
-            raise TypeError(f"timeout_ms must be an int, in milliseconds, not {type(timeout_ms).__name__}")
+        timeout = check_int("timeout_ms", timeout_ms, "an int, in milliseconds")
         if not 0 <= timeout <= _MAX_TIMEOUT:
             raise ValueError(f"timeout_ms must be from 0 (no limit) to {_MAX_TIMEOUT}, not {timeout}")
         status = lib.cch_checkpoint_lock(self._pid, timeout)

@@ -25,6 +25,14 @@ def as_integer(value: Any) -> int | None:
         return None
 
 
+def check_int(name: str, value: Any, what: str = "an int") -> int:
+    """Return an argument that must be an int; `what` says for the error what it should be."""
+    number = as_integer(value)
+    if number is None:
+        raise TypeError(f"{name} must be {what}, not {type(value).__name__}")
+    return number
+
+
 def as_address(value: Any, what: str) -> int:
     """Return the address that an int, or an object of ``cuda.bindings``, represents.
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
@@ -386,9 +386,7 @@ def _current_device() -> int:
 
 def _whole(name: str, value: object, least: int, most: int) -> int:
     """Check an argument that is an integer."""
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
+    number = check_int(name, value)
     if not least <= number <= most:
         raise ValueError(f"{name} is {number}; it must be from {least} to {most}")
     return number

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cudacore_handles import _native
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._cffi import ffi, lib
@@ -489,9 +489,7 @@ def _find(device_id: object) -> Device:
     """Check an ordinal, and return the only Device object for it."""
     if isinstance(device_id, Device):
         return device_id
-    ordinal = as_integer(device_id)
-    if ordinal is None:
-        raise TypeError(f"device_id must be an int or a Device, not {type(device_id).__name__}")
+    ordinal = check_int("device_id", device_id, "an int or a Device")
     count = _count()
     if not 0 <= ordinal < count:
         bounds = ">= 0" if ordinal < 0 else f"within [0, {count})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cudacore_handles._base import results
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
@@ -83,7 +83,7 @@ class WorkqueueResourceOptions:
             opening = f"sharing_scope must not be {self.sharing_scope!r}"
             self.sharing_scope = _as_name(WorkqueueSharingScopeType, self.sharing_scope, opening)
         if self.concurrency_limit is not None:
-            limit = _as_int(self.concurrency_limit, "concurrency_limit")
+            limit = check_int("concurrency_limit", self.concurrency_limit)
             if not 1 <= limit <= _MOST:
                 raise ValueError(f"concurrency_limit must be >= 1 and < 2**32, got {limit}")
 
@@ -513,15 +513,8 @@ def _for_each(options: SMResourceOptions, name: str, counts: list[Any], several:
     return list(value)
 
 
-def _as_int(value: object, name: str) -> int:
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    return number
-
-
 def _as_count(value: object, name: str) -> int:
-    count = 0 if value is None else _as_int(value, name)
+    count = 0 if value is None else check_int(name, value)
     if not 0 <= count <= _MOST:
         raise ValueError(f"{name} must be >= 0 and < 2**32, got {count}")
     return count

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.options import as_flag
 from cudacore_handles._cffi import ffi, lib
 
@@ -217,9 +217,7 @@ def _dimensions(name: str, value: object, limits: tuple[int, int, int]) -> tuple
 def _check_priority(value: object) -> int | None:
     if value is None:
         return None
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"LaunchConfig.priority must be an int, not {type(value).__name__}")
+    number = check_int("LaunchConfig.priority", value)
     if not -(2**31) <= number < 2**31:
         raise ValueError(f"LaunchConfig.priority is {number}; CUDA's priorities are from about -5 to 0")
     return number
@@ -228,9 +226,7 @@ def _check_priority(value: object) -> int | None:
 def _shared(name: str, value: object) -> int:
     if value is None:
         return 0
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"LaunchConfig.{name} must be an int, a number of bytes, not {type(value).__name__}")
+    number = check_int(f"LaunchConfig.{name}", value, "an int, a number of bytes")
     if not 0 <= number < 2**31:
         raise ValueError(f"LaunchConfig.{name} is {number}; it must be from 0 to 2**31 - 1 bytes")
     return number

@@ -6,15 +6,13 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.names import shorten
 
 
 def check_size(size: Any, name: str = "size") -> int:
     """Return a number of bytes as an int; raise an error if it is invalid."""
-    value = as_integer(size)
-    if value is None:
-        raise TypeError(f"{name} must be an int, the number of bytes, not {type(size).__name__}")
+    value = check_int(name, size, "an int, the number of bytes")
     if not 0 <= value < 2**63:
         raise ValueError(f"{name} is {value}; it must be from 0 to 2**63 - 1 bytes")
     return value

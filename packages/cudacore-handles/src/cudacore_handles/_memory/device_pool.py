@@ -129,13 +129,3 @@ class DeviceMemoryResource(SharedPool, PooledMemoryResource):
     def device_id(self) -> int:
         """int: Ordinal of the device."""
         return self._device_id
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: False."""
-        return False

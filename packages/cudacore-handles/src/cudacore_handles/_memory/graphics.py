@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.pickles import public
@@ -276,9 +276,7 @@ def _context(stream: Stream | None) -> Context:
 
 def _name(value: Any, what: str) -> int:
     """Return a name or a target of OpenGL."""
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"{what} must be an int, as OpenGL gives it (GLuint), not {type(value).__name__}")
+    number = check_int(what, value, "an int, as OpenGL gives it (GLuint)")
     if not 0 <= number < 2**32:
         raise ValueError(f"{what} must be an int of 32 bits, as OpenGL gives it, not {number}")
     return number

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.options import as_options
@@ -19,7 +20,7 @@ from cudacore_handles.typing import ManagedMemoryLocationName, ManagedMemoryLoca
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.managed import ManagedBuffer
-from cudacore_handles._memory.pool import PooledMemoryResource, check_int
+from cudacore_handles._memory.pool import PooledMemoryResource
 
 
 @public
@@ -61,6 +62,7 @@ class ManagedMemoryResource(PooledMemoryResource):
     >>> buffer.prefetch(device, stream=stream)
     """
 
+    _is_host_accessible = True
     _preferred: tuple[ManagedMemoryLocationType, int | None] | None = None
 
     def __init__(self, options: ManagedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
@@ -99,16 +101,6 @@ class ManagedMemoryResource(PooledMemoryResource):
     def preferred_location(self) -> tuple[ManagedMemoryLocationType, int | None] | None:
         """tuple or None: The preferred location of the memory: its type and number; None for no preference."""
         return self._preferred
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: True."""
-        return True
 
     @property
     def is_managed(self) -> bool:

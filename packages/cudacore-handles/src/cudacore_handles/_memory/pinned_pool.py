@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
@@ -22,7 +23,7 @@ from cudacore_handles._memory.ipc import (
     check_pools,
     import_pool,
 )
-from cudacore_handles._memory.pool import Pool, PooledMemoryResource, check_int
+from cudacore_handles._memory.pool import Pool, PooledMemoryResource
 
 _HOST_POOLS = "That version has pools of host memory; LegacyPinnedMemoryResource has page-locked memory without one"
 _NO_ACCESS, _READ_WRITE = 0, 3  # of CUmemAccess_flags
@@ -72,6 +73,7 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     >>> array = np.from_dlpack(buffer.view("float32", (4,)))
     """
 
+    _is_host_accessible = True
     _numa_id = -1
 
     def __init__(self, options: PinnedMemoryResourceOptions | Mapping[str, Any] | None = None) -> None:
@@ -149,16 +151,6 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     def numa_id(self) -> int:
         """int: NUMA node of the host; -1 for any, or if the pool was imported by the number of a file descriptor."""
         return self._numa_id
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: True."""
-        return True
 
 
 def _check_numa_id(numa_id: object) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.address import as_address, as_integer
+from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._cffi import ffi, lib
@@ -46,6 +46,7 @@ class PooledMemoryResource(MemoryResource):
 
     _pool = Pool()  # a closed pool, until a pool is set, and for subclasses that have none
     _is_handle_owned = False
+    _is_host_accessible = False
     _max_size = 0  # the limit of a pool that was made with one
     _buffer_class: type[Buffer] = Buffer
 
@@ -226,6 +227,16 @@ class PooledMemoryResource(MemoryResource):
         return self._pool.is_closed
 
     @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True for pools of pinned or managed memory, otherwise False."""
+        return self._is_host_accessible
+
+    @property
     def is_handle_owned(self) -> bool:
         """bool: Whether the pool belongs to this object, rather than being a shared one."""
         return self._is_handle_owned
@@ -244,11 +255,3 @@ class PooledMemoryResource(MemoryResource):
     def uuid(self) -> UUID | None:
         """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
         return None
-
-
-def check_int(name: str, value: Any, what: str) -> int:
-    """Return an argument that must be an int."""
-    number = as_integer(value)
-    if number is None:
-        raise TypeError(f"{name} must be {what}, not {type(value).__name__}")
-    return number

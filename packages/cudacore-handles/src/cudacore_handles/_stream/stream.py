@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from cudacore_handles import _native
 from cudacore_handles._base import results
-from cudacore_handles._base.address import as_address, as_integer
+from cudacore_handles._base.address import as_address, check_int
 from cudacore_handles._base.errors import CUDAError, check, closed, driver_error, raise_status
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.options import as_options
@@ -286,9 +286,7 @@ def Stream_accept(arg: object, allow_stream_protocol: bool = False) -> Stream:
 
 
 def _check_priority(priority: object, context: Context) -> int:
-    wanted = as_integer(priority)
-    if wanted is None:
-        raise TypeError(f"StreamOptions.priority must be an int, not {type(priority).__name__}")
+    wanted = check_int("StreamOptions.priority", priority)
     lowest, highest = ffi.new("int *"), ffi.new("int *")
     check(lib.cch_context_priorities(lowest, highest, hold(context)))
     if not highest[0] <= wanted <= lowest[0]:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cudacore_handles._base.address import as_integer
+from cudacore_handles._base.address import check_int
 
 _MAX = 2**63 - 1
 
@@ -31,9 +31,7 @@ def ints(name: str, values: Any) -> tuple[int, ...]:
 
 
 def check_itemsize(name: str, value: Any) -> int:
-    size = as_integer(value)
-    if size is None:
-        raise TypeError(f"{name} must be an int, the bytes of an element, not {type(value).__name__}")
+    size = check_int(name, value, "an int, the bytes of an element")
     if size <= 0:
         raise ValueError(f"{name} must be positive, and is {size}")
     if size >= 2**31:
