@@ -300,9 +300,8 @@ static int set_stream(buffer *self, PyObject *argument) {
   cch_stream *stream = ordered_on != NULL ? handle_use(ordered_on) : NULL;
   int status = -1;
   if (stream != NULL) {
-    Py_BEGIN_ALLOW_THREADS; /* the last reference to the previous stream may be released */
-    status = cch_deviceptr_set_stream(box, stream);
-    Py_END_ALLOW_THREADS;
+    /* The last reference to the previous stream may be released. */
+    WITHOUT_GIL(status = cch_deviceptr_set_stream(box, stream));
     handle_done(ordered_on);
   }
   handle_done((PyObject *)self);

@@ -49,7 +49,7 @@ static PyObject *resource_make(PyObject *module, PyObject *const *arguments, Py_
     return NULL;
   resource *self = NULL;
   if (cch_kind_of(box) == kinds[kind])
-    self = (resource *)((allocfunc)PyType_GetSlot(cls, Py_tp_alloc))(cls, 0);
+    self = new_object(cls);
   else
     PyErr_SetString(PyExc_TypeError, "the source is of another kind");
   if (self != NULL) {
