@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cudacore_handles._base.address import check_int
-from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import driver_version, need_driver
 from cudacore_handles._base.errors import check
 from cudacore_handles._base.handle import hold
@@ -74,7 +73,6 @@ class PinnedMemoryResource(SharedPool, PooledMemoryResource):
     >>> array = np.from_dlpack(buffer.view("float32", (4,)))
     """
 
-    _is_host_accessible = True
     _is_host_accessible = True
     _numa_id = -1
 
