@@ -44,8 +44,13 @@ static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_
   size_t last = known.width;
   bool is_pitched = known.height != 0;
   /* The last row does not need padding up to the pitch; the driver requires only its texels. */
-  if (is_pitched && (__builtin_mul_overflow(known.pitch, known.height - 1, &last)))
-    last = SIZE_MAX;
+  if (is_pitched) {
+    const cch_array_desc texel = {.format = known.format, .channels = known.channels};
+    size_t row;
+    if (__builtin_mul_overflow(known.width, cch__texel_size(&texel), &row) ||
+        __builtin_mul_overflow(known.pitch, known.height - 1, &last) || __builtin_add_overflow(last, row, &last))
+      last = SIZE_MAX;
+  }
   if (known.offset > memory->size || last > memory->size - known.offset)
     return cch__fail(CCH_EINVAL, operation, "the texture reads beyond the memory, which has %zu bytes", memory->size);
   if (is_pitched) {
