@@ -20,7 +20,8 @@ import cudacore_handles
 from cudacore_compile.typing import CompilerBackendType, SourceCodeType
 
 PACKAGES = ("cudacore", "cudacore_handles", "cudacore_graph", "cudacore_compile", "cudacore_sim")
-MODULES = (*PACKAGES, "cudacore.texture", "cudacore.utils", "cudacore.checkpoint", "cudacore.system")
+SUBMODULES = ("texture", "utils", "checkpoint", "system", "graph", "interop", "typing")
+MODULES = (*PACKAGES, *(f"cudacore.{name}" for name in SUBMODULES))
 # Type variables have one letter. _StridedLayout is a public name, here as in cuda.core.
 PRIVATE = re.compile(r"(?<![\w.'\"])_(?!StridedLayout)[A-Za-z]\w+|\b(?!IPCAllocation|CUgraph)[A-Z]\w*Handle\b")
 STUBS = ("_native.pyi", "_sdk/graph_native.pyi")

@@ -55,7 +55,7 @@ def test_error_without_command() -> None:
         ),
         ("nvrtc: error: unrecognized option --numba-debug found", "does not know ProgramOptions.numba_debug"),
         ("nvrtc: error: --ftz (-ftz) expects true or false", "See ProgramOptions.ftz"),
-        ("nvrtc: error: invalid value for --std(-std)", "See ProgramOptions.std"),
+        ("nvrtc: error: invalid value for --std(-std)", "Set ProgramOptions.std to"),
         ("nvrtc: error: unrecognized option --from-elsewhere found", ""),
         ("", ""),
     ],

@@ -652,7 +652,7 @@ def test_std(std: str, value: int, build: Build) -> None:
 
 def test_unknown_std(build: Build) -> None:
     """An error about an option would not name the option."""
-    with pytest.raises(NVRTCError, match=r"NVRTC_ERROR_INVALID_OPTION.*See ProgramOptions\.std"):
+    with pytest.raises(NVRTCError, match=r"NVRTC_ERROR_INVALID_OPTION.*Set ProgramOptions\.std"):
         build(KERNEL, std="c++99")
 
 
