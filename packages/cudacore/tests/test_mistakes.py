@@ -127,6 +127,16 @@ MISTAKES: dict[str, tuple[Callable[[Program], Any], str]] = {
     "path of PTX": (lambda p: core.Program("a/b c.ptx", "ptx"), "'a/b c.ptx' is a path: read the file with pathlib"),
     "path object": (lambda p: core.Program(Path("a.cu"), "c++"), "not PosixPath; a path is read by path.read_text()"),  # type: ignore[arg-type]
     "standard": (lambda p: p.compile(SOURCE, std="17"), 'Set ProgramOptions.std to "c++11", "c++14", "c++17"'),
+    "types of C": (
+        lambda p: p.compile('extern "C" __global__ void k(uint32_t *x) {}'),
+        "NVRTC has no uint32_t: write a type of C++, such as unsigned int or long long, or include <cuda/std/cstdint>",
+    ),
+    "host code": (
+        lambda p: p.compile(SOURCE + " int main() { k<<<1, 1>>>(nullptr, 1, 1); }"),
+        "NVRTC compiles no host code: mark functions __global__ or __device__, and launch kernels from Python",
+    ),
+    "PTX as C++": (lambda p: p.compile(PTX.format(52, "", "")), 'The program is PTX: write Program(code, "ptx")'),
+    "C++ as PTX": (lambda p: core.Program(SOURCE, "ptx").compile("cubin"), "such as C++ in a Program of PTX"),
     "template": (
         lambda p: p.compile(TEMPLATE, "t<float>").get_kernel("t<double>"),
         'it has: t<float>. To add it, compile with name_expressions=["t<double>"]',

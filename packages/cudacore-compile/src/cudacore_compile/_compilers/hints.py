@@ -13,6 +13,9 @@ from cudacore_compile._compilers.options import field_of, since
 _FLAG = re.compile(r"--[\w-]+")
 _MISSING_FILE = re.compile(r'(?:could not|cannot) open source file "([^"]+)"')
 _UNRESOLVED = re.compile(r"Unresolved extern \w+ '([^']+)'")
+_NO_TYPE = re.compile(r'identifier "(u?int(?:_\w+|max|ptr)?\d*_t)" is undefined')
+_HOST_FUNCTION = "A function without execution space annotations"
+_PTX_LINE = re.compile(r"^\s*\.version \d", re.MULTILINE)
 _NAME_EXPRESSION = re.compile(r'Input name expression was: "(.*)"')
 
 
@@ -85,6 +88,16 @@ def _compilation(log: str, names: Sequence[str], version: str, uses_bundled: boo
             'the one that defines it with ProgramOptions(relocatable_device_code=True), or to "ltoir", and link both: '
             'Linker(code, other_code).link("cubin")'
         )
+    no_type = _NO_TYPE.search(log)
+    if no_type:
+        return (
+            f"NVRTC has no {no_type[1]}: write a type of C++, such as unsigned int or long long, or include "
+            "<cuda/std/cstdint>, which is found with include_path=cuda_include_path()"
+        )
+    if _HOST_FUNCTION in log:
+        return "NVRTC compiles no host code: mark functions __global__ or __device__, and launch kernels from Python"
+    if _PTX_LINE.search(log):
+        return 'The program is PTX: write Program(code, "ptx")'
     if "Parsed trace file" in log:
         return f"NVRTC {version} cannot add to the file that ProgramOptions.fdevice_time_trace names: remove it"
     return ""

@@ -204,7 +204,7 @@ def explain(code_name: str, log: str, version: str, flags: Sequence[bytes]) -> s
     if code_name in ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "NVJITLINK_ERROR_UNRECOGNIZED_ARCH"):
         return f"nvJitLink {version} does not link for this architecture: set LinkerOptions.arch to another"
     if "does not match type" in log:
-        return "The code is damaged, or no code of the type that its ObjectCode was made with"
+        return "The code is damaged, or not of the type that was given for it, such as C++ in a Program of PTX"
     if "bad input" in log or code_name == "NVJITLINK_ERROR_ARCH_MISMATCH":
         return (
             f"The code is damaged, or was made by a newer compiler than nvJitLink {version}, or compiled for an "
