@@ -22,8 +22,8 @@ HEADERS = ROOT / "packages" / "cudacore-handles" / "include" / "cudacore"
 
 # Limits in kB: for a wheel, and for everything that `pip install cudacore` installs, which does not include the
 # simulated driver.
-LIMITS = {"cudacore-handles": 680.0, "cudacore-graph": 72.0, "cudacore-sim": 2500.0}
-LIMIT_OF_ALL = 960.0
+LIMITS = {"cudacore-handles": 700.0, "cudacore-graph": 72.0, "cudacore-sim": 2500.0}
+LIMIT_OF_ALL = 1000.0
 
 # The folder of each package by the name of its distribution, which is one line of its pyproject.toml.
 FOLDERS = {
