@@ -225,6 +225,10 @@ def test_pool_of_cupy(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor
     assert isinstance(failed.value.__cause__, core.OutOfMemoryError)
     del failed, block
     gc.collect()
+    mr = PythonResource()
+    mr.result = MemoryError("of another library, such as RMM")
+    with pytest.raises(CUDARuntimeError):
+        interop.cupy_pool(mr).malloc(1)
     with sim.failing("cuMemAllocFromPoolAsync", 0, 999), pytest.raises(core.CUDAError, match="CUDA_ERROR_UNKNOWN"):
         pool.malloc(1)
 

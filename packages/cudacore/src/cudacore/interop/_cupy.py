@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cudacore.interop._resources import check_buffer, check_resource, made_current, resource_for
-from cudacore_handles import Buffer, CUDAError, Device, MemoryResource, OutOfMemoryError, Stream
+from cudacore_handles import Buffer, CUDAError, Device, MemoryResource, Stream
 
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation
 
@@ -108,7 +108,7 @@ def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
     def allocate_block(size: int) -> Any:
         try:
             return allocate(size)
-        except OutOfMemoryError as error:
+        except MemoryError as error:
             raise failed(_OUT_OF_MEMORY) from error  # the error that CuPy's pool expects
 
     return cupy.cuda.MemoryPool(allocate_block)
