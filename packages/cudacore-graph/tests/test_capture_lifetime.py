@@ -380,6 +380,31 @@ def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numb
     late.close()
 
 
+@pytest.mark.parametrize("way", ["view", "view of a view", "part", "prepared"])
+def test_views_of_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, way: str) -> None:
+    """The graph would keep the memory that it allocates, so it could neither free it nor run again."""
+    add = Made(device, stream, numbers).add
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        memory.fill(0, stream=builder)
+        view: Any = memory[:32] if way == "part" else memory.view("uint32")
+        if way == "view of a view":
+            view = view.view(dtype="int32")
+        if way == "prepared":
+            add.prepare(builder, ONE, view, 5)()
+        else:
+            ch.launch(builder, ONE, add, view, 5)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        del view
+        memory.close()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "KernelNode", "MemcpyNode", "MemsetNode"]
+    graph = builder.complete()
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+    assert numbers[0] == 5
+
+
 @pytest.mark.needs_driver("12.3", "conditional nodes")
 def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
     """A body would keep memory of the graph around it, which then could neither free it nor run again."""

@@ -286,11 +286,7 @@ int pack_exchanged(const destination *to, PyObject *value, dl_tensor_from_object
   }
   if (check_takes_address(to, value) < 0 || (box == NULL && check_exchanged(to->st, value, &tensor) < 0))
     return -1;
-  /*
-   * A prepared launch or a graph keeps the memory itself, so that it can check later whether the memory still exists.
-   */
-  if (box != NULL && !to->keep->for_call ? owners_add(to->keep, to->index, cch_deviceptr_ref(box), NULL) < 0
-                                         : keep(to, value, NULL) < 0)
+  if (box != NULL ? owners_add_view(to->keep, to->index, box, value) < 0 : keep(to, value, NULL) < 0)
     return -1;
   return store_checked(to, value, dlpack_address(&tensor), device);
 }

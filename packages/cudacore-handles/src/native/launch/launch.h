@@ -20,7 +20,7 @@ typedef enum hold { HELD, BORROWED, IN_USE } hold;
 /* The owner of one argument: a box, a Python object, or both. */
 typedef struct owned {
   Py_ssize_t index; /* index of the argument */
-  void *box;        /* a reference; if a face is in use, its box */
+  void *box;        /* a reference; if a face is in use, its box; if the object is borrowed, that of its memory */
   PyObject *object; /* if a face is in use, the face, which tells whether it was closed */
   hold how;
 } owned;
@@ -47,6 +47,8 @@ static inline owned *owners_items(owners *self) { return self->heap ? self->heap
 
 /* Adds a face that holds memory, and stores its current address; -1 with an exception. */
 int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address);
+/* Adds the memory of a view. For one call, the caller keeps the view alive. -1 with an exception. */
+int owners_add_view(owners *self, Py_ssize_t index, void *box, PyObject *view);
 /* Takes over both references, even if it fails: -1 with an exception. */
 int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
 /* Adds the argument object itself. For one call, the caller keeps it alive. -1 with an exception. */

@@ -52,6 +52,10 @@ int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object) {
   return add(self, (owned){index, NULL, object, HELD});
 }
 
+int owners_add_view(owners *self, Py_ssize_t index, void *box, PyObject *view) {
+  return self->for_call ? add(self, (owned){index, box, view, BORROWED}) : owners_add(self, index, cch_ref(box), NULL);
+}
+
 int owners_add_memory(owners *self, Py_ssize_t index, PyObject *face, uint64_t *address) {
   void *box = self->for_call ? handle_use(face) : handle_hold(face);
   if (box == NULL)
