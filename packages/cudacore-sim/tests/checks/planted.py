@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels with planted defects, and the code that runs them: on the simulator and, for comparison, on a GPU.
 
-Each kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu`` and ``init.cu`` has a line above it with its
-launch and, after a colon, the expected report; ``~`` stands for any text. Without a colon, no report is expected.
-``FOUND`` marks the reported line. ``OTHER`` marks the line of the other side, which the report must name, too; of two
-accesses that race, either one can be reported first. All kernels get memory that is full of zeros, and memory that was
-never written.
+Each kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu``, ``init.cu`` and ``unused.cu`` has a line
+above it with its launch and, after a colon, the expected report; ``~`` stands for any text. Without a colon, no report
+is expected. ``FOUND`` marks the reported line. ``OTHER`` marks the line of the other side, which the report must name,
+too; of two accesses that race, either one can be reported first. All kernels get memory that is full of zeros, and
+memory that was never written.
 
 ``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of
 ``order`` is a program of ``order.py``.

@@ -10,6 +10,7 @@
 #include "sim/exec/heap.h"
 #include "sim/checks/race.h"
 #include "sim/checks/touch.h"
+#include "sim/exec/undefined.h"
 
 namespace sim::exec {
 
@@ -249,16 +250,25 @@ void Checker::initialised(Warp &w, const Instruction &ins, uint32_t lane, const 
   bool is_copy = ins.run == copy_async_handler() || ins.run == copy_bulk_handler();
   if ((is_update || !write) && !is_copy) {
     bool any = std::any_of(spot.written, spot.written + bytes, [&](std::byte one) { return one != unwritten; });
-    if (!any) {
-      Fault fault = w.place(FaultKind::unwritten, ins, lane, variable_at(spot));
-      fault.address = spot.address;
-      fault.access_bytes = bytes;
-      fault.space = spot.space;
-      find(std::move(fault), ins);
-    }
+    if (!any && w.undefined && grid_.program.flows[w.pc].flow == Flow::loads)
+      w.undefined->loads(w, lane, spot, bytes);
+    else if (!any)
+      reads_unwritten(w, ins, lane, spot, bytes, nullptr);
   }
   if (write)
     std::fill_n(spot.written, bytes, std::byte{1});
+}
+
+void Checker::reads_unwritten(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes,
+                              const Instruction *use) {
+  std::string detail = variable_at(spot);
+  if (use)
+    detail += (detail.empty() ? "" : ", ") + ("used at" + lines_of(grid_.program, *use)) + ", read at";
+  Fault fault = w.place(FaultKind::unwritten, ins, lane, std::move(detail));
+  fault.address = spot.address;
+  fault.access_bytes = bytes;
+  fault.space = spot.space;
+  find(std::move(fault), ins);
 }
 
 void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write) {

@@ -68,6 +68,9 @@ public:
   /* The reserved part of shared memory, which groups of several warps use as a barrier. */
   void scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host);
   void allocates(uint64_t address, uint64_t bytes); /* called for malloc() */
+  /* A read of memory that nobody wrote. `use`: the instruction for which the value matters; null: the read itself. */
+  void reads_unwritten(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes,
+                       const Instruction *use);
   /* The source of an asynchronous copy that is about to write. */
   void copies(const std::byte *what);
   /* A cp.async has read, and is about to write. */

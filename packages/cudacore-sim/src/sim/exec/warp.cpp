@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sim/exec/undefined.h"
 #include "sim/exec/checker.h"
 #include "sim/isa/handlers.h"
 
@@ -52,24 +53,34 @@ void Warp::start(Block &of, uint32_t warp_index, uint32_t lanes) {
     local_written_.assign(local_stride_ * warp_size, std::byte{0});
   else
     local_written_.clear();
+  undefined = grid->launch.checks.init ? std::make_shared<Undefined>() : nullptr;
+}
+
+template <bool IsWatched> void Warp::run_group() {
+  const Instruction *code = grid->program.code.data();
+  do {
+    const Instruction &ins = code[pc];
+    next = pc + 1;
+    uint32_t lanes = active;
+    if (ins.guard != no_operand)
+      lanes &= predicate(ins.guard);
+    if constexpr (IsWatched)
+      undefined->before(*this, ins, lanes);
+    if (lanes)
+      ins.run(*this, ins, lanes);
+    pc = next;
+    --group_budget_;
+  } while (pc < limit_);
 }
 
 Warp::Result Warp::run(int64_t turn) {
   budget_ = turn;
   yielded_ = false;
-  const Instruction *code = grid->program.code.data();
   while (select()) {
-    do {
-      const Instruction &ins = code[pc];
-      next = pc + 1;
-      uint32_t lanes = active;
-      if (ins.guard != no_operand)
-        lanes &= predicate(ins.guard);
-      if (lanes)
-        ins.run(*this, ins, lanes);
-      pc = next;
-      --group_budget_;
-    } while (pc < limit_);
+    if (undefined)
+      run_group<true>();
+    else
+      run_group<false>();
     store_group();
     if (yielded_ || budget_ <= 0)
       break;
@@ -421,6 +432,8 @@ void Warp::leave(uint32_t lanes) {
                    program.calls[program.code[record.call_pc].target].results, caller_frame, record.local_base, lane);
     if (local_written(lane))
       set_written(program.calls[program.code[record.call_pc].target].results, record.local_base, lane);
+    if (undefined)
+      undefined->leaves(1u << lane, base_[lane]);
     local_base[lane] = record.local_base;
     local_top[lane] = record.local_top;
     base_[lane] = record.base;

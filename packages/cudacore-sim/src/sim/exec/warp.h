@@ -12,6 +12,7 @@ namespace sim::exec {
 struct Block;
 struct Grid;
 struct GroupWork;
+class Undefined;
 
 /* Thrown by handlers; ends the launch. */
 struct DeviceFault {
@@ -147,10 +148,12 @@ public:
   bool awaits_group = false;
   std::vector<PendingCopy> copies;               /* copies in their order */
   std::array<uint32_t, warp_size> copy_groups{}; /* how many groups of copies a lane has committed */
+  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: that is not checked */
   std::shared_ptr<GroupWork> group_work;         /* the state of its wgmma, for checks; null: that is not kept */
 
 private:
   bool select();
+  template <bool IsWatched> void run_group();
   void store_group();
   void reserve_registers(size_t slots);
   void reserve_local(size_t bytes);

@@ -77,9 +77,28 @@ struct AccumulatorUse {
   std::vector<OperandIndex> registers;
 };
 
+/* How undefined operands make results undefined, for the check of initialization. */
+enum class Flow : uint8_t {
+  computes, /* the results are undefined if an operand is */
+  selects,  /* the result is undefined if the condition or the chosen operand is */
+  ands,     /* of predicates: false if one of them is */
+  ors,      /* likewise: true */
+  loads,    /* the results are what is in memory; the address is used */
+  uses      /* undefined operands change what the program does */
+};
+
+/* The registers that an instruction reads and writes: they follow each other in Program::values. */
+struct DataFlow {
+  uint32_t begin = 0;
+  uint16_t reads = 0, writes = 0;
+  Flow flow = Flow::computes;
+};
+
 struct Program {
   std::vector<Instruction> code;
-  std::vector<uint64_t> constants; /* each is repeated warp_size times */
+  std::vector<DataFlow> flows;      /* of each instruction */
+  std::vector<OperandIndex> values; /* registers, and predicates: the complement of the index of the mask */
+  std::vector<uint64_t> constants;  /* each is repeated warp_size times */
   std::vector<Function> functions;
   std::vector<CallSite> calls;
   std::vector<std::vector<uint32_t>> branch_tables;

@@ -105,7 +105,13 @@ public:
   /* A register of 64 bits for a temporary value of the instruction that is being decoded. */
   OperandIndex scratch();
   OperandIndex scratch_predicate();
-  void emit(const Instruction &instruction) { module.program().code.push_back(instruction); }
+  void emit(const Instruction &instruction) {
+    module.program().code.push_back(instruction);
+    module.program().flows.emplace_back();
+  }
+  /* The instruction that is being decoded reads or writes a register, or the mask of a predicate. */
+  void reads(OperandIndex value) { reads_.push_back(value); }
+  void writes(OperandIndex value) { writes_.push_back(value); }
   void emit_branch(Instruction instruction, uint32_t label);
   uint32_t add_branch_table(const std::vector<uint32_t> &labels);
   exec::Function &function() { return module.program().functions[index]; }
@@ -144,6 +150,7 @@ private:
   void touch(const Symbol &symbol);
   void keep_accumulator_uses(size_t begin);
   void instruction(const ast::Instruction &one);
+  void keep_flow(const ast::Instruction &one);
   void patch_branches();
   uint32_t estimate_registers();
 
@@ -161,8 +168,9 @@ private:
     std::vector<OperandIndex> registers;
   };
   std::vector<Use> uses_;
-  std::vector<OperandIndex> touched_; /* operands that the instruction that is being decoded uses */
-  const bool keeps_uses_;             /* true if the code may have wgmma */
+  std::vector<OperandIndex> touched_;        /* operands that the instruction that is being decoded uses */
+  std::vector<OperandIndex> reads_, writes_; /* see reads() and writes() */
+  const bool keeps_uses_;                    /* true if the code may have wgmma */
   uint32_t slots_ = 0;
   uint32_t predicates_in_slot_ = 64;
   uint32_t predicate_slot_ = 0;

@@ -278,6 +278,7 @@ OperandIndex Coder::destination(const ast::Operand &operand, Type type, bool may
     fail("the destination must be a register");
   refuse_component(operand);
   const Symbol &symbol = function_.resolve(operand.name);
+  function_.writes(symbol.op);
   if (operand.name == "_")
     return symbol.op;
   uint32_t have = bits_of(symbol.type), want = bits_of(type);
@@ -304,6 +305,7 @@ OperandIndex Coder::source(const ast::Operand &operand, Type type, bool may_be_w
       fail("'" + std::string(operand.name) + "' is no register of type ." + std::string(name_of(type)));
     if (operand.indexed || operand.value != 0)
       fail("'" + std::string(operand.name) + "' is a register, to which nothing can be added");
+    function_.reads(symbol.op);
     return symbol.op;
   }
   if (symbol.kind == Symbol::Kind::predicate || symbol.kind == Symbol::Kind::none)
@@ -319,6 +321,7 @@ OperandIndex Coder::destination_predicate(std::string_view name) {
   const Symbol &symbol = function_.resolve(name);
   if (symbol.kind != Symbol::Kind::predicate)
     fail("'" + std::string(name) + "' is no predicate");
+  function_.writes(~(symbol.op >> 1));
   return symbol.op;
 }
 
@@ -330,6 +333,7 @@ OperandIndex Coder::source_predicate(const ast::Operand &operand) {
   const Symbol &symbol = function_.resolve(operand.name);
   if (symbol.kind != Symbol::Kind::predicate)
     fail("'" + std::string(operand.name) + "' is no predicate");
+  function_.reads(~(symbol.op >> 1));
   return symbol.op | (operand.negated ? 1 : 0);
 }
 
@@ -358,6 +362,7 @@ Coder::Address Coder::address(const ast::Operand &operand, uint64_t bytes) {
   case Symbol::Kind::reg:
     if (bits_of(symbol.type) < 32)
       fail("'" + std::string(operand.name) + "' is too narrow for an address");
+    function_.reads(symbol.op);
     result.base = symbol.op;
     result.narrow = bits_of(symbol.type) == 32;
     return result;
@@ -437,21 +442,40 @@ void Coder::emit_branch(uint32_t label) {
   function_.emit_branch(out, label);
 }
 
-void decode(Coder &coder) {
-  using Table = std::unordered_map<std::string_view, void (*)(Coder &)>;
-  static const Table &table = *[] {
+namespace {
+/* The last groups of instructions do more than to compute. */
+constexpr struct {
+  const Decoder *decoders;
+  bool only_compute;
+} groups[] = {{arithmetic_decoders, true}, {video_decoders, true},   {logic_decoders, true},
+              {data_decoders, true},       {memory_decoders, false}, {parallel_decoders, false},
+              {matrix_decoders, false},    {tensor_decoders, false}, {texture_decoders, false},
+              {control_decoders, false}};
+
+struct Entry {
+  void (*decode)(Coder &);
+  bool only_computes;
+};
+using Table = std::unordered_map<std::string_view, Entry>;
+const Table &table() {
+  static const Table &entries = *[] {
     auto *all = new Table;
-    for (const Decoder *group :
-         {arithmetic_decoders, video_decoders, logic_decoders, data_decoders, memory_decoders, parallel_decoders,
-          matrix_decoders, tensor_decoders, texture_decoders, control_decoders})
-      for (; group->name; ++group)
-        all->emplace(group->name, group->decode);
+    for (const auto &group : groups)
+      for (const Decoder *one = group.decoders; one->name; ++one)
+        all->insert({one->name, {one->decode, group.only_compute}});
     return all;
   }();
-  auto found = table.find(coder.opcode());
-  if (found == table.end())
-    coder.unsupported();
-  found->second(coder);
+  return entries;
 }
+} // namespace
+
+void decode(Coder &coder) {
+  auto found = table().find(coder.opcode());
+  if (found == table().end())
+    coder.unsupported();
+  found->second.decode(coder);
+}
+
+bool only_computes(std::string_view opcode) { return table().at(opcode).only_computes; }
 
 } // namespace sim::ptx

@@ -91,6 +91,8 @@ private:
 
 /* Decodes an instruction and adds it to the code. Throws StatementError. */
 void decode(Coder &coder);
+/* Whether an instruction reads and writes registers, and does nothing else. */
+bool only_computes(std::string_view opcode);
 
 /* The tables of decoders, by groups of instructions. Each ends with a null name. */
 struct Decoder {

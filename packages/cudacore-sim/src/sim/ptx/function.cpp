@@ -402,6 +402,8 @@ void FunctionBuilder::patch_branches() {
 void FunctionBuilder::instruction(const ast::Instruction &one) {
   scratch_used_ = 0;
   touched_.clear();
+  reads_.clear();
+  writes_.clear();
   const std::vector<Instruction> &code = module.program().code;
   const size_t begin = code.size();
   if (has_vectors_) {
@@ -416,6 +418,32 @@ void FunctionBuilder::instruction(const ast::Instruction &one) {
   }
   if (!touched_.empty() && code.size() > begin)
     uses_.push_back({static_cast<uint32_t>(code.size() - 1), one.opcode == "mov", touched_});
+  if (code.size() > begin)
+    keep_flow(one);
+}
+
+/* What comes before the last instruction only computes addresses and special values for it. */
+void FunctionBuilder::keep_flow(const ast::Instruction &one) {
+  using exec::Flow;
+  exec::Program &program = module.program();
+  exec::DataFlow &kept = program.flows.back();
+  exec::Handler run = program.code.back().run;
+  bool has_carry = std::find(one.modifiers.begin(), one.modifiers.end(), "cc") != one.modifiers.end();
+  if (run == exec::bit_handler(exec::BitOp::and_pred, Type::pred))
+    kept.flow = Flow::ands;
+  else if (run == exec::bit_handler(exec::BitOp::or_pred, Type::pred))
+    kept.flow = Flow::ors;
+  else if (one.opcode == "selp")
+    kept.flow = Flow::selects;
+  else if (one.opcode == "ld" || one.opcode == "ldu")
+    kept.flow = Flow::loads;
+  else if (!only_computes(one.opcode) || has_carry)
+    kept.flow = Flow::uses;
+  kept.begin = static_cast<uint32_t>(program.values.size());
+  kept.reads = static_cast<uint16_t>(reads_.size());
+  kept.writes = static_cast<uint16_t>(writes_.size());
+  program.values.insert(program.values.end(), reads_.begin(), reads_.end());
+  program.values.insert(program.values.end(), writes_.begin(), writes_.end());
 }
 
 /*

@@ -42,6 +42,7 @@ exec::Place place_of(Coder &c, const ast::Operand &operand, uint32_t formal) {
       return place;
     }
     if (symbol.kind == Symbol::Kind::reg || operand.name == "_") {
+      c.function().reads(symbol.op);
       place.is_register = true;
       place.register_index = symbol.op;
       place.size = operand.name == "_" ? std::min(formal, 8u) : static_cast<uint32_t>(symbol.size);
