@@ -680,6 +680,32 @@ def test_bad_allocations_from_rmm(
 
 
 @pytest.mark.cuda_sim
+def test_kinds_of_memory_of_rmm(rmm: RMMResource) -> None:
+    """The host would be refused memory that it can use, or other libraries would be told a wrong kind of memory."""
+
+    class ManagedMemoryResource(RMMResource):
+        pass
+
+    class PinnedHostMemoryResource(RMMResource):
+        pass
+
+    class PoolMemoryResource(RMMResource):
+        def __init__(self, upstream_mr: RMMResource) -> None:
+            super().__init__()
+            self.upstream_mr = upstream_mr
+
+    def kind(mr: RMMResource, **options: bool) -> tuple[bool, bool]:
+        made = interop.RMMMemoryResource(mr, **options)
+        return made.is_host_accessible, made.is_managed
+
+    assert kind(rmm) == (False, False)
+    assert kind(rmm, is_host_accessible=True) == (True, False)
+    assert kind(PoolMemoryResource(PoolMemoryResource(ManagedMemoryResource()))) == (True, True)
+    assert kind(PinnedHostMemoryResource()) == (True, False)
+    assert kind(PinnedHostMemoryResource(), is_host_accessible=False) == (False, False)
+
+
+@pytest.mark.cuda_sim
 def test_garbage_is_collected_for_memory_of_rmm(rmm: RMMResource, stream: core.Stream) -> None:
     """Memory of garbage cycles would be missing when memory of RMM runs out."""
     mr = interop.RMMMemoryResource()
@@ -1068,12 +1094,17 @@ if not on_sim:
             assert host.sum() == 7000
         gc.collect()
         assert counted.allocation_counts.current_count == 0
+        assert not mr.is_managed and not mr.is_host_accessible
         try:
             mr.allocate(1 << 45, stream=stream)
         except MemoryError:
             pass
         else:
             raise AssertionError
+    managed = interop.RMMMemoryResource(rmm.mr.StatisticsResourceAdaptor(rmm.mr.ManagedMemoryResource()))
+    pinned = interop.RMMMemoryResource(rmm.mr.PinnedHostMemoryResource())
+    assert (managed.is_managed, managed.is_host_accessible, pinned.is_managed, pinned.is_host_accessible) == (
+        True, True, False, True)
 """
     )
 

@@ -21,7 +21,10 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     An array is allocated on CuPy's current stream at that time. It is freed on the same stream when the last array that
     uses the memory is collected. As with CuPy's own pool, the program must wait for work on other streams before that.
     If the stream is captured, the allocation becomes a part of the graph, and the memory exists only while the graph
-    runs. Errors of the memory resource are raised unchanged. If no memory is left, that is an
+    runs. A launch of cudacore in the same capture must be given the address, ``array.data.ptr``: the graph would keep
+    the array itself, could not free its memory, and could run only once.
+
+    Errors of the memory resource are raised unchanged. If no memory is left, that is an
     :class:`OutOfMemoryError`, which is a ``MemoryError`` like CuPy's own error.
 
     Parameters

@@ -141,6 +141,17 @@ class _Unraisable:
         raise self._error
 
 
+_MANAGED = {"ManagedMemoryResource", "CudaAsyncManagedMemoryResource"}
+_OF_HOST = {"PinnedHostMemoryResource", "SystemMemoryResource", "SamHeadroomMemoryResource"}
+
+
+def _name_of_innermost(rmm_mr: Any) -> str:
+    """Return the name of the class that allocates, under RMM's adaptors and pools."""
+    while (upstream := getattr(rmm_mr, "upstream_mr", None)) is not None:
+        rmm_mr = upstream
+    return type(rmm_mr).__name__
+
+
 class RMMMemoryResource(MemoryResource):
     """A memory resource that allocates from one of RMM.
 
@@ -160,7 +171,7 @@ class RMMMemoryResource(MemoryResource):
         If RMM is not installed.
     """
 
-    def __init__(self, rmm_mr: Any = None, *, is_host_accessible: bool = False) -> None:
+    def __init__(self, rmm_mr: Any = None, *, is_host_accessible: bool | None = None) -> None:
         import rmm.mr
         from rmm.pylibrmm.stream import Stream as RMMStream
 
@@ -169,7 +180,10 @@ class RMMMemoryResource(MemoryResource):
         if not isinstance(rmm_mr, rmm.mr.DeviceMemoryResource):
             raise TypeError(f"rmm_mr must be a memory resource of RMM, not {type(rmm_mr).__name__}")
         self._rmm_mr, self._stream_type = rmm_mr, RMMStream
-        self._is_host_accessible = bool(is_host_accessible)
+        kind = _name_of_innermost(rmm_mr)
+        self._is_managed = kind in _MANAGED
+        known = self._is_managed or kind in _OF_HOST
+        self._is_host_accessible = known if is_host_accessible is None else bool(is_host_accessible)
         self._device_id = Device().device_id
 
     def __repr__(self) -> str:
@@ -220,8 +234,13 @@ class RMMMemoryResource(MemoryResource):
 
     @property
     def is_host_accessible(self) -> bool:
-        """bool: As given."""
+        """bool: Whether the host can use the memory."""
         return self._is_host_accessible
+
+    @property
+    def is_managed(self) -> bool:
+        """bool: Whether it is the managed memory of a class of RMM."""
+        return self._is_managed
 
     @property
     def device_id(self) -> int:
