@@ -2,6 +2,7 @@
 /* atom and red, by atomics of the host, for every type. */
 #include "sim/exec/ops/asynchronous.h"
 #include "sim/exec/ops/functions.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/memory.h"
 #include "sim/isa/numeric.h"
 
@@ -194,15 +195,11 @@ template <StateSpace S> Handler add_of(Type type) {
 
 /* Chooses a function by type and operation. H: functions for types of 16 bits; How: what to do with the function. */
 template <class How, class F, template <const Format &> class H, StateSpace S> Handler ordered(Type type) {
+  Handler handler =
+      for_type<uint32_t, int32_t, uint64_t, int64_t>(type, [](auto t) { return How::template of<F, decltype(t), S>; });
+  if (handler)
+    return handler;
   switch (type) {
-  case Type::u32:
-    return How::template of<F, uint32_t, S>;
-  case Type::s32:
-    return How::template of<F, int32_t, S>;
-  case Type::u64:
-    return How::template of<F, uint64_t, S>;
-  case Type::s64:
-    return How::template of<F, int64_t, S>;
   case Type::f16:
     return How::template of<H<format_f16>, uint16_t, S>;
   case Type::bf16:

@@ -2,6 +2,7 @@
 /* Logic, shifts, bit fields, permutation, and predicates. */
 #include "sim/isa/handlers.h"
 #include "sim/exec/ops/functions.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
@@ -195,94 +196,35 @@ void move_predicate(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 template <class F> Handler two(Type type) {
-  switch (ptx::bits_of(type)) {
-  case 16:
-    return binary<F, uint16_t, uint16_t>;
-  case 32:
-    return binary<F, uint32_t, uint32_t>;
-  case 64:
-    return binary<F, uint64_t, uint64_t>;
-  default:
-    return nullptr;
-  }
+  return for_width<uint16_t, uint32_t, uint64_t>(type, [](auto t) { return binary<F, decltype(t), decltype(t)>; });
 }
 template <class F> Handler one(Type type) {
-  switch (ptx::bits_of(type)) {
-  case 16:
-    return unary<F, uint16_t, uint16_t>;
-  case 32:
-    return unary<F, uint32_t, uint32_t>;
-  case 64:
-    return unary<F, uint64_t, uint64_t>;
-  default:
-    return nullptr;
-  }
+  return for_width<uint16_t, uint32_t, uint64_t>(type, [](auto t) { return unary<F, decltype(t), decltype(t)>; });
 }
 template <class F> Handler counting(Type type) {
   return type == Type::b32   ? Handler(unary<F, uint32_t, uint32_t>)
          : type == Type::b64 ? Handler(unary<F, uint32_t, uint64_t>)
                              : nullptr;
 }
+template <class Make> Handler for_field(Type type, Make make) {
+  return for_type<uint32_t, int32_t, uint64_t, int64_t>(type, make);
+}
 template <bool Shift> Handler finding(Type type) {
-  switch (type) {
-  case Type::u32:
-    return unary<Bfind<Shift>, uint32_t, uint32_t>;
-  case Type::s32:
-    return unary<Bfind<Shift>, uint32_t, int32_t>;
-  case Type::u64:
-    return unary<Bfind<Shift>, uint32_t, uint64_t>;
-  case Type::s64:
-    return unary<Bfind<Shift>, uint32_t, int64_t>;
-  default:
-    return nullptr;
-  }
+  return for_field(type, [](auto t) { return unary<Bfind<Shift>, uint32_t, decltype(t)>; });
 }
-Handler shift_left(Type type) {
-  switch (type) {
-  case Type::b16:
-    return binary<Shl, uint16_t, uint16_t, uint32_t>;
-  case Type::b32:
-    return binary<Shl, uint32_t, uint32_t, uint32_t>;
-  case Type::b64:
-    return binary<Shl, uint64_t, uint64_t, uint32_t>;
-  default:
-    return nullptr;
-  }
+template <class F> Handler shift_bits(Type type) {
+  return for_width<uint16_t, uint32_t, uint64_t>(type,
+                                                 [](auto t) { return binary<F, decltype(t), decltype(t), uint32_t>; });
 }
+Handler shift_left(Type type) { return ptx::class_of(type) == ptx::TypeClass::bits ? shift_bits<Shl>(type) : nullptr; }
 Handler shift_right(Type type) {
-  switch (type) {
-  case Type::b16:
-  case Type::u16:
-    return binary<Shr, uint16_t, uint16_t, uint32_t>;
-  case Type::s16:
-    return binary<Shr, int16_t, int16_t, uint32_t>;
-  case Type::b32:
-  case Type::u32:
-    return binary<Shr, uint32_t, uint32_t, uint32_t>;
-  case Type::s32:
-    return binary<Shr, int32_t, int32_t, uint32_t>;
-  case Type::b64:
-  case Type::u64:
-    return binary<Shr, uint64_t, uint64_t, uint32_t>;
-  case Type::s64:
-    return binary<Shr, int64_t, int64_t, uint32_t>;
-  default:
-    return nullptr;
-  }
+  if (ptx::class_of(type) == ptx::TypeClass::bits)
+    return shift_bits<Shr>(type);
+  return for_type<uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>(
+      type, [](auto t) { return binary<Shr, decltype(t), decltype(t), uint32_t>; });
 }
 Handler extract(Type type) {
-  switch (type) {
-  case Type::u32:
-    return ternary<Bfe, uint32_t, uint32_t, uint32_t, uint32_t>;
-  case Type::s32:
-    return ternary<Bfe, int32_t, int32_t, uint32_t, uint32_t>;
-  case Type::u64:
-    return ternary<Bfe, uint64_t, uint64_t, uint32_t, uint32_t>;
-  case Type::s64:
-    return ternary<Bfe, int64_t, int64_t, uint32_t, uint32_t>;
-  default:
-    return nullptr;
-  }
+  return for_field(type, [](auto t) { return ternary<Bfe, decltype(t), decltype(t), uint32_t, uint32_t>; });
 }
 template <bool Wrap> Handler extend(Type type) {
   return type == Type::u32   ? Handler(binary<Szext<Wrap, uint32_t>, uint32_t, uint32_t>)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Comparisons, and selection by predicates and signs. */
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 #include "sim/isa/numeric.h"
 
@@ -130,62 +131,20 @@ template <Comparison C, class T, bool Ftz> struct SetValuePair {
 };
 
 template <template <Comparison, class, bool> class H, class T, bool Ftz> Handler ordered(Comparison comparison) {
-  switch (comparison) {
-  case Comparison::eq:
-    return H<Comparison::eq, T, Ftz>::run;
-  case Comparison::ne:
-    return H<Comparison::ne, T, Ftz>::run;
-  case Comparison::lt:
-    return H<Comparison::lt, T, Ftz>::run;
-  case Comparison::le:
-    return H<Comparison::le, T, Ftz>::run;
-  case Comparison::gt:
-    return H<Comparison::gt, T, Ftz>::run;
-  case Comparison::ge:
-    return H<Comparison::ge, T, Ftz>::run;
-  default:
-    return nullptr;
-  }
+  return for_constant<Comparison::eq, Comparison::ne, Comparison::lt, Comparison::le, Comparison::gt, Comparison::ge>(
+      comparison, [](auto c) { return H<c.value, T, Ftz>::run; });
 }
 template <template <Comparison, class, bool> class H, class T, bool Ftz> Handler floating(Comparison comparison) {
-  switch (comparison) {
-  case Comparison::equ:
-    return H<Comparison::equ, T, Ftz>::run;
-  case Comparison::neu:
-    return H<Comparison::neu, T, Ftz>::run;
-  case Comparison::ltu:
-    return H<Comparison::ltu, T, Ftz>::run;
-  case Comparison::leu:
-    return H<Comparison::leu, T, Ftz>::run;
-  case Comparison::gtu:
-    return H<Comparison::gtu, T, Ftz>::run;
-  case Comparison::geu:
-    return H<Comparison::geu, T, Ftz>::run;
-  case Comparison::num:
-    return H<Comparison::num, T, Ftz>::run;
-  case Comparison::nan:
-    return H<Comparison::nan, T, Ftz>::run;
-  default:
-    return ordered<H, T, Ftz>(comparison);
-  }
+  Handler handler = ordered<H, T, Ftz>(comparison);
+  if (handler)
+    return handler;
+  return for_constant<Comparison::equ, Comparison::neu, Comparison::ltu, Comparison::leu, Comparison::gtu,
+                      Comparison::geu, Comparison::num, Comparison::nan>(
+      comparison, [](auto c) { return H<c.value, T, Ftz>::run; });
 }
 template <template <Comparison, class, bool> class H> Handler typed(Comparison comparison, Type type, bool ftz) {
+  auto integers = [=](auto t) { return ordered<H, decltype(t), false>(comparison); };
   switch (type) {
-  case Type::b16:
-  case Type::u16:
-    return ordered<H, uint16_t, false>(comparison);
-  case Type::s16:
-    return ordered<H, int16_t, false>(comparison);
-  case Type::b32:
-  case Type::u32:
-    return ordered<H, uint32_t, false>(comparison);
-  case Type::s32:
-    return ordered<H, int32_t, false>(comparison);
-  case Type::b64:
-  case Type::u64:
-    return ordered<H, uint64_t, false>(comparison);
-  case Type::s64:
-    return ordered<H, int64_t, false>(comparison);
   case Type::f16:
     return floating<H, F16, false>(comparison);
   case Type::bf16:
@@ -195,7 +154,9 @@ template <template <Comparison, class, bool> class H> Handler typed(Comparison c
   case Type::f64:
     return floating<H, double, false>(comparison);
   default:
-    return nullptr;
+    if (ptx::class_of(type) == ptx::TypeClass::bits)
+      return for_width<uint16_t, uint32_t, uint64_t>(type, integers);
+    return for_type<uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>(type, integers);
   }
 }
 template <template <Comparison, class, bool> class H> Handler paired(Comparison comparison, Type type) {
@@ -221,6 +182,13 @@ struct SelectBySignFlushed {
   template <class T> static T apply(T a, T b, float c) { return flush(c) >= 0 ? a : b; }
 };
 
+template <class F, class S> Handler select_by_sign(Type type) {
+  return for_width<uint16_t, uint32_t, uint64_t>(type, [](auto t) {
+    using T = decltype(t);
+    return ternary<F, T, T, T, S>;
+  });
+}
+
 } // namespace
 
 Handler setp_handler(Comparison comparison, Type type, bool ftz) { return typed<SetPredicate>(comparison, type, ftz); }
@@ -232,44 +200,14 @@ Handler set_handler(Comparison comparison, Type type, bool ftz) {
 }
 
 Handler selp_handler(Type type) {
-  switch (ptx::bits_of(type)) {
-  case 16:
-    return select<uint16_t>;
-  case 32:
-    return select<uint32_t>;
-  case 64:
-    return select<uint64_t>;
-  default:
-    return nullptr;
-  }
+  return for_width<uint16_t, uint32_t, uint64_t>(type, [](auto t) { return select<decltype(t)>; });
 }
 
 Handler slct_handler(Type type, Type selector, bool ftz) {
-  uint32_t bits = ptx::bits_of(type);
-  if (selector == Type::s32 && !ftz) {
-    if (bits == 16)
-      return ternary<SelectBySign, uint16_t, uint16_t, uint16_t, int32_t>;
-    if (bits == 32)
-      return ternary<SelectBySign, uint32_t, uint32_t, uint32_t, int32_t>;
-    if (bits == 64)
-      return ternary<SelectBySign, uint64_t, uint64_t, uint64_t, int32_t>;
-  }
-  if (selector == Type::f32 && !ftz) {
-    if (bits == 16)
-      return ternary<SelectBySign, uint16_t, uint16_t, uint16_t, float>;
-    if (bits == 32)
-      return ternary<SelectBySign, uint32_t, uint32_t, uint32_t, float>;
-    if (bits == 64)
-      return ternary<SelectBySign, uint64_t, uint64_t, uint64_t, float>;
-  }
-  if (selector == Type::f32) {
-    if (bits == 16)
-      return ternary<SelectBySignFlushed, uint16_t, uint16_t, uint16_t, float>;
-    if (bits == 32)
-      return ternary<SelectBySignFlushed, uint32_t, uint32_t, uint32_t, float>;
-    if (bits == 64)
-      return ternary<SelectBySignFlushed, uint64_t, uint64_t, uint64_t, float>;
-  }
+  if (selector == Type::s32)
+    return ftz ? nullptr : select_by_sign<SelectBySign, int32_t>(type);
+  if (selector == Type::f32)
+    return ftz ? select_by_sign<SelectBySignFlushed, float>(type) : select_by_sign<SelectBySign, float>(type);
   return nullptr;
 }
 

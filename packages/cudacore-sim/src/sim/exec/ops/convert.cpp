@@ -2,6 +2,7 @@
 /* cvt: between all types, with their roundings and saturations. */
 #include <limits>
 
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 #include "sim/isa/numeric.h"
 
@@ -170,65 +171,20 @@ template <Type To, Type From> void float_to_float(Warp &w, const Instruction &in
   });
 }
 
+template <class Make> Handler for_integer(Type type, Make make) {
+  return for_type<uint8_t, int8_t, uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>(type, make);
+}
+template <class Make> Handler for_float(Type type, Make make) {
+  return for_constant<Type::f16, Type::bf16, Type::f32, Type::f64>(type, make);
+}
+
 template <class To> Handler to_integer(Type from) {
-  switch (from) {
-  case Type::u8:
-    return IntegerToInteger<To, uint8_t>::run;
-  case Type::s8:
-    return IntegerToInteger<To, int8_t>::run;
-  case Type::u16:
-    return IntegerToInteger<To, uint16_t>::run;
-  case Type::s16:
-    return IntegerToInteger<To, int16_t>::run;
-  case Type::u32:
-    return IntegerToInteger<To, uint32_t>::run;
-  case Type::s32:
-    return IntegerToInteger<To, int32_t>::run;
-  case Type::u64:
-    return IntegerToInteger<To, uint64_t>::run;
-  case Type::s64:
-    return IntegerToInteger<To, int64_t>::run;
-  case Type::f16:
-    return float_to_integer<To, Type::f16>;
-  case Type::bf16:
-    return float_to_integer<To, Type::bf16>;
-  case Type::f32:
-    return float_to_integer<To, Type::f32>;
-  case Type::f64:
-    return float_to_integer<To, Type::f64>;
-  default:
-    return nullptr;
-  }
+  Handler handler = for_integer(from, [](auto t) { return IntegerToInteger<To, decltype(t)>::run; });
+  return handler ? handler : for_float(from, [](auto f) { return float_to_integer<To, f.value>; });
 }
 template <Type To> Handler to_float(Type from) {
-  switch (from) {
-  case Type::u8:
-    return integer_to_float<To, uint8_t>;
-  case Type::s8:
-    return integer_to_float<To, int8_t>;
-  case Type::u16:
-    return integer_to_float<To, uint16_t>;
-  case Type::s16:
-    return integer_to_float<To, int16_t>;
-  case Type::u32:
-    return integer_to_float<To, uint32_t>;
-  case Type::s32:
-    return integer_to_float<To, int32_t>;
-  case Type::u64:
-    return integer_to_float<To, uint64_t>;
-  case Type::s64:
-    return integer_to_float<To, int64_t>;
-  case Type::f16:
-    return float_to_float<To, Type::f16>;
-  case Type::bf16:
-    return float_to_float<To, Type::bf16>;
-  case Type::f32:
-    return float_to_float<To, Type::f32>;
-  case Type::f64:
-    return float_to_float<To, Type::f64>;
-  default:
-    return nullptr;
-  }
+  Handler handler = for_integer(from, [](auto t) { return integer_to_float<To, decltype(t)>; });
+  return handler ? handler : for_float(from, [](auto f) { return float_to_float<To, f.value>; });
 }
 
 /* --- pairs
@@ -287,36 +243,11 @@ void pack(Warp &w, const Instruction &ins, uint32_t lanes) {
 } // namespace
 
 Handler convert_handler(const Conversion &conversion) {
-  switch (conversion.to) {
-  case Type::u8:
-    return to_integer<uint8_t>(conversion.from);
-  case Type::s8:
-    return to_integer<int8_t>(conversion.from);
-  case Type::u16:
-    return to_integer<uint16_t>(conversion.from);
-  case Type::s16:
-    return to_integer<int16_t>(conversion.from);
-  case Type::u32:
-    return to_integer<uint32_t>(conversion.from);
-  case Type::s32:
-    return to_integer<int32_t>(conversion.from);
-  case Type::u64:
-    return to_integer<uint64_t>(conversion.from);
-  case Type::s64:
-    return to_integer<int64_t>(conversion.from);
-  case Type::f16:
-    return to_float<Type::f16>(conversion.from);
-  case Type::bf16:
-    return to_float<Type::bf16>(conversion.from);
-  case Type::f32:
-    return to_float<Type::f32>(conversion.from);
-  case Type::f64:
-    return to_float<Type::f64>(conversion.from);
-  case Type::tf32:
-    return conversion.from == Type::f32 ? float_to_float<Type::tf32, Type::f32> : nullptr;
-  default:
-    return nullptr;
-  }
+  Type from = conversion.from;
+  if (conversion.to == Type::tf32)
+    return from == Type::f32 ? float_to_float<Type::tf32, Type::f32> : nullptr;
+  Handler handler = for_integer(conversion.to, [=](auto t) { return to_integer<decltype(t)>(from); });
+  return handler ? handler : for_float(conversion.to, [=](auto f) { return to_float<f.value>(from); });
 }
 
 int64_t convert_mode(const Conversion &conversion) {

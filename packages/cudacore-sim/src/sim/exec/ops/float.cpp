@@ -2,6 +2,7 @@
 /* f32 and f64 arithmetic. IEEE operations are the host's; approximations are computed in double and rounded once. */
 #include <type_traits>
 
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 #include "sim/isa/numeric.h"
 
@@ -352,21 +353,8 @@ Handler float_handler(FloatOp op, Type type, FloatMode mode) {
 }
 
 Handler testp_handler(FloatTest test, Type type) {
-  switch (test) {
-  case FloatTest::finite:
-    return test_of<FloatTest::finite>(type);
-  case FloatTest::infinite:
-    return test_of<FloatTest::infinite>(type);
-  case FloatTest::number:
-    return test_of<FloatTest::number>(type);
-  case FloatTest::notanumber:
-    return test_of<FloatTest::notanumber>(type);
-  case FloatTest::normal:
-    return test_of<FloatTest::normal>(type);
-  case FloatTest::subnormal:
-    return test_of<FloatTest::subnormal>(type);
-  }
-  return nullptr;
+  return for_constant<FloatTest::finite, FloatTest::infinite, FloatTest::number, FloatTest::notanumber,
+                      FloatTest::normal, FloatTest::subnormal>(test, [=](auto t) { return test_of<t.value>(type); });
 }
 
 } // namespace sim::exec

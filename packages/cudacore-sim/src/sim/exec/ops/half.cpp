@@ -2,6 +2,7 @@
 /* f16, bf16 and their pairs. Intermediate results are exact enough that one rounding gives the exact result. */
 #include <algorithm>
 
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 #include "sim/isa/numeric.h"
 
@@ -135,34 +136,9 @@ template <FloatOp Op> Handler typed(Type type) {
 Handler half_handler(FloatOp op, Type type, FloatMode mode) {
   if (mode.rounding != Rounding::nearest && mode.rounding != Rounding::none)
     return nullptr;
-  switch (op) {
-  case FloatOp::add:
-    return typed<FloatOp::add>(type);
-  case FloatOp::sub:
-    return typed<FloatOp::sub>(type);
-  case FloatOp::mul:
-    return typed<FloatOp::mul>(type);
-  case FloatOp::fma:
-    return typed<FloatOp::fma>(type);
-  case FloatOp::min:
-    return typed<FloatOp::min>(type);
-  case FloatOp::max:
-    return typed<FloatOp::max>(type);
-  case FloatOp::min_nan:
-    return typed<FloatOp::min_nan>(type);
-  case FloatOp::max_nan:
-    return typed<FloatOp::max_nan>(type);
-  case FloatOp::neg:
-    return typed<FloatOp::neg>(type);
-  case FloatOp::abs:
-    return typed<FloatOp::abs>(type);
-  case FloatOp::ex2:
-    return typed<FloatOp::ex2>(type);
-  case FloatOp::tanh:
-    return typed<FloatOp::tanh>(type);
-  default:
-    return nullptr;
-  }
+  return for_constant<FloatOp::add, FloatOp::sub, FloatOp::mul, FloatOp::fma, FloatOp::min, FloatOp::max,
+                      FloatOp::min_nan, FloatOp::max_nan, FloatOp::neg, FloatOp::abs, FloatOp::ex2, FloatOp::tanh>(
+      op, [=](auto o) { return typed<o.value>(type); });
 }
 
 } // namespace sim::exec

@@ -4,6 +4,7 @@
 
 #include "sim/isa/handlers.h"
 #include "sim/exec/ops/functions.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
@@ -131,23 +132,19 @@ template <class F, class T> struct Pair {
   }
 };
 
+template <class Make> Handler for_integer(Type type, Make make) {
+  return for_type<uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>(type, make);
+}
+template <class Make> Handler for_integer_of_32(Type type, Make make) {
+  return for_type<uint32_t, int32_t>(type, make);
+}
+/* The types of which a product, or another result, has twice the width. */
+template <class Make> Handler for_widened(Type type, Make make) {
+  return for_type<uint16_t, int16_t, uint32_t, int32_t>(type, make);
+}
+
 template <class F> Handler two(Type type) {
-  switch (type) {
-  case Type::u16:
-    return binary<F, uint16_t, uint16_t>;
-  case Type::s16:
-    return binary<F, int16_t, int16_t>;
-  case Type::u32:
-    return binary<F, uint32_t, uint32_t>;
-  case Type::s32:
-    return binary<F, int32_t, int32_t>;
-  case Type::u64:
-    return binary<F, uint64_t, uint64_t>;
-  case Type::s64:
-    return binary<F, int64_t, int64_t>;
-  default:
-    return nullptr;
-  }
+  return for_integer(type, [](auto t) { return binary<F, decltype(t), decltype(t)>; });
 }
 template <class F> Handler two_or_pair(Type type) {
   if (type == Type::u16x2)
@@ -157,73 +154,26 @@ template <class F> Handler two_or_pair(Type type) {
   return two<F>(type);
 }
 template <class F> Handler three(Type type) {
-  switch (type) {
-  case Type::u16:
-    return ternary<F, uint16_t, uint16_t>;
-  case Type::s16:
-    return ternary<F, int16_t, int16_t>;
-  case Type::u32:
-    return ternary<F, uint32_t, uint32_t>;
-  case Type::s32:
-    return ternary<F, int32_t, int32_t>;
-  case Type::u64:
-    return ternary<F, uint64_t, uint64_t>;
-  case Type::s64:
-    return ternary<F, int64_t, int64_t>;
-  default:
-    return nullptr;
-  }
+  return for_integer(type, [](auto t) { return ternary<F, decltype(t), decltype(t)>; });
 }
 template <class F> Handler one_signed(Type type) {
-  switch (type) {
-  case Type::s16:
-    return unary<F, int16_t, int16_t>;
-  case Type::s32:
-    return unary<F, int32_t, int32_t>;
-  case Type::s64:
-    return unary<F, int64_t, int64_t>;
-  default:
-    return nullptr;
-  }
+  return for_type<int16_t, int32_t, int64_t>(type, [](auto t) { return unary<F, decltype(t), decltype(t)>; });
 }
 template <class F> Handler two_of_32(Type type) {
-  return type == Type::u32   ? Handler(binary<F, uint32_t, uint32_t>)
-         : type == Type::s32 ? Handler(binary<F, int32_t, int32_t>)
-                             : nullptr;
+  return for_integer_of_32(type, [](auto t) { return binary<F, decltype(t), decltype(t)>; });
 }
 template <class F> Handler three_of_32(Type type) {
-  return type == Type::u32   ? Handler(ternary<F, uint32_t, uint32_t>)
-         : type == Type::s32 ? Handler(ternary<F, int32_t, int32_t>)
-                             : nullptr;
+  return for_integer_of_32(type, [](auto t) { return ternary<F, decltype(t), decltype(t)>; });
 }
 
 Handler mul_wide(Type type) {
-  switch (type) {
-  case Type::u16:
-    return binary<MulWide, uint32_t, uint16_t>;
-  case Type::s16:
-    return binary<MulWide, int32_t, int16_t>;
-  case Type::u32:
-    return binary<MulWide, uint64_t, uint32_t>;
-  case Type::s32:
-    return binary<MulWide, int64_t, int32_t>;
-  default:
-    return nullptr;
-  }
+  return for_widened(type, [](auto t) { return binary<MulWide, Wide<decltype(t)>, decltype(t)>; });
 }
 Handler mad_wide(Type type) {
-  switch (type) {
-  case Type::u16:
-    return ternary<MadWide, uint32_t, uint16_t, uint16_t, uint32_t>;
-  case Type::s16:
-    return ternary<MadWide, int32_t, int16_t, int16_t, int32_t>;
-  case Type::u32:
-    return ternary<MadWide, uint64_t, uint32_t, uint32_t, uint64_t>;
-  case Type::s32:
-    return ternary<MadWide, int64_t, int32_t, int32_t, int64_t>;
-  default:
-    return nullptr;
-  }
+  return for_widened(type, [](auto t) {
+    using T = decltype(t);
+    return ternary<MadWide, Wide<T>, T, T, Wide<T>>;
+  });
 }
 
 /* --- extended precision: the carry of each lane is a bit of the warp ------------------------------------------------
@@ -262,18 +212,8 @@ void extended(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 template <Product P, bool Subtract, bool Use, bool Set> Handler extended_of(Type type) {
-  switch (type) {
-  case Type::u32:
-    return extended<uint32_t, P, Subtract, Use, Set>;
-  case Type::s32:
-    return extended<int32_t, P, Subtract, Use, Set>;
-  case Type::u64:
-    return extended<uint64_t, P, Subtract, Use, Set>;
-  case Type::s64:
-    return extended<int64_t, P, Subtract, Use, Set>;
-  default:
-    return nullptr;
-  }
+  return for_type<uint32_t, int32_t, uint64_t, int64_t>(
+      type, [](auto t) { return extended<decltype(t), P, Subtract, Use, Set>; });
 }
 
 /* --- dot products ---------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mbarrier objects, 64 bits of shared memory that count arrivals and bytes, and the bulk copies that count on them. */
 #include "sim/exec/checker.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 #include "sim/exec/ops/asynchronous.h"
 #include "sim/exec/ops/memory.h"
@@ -169,27 +170,9 @@ void copy_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
 }
 
 template <StateSpace S> Handler in_space(MbarrierOp op) {
-  switch (op) {
-  case MbarrierOp::init:
-    return operate<MbarrierOp::init, S>;
-  case MbarrierOp::inval:
-    return operate<MbarrierOp::inval, S>;
-  case MbarrierOp::arrive:
-    return operate<MbarrierOp::arrive, S>;
-  case MbarrierOp::arrive_drop:
-    return operate<MbarrierOp::arrive_drop, S>;
-  case MbarrierOp::expect_tx:
-    return operate<MbarrierOp::expect_tx, S>;
-  case MbarrierOp::complete_tx:
-    return operate<MbarrierOp::complete_tx, S>;
-  case MbarrierOp::arrive_expect_tx:
-    return operate<MbarrierOp::arrive_expect_tx, S>;
-  case MbarrierOp::wait_state:
-    return operate<MbarrierOp::wait_state, S>;
-  case MbarrierOp::wait_parity:
-    return operate<MbarrierOp::wait_parity, S>;
-  }
-  return nullptr;
+  return for_constant<MbarrierOp::init, MbarrierOp::inval, MbarrierOp::arrive, MbarrierOp::arrive_drop,
+                      MbarrierOp::expect_tx, MbarrierOp::complete_tx, MbarrierOp::arrive_expect_tx,
+                      MbarrierOp::wait_state, MbarrierOp::wait_parity>(op, [](auto o) { return operate<o.value, S>; });
 }
 
 } // namespace

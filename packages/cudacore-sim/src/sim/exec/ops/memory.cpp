@@ -6,6 +6,7 @@
 
 #include "sim/exec/checker.h"
 #include "sim/exec/heap.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
@@ -245,65 +246,49 @@ template <StateSpace S, bool Write> void access_wide(Warp &w, const Instruction 
   });
 }
 
-template <template <class> class Select> Handler by_type(Type type) {
+/* The instance for the type of a load or store: loads extend signed integers. */
+template <class Make> Handler for_access(Type type, Make make) {
   switch (type) {
   case Type::b8:
   case Type::u8:
-    return Select<uint8_t>::get();
+    return make(uint8_t{});
   case Type::s8:
-    return Select<int8_t>::get();
+    return make(int8_t{});
   case Type::b16:
   case Type::u16:
   case Type::f16:
   case Type::bf16:
-    return Select<uint16_t>::get();
+    return make(uint16_t{});
   case Type::s16:
-    return Select<int16_t>::get();
+    return make(int16_t{});
   case Type::b32:
   case Type::u32:
   case Type::f32:
   case Type::f16x2:
   case Type::bf16x2:
-    return Select<uint32_t>::get();
+    return make(uint32_t{});
   case Type::s32:
-    return Select<int32_t>::get();
+    return make(int32_t{});
   case Type::b64:
   case Type::u64:
   case Type::s64:
   case Type::f64:
-    return Select<uint64_t>::get();
+    return make(uint64_t{});
   default:
     return nullptr;
   }
 }
-template <class T> struct SelectFrameLoad {
-  static Handler get() { return load_frame<T>; }
-};
-template <class T> struct SelectFrameStore {
-  static Handler get() { return store_frame<T>; }
-};
-template <class T> struct SelectParameterLoad {
-  static Handler get() { return load_kernel_parameter<T>; }
-};
-template <StateSpace S, bool Ordered> struct InSpace {
-  template <class T> struct Load {
-    static Handler get() { return load<S, T, Ordered>; }
-  };
-  template <class T> struct Store {
-    static Handler get() { return store<S, T, Ordered>; }
-  };
-};
 template <StateSpace S> Handler load_from(const AccessMode &mode) {
   if (mode.type == Type::b128)
     return access_wide<S, false>;
-  return mode.ordered ? by_type<InSpace<S, true>::template Load>(mode.type)
-                      : by_type<InSpace<S, false>::template Load>(mode.type);
+  return mode.ordered ? for_access(mode.type, [](auto t) { return load<S, decltype(t), true>; })
+                      : for_access(mode.type, [](auto t) { return load<S, decltype(t), false>; });
 }
 template <StateSpace S> Handler store_to(const AccessMode &mode) {
   if (mode.type == Type::b128)
     return access_wide<S, true>;
-  return mode.ordered ? by_type<InSpace<S, true>::template Store>(mode.type)
-                      : by_type<InSpace<S, false>::template Store>(mode.type);
+  return mode.ordered ? for_access(mode.type, [](auto t) { return store<S, decltype(t), true>; })
+                      : for_access(mode.type, [](auto t) { return store<S, decltype(t), false>; });
 }
 
 /* --- asynchronous copies: they read at once, and write when they are waited for, which is one of the legal orders ----
@@ -418,48 +403,46 @@ void fence(Warp &w, const Instruction &ins, uint32_t lanes) {
     w.grid->checker->fences(w, ins, lanes);
 }
 
-} // namespace
+/* Handlers for addresses of a block's own shared memory and of that of its cluster are the same. */
+StateSpace without_cluster(StateSpace space) {
+  return space == StateSpace::shared_cluster ? StateSpace::shared : space;
+}
 
-Handler load_handler(const AccessMode &mode) {
-  if (mode.frame)
-    return by_type<SelectFrameLoad>(mode.type);
-  if (mode.parameter)
-    return by_type<SelectParameterLoad>(mode.type);
-  switch (mode.space) {
-  case StateSpace::generic:
-    return load_from<StateSpace::generic>(mode);
+/* The instance for the window of generic addresses that a space has. */
+template <class Make> Handler for_window(StateSpace space, Make make) {
+  switch (space) {
   case StateSpace::global:
-    return load_from<StateSpace::global>(mode);
+  case StateSpace::constant:
+    return move_handler(Type::b64);
   case StateSpace::shared:
   case StateSpace::shared_cluster:
-    return load_from<StateSpace::shared>(mode);
+    return make(std::integral_constant<Window, Window::shared>{});
   case StateSpace::local:
-    return load_from<StateSpace::local>(mode);
-  case StateSpace::constant:
-    return load_from<StateSpace::constant>(mode);
+    return make(std::integral_constant<Window, Window::local>{});
   case StateSpace::param:
-    return load_from<StateSpace::param>(mode);
+    return make(std::integral_constant<Window, Window::parameter>{});
   default:
     return nullptr;
   }
 }
 
+} // namespace
+
+Handler load_handler(const AccessMode &mode) {
+  if (mode.frame)
+    return for_access(mode.type, [](auto t) { return load_frame<decltype(t)>; });
+  if (mode.parameter)
+    return for_access(mode.type, [](auto t) { return load_kernel_parameter<decltype(t)>; });
+  return for_constant<StateSpace::generic, StateSpace::global, StateSpace::shared, StateSpace::local,
+                      StateSpace::constant, StateSpace::param>(without_cluster(mode.space),
+                                                               [&](auto s) { return load_from<s.value>(mode); });
+}
+
 Handler store_handler(const AccessMode &mode) {
   if (mode.frame)
-    return by_type<SelectFrameStore>(mode.type);
-  switch (mode.space) {
-  case StateSpace::generic:
-    return store_to<StateSpace::generic>(mode);
-  case StateSpace::global:
-    return store_to<StateSpace::global>(mode);
-  case StateSpace::shared:
-  case StateSpace::shared_cluster:
-    return store_to<StateSpace::shared>(mode);
-  case StateSpace::local:
-    return store_to<StateSpace::local>(mode);
-  default:
-    return nullptr;
-  }
+    return for_access(mode.type, [](auto t) { return store_frame<decltype(t)>; });
+  return for_constant<StateSpace::generic, StateSpace::global, StateSpace::shared, StateSpace::local>(
+      without_cluster(mode.space), [&](auto s) { return store_to<s.value>(mode); });
 }
 
 Handler copy_async_handler() { return copy_async; }
@@ -469,54 +452,14 @@ Handler nop_handler() { return nothing; }
 Handler fence_handler() { return fence; }
 
 Handler to_generic_handler(StateSpace space) {
-  switch (space) {
-  case StateSpace::global:
-  case StateSpace::constant:
-    return move_handler(Type::b64);
-  case StateSpace::shared:
-  case StateSpace::shared_cluster:
-    return to_window<Window::shared>;
-  case StateSpace::local:
-    return to_window<Window::local>;
-  case StateSpace::param:
-    return to_window<Window::parameter>;
-  default:
-    return nullptr;
-  }
+  return for_window(space, [](auto w) { return to_window<w.value>; });
 }
 Handler from_generic_handler(StateSpace space) {
-  switch (space) {
-  case StateSpace::global:
-  case StateSpace::constant:
-    return move_handler(Type::b64);
-  case StateSpace::shared:
-  case StateSpace::shared_cluster:
-    return from_window<Window::shared>;
-  case StateSpace::local:
-    return from_window<Window::local>;
-  case StateSpace::param:
-    return from_window<Window::parameter>;
-  default:
-    return nullptr;
-  }
+  return for_window(space, [](auto w) { return from_window<w.value>; });
 }
 Handler space_test_handler(StateSpace space) {
-  switch (space) {
-  case StateSpace::global:
-    return test_space<StateSpace::global>;
-  case StateSpace::constant:
-    return test_space<StateSpace::constant>;
-  case StateSpace::shared:
-    return test_space<StateSpace::shared>;
-  case StateSpace::shared_cluster:
-    return test_space<StateSpace::shared_cluster>;
-  case StateSpace::local:
-    return test_space<StateSpace::local>;
-  case StateSpace::param:
-    return test_space<StateSpace::param>;
-  default:
-    return nullptr;
-  }
+  return for_constant<StateSpace::global, StateSpace::constant, StateSpace::shared, StateSpace::shared_cluster,
+                      StateSpace::local, StateSpace::param>(space, [](auto s) { return test_space<s.value>; });
 }
 Handler mapa_handler(bool wide) { return wide ? map_address<uint64_t> : map_address<uint32_t>; }
 Handler getctarank_handler() { return rank_of_address; }

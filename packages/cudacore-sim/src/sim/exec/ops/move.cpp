@@ -4,6 +4,7 @@
 
 #include "sim/exec/grid.h"
 #include "sim/isa/handlers.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
@@ -217,48 +218,16 @@ void function_address_of(Warp &w, const Instruction &ins, uint32_t lanes) {
 } // namespace
 
 Handler move_handler(Type type) {
-  switch (ptx::bits_of(type)) {
-  case 8:
-    return unary<Identity, uint8_t, uint8_t>;
-  case 16:
-    return unary<Identity, uint16_t, uint16_t>;
-  case 32:
-    return unary<Identity, uint32_t, uint32_t>;
-  case 64:
-    return unary<Identity, uint64_t, uint64_t>;
-  case 128:
+  if (ptx::bits_of(type) == 128)
     return move_wide;
-  default:
-    return nullptr;
-  }
+  return for_width<uint8_t, uint16_t, uint32_t, uint64_t>(
+      type, [](auto t) { return unary<Identity, decltype(t), decltype(t)>; });
 }
 Handler pack_handler(Type element) {
-  switch (ptx::bits_of(element)) {
-  case 8:
-    return pack<uint8_t>;
-  case 16:
-    return pack<uint16_t>;
-  case 32:
-    return pack<uint32_t>;
-  case 64:
-    return pack<uint64_t>;
-  default:
-    return nullptr;
-  }
+  return for_width<uint8_t, uint16_t, uint32_t, uint64_t>(element, [](auto t) { return pack<decltype(t)>; });
 }
 Handler unpack_handler(Type element) {
-  switch (ptx::bits_of(element)) {
-  case 8:
-    return unpack<uint8_t>;
-  case 16:
-    return unpack<uint16_t>;
-  case 32:
-    return unpack<uint32_t>;
-  case 64:
-    return unpack<uint64_t>;
-  default:
-    return nullptr;
-  }
+  return for_width<uint8_t, uint16_t, uint32_t, uint64_t>(element, [](auto t) { return unpack<decltype(t)>; });
 }
 Handler special_handler(SpecialRegister special) {
   switch (special) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/isa/handlers.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
@@ -195,27 +196,8 @@ int64_t video_mode(const VideoMode &mode) {
 }
 
 Handler video_handler(VideoOp op) {
-  switch (op) {
-  case VideoOp::add:
-    return video<VideoOp::add>;
-  case VideoOp::sub:
-    return video<VideoOp::sub>;
-  case VideoOp::absdiff:
-    return video<VideoOp::absdiff>;
-  case VideoOp::min:
-    return video<VideoOp::min>;
-  case VideoOp::max:
-    return video<VideoOp::max>;
-  case VideoOp::shl:
-    return video<VideoOp::shl>;
-  case VideoOp::shr:
-    return video<VideoOp::shr>;
-  case VideoOp::mad:
-    return video<VideoOp::mad>;
-  case VideoOp::set:
-    return video<VideoOp::set>;
-  }
-  return nullptr;
+  return for_constant<VideoOp::add, VideoOp::sub, VideoOp::absdiff, VideoOp::min, VideoOp::max, VideoOp::shl,
+                      VideoOp::shr, VideoOp::mad, VideoOp::set>(op, [](auto o) { return video<o.value>; });
 }
 
 } // namespace sim::exec

@@ -2,6 +2,7 @@
 /* Instructions that several lanes of a warp, warps of a block or blocks of a cluster execute together. */
 #include "sim/exec/checker.h"
 #include "sim/isa/handlers.h"
+#include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
 
 namespace sim::exec {
@@ -203,50 +204,19 @@ void cluster_wait(Warp &w, const Instruction &, uint32_t lanes) {
 }
 
 template <class T> Handler reduction(ReduceOp op) {
-  switch (op) {
-  case ReduceOp::add:
-    return reduce<ReduceOp::add, T>;
-  case ReduceOp::min:
-    return reduce<ReduceOp::min, T>;
-  case ReduceOp::max:
-    return reduce<ReduceOp::max, T>;
-  case ReduceOp::and_:
-    return reduce<ReduceOp::and_, T>;
-  case ReduceOp::or_:
-    return reduce<ReduceOp::or_, T>;
-  case ReduceOp::xor_:
-    return reduce<ReduceOp::xor_, T>;
-  }
-  return nullptr;
+  return for_constant<ReduceOp::add, ReduceOp::min, ReduceOp::max, ReduceOp::and_, ReduceOp::or_, ReduceOp::xor_>(
+      op, [](auto o) { return reduce<o.value, T>; });
 }
 
 } // namespace
 
 Handler shuffle_handler(ShuffleOp op) {
-  switch (op) {
-  case ShuffleOp::up:
-    return shuffle<ShuffleOp::up>;
-  case ShuffleOp::down:
-    return shuffle<ShuffleOp::down>;
-  case ShuffleOp::butterfly:
-    return shuffle<ShuffleOp::butterfly>;
-  case ShuffleOp::index:
-    return shuffle<ShuffleOp::index>;
-  }
-  return nullptr;
+  return for_constant<ShuffleOp::up, ShuffleOp::down, ShuffleOp::butterfly, ShuffleOp::index>(
+      op, [](auto o) { return shuffle<o.value>; });
 }
 Handler vote_handler(VoteOp op) {
-  switch (op) {
-  case VoteOp::all:
-    return vote<VoteOp::all>;
-  case VoteOp::any:
-    return vote<VoteOp::any>;
-  case VoteOp::uniform:
-    return vote<VoteOp::uniform>;
-  case VoteOp::ballot:
-    return vote<VoteOp::ballot>;
-  }
-  return nullptr;
+  return for_constant<VoteOp::all, VoteOp::any, VoteOp::uniform, VoteOp::ballot>(op,
+                                                                                 [](auto o) { return vote<o.value>; });
 }
 Handler match_handler(bool all, Type type) {
   if (type == Type::b32)

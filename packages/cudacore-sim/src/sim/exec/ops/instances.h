@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CUDACORE_SIM_EXEC_OPS_INSTANCES_H
+#define CUDACORE_SIM_EXEC_OPS_INSTANCES_H
+
+#include <type_traits>
+
+#include "sim/isa/handlers.h"
+
+/*
+ * An instruction's type or operation is known when its code is decoded. These functions choose the instance of a
+ * template for it from a list:
+ *
+ *   for_type<uint32_t, int32_t>(type, [](auto t) { return binary<Add, decltype(t), decltype(t)>; })
+ *   for_constant<VoteOp::all, VoteOp::any>(op, [](auto o) { return vote<o.value>; })
+ *
+ * They return nullptr for a type or an operation that is not in the list.
+ */
+namespace sim::exec {
+
+template <auto... constants, class Value, class Make> Handler for_constant(Value value, Make make) {
+  Handler handler = nullptr;
+  ((value == constants ? void(handler = make(std::integral_constant<Value, constants>{})) : void()), ...);
+  return handler;
+}
+
+/* The type in PTX of integers of a C++ type. */
+template <class T> constexpr Type integer_type() {
+  if (sizeof(T) == 1)
+    return std::is_signed_v<T> ? Type::s8 : Type::u8;
+  if (sizeof(T) == 2)
+    return std::is_signed_v<T> ? Type::s16 : Type::u16;
+  if (sizeof(T) == 4)
+    return std::is_signed_v<T> ? Type::s32 : Type::u32;
+  return std::is_signed_v<T> ? Type::s64 : Type::u64;
+}
+
+template <class... Integers, class Make> Handler for_type(Type type, Make make) {
+  Handler handler = nullptr;
+  ((type == integer_type<Integers>() ? void(handler = make(Integers{})) : void()), ...);
+  return handler;
+}
+
+/* For unsigned integers that are as wide as the type, whatever its values mean. */
+template <class... Unsigned, class Make> Handler for_width(Type type, Make make) {
+  Handler handler = nullptr;
+  ((ptx::bits_of(type) == sizeof(Unsigned) * 8 ? void(handler = make(Unsigned{})) : void()), ...);
+  return handler;
+}
+
+} // namespace sim::exec
+
+#endif
