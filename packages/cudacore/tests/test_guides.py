@@ -101,7 +101,7 @@ def program_of(page: str, on_sim: bool) -> str:
         "numba": lambda: has_module("numba", on_sim) and not guide_programs.why_numba_cannot_compile(),
         "nvtx": lambda: importlib.util.find_spec("nvtx") is not None,
         "pytorch": lambda: has_module("torch", on_sim),
-        "pytorch-alone": lambda: False,  # test_interop.py runs it in a process of its own
+        "pytorch-alone": lambda: False,  # test_interop_libraries.py runs it in a process of its own
         "rmm": lambda: has_module("rmm", on_sim),
         "two-gpus": lambda: not on_sim and len(core.Device.get_all_devices()) == 2,
     }

@@ -30,8 +30,6 @@ _MODES = {
     "thread_local": lib.CCH_CAPTURE_THREAD_LOCAL,
     "relaxed": lib.CCH_CAPTURE_RELAXED,
 }
-
-
 _MOST_BODIES = 2**31 - 1
 
 
