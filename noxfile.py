@@ -66,6 +66,8 @@ CLIENTS = {
     "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
+    # It has no wheels: the program builds it with pip.
+    "pycuda": (["cuda-toolkit[nvcc,cudart,curand,profiler]==13.0.*", "numpy", "pip", "pytest"], ["pycuda_suite.py"]),
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
 }
@@ -353,7 +355,9 @@ def fuzz_cache(session: nox.Session) -> None:
 @nox.session(requires=["build"], default=False)
 @nox.parametrize("client", list(CLIENTS))
 def clients(session: nox.Session, client: str) -> None:
-    """Run packages of other projects on the simulated driver; for numba-cuda, its own tests, or ``-- MODULE``.
+    """Run packages of other projects on the simulated driver; for numba-cuda and PyCUDA, their own tests.
+
+    ``-- MODULE`` runs one module of numba-cuda's tests.
 
     Packages that use cuda.core run on it, and then on cudacore in its place. The second run may fail only in the cases
     that fail in the first; the programs list known failures with the reason. This downloads packages that no other

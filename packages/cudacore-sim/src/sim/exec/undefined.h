@@ -26,7 +26,7 @@ private:
   /* The lanes in which a value is undefined, and the loads that it comes from. */
   struct Value {
     uint32_t lanes = 0;
-    std::array<uint32_t, warp_size> load;
+    std::array<uint32_t, warp_size> load{};
     void add(const Value &other, uint32_t of);
   };
   struct Access {
