@@ -6,12 +6,15 @@
 # usage: ci/gpu.sh [FOLDER] [PYTEST-ARGUMENT...]        FOLDER: default $CUDACORE_WHEELS, then build/wheels
 #
 # PARTS says what to do; default "tests". A part that fails does not keep the next ones from running.
-#   tests     all tests, and what the simulated driver is compared with: a GPU must do what was recorded on one
+#   tests     all tests, and the kernels that the simulated driver is compared with: a GPU must do what was recorded
+#   sweep     all recorded sequences of driver calls, in a process each; lists what differs. Where a context takes
+#             seconds to create, this takes ten minutes: set BUDGET
 #   stale     what the driver does with destroyed handles, in processes that may crash; lists what differs from the recording
 #   stress    threads that use, close and drop what they share: packages/cudacore-handles/tests/stress.py
 #   sanitize  all tests under compute-sanitizer, which fails for memory errors in kernels and for device memory that was
 #             not freed; it watches the test process alone: what tests start is tested without it
 #   bench     ci/benchmarks/run.py
+# Tests that inject failures are left out: a driver does not fail on request.
 # RESULTS   folder for a log of each part, JUnit files and the measurements; default build/gpu
 # BUDGET    seconds for all parts; default 540. What is still running then is interrupted, and has failed.
 set -eu
@@ -65,7 +68,10 @@ for each in $parts; do
     case $each in
     tests)
         part tests 0 $pytest --junitxml="$results/tests.xml" "$@"
-        part recorded 0 $pytest packages/cudacore-sim/tests/corpus packages/cudacore-sim/tests/sequences
+        part recorded 0 $pytest packages/cudacore-sim/tests/corpus
+        ;;
+    sweep)
+        part sweep 0 "$python" packages/cudacore-sim/tests/sequences/sweep.py
         ;;
     stale)
         cp "$root/packages/cudacore-sim/src/sim/driver/base/stale_outcomes.def" "$results"

@@ -11,28 +11,18 @@ is useless.
 
 from __future__ import annotations
 
-import concurrent.futures
 import ctypes
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import recordings
+from sweep import run_at_once
 
 HERE = Path(__file__).parent
-WORKERS = 4
-
 # The beginning of a listing's last line if the sequence did not end well.
 UNFINISHED = ("crashed: ", "broken: ", "cannot be prepared: ")
-
-
-def run(library: str, names: list[str]) -> list[dict[str, Any]]:
-    """Run sequences in turn."""
-    command = [sys.executable, str(HERE / "run.py"), library]
-    result = subprocess.run(command, input="\n".join(names), stdout=subprocess.PIPE, text=True, check=True)
-    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def identity(library: str) -> dict[str, Any]:
@@ -56,10 +46,7 @@ def main() -> None:
         raise SystemExit(f"the recordings are of another GPU or driver than {about}")
     listings = recordings.read_sequences() if missing else {}
     wanted = [name for name in names if name not in listings]
-    with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-        parts = [wanted[start::WORKERS] for start in range(WORKERS)]
-        for part, results in zip(parts, pool.map(run, [library] * WORKERS, parts), strict=True):
-            listings.update((name, result["listing"]) for name, result in zip(part, results, strict=True))
+    listings.update(run_at_once(library, wanted))
     for name in wanted:
         if listings[name] and listings[name][-1].startswith(UNFINISHED):
             print(name, *listings.pop(name)[-3:], sep="\n    ", file=sys.stderr)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import recordings
+import sweep
 
 import cudacore_sim
 
@@ -82,6 +83,14 @@ def test_sequence(runner: Runner, name: str) -> None:
         pytest.skip("not recorded yet: record.py --missing does it where there is a GPU")
     about, listing = runner.run(name)
     assert listing == SEQUENCES[name], explain(name, about, SEQUENCES[name], listing)
+
+
+def test_the_sweep_lists_differences(on_gpu: bool) -> None:
+    """``ci/gpu.sh`` would pass although a GPU differs from its recording, or would fail although it does not."""
+    library = "libcuda.so.1" if on_gpu else cudacore_sim.get_library()
+    same, other = "events.null", "events.recorded"
+    expected = {same: SEQUENCES[same], other: [*SEQUENCES[other], "one more line"]}
+    assert sweep.compare(library, expected) == {other: ["- one more line"]}
 
 
 def test_no_recording_is_forgotten() -> None:
