@@ -33,7 +33,7 @@ extern "C" __global__ void map(float *p, unsigned n) {
 FUNCTION = 'extern "C" __device__ float f(float x) { return 2.0f * x + 1.0f; }'
 # Both as one program.
 WHOLE = KERNEL.replace('extern "C" __device__ float f(float x);', FUNCTION)
-# The same function as NVVM IR: text that NVVM takes in all its versions.
+# The same function as NVVM IR: text that all versions of NVVM accept.
 FUNCTION_IR = f"""{HEAD}
 define float @f(float %x) {{
   %y = fmul float %x, 2.0

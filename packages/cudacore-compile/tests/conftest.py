@@ -51,7 +51,7 @@ def build() -> Callable[..., Compiled]:
 
 
 def run_python(code: str, *, executable: str = sys.executable, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own, with more environment variables."""
+    """Run Python code in a separate process, with additional environment variables."""
     return subprocess.run(
         [executable, "-c", textwrap.dedent(code)],
         env=os.environ | env,
@@ -113,17 +113,17 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture(autouse=True)
 def _forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reset state of earlier tests that would keep this test's code out of caches."""
+    """Reset the state of earlier tests that would prevent caching in this test."""
     monkeypatch.setattr(_process_state, "_left", set())
 
 
 @pytest.fixture(autouse=True)
 def _no_program_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test after which a program or linker of a compiler lives on."""
+    """Fail a test after which a program or linker of a compiler still exists."""
     kinds = ("nvrtc_program", "nvvm_program", "nvjitlink_linker")
     gc.collect()
     before = [live_counts()[kind] for kind in kinds]
     yield
-    if not request.node.stash.get(CALL_FAILED, False):  # else the traceback keeps the test's objects
+    if not request.node.stash.get(CALL_FAILED, False):  # otherwise the traceback keeps the test's objects
         gc.collect()
         assert [live_counts()[kind] for kind in kinds] <= before

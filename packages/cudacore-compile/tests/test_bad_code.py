@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that is invalid or incomplete, in processes of their own, because the libraries could crash."""
+"""Code that is invalid or incomplete, in separate processes, because the libraries could crash."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ count({kind!r}, [rng.randbytes(rng.randrange(1, 300)) for _ in range(30)])
 
 @pytest.mark.parametrize("kind", ["nvvm", "ptx program", "ptx", "cubin", "ltoir"])
 def test_truncated_code(kind: str, python: Run, tmp_path: Path) -> None:
-    """A file that was not written to its end would take the process down, or pass for the whole."""
+    """A file that was not completely written would end the process, or be treated as complete."""
     path = tmp_path / "code"
     if kind == "nvvm":
         path.write_text(FUNCTION_IR)
@@ -82,9 +82,9 @@ count({kind!r}, [data[: rng.randrange(1, len(data) * 9 // 10)] for _ in range(30
     assert fine <= (3 if kind in ("ptx", "ptx program", "nvvm") else 0)
 
 
-# Each input has a process of its own, with our linker. If that process ends, by a signal or by nvJitLink's exit(1), the
-# input is tried again with nvJitLink's functions alone. They may read beyond the end of the code, so there are several
-# such processes; if none of them ends, our linker gets as many.
+# Each input is linked in a separate process, with our linker. If that process ends, by a signal or by nvJitLink's
+# exit(1), the input is tried again with nvJitLink's functions alone. They may read beyond the end of the code, so there
+# are several such processes; if none of them ends early, our linker gets as many processes.
 FUZZ = """
 import ctypes, os, random, resource, signal, subprocess, sys, time
 from cudacore_compile import Linker, NVJitLinkError
@@ -155,7 +155,7 @@ print(tried, died)
 
 @pytest.mark.parametrize("kind", ["ptx", "cubin", "ltoir"])
 def test_mutated_code(kind: str, tmp_path: Path) -> None:
-    """Code with wrong bytes would take the process down where nvJitLink itself does not."""
+    """Code with wrong bytes would end the process although nvJitLink itself does not."""
     path = tmp_path / "code"
     options = ProgramOptions(arch="sm_90", relocatable_device_code=True)
     path.write_bytes(bytes(Program(FUNCTION, "c++", options).compile(kind).code))

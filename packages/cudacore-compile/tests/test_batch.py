@@ -57,7 +57,7 @@ class Immediate(Executor):
         self.count += 1
         future: Future[Any] = Future()
         try:
-            # As by an executor of processes: whatever cannot be pickled is noticed.
+            # Pickles everything, like an executor of processes, so that objects that cannot be pickled are noticed.
             future.set_result(pickle.loads(pickle.dumps(fn(*pickle.loads(pickle.dumps(args)), **kwargs))))
         except Exception as error:
             future.set_exception(pickle.loads(pickle.dumps(error)))
@@ -65,7 +65,7 @@ class Immediate(Executor):
 
 
 def test_order_of_the_results() -> None:
-    """A job would get the code of another one."""
+    """A job would get the code of another job."""
     todo = [CompileJob(SOURCE, {"arch": arch}, "ptx", [f"scale<int, {n}>"]) for n in range(3) for arch in ARCHES]
     results = compile_many(todo)
     for job, result in zip(todo, results, strict=True):
@@ -189,7 +189,7 @@ def test_architecture_of_the_current_device(device: Any) -> None:
 
 
 def test_no_device(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """Without a device, a job for none would fail the whole batch in an obscure way."""
+    """Without a device, a job without an architecture would fail the whole batch with an obscure error."""
     result = python(
         """
         from cudacore_compile import *
@@ -335,7 +335,7 @@ def test_processes() -> None:
 def test_dask() -> None:
     """A batch would not run on a cluster."""
     distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
-    # Its own threads and files are closed a little after the filter of warnings ends.
+    # dask closes its own threads and files shortly after the filter of warnings has ended.
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
@@ -373,7 +373,7 @@ def test_interrupt(tmp_path: Any) -> None:
         time.sleep(2)
         worker.send_signal(signal.SIGINT)
         try:
-            stdout, stderr = worker.communicate(timeout=120)  # all of it takes many times as long
+            stdout, stderr = worker.communicate(timeout=120)  # the whole batch takes many times as long
         finally:
             worker.kill()
     assert (stdout, stderr, worker.returncode) == ("interrupted []\n", "", 0)

@@ -154,7 +154,7 @@ SPACINGS = ["n::f<float>", "n::f< float >", " n :: f<float>", "n::f<float >\t"]
 @pytest.mark.parametrize("spaced", SPACINGS)
 @pytest.mark.parametrize("target", ["cubin", "ptx"])
 def test_templates_however_they_are_spaced(device: Device, target: str, spaced: str) -> None:
-    """A kernel would not be found because its name is written another way."""
+    """A kernel would not be found because its name is written in another way."""
     code = build(target, f"sm_{device.arch}")
     assert code.get_kernel(spaced) == code.get_kernel("n::f<float>")
     two = "n :: f < unsigned  int >"
@@ -162,7 +162,7 @@ def test_templates_however_they_are_spaced(device: Device, target: str, spaced: 
 
 
 def test_names_that_the_compiler_was_not_given(device: Device) -> None:
-    """The C++ name of a kernel would not be enough to find it, or find another of that name."""
+    """A kernel could not be found by its C++ name alone, or another kernel of that name would be found."""
     source = """
     namespace n { __global__ void g(int *p) { *p = 1; } __global__ void h(int) {} __global__ void h(float) {} }
     """
@@ -183,7 +183,7 @@ def test_names_that_the_compiler_was_not_given(device: Device) -> None:
     ],
 )
 def test_suggestions(device: Device, name: str, meant: str) -> None:
-    """The error for a mistyped name would not suggest the right one, or would have a long list."""
+    """The error for a misspelt name would not suggest the right one, or would have a long list."""
     code = build("cubin", f"sm_{device.arch}")
     with pytest.raises(CUDAError) as caught:
         code.get_kernel(name)
@@ -208,7 +208,7 @@ def test_global(device: Device, name: str) -> None:
 
 
 def test_global_that_is_not_there(device: Device) -> None:
-    """A mistyped name of a variable would be a bare NOT_FOUND."""
+    """For a misspelt name of a variable, the error would only be NOT_FOUND."""
     code = build("cubin", f"sm_{device.arch}")
     with pytest.raises(CUDAError) as caught:
         code.get_global("tables")

@@ -29,7 +29,7 @@ def build(arch: str, target: str = "cubin", source: str = SOURCE) -> ObjectCode:
 
 
 def test_what_it_has() -> None:
-    """Names or kinds of parameters would be lost on the way, or code of an architecture."""
+    """Names, kinds of parameters, or the code of an architecture would be lost."""
     parts = [build("sm_80"), build("sm_90a"), build("sm_90", "ptx")]
     fatbin = make_fatbin(parts)
     assert isinstance(fatbin.code, bytes)
@@ -81,7 +81,7 @@ def test_code_for_a_family() -> None:
 
 
 def test_ltoir_is_linked() -> None:
-    """A linker would not take the LTO-IR of a fat binary, or not that for its architecture."""
+    """A linker would not use the LTO-IR of a fat binary, or not that for its architecture."""
     function = 'extern "C" __device__ int f(int x) { return x + __CUDA_ARCH__; }'
     kernel = 'extern "C" __device__ int f(int x); extern "C" __global__ void k(int *p) { *p = f(*p); }'
     fatbin = make_fatbin(compile_many([(function, {"arch": arch}, "ltoir") for arch in ("sm_80", "sm_90")]))
@@ -120,7 +120,7 @@ def test_what_cannot_be_combined() -> None:
 
 
 def test_damaged_code() -> None:
-    """An error of the library would be a bare number, or a fat binary would be returned in spite of it."""
+    """An error of the library would only have a number, or a fat binary would be returned nevertheless."""
     with pytest.raises(NVFatbinError, match=r"nvFatbinAddPTX: NVFATBIN_ERROR_\w+ \(\d+\)") as caught:
         make_fatbin([ObjectCode.from_ptx(b".target sm_90\nnonsense")])
     assert caught.value.code > 0
@@ -147,7 +147,7 @@ def test_no_library(python: Callable[..., subprocess.CompletedProcess[str]]) -> 
 
 @pytest.mark.cuda_gpu
 def test_loads_what_the_device_runs(device: Device) -> None:
-    """A fat binary would not load, or its kernels not be found by their names."""
+    """A fat binary would not load, or its kernels would not be found by their names."""
     stream = device.create_stream()
     arches = dict.fromkeys(["sm_80", "sm_90", f"sm_{device.arch}", "sm_120"])
     code = make_fatbin(compile_many([(SOURCE, {"arch": arch}, "cubin", NAMES) for arch in arches]))

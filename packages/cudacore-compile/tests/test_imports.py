@@ -32,8 +32,8 @@ def imports() -> dict[str, set[str]]:
 
 
 def test_no_circle_of_imports() -> None:
-    """A module could not be read, tested or imported without all the others."""
-    TopologicalSorter(imports()).prepare()  # CycleError names the circle
+    """A module could not be understood, tested or imported without all the others."""
+    TopologicalSorter(imports()).prepare()  # CycleError lists the cycle
 
 
 def test_no_room_imports_one_above_it() -> None:

@@ -21,7 +21,7 @@ from cudacore_handles import CUDAError, Device, ObjectCode
 from cudacore_handles._compiler.driver_linker import driver_cuda_version
 
 VALUES = np.random.default_rng(9).uniform(-2, 2, 1000).astype(np.float32)
-# Doubling is exact, so that the result is rounded once, whether the compiler fuses the two operations or not.
+# Doubling is exact, so the result is rounded once, whether the compiler fuses the two operations or not.
 TWICE_PLUS_ONE = np.float32(2) * VALUES + np.float32(1)
 
 

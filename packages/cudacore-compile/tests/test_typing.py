@@ -16,7 +16,7 @@ from cudacore_compile import typing
     ],
 )
 def test_members_are_their_strings(member: str, value: str) -> None:
-    """A member would print, compare or hash as something else than its string, on some versions of Python."""
+    """On some versions of Python, a member would not print, compare or hash like its string."""
     assert member == value
     assert str(member) == f"{member}" == value
     assert f"{member:>14}" == f"{value:>14}"

@@ -23,7 +23,7 @@ import graph_tools  # noqa: E402
 
 @pytest.fixture(scope="session", autouse=True)
 def _graph_memory(first_device: ch.Device) -> None:
-    """Create objects that are made at first use and kept, so that they do not look like leaks of the first test."""
+    """Create objects that are made at first use and then kept, so that they do not look like leaks of the first test."""
     GraphMemoryResource(first_device)
 
 
@@ -84,7 +84,7 @@ def run(stream: ch.Stream) -> Callable[[GraphDefinition], None]:
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run code in a fresh interpreter, on the driver that this one is on."""
+    """Run code in a fresh interpreter, on the same driver as this one."""
 
     def run(text: str, **env: str) -> subprocess.CompletedProcess[str]:
         script = tmp_path / "child.py"

@@ -69,7 +69,7 @@ PTX = b"""
 }
 """
 
-# Kernels that set conditions, for drivers that have these: from CUDA 12.3 on.
+# Kernels that set conditions, for drivers that support them: from CUDA 12.3 on.
 CONDITIONAL = b"""
 .version 8.3
 .target sm_75
@@ -138,7 +138,7 @@ def add_function(kind: str) -> str:
 
 
 class Numbers:
-    """Unsigned integers that host and device reach, all 0 at first."""
+    """Unsigned integers that host and device can access, all 0 at first."""
 
     def __init__(self, count: int) -> None:
         self.buffer = ch.LegacyPinnedMemoryResource().allocate(4 * count)

@@ -37,7 +37,7 @@ def run(graph: cg.Graph, stream: ch.Stream) -> None:
 class TestCapture:
     @pytest.mark.parametrize("mode", MODES)
     def test_launches(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str) -> None:
-        """Work that is given to a builder would run at once, or be missing in the graph."""
+        """Work that is submitted to a builder would run at once, or be missing in the graph."""
         builder = stream.create_graph_builder()
         assert not builder.is_building
         assert builder.begin_building(mode) is builder
@@ -57,7 +57,7 @@ class TestCapture:
         assert [type(node) for node in last.pred] == [cg.KernelNode]
 
     def test_context_manager(self, device: ch.Device, add: ch.Kernel, numbers: Numbers, stream: ch.Stream) -> None:
-        """A block would not begin and end the capture, or leave it open when it raises."""
+        """A ``with`` block would not begin and end the capture, or would leave it open after an exception."""
         with device.create_graph_builder() as builder:
             ch.launch(builder, ONE, add, numbers.buffer, 1)
         run(builder.complete(), stream)
@@ -161,7 +161,7 @@ class TestCapture:
         run(graph, stream)
         assert float(out[0]) == 15
         del x, out, graph
-        torch.cuda.empty_cache()  # else PyTorch's own memory is found to be leaked at exit
+        torch.cuda.empty_cache()  # otherwise PyTorch's own memory is reported as leaked at exit
 
     @pytest.mark.cuda_gpu
     def test_cupy(self, device: ch.Device) -> None:
@@ -183,7 +183,7 @@ class TestCapture:
         run(graph, stream)
         assert float(out[0]) == 3
         del x, out, graph
-        cupy.get_default_memory_pool().free_all_blocks()  # else CuPy's memory is found to be leaked at exit
+        cupy.get_default_memory_pool().free_all_blocks()  # otherwise CuPy's memory is reported as leaked at exit
 
     @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_fails(self, device: ch.Device) -> None:
@@ -282,7 +282,7 @@ class TestForks:
 
     @pytest.mark.parametrize("drop", ["close", "collect"])
     def test_fork_that_is_closed(self, stream: ch.Stream, drop: str) -> None:
-        """The error would advise to join a stream that cannot be joined any more."""
+        """The error would advise to join a stream that can no longer be joined."""
         builder = stream.create_graph_builder().begin_building()
         _, fork, open_fork = builder.split(3)
         if drop == "close":
@@ -458,7 +458,7 @@ class TestConditionals:
         assert numbers[0] == 1
 
     def test_body_keeps_what_it_uses(self, stream: ch.Stream, add: ch.Kernel) -> None:
-        """Memory that is used in a body would be freed under the graph."""
+        """Memory that is used in a body would be freed while the graph uses it."""
         numbers = Numbers(1)
         view = numbers.view
         with stream.create_graph_builder() as builder, builder.if_then(builder.create_condition(1)) as body:
@@ -485,7 +485,7 @@ class TestConditionals:
 
 class TestStates:
     def test_illegal(self, stream: ch.Stream) -> None:
-        """A call that is invalid in a state would reach the driver, or the error would not say what is allowed."""
+        """A call that is invalid in a state would reach the driver, or the error would not list the allowed calls."""
         builder = stream.create_graph_builder()
         calls: dict[str, Callable[[cg.GraphBuilder], Any]] = {
             "begin building": lambda b: b.begin_building(),
@@ -567,7 +567,7 @@ class TestStates:
     def test_dropped_in_mid_capture(
         self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str, drop: str
     ) -> None:
-        """A stream would stay in capture when its builder is closed, or is garbage."""
+        """A stream would stay in capture after its builder was closed or garbage-collected."""
         builder = stream.create_graph_builder().begin_building(mode)
         ch.launch(builder, ONE, add, numbers.buffer, 1)
         body = builder.if_then(builder.create_condition()).begin_building(mode)
@@ -586,7 +586,7 @@ class TestStates:
         assert numbers[0] == 1
 
     def test_invalidated(self, stream: ch.Stream) -> None:
-        """A capture that something broke would look like a graph, or keep its stream."""
+        """An invalidated capture would look like a graph, or keep its stream."""
         builder = stream.create_graph_builder().begin_building("global")
         with pytest.raises(ch.CUDAError):
             stream.sync()
@@ -611,7 +611,7 @@ class TestStates:
     def test_what_cannot_be_captured(
         self, device: ch.Device, stream: ch.Stream, call: Callable[..., object], match: str
     ) -> None:
-        """The error would not say how to do it."""
+        """The error would not explain the alternative."""
         graph = cg.GraphDefinition().instantiate()
         builder = device.create_graph_builder().begin_building()
         with pytest.raises(ch.CUDAError, match=match):
@@ -636,7 +636,7 @@ class TestStates:
     def test_work_where_nothing_is_built(
         self, device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, state: str
     ) -> None:
-        """Work that is given to a builder that is not building would run at once, and be in no graph."""
+        """Work that is submitted to a builder that is not building would run at once, and would not be in a graph."""
         other, event = device.create_stream(), device.create_event()
         builder = stream.create_graph_builder()
         _ = add.arguments_info
@@ -699,7 +699,7 @@ class TestStates:
         builder.begin_building().end_building()
 
     def test_stream(self, device: ch.Device) -> None:
-        """A builder would lose its stream when the caller closes his own object of it."""
+        """A builder would lose its stream when the caller closes another object for that stream."""
         stream = device.create_stream()
         builder = stream.create_graph_builder()
         assert builder.stream == stream
@@ -742,7 +742,7 @@ class TestStates:
 
     @pytest.mark.parametrize("mode", MODES)
     def test_another_thread(self, stream: ch.Stream, mode: str) -> None:
-        """A capture that another thread ends would be lost, because the driver gives it no graph in most modes."""
+        """A capture that another thread ends would be lost, because the driver returns no graph in most modes."""
         builder = stream.create_graph_builder().begin_building(mode)
         builder.callback(print)
         if mode == "relaxed":
@@ -788,7 +788,7 @@ class TestStates:
             assert not is_capturing(stream)
 
     def test_per_thread_default_stream(self, device: ch.Device) -> None:
-        """Another thread would end the capture of a default stream of its own, and not this one."""
+        """Another thread would end the capture of its own default stream instead of this one."""
         stream = ch.PER_THREAD_DEFAULT_STREAM
         builder = stream.create_graph_builder().begin_building()
         builder.callback(print)
@@ -805,7 +805,7 @@ class TestStates:
     def test_work_on_another_thread_than_that_of_a_default_stream(
         self, device: ch.Device, add: ch.Kernel, numbers: Numbers
     ) -> None:
-        """Another thread's work would run at once, and its own default stream come into the capture."""
+        """Another thread's work would run at once, and its own default stream would join the capture."""
         builder = ch.PER_THREAD_DEFAULT_STREAM.create_graph_builder().begin_building()
         _, fork = builder.split(2)
         memory = device.allocate(64, stream=fork)
@@ -840,7 +840,7 @@ class TestStates:
         assert numbers[0] == 1
 
     def test_default_stream_whose_builder_is_dropped_with_a_fork(self, device: ch.Device) -> None:
-        """The default stream of the thread that drops it would come into the capture, and stay in it."""
+        """The default stream of the thread that drops the builder would join the capture, and stay in it."""
         builder = ch.PER_THREAD_DEFAULT_STREAM.create_graph_builder().begin_building()
         _, fork = builder.split(2)
         held = [builder, fork]
@@ -858,7 +858,7 @@ class TestStates:
 
     @pytest.mark.parametrize("drop", ["end", "close", "collect"])
     def test_another_device_is_current(self, device: ch.Device, other_device: ch.Device, drop: str) -> None:
-        """The default stream of another device would be examined, and this one remain in capture."""
+        """The default stream of another device would be queried, and this one would remain in capture."""
         stream = ch.PER_THREAD_DEFAULT_STREAM
         builder = stream.create_graph_builder().begin_building()
         other_device.set_current()

@@ -234,7 +234,7 @@ def prepare_and_launch(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> No
 def launch_prepared_anew(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
     prepared = made.new_kernel().prepare(on, ONE, made.numbers.buffer, 0)
     prepared(memory, 1)
-    prepared[0] = made.numbers.buffer  # the test's reference is not the graph's
+    prepared[0] = made.numbers.buffer  # the graph must not depend on the test's reference
 
 
 def embed(made: Made, on: cg.GraphBuilder, memory: ch.Buffer) -> None:
@@ -260,7 +260,7 @@ USES: dict[str, Callable[[Made, cg.GraphBuilder, ch.Buffer], object]] = {
 def test_drops_of_what_is_used(
     device: ch.Device, stream: ch.Stream, numbers: Numbers, kind: str, use: str, mode: str
 ) -> None:
-    """Objects that captured work uses would be gone when the graph runs, whichever builder got the work."""
+    """Objects that captured work uses would be destroyed before the graph runs, whichever builder captured the work."""
     made = Made(device, stream, numbers)
     things = [MEMORY[kind](device, stream) for _ in range(3)]
     for memory in things:
@@ -295,7 +295,7 @@ def test_drops_of_what_is_used(
     stream.sync()
 
 
-LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # must be enabled, which the first launch does
+LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # must be enabled first, which the first launch does
 
 FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "default memory resource": lambda made, pool: made.device.memory_resource,
@@ -357,7 +357,7 @@ def test_first_uses(
 
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
-    """Memory that is allocated and dropped in a capture would not be its own, or its pools would be unusable."""
+    """Memory that is allocated and dropped in a capture would not belong to it, or the pools would become unusable."""
     pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None  # not possible in other modes
     builder = stream.create_graph_builder().begin_building(mode)
     pool = pool or ch.DeviceMemoryResource(device, {})
@@ -481,7 +481,7 @@ def test_memory_of_a_joined_fork_after_its_capture(
 
 
 def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
-    """A graph would keep a stream of each fork that there was in its capture."""
+    """A graph would keep a stream for each fork of its capture."""
     gc.collect()
     before = ch.live_counts()["stream"]
     with stream.create_graph_builder() as builder:
@@ -503,7 +503,7 @@ def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("way", ["not completed", "not launched", "lost", "closed", "dropped", "in another capture"])
 def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Stream, way: str) -> None:
-    """The driver would be asked to free memory that was never allocated; the simulated driver reports that."""
+    """Memory that was never allocated would be freed, which the simulated driver reports."""
     before = ch.live_counts()["deviceptr"]
     builder = stream.create_graph_builder().begin_building()
     memory = device.allocate(64, stream=builder)
@@ -641,7 +641,7 @@ def test_many_arguments(device: ch.Device, stream: ch.Stream, numbers: Numbers) 
 
 
 def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
-    """A graph would copy from memory that its library has given to other code."""
+    """A graph would copy from memory that its library has allocated to other code."""
 
     class Array:
         """Device memory of another library, which is freed with the array."""
@@ -664,7 +664,7 @@ def test_arrays_of_others_that_are_copied(device: ch.Device, stream: ch.Stream, 
     builder.close()
     graph.close()
     del builder, graph
-    for _ in range(100):  # the driver releases it on a thread of its own
+    for _ in range(100):  # the driver releases it on its own thread
         gc.collect()
         device.create_event().close()
         if alive() is None:

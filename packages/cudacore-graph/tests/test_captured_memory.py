@@ -28,7 +28,7 @@ def run(graph: cg.Graph, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("way", ["batch", "options", "part"])
 def test_copies(device: ch.Device, stream: ch.Stream, way: str) -> None:
-    """Copies would not be captured, or their memory be used again under the graph."""
+    """Copies would not be captured, or their memory would be reused while the graph uses it."""
     mr = ch.LegacyPinnedMemoryResource()
     sources, middle = [host(mr, 1), host(mr, 2)], [host(mr, 0), host(mr, 0)]
     out = [host(mr, 0), host(mr, 0)]

@@ -96,7 +96,7 @@ def test_attributes(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Num
 
 
 def test_edges(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """Edges in any order, given twice, or from nodes outside would not be those of the graph."""
+    """Edges in any order, duplicate edges, or edges from other nodes would differ from those of the graph."""
     first, second = definition.empty(), definition.empty()
     edges = [(2, 3), (0, 3), (0, 1), (2, 3), (1, 3)]
     nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 4, edges=edges, after=(first, second, first))
@@ -138,7 +138,7 @@ def test_none(definition: cg.GraphDefinition, add: ch.Kernel) -> None:
 
 
 def test_destroyed_and_added_again(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """The sequence would return another node, which has got the handle of a destroyed one."""
+    """The sequence would return another node, which now has the handle of a destroyed one."""
     nodes = definition.launch_many(ONE, add, numbers.buffer, [1] * 4)
     nodes[1].destroy()
     for _ in range(50):
@@ -208,7 +208,7 @@ def test_failure_in_the_middle(
 def test_failure_in_a_graph_that_keeps_nodes(
     definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, cuda_sim: Any
 ) -> None:
-    """The driver takes no node out of a graph that allocates memory: the nodes before the failed one would stay."""
+    """The driver cannot remove nodes from a graph that allocates memory: the nodes before the failed one would stay."""
     memory = definition.allocate(64)
     with cuda_sim.failing(add_function("Kernel"), nth=3, error=2), pytest.raises(ch.CUDAError, match="node 2 of"):
         definition.launch_many(ONE, add, numbers.buffer, [1] * 5)
@@ -224,7 +224,7 @@ def test_nodes_that_stay_after_a_failure(
     """If the driver cannot remove nodes again, they would use memory that was freed."""
     definition = cg.GraphDefinition()
     if call != "undo":
-        memory = definition.allocate(64)  # the driver takes no node out of such a graph
+        memory = definition.allocate(64)  # the driver cannot remove nodes from such a graph
         memory.deallocate(memory.dptr)
     if shared:
         _ = definition.handle
@@ -334,7 +334,7 @@ def test_copy(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, 
 
 
 def test_threads(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
-    """Threads that add to one graph, and look at what others added, would break its table."""
+    """Threads that add nodes to one graph, and read nodes of other threads, would corrupt its table."""
 
     def work(_: int) -> None:
         ch.Device().set_current()

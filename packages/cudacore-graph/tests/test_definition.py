@@ -79,7 +79,7 @@ def test_nodes_are_the_same_objects(definition: cg.GraphDefinition, add: ch.Kern
 
 
 def test_node_is_weakly_referenced(definition: cg.GraphDefinition) -> None:
-    """A weak reference would keep a node, or lead to one that is gone."""
+    """A weak reference would keep a node alive, or return one that was destroyed."""
     node = definition.empty()
     reference = weakref.ref(node)
     raw = node._raw
@@ -91,7 +91,7 @@ def test_node_is_weakly_referenced(definition: cg.GraphDefinition) -> None:
 
 
 def test_collections_leave_nodes_alone(definition: cg.GraphDefinition) -> None:
-    """Each collection would go through all nodes of a large graph, which refer to nothing; or one would come twice."""
+    """Each garbage collection would visit all nodes of a large graph, or the list would have a node twice."""
     nodes = [definition.empty() for _ in range(100)]
     assert not any(gc.is_tracked(node) for node in nodes)
     gc.collect()
@@ -130,7 +130,7 @@ def test_listed_while_it_is_made(definition: cg.GraphDefinition) -> None:
 
 
 def test_join_waits_for_all(definition: cg.GraphDefinition) -> None:
-    """A join would not wait for a branch, or be refused for one that is named twice."""
+    """A join would not wait for a branch, or would be refused if a branch is given twice."""
     first, second = definition.empty(), definition.empty()
     assert definition.join(first, second, first).pred == {first, second}
     assert first.join().pred == {first}
@@ -201,7 +201,7 @@ def test_edges_are_changed_as_a_whole(definition: cg.GraphDefinition) -> None:
 
 @pytest.mark.cuda_sim
 def test_failed_assignment_leaves_edges(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
-    """An assignment whose second half the driver refuses would lose the edges of the first."""
+    """If the driver refuses the second half of an assignment, the edges removed in the first half would be lost."""
     a, b, c, d = (definition.empty() for _ in range(4))
     d.pred = (a, b)
     for function in ("cuGraphAddDependencies", "cuGraphRemoveDependencies"):
@@ -212,7 +212,7 @@ def test_failed_assignment_leaves_edges(definition: cg.GraphDefinition, cuda_sim
 
 
 def test_edge_that_is_there(definition: cg.GraphDefinition) -> None:
-    """Adding an edge again would be an error of the driver, or hide another error of it."""
+    """Adding an edge again would be an error of the driver, or would hide another error."""
     a, b = definition.empty(), definition.empty()
     for _ in range(2):
         b.pred.add(a)
@@ -256,7 +256,7 @@ def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
 
 
 def test_cycle_that_the_driver_does_not_locate(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
-    """If the driver reports no node of a cycle, as for some graphs, the error would have none, either."""
+    """For graphs for which the driver does not report a node of the cycle, the error would not name one, either."""
     child = cg.GraphDefinition()
     a = child.empty()
     b = a.join()
@@ -300,7 +300,7 @@ def test_destroy(definition: cg.GraphDefinition, numbers: Numbers, add: ch.Kerne
 
 
 def test_destroyed_child(definition: cg.GraphDefinition) -> None:
-    """A definition of a child graph would outlive its node, and give a null graph to the driver."""
+    """A definition of a child graph would outlive its node, and pass a null graph to the driver."""
     child = cg.GraphDefinition()
     child.empty()
     node = definition.embed(child)
@@ -392,7 +392,7 @@ def test_clone_without_a_node(definition: cg.GraphDefinition, cuda_sim: Any, cod
 
 
 def test_clone_keeps_what_nodes_use(device: ch.Device, add: ch.Kernel, run: Run) -> None:
-    """A clone would run with memory that went with the original's node."""
+    """A clone would run with memory that was freed with the original's node."""
     numbers = Numbers(1)
     view = numbers.view
     definition = cg.GraphDefinition()
@@ -418,7 +418,7 @@ def test_equality(definition: cg.GraphDefinition) -> None:
 
 
 def test_what_cannot_be(definition: cg.GraphDefinition) -> None:
-    """Classes for which calling, copying or closing is meaningless would do something."""
+    """Meaningless operations (calling a class, copying or closing an object) would be accepted."""
     node = definition.empty()
     for cls in (cg.GraphNode, cg.KernelNode, cg.Graph, cg.GraphBuilder, cg.ExecutableGraphNode):
         with pytest.raises(RuntimeError, match="cannot be instantiated directly"):

@@ -92,7 +92,7 @@ class World:
 
     @functools.cached_property
     def branch(self) -> cg.IfNode:
-        # In a graph of its own, which is neither cloned nor instantiated twice; drivers before CUDA 12.3 have no
+        # In a separate graph, which is neither cloned nor instantiated twice; drivers before CUDA 12.3 have no
         # conditions.
         conditional = cg.GraphDefinition()
         branch = conditional.if_then(conditional.create_condition(1))
@@ -176,7 +176,7 @@ adds("record", lambda w, _: w.kernel.record(w.event))
 adds("wait", lambda w, _: w.kernel.wait(w.event))
 adds("empty", lambda w, _: w.definition.empty())
 adds("join", lambda w, _: w.kernel.join(w.fill))
-# They have a graph of their own, because a graph with a condition but without a node for it cannot be instantiated.
+# They have a separate graph, because a graph with a condition that no node uses cannot be instantiated.
 for name in ("if_then", "if_else", "while_loop"):
     operation(
         name,
@@ -209,7 +209,7 @@ operation(
 )
 operation("copy", lambda w, _: w.definition.copy())
 for name in ("kernel", "copy", "inner"):
-    # On a copy, from which no test misses a node.
+    # On a copy, because other operations need the nodes of the original.
     operation(
         f"destroy {name}",
         lambda w, made: made[1].destroy(),
@@ -262,7 +262,7 @@ operation("GraphDefinition", lambda w, _: cg.GraphDefinition())
 operation(
     "close of a definition", lambda w, own: own.close(), begin=lambda w: w.definition.clone()[0], quiet=ON_THE_WAY
 )
-operation(  # from now on other code can use the graph, and CUDA itself keeps what the nodes use
+operation(  # from now on, other code can use the graph, and CUDA itself keeps what the nodes use
     "handle", lambda w, own: int(own["definition"].handle), begin=sample
 )
 operation("clone", lambda w, _: w.definition.clone()[0])
@@ -350,7 +350,7 @@ operation(
     lambda w, graph: (graph.launch(w.stream), graph.close()),
     begin=lambda w: updated(w),
     end=lambda w, _: w.stream.sync(),
-    quiet=(*WAITING, "cuEventDestroy_v2"),  # when it learns that depends on when the launch is done
+    quiet=(*WAITING, "cuEventDestroy_v2"),  # the time depends on when the launch is done
 )
 
 
@@ -480,7 +480,7 @@ for name, use in {
         end=end_foreign,
         kept=("bundle", "user_object"),
     )
-# For a stream that an event brought into the capture, the driver is asked which capture that is.
+# For a stream that joined a capture through an event, the driver is queried which capture that is.
 for name, do in {
     "copy": lambda b, stream: b.copy_from(b, stream=stream),
     "copy_part_from": lambda b, stream: b.copy_part_from(b, 4, src_offset=8, stream=stream),
@@ -516,7 +516,7 @@ captures(
     quiet=ON_THE_WAY,
     kept=("stream",),  # after the join, memory of the forks is freed on it
 )
-operation(  # not launched: if the query fails whether the free must be captured, it is not captured
+operation(  # not launched: if the query for a capture fails, the free is not captured
     "builder: memory",
     lambda w, b: w.memory.allocate(64, stream=b).close(b),
     begin=building,
@@ -540,7 +540,7 @@ def finish_forks(w: World, forks: tuple[cg.GraphBuilder, ...]) -> None:
 def finish_conditional(
     w: World, builder: cg.GraphBuilder, condition: cg.GraphCondition, name: str, *count: int
 ) -> None:
-    """A condition that was not used up is used now."""
+    """If the condition is still unused, it is used now."""
     if not condition._used:
         getattr(builder, name)(condition, *count)
     finish(w, builder)
@@ -575,7 +575,7 @@ operation("builder: graph_definition", lambda w, _: w.built.graph_definition.nod
 
 @pytest.fixture
 def world(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> World:
-    """Give what operations work on."""
+    """Give the objects of operations."""
     return World(device, add, numbers)
 
 
@@ -597,7 +597,7 @@ class Outcome(NamedTuple):
     """The result of an operation of which one call was to fail."""
 
     error: Exception | None
-    failed: bool  # whether there was such a call at all
+    failed: bool  # whether the operation made such a call at all
     context_kept: bool
     leaked: list[str]
     captured: tuple[bool, int]  # whether a stream was left in a capture, and how many nodes came into it
@@ -658,7 +658,7 @@ def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: t
 
 
 def fail_each(op: Operation, world: World, sim: Any, here: ch.Device, *, destroys: bool, quiet: tuple[str, ...]) -> int:
-    """Have each call fail in turn, those that destroy or all others; return how many there were."""
+    """Make each call fail in turn, either the destroying calls or all others; return their number."""
     run_unfailed(op, world, sim, here)  # queries that are made only once are made now
     before = world.state()
     calls = run_unfailed(op, world, sim, here)

@@ -49,7 +49,7 @@ class Foreign:
 
 
 def wait_until(device: ch.Device, condition: Callable[[], bool]) -> bool:
-    """Wait for objects that the driver releases on a thread of its own."""
+    """Wait until a condition holds that depends on objects which the driver releases on its own thread."""
     for _ in range(100):
         gc.collect()
         device.create_event().close()
@@ -115,7 +115,7 @@ USES = (by_launch, by_prepared, by_fill, by_copy, by_part, by_batch, by_view)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__[3:])
 def test_a_capture_of_others_keeps_what_is_used(device: ch.Device, numbers: Numbers, use: Any, mode: str) -> None:
-    """The replay of another library's graph would write to memory that was given to other code."""
+    """The replay of another library's graph would write to memory that was allocated to other code."""
     stream, other = device.create_stream(), device.create_stream()
     memory = device.allocate(64, stream=other)
     out = ch.Buffer.from_handle(numbers.at(16), 64)
@@ -189,7 +189,7 @@ def test_a_clone_of_a_capture_of_others_keeps_what_is_used(device: ch.Device, ad
 
 
 def test_memory_of_a_capture_of_others_is_freed_in_it(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """The graph would keep its own memory, whose free should be captured, so it could run only once."""
+    """The graph would keep its own memory, whose free must be captured, so it could run only once."""
     stream = device.create_stream()
     capture = Foreign(stream, "RELAXED")
     memory = device.allocate(64, stream=stream)
@@ -254,7 +254,7 @@ def test_a_capture_of_others_that_comes_to_nothing(
 
 
 def test_a_capture_that_others_end_and_begin_again(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """The graph of a builder, whose capture others have ended, would keep what another graph uses."""
+    """If other code has ended a builder's capture, its graph would keep what another graph uses."""
     stream = device.create_stream()
     builder = stream.create_graph_builder().begin_building()
     ch.launch(builder, ONE, add, numbers.at(0), 1)
@@ -321,7 +321,7 @@ def test_a_capture_that_begins_while_arguments_are_read(
 
 
 def test_threads_that_launch_into_one_capture_of_others(device: ch.Device, add: ch.Kernel, numbers: Numbers) -> None:
-    """Objects that one thread makes the graph keep would be lost when another thread does the same."""
+    """If two threads make a graph keep objects at the same time, the objects of one would be lost."""
     stream = device.create_stream()
     forks = [device.create_stream() for _ in range(4)]
     made = [[device.allocate(64, stream=stream) for _ in range(30)] for _ in forks]

@@ -75,7 +75,7 @@ def test_methods_as_they_are_documented(definition: cg.GraphDefinition, stream: 
 
 
 def test_outlives_all(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream) -> None:
-    """An executable graph would use what went with its definition, its kernels or their code."""
+    """An executable graph would use objects that were destroyed with its definition, its kernels or their code."""
     numbers = Numbers(1)
     view = numbers.view
     definition = cg.GraphDefinition()
@@ -195,7 +195,7 @@ class TestViews:
     def test_kernel_arguments(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch, iterable: Any
     ) -> None:
-        """Arguments that do not come as a tuple would be refused; or, too few or too many, be read as others."""
+        """Arguments in another sequence than a tuple would be refused; or too few or too many would be misread."""
         node = definition.launch(ONE, add, numbers.buffer, 1)
         graph = definition.instantiate()
         view = graph[node]
@@ -291,7 +291,7 @@ class TestViews:
     def test_child_by_itself(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, launch: Launch
     ) -> None:
-        """A child graph that was changed in place could not be given to an earlier executable graph."""
+        """An earlier executable graph could not be updated with a child graph that was changed in place."""
         child = cg.GraphDefinition()
         child.launch(ONE, add, numbers.buffer, 1)
         node = definition.embed(child)

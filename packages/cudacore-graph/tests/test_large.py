@@ -18,7 +18,7 @@ import cudacore_handles as ch
 def test_ten_thousand_nodes(
     definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, stream: ch.Stream
 ) -> None:
-    """Building, listing or destroying a large graph would take time that grows with its square."""
+    """The time to build, list or destroy a large graph would grow with the square of its size."""
     count = 10_000
     begin = time.monotonic()
     items: list[tuple[Any, ...]] = [("launch", None, ONE, add, numbers.buffer, 1)]
@@ -31,7 +31,7 @@ def test_ten_thousand_nodes(
     assert len(definition.nodes()) == count
     graph.close()
     definition.close()
-    # A quadratic one takes minutes.
+    # A quadratic algorithm takes minutes.
     assert time.monotonic() - begin < 60
 
 
@@ -69,7 +69,7 @@ def test_picture_of_a_large_graph(definition: cg.GraphDefinition) -> None:
 
 
 def test_last_of_very_many_dies_while_one_is_made(definition: cg.GraphDefinition) -> None:
-    """A collection within the making of a node's object would take the table of all of them away from it."""
+    """A garbage collection while the object of a node is made would free the table of all such objects."""
     other = cg.GraphDefinition()
     thresholds = gc.get_threshold()
     gc.disable()

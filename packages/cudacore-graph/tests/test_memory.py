@@ -35,7 +35,7 @@ def test_allocation_becomes_a_node(device: ch.Device, stream: ch.Stream, add: ch
 
 
 def test_one_for_a_device(device: ch.Device) -> None:
-    """Each use would make another resource."""
+    """Each use would make a new resource."""
     resource = cg.GraphMemoryResource(device)
     assert resource is cg.GraphMemoryResource(device.device_id)
     assert pickle.loads(pickle.dumps(resource)) is resource
@@ -45,7 +45,7 @@ def test_one_for_a_device(device: ch.Device) -> None:
 
 
 def test_of_a_class_of_ones_own(device: ch.Device) -> None:
-    """Another class would get an object of the first one that was asked for."""
+    """A subclass would get the existing object of another class."""
 
     class Mine(cg.GraphMemoryResource): ...
 

@@ -36,7 +36,7 @@ class TestKernel:
         assert numbers[0] == 17
 
     def test_tells(self, definition: cg.GraphDefinition, code: ch.ObjectCode) -> None:
-        """A node would report another geometry or kernel than it was given."""
+        """A node would report a wrong geometry or kernel."""
         kernel = code.get_kernel("nothing")
         config = ch.LaunchConfig(grid=(2, 3), block=(4, 5, 6), shmem_size=1024)
         node = definition.launch(config, kernel)
@@ -174,7 +174,7 @@ class TestMemory:
     def test_allocate_and_free(
         self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, device: ch.Device
     ) -> None:
-        """Memory of a graph could not be used in it, or have another size or place than was asked for."""
+        """Memory of a graph could not be used in it, or would have a wrong size or location."""
         memory = definition.allocate(64)
         assert memory.dptr
         assert memory.bytesize == 64
@@ -230,7 +230,7 @@ class TestMemory:
         graph.close()
 
     def test_nothing_can_be_taken_out(self, definition: cg.GraphDefinition) -> None:
-        """The error would name another reason, or none, if memory nodes are the reason."""
+        """If memory nodes are the reason, the error would name another reason or none."""
         first = definition.empty()
         second = first.join()
         definition.allocate(64)
@@ -286,7 +286,7 @@ class TestMemset:
         expected: int,
         size: int,
     ) -> None:
-        """A value of some size would fill with another one."""
+        """A fill would write another value for some sizes."""
         node = definition.memset(numbers.buffer, value, width)
         assert (node.element_size, node.width, node.height) == (size, width, 1)
         assert node.dptr == numbers.at(0)
@@ -500,7 +500,7 @@ class TestCallback:
         assert called == [1, 2]
 
     def test_released(self, device: ch.Device) -> None:
-        """A function would live on when no graph calls it any more."""
+        """A function would be kept although no graph calls it any more."""
         definition = cg.GraphDefinition()
 
         def function() -> None: ...
@@ -543,7 +543,7 @@ class TestCallback:
         assert not alive
 
     def test_raises(self, definition: cg.GraphDefinition, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An exception would be lost, or go into the driver."""
+        """An exception would be lost, or propagate into the driver."""
         import sys
 
         seen: list[Any] = []
@@ -584,14 +584,14 @@ class TestCallback:
         assert seen == [4096]
 
     def test_ctypes_null(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """Without user data a function would get an address all the same."""
+        """Without user data, a function would still get an address."""
         seen: list[Any] = []
         definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(seen.append))
         run(definition)
         assert seen == [None]
 
     def test_bad_input(self, definition: cg.GraphDefinition) -> None:
-        """A function that CUDA cannot call, or data that it cannot get, would be accepted."""
+        """A function that CUDA cannot call, or data that it cannot pass, would be accepted."""
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         wrong: Any = 3
         for call, error, match in (
@@ -618,7 +618,7 @@ class TestCallback:
         assert not definition.nodes()
 
     def test_cuda_calls_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
-        """A call of CUDA in a host function would wait forever, rather than be refused."""
+        """A CUDA call in a host function would wait forever instead of being refused."""
         seen: list[BaseException] = []
 
         def function() -> None:
@@ -676,7 +676,7 @@ class TestCallback:
 
 class TestEvents:
     def test_record_and_wait(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
-        """A node would record another event than it was given, or forget its flags."""
+        """A node would record a wrong event, or the event would lose its flags."""
         event = device.create_event(ch.EventOptions(timing_enabled=True))
         record = definition.record(event)
         wait = record.wait(event)
@@ -832,7 +832,7 @@ class TestConditionals:
         assert node.if_then(condition).condition == condition
 
     def test_used_by_two_threads(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
-        """Two nodes that are added at once would have one condition."""
+        """Two nodes that are added at the same time would share one condition."""
         for _ in range(50):
             condition = definition.create_condition(0)
 
@@ -856,7 +856,7 @@ class TestConditionals:
         assert definition.if_then(condition).condition == condition
 
     def test_used_again(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """Destroying a conditional node would make its graph useless: no node could have the condition any more."""
+        """After a conditional node is destroyed, no node could use its condition, so the graph would be unusable."""
         condition = definition.create_condition(0)
         node = definition.if_then(condition)
         alias = node.condition
@@ -877,7 +877,7 @@ class TestConditionals:
         assert other.condition == alias
 
     def test_used_again_after_a_body(self, definition: cg.GraphDefinition, run: Run) -> None:
-        """Conditions used in a body, and conditions of the body itself, would be lost with it."""
+        """Conditions that are used in a body, or were created for it, would be lost with the body."""
         outer, inner = definition.create_condition(1), definition.create_condition(0)
         node = definition.if_then(outer)
         own = node.then.create_condition(0)
@@ -968,7 +968,7 @@ def test_addresses_of_numpy(definition: cg.GraphDefinition, numbers: Numbers) ->
 
 
 def test_too_many_threads(stream: ch.Stream, add: ch.Kernel, numbers: Numbers, definition: cg.GraphDefinition) -> None:
-    """One launch that no device supports would end the capture, or a node with it would give no reason."""
+    """A launch that no device supports would end a capture, or its error in a node would not give a reason."""
     large = ch.LaunchConfig(grid=1, block=1025)
     builder = stream.create_graph_builder().begin_building()
     with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE .*1025, 1, 1.* at most 1024"):

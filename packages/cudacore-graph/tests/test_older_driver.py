@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs on drivers for CUDA 12.0 to 12.3, by the functions that these have."""
+"""Graphs on drivers for CUDA 12.0 to 12.3, which have older functions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_on(run_python: Run, version: str, text: str) -> None:
 
 @pytest.mark.parametrize("version", ["12.0", "12.1", "12.2", "12.3"])
 def test_nodes_of_every_type(run_python: Run, version: str) -> None:
-    """Before CUDA 12.2 no function adds nodes of any type: each has one of its own, and others that update it."""
+    """Before CUDA 12.2, no function adds nodes of any type: each type has its own functions to add and update nodes."""
     run_on(
         run_python,
         version,

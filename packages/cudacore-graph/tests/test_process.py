@@ -103,7 +103,7 @@ def test_no_circle_of_imports() -> None:
     ],
 )
 def test_end_of_the_interpreter(run_python: Run, last: str) -> None:
-    """An interpreter that ends with graphs, captures or callbacks under way would crash, hang, or write to stderr."""
+    """An interpreter that ends with graphs, captures or callbacks in progress would crash, hang, or write to stderr."""
     code = f"""
 import atexit, sys, time
 {SETUP}
@@ -138,7 +138,7 @@ print("still here")
 
 
 def test_fork(run_python: Run) -> None:
-    """A child would hang in an inherited graph, or the error would have no reason."""
+    """A child would hang in an inherited graph, or the error would not give a reason."""
     result = run_python(
         f"""
 import os, warnings

@@ -12,8 +12,8 @@ import cudacore_handles as ch
 def test_rounds(device: ch.Device, stream: ch.Stream, add: ch.Kernel, conditional: ch.ObjectCode) -> None:
     """Nodes that work alone would not work together: a loop with a child graph, events, memory of the graph, a switch.
 
-    The counter goes from 5 to 0. Each round adds 3 in the graph's own memory; at the end the sum is copied, a switch on
-    a number that was set before chooses what to add, and both sides of a condition are tried.
+    The counter goes from 5 to 0. Each round adds 3 in the graph's own memory. At the end, the sum is copied, a switch
+    on a number that was set before chooses an addend, and both branches of a condition run.
     """
     count_down, set_condition = map(conditional.get_kernel, ("count_down", "set_condition"))
     numbers = Numbers(16)

@@ -64,7 +64,7 @@ def test_tree(picture: cg.GraphDefinition, numbers: Numbers) -> None:
 def test_every_type_has_a_title(
     definition: cg.GraphDefinition, device: ch.Device, add: ch.Kernel, numbers: Numbers
 ) -> None:
-    """A type of node would have no title, or one without meaning."""
+    """A type of node would have no title, or a meaningless one."""
     event = device.create_event()
     memory = definition.allocate(3 * 2**20)
     nodes = [
@@ -155,7 +155,7 @@ class _MadeUp:
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names(definition: cg.GraphDefinition, name: str) -> None:
-    """A name would add nodes, lines or elements to a picture, or make it one that cannot be read."""
+    """A name would add nodes, lines or elements to a picture, or make it unreadable for programs."""
 
     def function() -> None: ...
 
@@ -312,7 +312,7 @@ def test_size_is_bounded(definition: cg.GraphDefinition, count: int) -> None:
 
 
 def test_size_of_nested_graphs_is_bounded(definition: cg.GraphDefinition) -> None:
-    """A picture would have all bodies of all nodes."""
+    """A picture would contain all bodies of all nodes, without a limit."""
     for _ in range(12):
         node = definition.switch(definition.create_condition(0), 20)
         for branch in node.branches:
@@ -351,7 +351,7 @@ def test_notebook(picture: cg.GraphDefinition) -> None:
 
 
 def test_notebook_shows_what_is_gone(definition: cg.GraphDefinition) -> None:
-    """Looking at the picture of a graph that was destroyed would be an error."""
+    """Displaying a graph that was destroyed would raise an error."""
     node = definition.embed(cg.GraphDefinition())
     inner = node.child_graph
     node.destroy()

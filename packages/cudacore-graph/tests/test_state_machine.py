@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds, edits, clones, updates and launches graphs at random, and compares them with a model in Python.
 
-Nodes work on numbers in memory, each node on one of its own. The numbers after a launch show whether everything ran,
-with which parameters, and in which order. If the edges leave the order open, the model does not compare the result. The
+Nodes work on numbers in memory; each node has its own number. The numbers after a launch show whether everything ran,
+with which parameters, and in which order. If the edges do not determine the order, the result is not compared. The
 model also predicts what the driver refuses, and that the graph is unchanged then.
 
-The examples are the same in every run. ``CUDACORE_EXAMPLES=2000`` in the environment tries as many, which differ each
-time (``--hypothesis-seed=N`` repeats those of N). Hypothesis then reduces a failing example, which takes minutes.
+The examples are the same in every run. ``CUDACORE_EXAMPLES=2000`` in the environment tries 2000 examples, which differ
+each time (``--hypothesis-seed=N`` repeats a run). Hypothesis then reduces a failing example, which takes minutes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Op(NamedTuple):
     kind: str
     cell: int = 0
     factor: int = 0
-    addend: int = 0  # the value of a fill, or of a condition; how often a loop turns
+    addend: int = 0  # the value of a fill or a condition, or the number of iterations of a loop
     sources: tuple[int, ...] = ()
 
     @property
@@ -113,7 +113,7 @@ Pairs = set[tuple[int, int]]
 
 
 def flatten(steps: list[Step], disabled: Iterable[Node] = ()) -> tuple[list[Op], Pairs]:
-    """Return all that runs, in a possible order, and the pairs that could be the other way round."""
+    """Return all steps in a possible order, and the pairs of steps whose order could be reversed."""
     ops: list[Op] = []
     pairs: Pairs = set()
     spans: list[range] = []
@@ -230,7 +230,7 @@ class Exec:
         self.version = root.version
         self.steps = root.steps()
         self.disabled: set[Node] = set()
-        self.has_views = True  # whether it is known which node is which
+        self.has_views = True  # whether nodes can be identified
 
     def step_of(self, node: Node) -> int:
         return next((i for i, step in enumerate(self.steps) if step.node is node), -1)
@@ -436,7 +436,7 @@ class Machine(RuleBasedStateMachine):
         face.pred |= {node.face for node in before}
         node = self.enter(level, face, Op(kind, addend=value), (), before)
         node.bodies = [Level(body, node) for body in face.branches]
-        if kind == "while_loop":  # if it can run at all, it ends
+        if kind == "while_loop":  # if the loop can run at all, it ends
             body, cell = node.bodies[0], self.new_cell()
             period = max(value, 1)
             inner = body.face.launch(ONE, self.turn, condition, self.at(cell), period)
@@ -633,10 +633,10 @@ class Machine(RuleBasedStateMachine):
             with pytest.raises(ch.CUDAError, match="a node does what"):
                 root.face.instantiate(options)
         elif root.is_single and root.was_copied:
-            return  # it can be when all copies are gone
+            return  # possible once all copies are destroyed
         elif root.is_single and root.execs:
             if root.latest not in root.execs:
-                return  # for graphs that were made before the graph was one of these, CUDA does not define it
+                return  # undefined for graphs that were made before
             with pytest.raises(ch.CUDAError, match="NOT_SUPPORTED"):
                 root.face.instantiate(options)
         else:

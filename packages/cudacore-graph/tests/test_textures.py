@@ -150,7 +150,7 @@ def launch_prepared(device: ch.Device, kernel: ch.Kernel, *arguments: Any) -> cg
 def test_a_graph_keeps_what_it_samples(
     device: ch.Device, stream: ch.Stream, out: ch.Buffer, kernel_of: Callable[[str], ch.Kernel], build: Any, kind: str
 ) -> None:
-    """The kernel of a graph would sample an array or memory that is freed, and belongs to somebody else."""
+    """The kernel of a graph would sample an array or memory that was freed and allocated to other code."""
     before = ch.live_counts()
     made, source = make(kind, device, stream, 10)
     graph = build(device, kernel_of(kind), made, out)
@@ -166,7 +166,7 @@ def test_a_graph_keeps_what_it_samples(
 
 
 def kept_of(counts: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    """Return how many more textures, surfaces, arrays and buffers there are."""
+    """Return the numbers of additional textures, surfaces, arrays and buffers."""
     kinds = ("texture", "surface", "array", "deviceptr")
     return {kind: counts[kind] - before[kind] for kind in kinds if counts[kind] != before[kind]}
 
@@ -249,7 +249,7 @@ def test_copies_of_arrays(device: ch.Device, stream: ch.Stream, out: ch.Buffer) 
 
 @pytest.mark.parametrize("shape", [(5, 3), (4, 3, 2)])
 def test_rows_and_planes(device: ch.Device, stream: ch.Stream, shape: tuple[int, ...]) -> None:
-    """Rows or planes of an array would be mistaken for others, with the gaps that memory has between rows."""
+    """Rows or planes of an array would be mistaken for others if the memory has gaps between rows."""
     array = device.create_opaque_array(OpaqueArrayOptions(shape, "uint16", 2))
     texels = np.arange(array.size_bytes // 2, dtype=np.uint16)
     array.copy_from(texels, stream=stream)

@@ -29,7 +29,7 @@ def on_gpu(pytestconfig: pytest.Config) -> bool:
 
 
 class CUDAError(Exception):
-    """An entry point did not return CUDA_SUCCESS."""
+    """The error for an entry point that did not return CUDA_SUCCESS."""
 
     def __init__(self, name: str, code: int) -> None:
         super().__init__(f"{name}: {code}")
@@ -89,7 +89,7 @@ def cuda(driver: Driver) -> Iterator[Driver]:
 
 @pytest.fixture
 def calls(cuda: Driver) -> Any:
-    """Give a recorder, by which sequences make their calls."""
+    """Give a recorder, with which sequences make their calls."""
     from recorder import Recorder
 
     listing: list[str] = []
@@ -100,7 +100,7 @@ def calls(cuda: Driver) -> Any:
 
 @pytest.fixture
 def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run code in a fresh interpreter with a configuration of the simulator, ``cu`` being its entry points."""
+    """Run code in a fresh interpreter with a configuration of the simulator; ``cu`` has its entry points."""
 
     def run(code: str, **settings: object) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CUDACORE_")}
@@ -118,7 +118,7 @@ def run_python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def run_in_stream(driver: Driver) -> Iterator[Callable[[Callable[[], None], ctypes.c_void_p], None]]:
-    """Have a Python function run in a stream's order."""
+    """Enqueue a Python function in a stream."""
     kept = []
 
     def run(function: Callable[[], None], stream: ctypes.c_void_p) -> None:

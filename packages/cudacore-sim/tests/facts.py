@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of an H200 with driver 13.0 to single calls."""
+"""Results of single calls on an H200 with driver 13.0."""
 
 from __future__ import annotations
 

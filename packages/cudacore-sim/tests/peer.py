@@ -134,7 +134,7 @@ def import_physical(cu: Any, descriptor: int) -> tuple[int, Any]:
 
 
 def map_physical(cu: Any, handle: Any, *locations: int) -> Any:
-    """Map physical memory somewhere, for the kinds of locations that are named."""
+    """Map physical memory at any address, with access for the given kinds of locations."""
     address = U64()
     codes = [
         cu.cuMemAddressReserve(ctypes.byref(address), Size(CHUNK), Size(0), U64(0), U64(0)),

@@ -2,7 +2,7 @@
 """Make the calls of cuda_core_calls.txt with one module, and write the result of each: ``cuda_core_calls.py MODULE``.
 
 That is ``["raises", names of the exception's class and its bases, message]`` or ``["gives", value]``, where a value of
-an ordinary Python type is given by its repr, and any other by the name of its type.
+an ordinary Python type is represented by its repr, and any other value by the name of its type.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def names(core: Any, folder: str) -> dict[str, Any]:
         for name in "pman", "cman":
             managed[name] = core.ManagedMemoryResource().allocate(64, stream=s)
         managed["cman"].close()
-        for name in "man", "man2":  # advice is for no memory of pools
+        for name in "man", "man2":  # memory of pools does not accept advice
             managed[name] = core.ManagedBuffer.from_handle(int(driver.cuMemAllocManaged(64, 1)[1]), 64)
     except RuntimeError as error:
         # cuda.core without CUDA 13 has none; calls that use them are NameErrors.

@@ -49,7 +49,7 @@ def test_everything_is_cudacores() -> None:
 
 
 def test_what_is_not_there() -> None:
-    """The error for a library that needs a missing name would have no reason."""
+    """The error for a library that needs a missing name would not explain it."""
     private = "cuda.core is cudacore here, which has of the private names of cuda.core these alone: _memoryview.Stri"
     expected = {
         "from cuda.core._memory import Buffer": f"ImportError: cuda.core._memory: {private}",
@@ -165,7 +165,7 @@ def test_old_cuda_python(tmp_path: Path) -> None:
 
 
 def test_command() -> None:
-    """Mistakes at the command line would be tracebacks."""
+    """Mistakes on the command line would print tracebacks."""
     assert run("--help").stdout.startswith("usage: python -m cudacore.as_cuda_core COMMAND")
     result = subprocess.run(COMMAND, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout) == (2, "")
@@ -180,7 +180,7 @@ def test_command() -> None:
 
 
 def test_import_is_light() -> None:
-    """A program that only looks at the version would import the compilers, or bindings of CUDA."""
+    """A program that only reads the version would import the compilers, or bindings of CUDA."""
     code = (
         "import sys, cuda.core\nprint([n for n in sys.modules if n.startswith(('cuda.bindings', 'numpy', 'ctypes'))])"
     )

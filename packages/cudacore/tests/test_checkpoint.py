@@ -67,7 +67,7 @@ for line in sys.stdin:
 
 
 class Worker:
-    """A process that counts in its buffer whenever it is asked to."""
+    """A process that increments the numbers in its buffer on request."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         command = [sys.executable, "-X", "faulthandler", "-c", WORKER]
@@ -114,7 +114,7 @@ def worker(on_sim: bool) -> Iterator[Worker]:
 
 @pytest.fixture
 def process(worker: Worker) -> Iterator[Process]:
-    """Give the worker's process, which is running, and is made to run again after the test."""
+    """Give the worker's process, which is running; after the test, it is made to run again."""
     process = worker.process
     assert process.state == "running"
     yield process
@@ -145,7 +145,7 @@ def test_a_process_goes_on_where_it_was(worker: Worker, process: Process) -> Non
 
 
 def test_a_lock_alone(worker: Worker, process: Process) -> None:
-    """A process that is only locked would run on, or never again."""
+    """A process that is only locked would continue to run, or never run again."""
     process.lock()
     worker.ask()
     assert worker.answer(0.2) is None
@@ -283,7 +283,7 @@ def test_unknown_devices(process: Process) -> None:
 
 
 def test_processes_are_compared_by_their_ids() -> None:
-    """Two objects for one process would count as two."""
+    """Two objects for one process would not be equal."""
     process = Process(pid=7)
     assert (process, hash(process)) == (Process(7), hash(Process(7)))
     assert process != Process(8)

@@ -35,7 +35,7 @@ def pixels(png: Path) -> np.ndarray:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs_and_says_what_the_gallery_shows(example: Path, tmp_path: Path, on_sim: bool) -> None:
-    """A reader who tries it would see something else, or an error."""
+    """A reader who runs an example would see another output, or an error."""
     environment = os.environ | {"CUDACORE_SIM_DEVICES": "2"}
     command = [sys.executable, example]
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240)

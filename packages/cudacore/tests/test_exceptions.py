@@ -28,12 +28,12 @@ def names_in(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
 
 
 def bound_names(function: ast.FunctionDef) -> set[str]:
-    """Return the names that a function gives to objects: its parameters and its variables."""
+    """Return the names of a function's parameters and variables."""
     return names_in(function, ast.Store) | {n.arg for n in ast.walk(function.args) if isinstance(n, ast.arg)}
 
 
 def made_exceptions(function: ast.FunctionDef) -> set[str]:
-    """Return the variables that hold what a function such as ``last_error()`` made."""
+    """Return the variables that hold the result of a function such as ``last_error()``."""
     names: set[str] = set()
     for node in ast.walk(function):
         if (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of the guides, as a reader pastes them: the blocks of a page, in their order, are one program."""
+"""The programs of the guides, as a reader would paste them: the blocks of a page, in order, are one program."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ LINES = [line for line in SCRIPT.with_suffix(".txt").read_text().splitlines() if
 DIFFERENT = {call: tuple(said.split(" -> ")) for call, _, said in (line.partition("  ## ") for line in LINES) if said}
 ALIKE = [line for line in LINES if "  ## " not in line]
 
-# The beginnings of messages, which programs match.
+# The beginnings of messages that programs match.
 OPENINGS = {
     "type(ctx)()": "Context objects cannot be instantiated directly",
     "core.Stream()": "Stream objects cannot be instantiated directly",
@@ -90,7 +90,7 @@ def short(outcome: Any) -> str:
 
 
 VERSIONS = [one.version for one in importlib.metadata.distributions(name="cuda-core")]
-# The table has calls of all that a driver for CUDA 13.0 has.
+# The table has calls that need a driver for CUDA 13.0.
 pytestmark = [
     pytest.mark.needs_driver("13.0", "all that cuda.core is compared in"),
     pytest.mark.skipif(
@@ -104,7 +104,7 @@ pytestmark = [
 def test_alike(call: str) -> None:
     """A program for cuda.core would get another result, or an exception that it does not catch."""
     wanted, given = theirs(call), outcomes("cudacore")[call]
-    assert short(wanted) != "NameError"  # a NameError would be about the call itself
+    assert short(wanted) != "NameError"  # a NameError would mean that the call itself is wrong
     assert wanted[0] == given[0], f"{short(wanted)} -> {short(given)}"
     if wanted[0] == "raises":
         assert short(wanted) in given[1]

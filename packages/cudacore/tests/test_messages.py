@@ -54,7 +54,7 @@ def messages(value: object) -> Iterator[str]:
             continue
         try:
             unbound, bound = getattr(cls, name), getattr(value, name)
-        except Exception as error:  # not there yet, or not on this driver
+        except Exception as error:  # not set yet, or not supported by this driver
             yield str(error)
             continue
         if not callable(bound):
@@ -72,7 +72,7 @@ def messages(value: object) -> Iterator[str]:
 
 
 def test_names_of_public_classes(objects: list[object]) -> None:
-    """A message would name an undocumented class: StreamHandle.sync() takes no arguments."""
+    """A message would name an undocumented class, as in "StreamHandle.sync() takes no arguments"."""
     found = [(type(value).__name__, text) for value in objects for text in messages(value) if INTERNAL.search(text)]
     assert not found, "\n".join(map(str, found))
 
@@ -82,7 +82,7 @@ PACKAGES = ("cudacore", "cudacore_handles", "cudacore_graph", "cudacore_compile"
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_classes_behind_public_ones(name: str) -> None:
-    """CPython's message about a wrong call has the name of the class that a method is from."""
+    """CPython's message about a wrong call has the name of the class that defines the method."""
     package = importlib.import_module(name)
     classes = [cls for cls in (getattr(package, one) for one in package.__all__) if isinstance(cls, type)]
     bases = {base for cls in classes for base in cls.__mro__ if base.__module__.startswith("cudacore")}

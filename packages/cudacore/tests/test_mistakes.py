@@ -27,14 +27,14 @@ CALL = "{ .param .b32 r; call.uni (r), other, (); }"
 
 
 class Program:
-    """Objects that the mistakes are made with."""
+    """Objects with which the mistakes are made."""
 
     def __init__(self) -> None:
         self.device = core.Device()
         self.device.set_current()
         self.stream = self.device.create_stream()
         self.kernel = core.ObjectCode.from_ptx(PTX.format(52, "", "").encode()).get_kernel("k")
-        # No kinds of parameters are known.
+        # Code in which the kinds of parameters are unknown.
         code = core.Program(SOURCE, "c++", core.ProgramOptions(arch=f"sm_{self.device.arch}")).compile("cubin")
         self.untyped = core.ObjectCode.from_cubin(code.code).get_kernel("k")
         self.config = core.LaunchConfig(grid=1, block=32)
@@ -206,13 +206,13 @@ def test_message_says_what_to_do(name: str, program: Program, on_sim: bool) -> N
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 has the protocol for Python classes")
 def test_memoryview_of_device_memory(program: Program) -> None:
-    """The error would not say how device memory gets to the host."""
+    """The error would not explain how to copy device memory to the host."""
     with pytest.raises(BufferError, match=r"buffer\.copy_to\(array, stream=stream\) copies it to an array"):
         memoryview(program.buffer)  # type: ignore[arg-type]
 
 
 def test_bundled_headers_do_not_advise_themselves(program: Program) -> None:
-    """The error about a header that NVRTC does not carry would advise what the program does already."""
+    """The error about a header that is not bundled with NVRTC would advise what the program already does."""
     with pytest.raises(core.NVRTCError) as caught:
         program.compile("#include <foo.h>", use_bundled_headers=True)
     if caught.value.code_name == "NVRTC_ERROR_INVALID_OPTION":
@@ -222,7 +222,7 @@ def test_bundled_headers_do_not_advise_themselves(program: Program) -> None:
 
 
 def test_names_of_others_are_not_listed(program: Program) -> None:
-    """Completion would offer names that raise errors, and other libraries would take streams for theirs."""
+    """Completion would offer names that raise errors, and other libraries would mistake streams for their own."""
     for value in (program.stream, program.buffer, program.device):
         assert "synchronize" not in dir(value)
         assert not hasattr(value, "synchronize")

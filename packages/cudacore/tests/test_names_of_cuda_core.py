@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public names of ``cuda.core``, members of classes included.
+"""The public names of ``cuda.core``, including members of classes.
 
-Each is here, or it is listed below.
+Each exists in cudacore, or is listed below.
 """
 
 from __future__ import annotations
@@ -112,6 +112,6 @@ def test_the_list_is_true() -> None:
 
 @pytest.mark.skipif(not MIGRATION.exists(), reason="the documentation is not here")
 def test_what_does_not_come_is_documented() -> None:
-    """Somebody would look for a name that we decided not to have, and find no reason."""
+    """A reader would search for a name that we decided not to have, and find no explanation."""
     text = MIGRATION.read_text(encoding="utf-8")
     assert [name for name in sorted(NOT_HERE) if name.rpartition(".")[2] not in text] == []

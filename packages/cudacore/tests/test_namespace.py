@@ -50,7 +50,7 @@ def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def public_names(module: types.ModuleType) -> set[str]:
-    """The names that a module defines for its users: no private ones, no modules that it merely imported."""
+    """The names that a module defines for its users, without private names and modules that it only imports."""
     package = module.__name__.partition(".")[0]
     return {
         name
@@ -111,7 +111,7 @@ def test_import_needs_no_dataclasses(module: str) -> None:
 
 
 def test_import_loads_no_driver() -> None:
-    """Importing cudacore would load libcuda, and fail or initialise a GPU where nobody asked for one."""
+    """Importing cudacore would load libcuda, and would fail, or initialise a GPU that the program does not use."""
     result = run_python(
         """
         import cudacore
@@ -148,7 +148,7 @@ def test_names_are_the_siblings_own() -> None:
 
 
 def test_nothing_of_the_siblings_is_forgotten() -> None:
-    """A name that a sibling has and that ``cuda.core`` has too would be missing here."""
+    """A name that both a sibling and ``cuda.core`` have would be missing here."""
     import cudacore_compile
     import cudacore_graph
     import cudacore_handles
@@ -160,7 +160,7 @@ def test_nothing_of_the_siblings_is_forgotten() -> None:
 
 
 def test_name_that_never_was() -> None:
-    """A misspelt name would be said to come later, or not be an ordinary AttributeError."""
+    """The error for a misspelt name would announce it for a later release, or not be an ordinary AttributeError."""
     with pytest.raises(AttributeError, match=r"^module 'cudacore' has no attribute 'Devise'; did you mean 'Device'"):
         cudacore.Devise  # noqa: B018
     with pytest.raises(ImportError, match="cannot import name 'Devise'"):
@@ -216,7 +216,7 @@ def test_sibling_of_another_minor_version(package: str) -> None:
 
 
 def test_sibling_of_the_same_minor_version() -> None:
-    """A release that mends one package would break all others."""
+    """A release that fixes one package would break all others."""
     result = run_python(
         """
         import cudacore_handles

@@ -71,7 +71,7 @@ def test_pickles_name_nothing_private(make: Callable[[], Any], protocol: int) ->
 
 @pytest.mark.needs_driver("12.0", "memory pools of several processes")
 def test_what_processes_share(device: cc.Device) -> None:
-    """A process with another version could not open memory or an event that is sent to it."""
+    """A process with another version could not open memory or an event that it receives."""
     stream = device.create_stream()
     event = device.create_event(cc.EventOptions(ipc_enabled=True))
     assert private_names(pickle.dumps(event)) == []

@@ -44,7 +44,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 def is_listening(folder: Path) -> bool:
     if not (folder / "exporter.socket").exists():
-        return False  # another process of this machine can have one of that name, in another folder
+        return False  # another process of this machine can have a socket of that name, in another folder
     listening = "00010000"
     sockets = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
     return any(fields[-1] == "exporter.socket" and fields[3] == listening for fields in sockets)

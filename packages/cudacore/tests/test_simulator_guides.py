@@ -94,7 +94,7 @@ stream.sync()
 
 
 def test_a_missing_order(tmp_path: Path) -> None:
-    """The program of the guide would have no finding, or seeds would show other values than in the guide."""
+    """The program of the guide would have no finding, or seeds would give other values than in the guide."""
     ran = run(ORDER, folder=tmp_path, CHECK="order")
     assert ran.returncode == 0, ran.stderr
     finding = without_places(ran.stderr)
@@ -104,6 +104,6 @@ def test_a_missing_order(tmp_path: Path) -> None:
     else:  # on a busy machine, the kernel can run last
         assert finding.startswith("cudacore-sim: order: kernel 'fill'")
         assert "which copy (cuMemcpyAsync" in finding
-    # Which seeds show it is a matter of chance on a busy machine, where a slow unit lets the next one run beside it.
+    # On a busy machine, chance determines which seeds show it, because the next unit runs beside a slow one.
     values = {run(ORDER, folder=tmp_path, SHUFFLE=str(seed)).stdout.strip() for seed in range(1, 6)}
     assert values == {"0", "7"}

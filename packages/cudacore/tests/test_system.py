@@ -36,7 +36,7 @@ def device() -> system.Device:
 
 @pytest.fixture
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Replace answers of NVML, for features that simulated devices do not have."""
+    """Replace results of NVML, for features that simulated devices do not have."""
 
     def answer(**answers: Any) -> None:
         for function, result in answers.items():
@@ -188,7 +188,7 @@ def test_the_same_device_of_cuda(device: system.Device) -> None:
     ],
 )
 def test_no_such_device(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    """An invalid argument would be accepted, or its error would have no reason."""
+    """An invalid argument would be accepted, or its error would not give a reason."""
     with pytest.raises(error, match=message):
         system.Device(**arguments)
 
@@ -229,7 +229,7 @@ def test_memory_in_use(device: system.Device) -> None:
 
 
 def test_machine() -> None:
-    """Versions would be text, or of something else."""
+    """Versions would be text, or versions of something else."""
     assert system.get_user_mode_driver_version() >= (12, 0)
     driver = system.get_kernel_mode_driver_version()
     assert driver >= (525,)
@@ -267,7 +267,7 @@ def test_not_supported(device: system.Device) -> None:
         device.utilization  # noqa: B018
 
 
-# ---- features that simulated devices do not have: the conversion of NVML's answers
+# ---- features that simulated devices do not have: the conversion of NVML's results
 
 VALUES: list[tuple[str, dict[str, Any], Callable[[Any], Any], Any]] = [
     (
@@ -440,7 +440,7 @@ def test_it_is_initialized_again(device: system.Device) -> None:
 
 
 def test_events_of_an_earlier_initialization(answer: Callable[..., None]) -> None:
-    """A set of events that NVML has forgotten would be waited for, or freed: memory that it has freed."""
+    """After a shutdown, a set of events that NVML has already freed would be used or freed again."""
     freed: list[int] = []
     answer(system_event_set_create=1234, system_register_events=None, system_event_set_free=freed.append)
     lost, kept = system.register_events("bind"), None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures of public functions name public types, and their closed sets of strings are those of the enumerations."""
+"""Signatures of public functions use public types, and their sets of strings are those of the enumerations."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ EXPECTED = {
 
 @pytest.mark.parametrize(("name", "strings", "members"), [pytest.param(*one, id=one[0]) for one in sets()])
 def test_sets_of_strings_are_those_of_the_enumerations(name: str, strings: set[str], members: set[str]) -> None:
-    """Type checkers would refuse a string that is right, or take one that is wrong."""
+    """Type checkers would refuse a valid string, or accept an invalid one."""
     assert strings == EXPECTED.get(name, members)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for the type checker, checked by ``nox -s types`` and never run.
 
-An ``ignore`` that is not needed is an error there: each of these lines is one in which a mistake must be found.
+An ``ignore`` that is not needed is an error there, so the checkers must find a mistake in each of these lines.
 """
 
 from typing_extensions import assert_type

@@ -19,7 +19,7 @@ LIMIT = 400_000
 
 
 def content(key: int) -> bytes:
-    """Return the value for a key, which has some 1 to 30 KB."""
+    """Return the value for a key, of 1 to 30 KB."""
     return hashlib.sha256(b"%d" % key).digest() * (40 + key * 17 % 900)
 
 

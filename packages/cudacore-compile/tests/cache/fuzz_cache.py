@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile random programs with a cache while their headers change, and compare with fresh compilations.
 
-``python fuzz_cache.py SECONDS [SEED]`` does so for as long as one likes, and ``nox -s fuzz_cache -- SECONDS`` runs it.
-The programs use constructs that can hide an included file from a scanner: macros in directives, comments and
-literals that look like each other, conditionals, pasted names, and files that appear before others. A program that the
-cache refuses is no failure. The share of these is printed, so that a scanner that refuses everything is noticed.
+``python fuzz_cache.py SECONDS [SEED]`` does so for a given time; ``nox -s fuzz_cache -- SECONDS`` runs it. The programs
+use constructs that can hide an included file from a scanner: macros in directives, comments and literals that look like
+each other, conditionals, pasted names, and files that appear before others. A program that the cache refuses is not a
+failure. The proportion of such programs is printed, so that a scanner that refuses everything is noticed.
 """
 
 from __future__ import annotations
@@ -362,7 +362,7 @@ class Case:
         """Change one file, or a directory or link on its path."""
         how = self.choose.random()
         path = self.choose.choice(list(self.versions) or ["inc0/none.h"])
-        if self.headers and how < 0.1:  # NVRTC takes a header in memory for the file of its name
+        if self.headers and how < 0.1:  # NVRTC identifies a header in memory with the file of its name
             name = self.choose.choice(list(self.headers))
             if os.path.lexists(name):
                 os.unlink(name)
@@ -425,7 +425,7 @@ class Case:
                 self.change()
 
     def compile_while_changing(self, cache: Any) -> None:
-        """Have a file changed, and changed back, while the compiler may be reading it."""
+        """Change a file, and change it back, while the compiler may be reading it."""
         path = self.choose.choice(list(self.versions) or ["inc0/none.h"])
         if not os.path.isfile(path):
             return

@@ -39,7 +39,7 @@ Make = Callable[..., ProgramCacheResource]
 
 
 class DictCache(ProgramCacheResource):
-    """A storage that a user wrote."""
+    """A cache that a user implemented."""
 
     def __init__(self) -> None:
         self.data: dict[bytes, bytes] = {}
@@ -186,7 +186,7 @@ def test_templates_hit(make: Make) -> None:
 
 
 def test_kernel_from_cache(device: Any, make: Make) -> None:
-    """A kernel of cached code could not be launched, or would take anything for an argument."""
+    """A kernel of cached code could not be launched, or would accept any argument."""
     kinds = []
     cache = make()
     for _ in range(2):
@@ -208,7 +208,7 @@ def test_log_is_kept(make: Make) -> None:
 
 
 def test_failures_are_not_kept(make: Make) -> None:
-    """A program that does not compile would be a cache entry, or its error lost."""
+    """A program that does not compile would get a cache entry, or its error would be lost."""
     cache = make()
     for _ in range(2):
         log = io.StringIO()
@@ -383,7 +383,7 @@ def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A compilation would be lost because its code cannot be kept, or half an entry left."""
+    """A compilation would fail because its code cannot be stored, or an incomplete entry would remain."""
     cache = FileStreamProgramCache(tmp_path)
 
     def full(*args: object) -> None:
@@ -495,7 +495,7 @@ def test_locked_by_a_stopped_process(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     ],
 )
 def test_forged_entry(tmp_path: Path, facts: Any) -> None:
-    """An entry that another program wrote, with a good checksum, would make compile() raise an arbitrary exception."""
+    """An entry that another program wrote with a valid checksum would make compile() raise an arbitrary exception."""
     cache = FileStreamProgramCache(tmp_path)
     program = Program("__global__ void k() {}", "c++", {"arch": "sm_90"})
     code = program.compile("ptx", cache=cache).code
@@ -509,7 +509,7 @@ def test_forged_entry(tmp_path: Path, facts: Any) -> None:
 
 @pytest.mark.parametrize("total", [b"0\n", b"", b"-5 00000000\n", b"                   0 12345678\n", b"\xff" * 30])
 def test_damaged_total(tmp_path: Path, total: bytes) -> None:
-    """A count of bytes that is too small would have the cache grow beyond its bound."""
+    """If the count of bytes is too small, the cache would exceed its limit."""
     cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
     for key in "abc":
         cache[key] = b"x" * 3000
@@ -521,7 +521,7 @@ def test_damaged_total(tmp_path: Path, total: bytes) -> None:
 
 
 def test_files_of_a_program_are_kept_for_other_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each process would read all headers to find out that they are the same."""
+    """Each process would read all headers, only to find that they are unchanged."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(inputs, "_closures", {})
     Path("v.h").write_text("#define VALUE 1111")
@@ -559,7 +559,7 @@ def list_of_files(cache: Path) -> Path:
 
 @pytest.mark.parametrize("damage", ["directory", "names", "path", "identity"])
 def test_damaged_list_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str) -> None:
-    """A list of files that cannot be read, or that others have written, would keep a program from being compiled."""
+    """A list of files that cannot be read, or that other programs wrote, would prevent a compilation."""
     monkeypatch.chdir(tmp_path)
     Path("inc").mkdir()
     Path("inc/v.h").write_text("#define VALUE 1\n")
@@ -586,7 +586,7 @@ def test_damaged_list_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, 
 
 
 def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
-    """Half-written files would fill the disk, or a wrong count of bytes stay wrong."""
+    """Incomplete files would fill the disk, or a wrong count of bytes would remain."""
     cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
     cache["a"] = b"1" * 3000
     (tmp_path / "v1" / "tmp" / "half").write_bytes(b"half")
@@ -601,7 +601,7 @@ def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
 
 
 def test_many_small_entries(tmp_path: Path) -> None:
-    """Making room for one entry at a time would look at all others for each."""
+    """Each eviction of a single entry would examine all other entries."""
     cache = FileStreamProgramCache(tmp_path, max_size_bytes=600 * 100)
     for count, evictions in ((600, 0), (601, 20), (620, 20), (621, 40)):
         for i in range(cache.statistics.stores, count):

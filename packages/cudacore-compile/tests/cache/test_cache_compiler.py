@@ -36,7 +36,7 @@ def start(folder: Path, *arguments: str) -> str:
 
 
 def test_hit_without_the_compiler(tmp_path: Path) -> None:
-    """The second start of a program would load NVRTC and scan its source, only to find out that both are the same."""
+    """The second start of a program would load NVRTC and scan its source, only to find that both are unchanged."""
     assert start(tmp_path) == "0 True True True\n"
     assert start(tmp_path) == "1 False False False\n"
     assert start(tmp_path, "loads") == "1 True True False\n"
@@ -129,7 +129,7 @@ def test_environment_has_changed(searches: Searches, monkeypatch: pytest.MonkeyP
     assert searches.loads()
     monkeypatch.setenv(variable, "/elsewhere")
     assert searches.loads()
-    # The dynamic loader does not see the variables that are set later, so nothing is known with these.
+    # The dynamic loader ignores variables that are set later, so the build is unknown then.
     assert searches.loads() == variable.startswith("LD_")
 
 

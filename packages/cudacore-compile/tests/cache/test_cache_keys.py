@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("in_a_folder")
 
 @pytest.mark.parametrize("options", [{}, {"name": "program"}, {"include_path": "elsewhere"}])
 def test_header_beside_the_program(options: dict[str, Any]) -> None:
-    """A header in the current directory would change, and the old code be used."""
+    """A header in the current directory would change, and the old code would be used."""
     check('#include "v.h"', change=lambda n: write("v.h", f"#define VALUE {n}"), **options)
 
 
@@ -110,7 +110,7 @@ def test_uncacheable_programs_are_compiled() -> None:
 
 
 def test_header_that_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A header that changes while the compiler reads it would give its new code to the old text, or the reverse."""
+    """If a header changes while the compiler reads it, new code would be stored for the old text, or the reverse."""
     write("v.h", "#define VALUE 1111")
     cache = InMemoryProgramCache()
     program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
@@ -231,7 +231,7 @@ def test_file_that_was_written_just_now(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once all files have settled, a file that appears, changes or goes would be overlooked."""
+    """Once all files have been unchanged for a while, a new, changed or removed file would be overlooked."""
     write("inc/main.h", "#define IN(n) <part/n>\n#include IN(v.h)")
     write("inc/part/other.h", "")
     monkeypatch.setattr(_identity.time, "time_ns", lambda: 2**62)  # long after
@@ -380,7 +380,7 @@ def test_every_option_counts() -> None:
         "ofast_compile": "max", "pch_dir": "d",
     }  # fmt: skip
     elsewhere = {"time", "fdevice_time_trace", "create_pch", "pch", "use_pch", "raw_options"}  # no key
-    elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}  # not of this language, or the target's
+    elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}  # of other languages, or set by the target
     seen = {key()}
     for field in dataclasses.fields(ProgramOptions):
         if field.name not in elsewhere:
@@ -458,7 +458,7 @@ def test_build_of_a_library(tmp_path: Path) -> None:
 
 
 def test_number_of_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that was split for the processors of one machine would be given out on another one."""
+    """Code that was split for the processors of one machine would be used on another one."""
     split, other = key(split_compile=0), key()
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(99)))
     assert key(split_compile=0) != split

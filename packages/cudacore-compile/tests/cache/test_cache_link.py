@@ -189,7 +189,7 @@ def test_what_is_not_cached(parts: tuple[ObjectCode, ObjectCode], options: dict[
 
 
 def test_variable_that_is_set_meanwhile(parts: tuple[ObjectCode, ObjectCode], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code that was linked with a variable of another thread's would be kept as linked without it."""
+    """Code that was linked with an environment variable of another thread would be stored as linked without it."""
     monkeypatch.delenv("NVVM_SOMETHING", raising=False)
     cache = InMemoryProgramCache()
     link_now = nvjitlink.NVJitLink.link
@@ -236,7 +236,7 @@ def test_failures_are_not_kept(cache: Any, parts: tuple[ObjectCode, ObjectCode])
 
 
 def test_damaged_entries_and_failing_caches(parts: tuple[ObjectCode, ObjectCode]) -> None:
-    """A damaged or forged entry would be loaded, or a cache that fails keep code from being linked."""
+    """A damaged or forged entry would be loaded, or a failing cache would prevent linking."""
 
     kept: dict[Any, Any] = {}
 
@@ -295,7 +295,7 @@ def test_another_process(tmp_path: Path, parts: tuple[ObjectCode, ObjectCode], p
 
 
 def test_threads(cache: Any, parts: tuple[ObjectCode, ObjectCode]) -> None:
-    """Threads that link the same would get each other's code."""
+    """Threads that link the same code would get each other's results."""
     other = build(F.replace("3", "7"))
     expected = [Linker(parts[0], f, options={"arch": "sm_90"}).link("cubin").code for f in (parts[1], other)]
     linkers = [Linker(parts[0], f, options={"arch": "sm_90"}) for f in (parts[1], other)]

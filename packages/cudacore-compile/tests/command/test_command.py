@@ -89,7 +89,7 @@ def test_options(run: Run) -> None:
 
 
 def test_cuda_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA's own headers would not be found when requested, or a failure would be a traceback."""
+    """CUDA's own headers would not be found when requested, or a failure would print a traceback."""
     Path("headers").mkdir()
     Path("headers/mine.h").write_text("#define MINE 4321")
     Path("with.cu").write_text('#include <mine.h>\nextern "C" __global__ void k(int *p) { *p = MINE; }')
@@ -153,7 +153,7 @@ def test_outputs_of_one_name(run: Run) -> None:
 
 
 def test_outputs_that_are_no_files(run: Run) -> None:
-    """Devices, pipes and links would be replaced by files: as root, -o /dev/null would end a system."""
+    """Devices, pipes and links would be replaced by files: as root, -o /dev/null would break the system."""
     os.mkfifo("pipe")
     reader = subprocess.Popen(["cat", "pipe"], stdout=subprocess.PIPE)
     assert run("kernel.cu", "--arch", "sm_90", "--to", "ptx", "-o", "pipe") == (0, "", "")
@@ -212,7 +212,7 @@ def test_list_kernels_of_files(run: Run) -> None:
 
 
 def test_errors_point_at_the_source(run: Run) -> None:
-    """Somebody whose program does not compile would not see where."""
+    """A user whose program does not compile would not see the place of the error."""
     status, out, err = run("bad.cu", "--arch", "sm_80,sm_90")
     assert (status, out) == (1, "")
     assert err == (
@@ -303,7 +303,7 @@ def test_given_again(run: Run) -> None:
 
 
 def test_closed_output() -> None:
-    """A listing that is not read to its end would be a Python error, at exit if the output is buffered."""
+    """If a listing is not read to its end, a Python error would be printed, at exit if the output is buffered."""
     Path("k.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n.entry f() { ret; }\n")
     command = f"{sys.executable} -m cudacore_compile k.ptx --list-kernels"
     gone = f"{{ sleep 0.1; {command}; }} | true; exit ${{PIPESTATUS[0]}}"
@@ -355,7 +355,7 @@ def test_wrong_commands(run: Run, words: list[str], message: str) -> None:
 
 
 def test_files_that_are_not_there(run: Run) -> None:
-    """A missing file, or one that cannot be written, would be a traceback."""
+    """A missing file, or one that cannot be written, would print a traceback."""
     status, _, err = run("missing.cu", "--arch", "sm_90")
     assert (status, err) == (1, "cudacore-compile: error: [Errno 2] No such file or directory: 'missing.cu'\n")
     status, _, err = run("kernel.cu", "--arch", "sm_90", "-o", "kernel.cu/out.ptx")
@@ -421,8 +421,7 @@ def test_no_driver_is_needed(run: Run) -> None:
 
 
 def test_interrupt() -> None:
-    """Ctrl-C would wait for the compiler, print a traceback, or return a status after which a loop of a shell
-    continues."""
+    """Ctrl-C would wait for the compiler, print a traceback, or return a status after which a shell loop continues."""
     Path("slow.cu").write_text(SLOW)
     command = [sys.executable, "-m", "cudacore_compile", "slow.cu", "--arch", "sm_80,sm_90", "--no-cache"]
     # The background jobs of a shell begin without the signal, and so do their children.
@@ -440,6 +439,6 @@ def test_interrupt() -> None:
         out, err = worker.communicate(timeout=120)
     finally:
         worker.kill()
-    assert time.monotonic() - sent < 2  # 0.02 seconds on a machine that does nothing else
+    assert time.monotonic() - sent < 2  # 0.02 seconds on an idle machine
     assert (worker.returncode, out, err) == (-signal.SIGINT, b"", b"")
     assert not list(Path().glob("*.cubin"))

@@ -94,7 +94,7 @@ def test_explanations(run: Run) -> None:
 
 
 def test_many_headers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The data for explanations would have megabytes for each source that includes a large library."""
+    """The data for explanations would take megabytes for each source that includes a large library."""
     monkeypatch.setattr(_explain, "_MAX_FILES", 0)
     assert run(*WORDS)[0] == 0
     Path("h.h").write_text("// changed")
@@ -116,7 +116,7 @@ def test_linked_code_is_kept(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_explanations_of_links(run: Run) -> None:
-    """Somebody whose links are slow would not learn why code is linked again."""
+    """A user with slow links would not learn why code is linked again."""
     Path("g.cu").write_text("__device__ int g() { return 1; }")
     words = ["k.cu", "g.cu", "--link", "-arch=sm_90", "-o", "all.cubin"]
 

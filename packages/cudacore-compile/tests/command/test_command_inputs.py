@@ -86,7 +86,7 @@ def test_linked_fat_binary(run: Run) -> None:
 
 @pytest.mark.usefixtures("_nvjitlink")
 def test_ptx_is_assembled(run: Run) -> None:
-    """PTX could not be made a cubin."""
+    """PTX could not be compiled to a cubin."""
     Path("whole.cu").write_text(WHOLE)
     assert run("whole.cu", "-arch=sm_80", "-ptx")[0] == 0
     status, out, err = run("whole.ptx", "-arch=sm_90", "-v")
@@ -112,7 +112,7 @@ def test_nvvm_ir(run: Run) -> None:
 
 
 def test_content_counts(run: Run) -> None:
-    """A file with an unknown suffix would be mistaken for C++, or one with a wrong suffix go to the wrong compiler."""
+    """A file with an unknown suffix would be treated as C++, or one with a wrong suffix as its content's type."""
     assert run("kernel.cu", "-arch=sm_90", "-rdc=true", "-o", "kernel.cubin")[0] == 0
     Path("kernel.bin").write_bytes(Path("kernel.cubin").read_bytes())
     assert run("kernel.bin", "--list-kernels")[1].startswith("kernel.bin, cubin for sm_90:")

@@ -170,7 +170,7 @@ def test_no_architecture() -> None:
 
 
 def test_warnings_as_errors(run: Run) -> None:
-    """A build could not require that there are no warnings, also for code from a cache."""
+    """A build could not treat warnings as errors, or not for code from a cache."""
     for words in (["-Werror"], ["-Werror", "all-warnings"], ["--warning-as-error=all-warnings"]):
         status, _, err = run("warns.cu", "-arch=sm_90", *words)
         assert (status, list(Path().glob("*.cubin"))) == (1, [])
@@ -183,7 +183,7 @@ def test_warnings_as_errors(run: Run) -> None:
 
 
 def test_resources(run: Run) -> None:
-    """Registers and spills, for which people read the assembler's output, would not be shown."""
+    """Registers and spills, the main use of the assembler's output, would not be shown."""
     Path("spills.cu").write_text(SPILLS + QUICK)
     words = ("spills.cu", "-arch=sm_90", "-maxrregcount=32")
     status, out, err = run(*words, "-v")
@@ -206,7 +206,7 @@ def test_resources(run: Run) -> None:
 
 
 def test_other_output_is_shown(run: Run) -> None:
-    """The times that were asked for would not be shown."""
+    """The requested times would not be shown."""
     status, _, err = run("quick.cu", "-arch=sm_90", "-X", "time=-")
     assert (status, "quick.cu, CUDA C++ Frontend" in err) == (0, True)
 
@@ -271,7 +271,7 @@ def test_raw_options_are_not_cached(build: Callable[..., Any]) -> None:
 
 
 def test_compilers(run: Run) -> None:
-    """Nobody would see which compilers are found, and where."""
+    """A user could not see which compilers are found, and where."""
     status, out, _ = run("compilers")
     assert (status, out.splitlines()[0].split()[0]) == (0, "NVRTC")
     found = json.loads(run("compilers", "--format", "json")[1])

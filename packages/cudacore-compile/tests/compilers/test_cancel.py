@@ -35,7 +35,7 @@ class Alarm(Exception):
 
 @contextmanager
 def alarm(handler: Callable[[], None], delay: float = 0.4) -> Iterator[None]:
-    """Have a signal handled on the main thread in a moment."""
+    """Send a signal to the main thread after a moment."""
     before = signal.signal(signal.SIGALRM, lambda *_: handler())
     signal.setitimer(signal.ITIMER_REAL, delay)
     try:
@@ -47,7 +47,7 @@ def alarm(handler: Callable[[], None], delay: float = 0.4) -> Iterator[None]:
 
 @contextmanager
 def soon() -> Iterator[None]:
-    """Fail if the block takes as long as the program's compilation; a tenth of this is usual."""
+    """Fail if the block takes as long as the program's compilation; it usually takes a tenth of that."""
     start = time.monotonic()
     yield
     assert time.monotonic() - start < 4
@@ -260,7 +260,7 @@ def test_errors_keep_nothing() -> None:
 
 
 def test_end_of_the_process(python: Callable[..., Any]) -> None:
-    """A process would end while NVRTC compiles, wait forever for a thread, or not compile any more at its end."""
+    """A process would end while NVRTC compiles, wait forever for a thread, or be unable to compile at its end."""
     result = python(
         """
         import atexit, os, signal, sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of a linker, by versions and inputs alone."""
+"""The choice of a linker, which depends only on versions and inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cudacore_compile._compilers.choose_linker import Version, choose_linker, pt
     [((12, 0), (8, 0)), ((12, 5), (8, 5)), ((12, 6), (8, 5)), ((12, 8), (8, 7)), ((12, 9), (8, 8)), ((13, 5), (9, 5))],
 )
 def test_ptx_of(cuda: Version, ptx: Version) -> None:
-    """PTX would be given to a linker that is too old for it, or refused although a linker supports it."""
+    """PTX would be passed to a linker that is too old for it, or refused although a linker supports it."""
     assert ptx_of(cuda) == ptx
 
 

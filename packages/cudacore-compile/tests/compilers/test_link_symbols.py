@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbols that do not fit together are refused. nvJitLink would link them nevertheless, or crash."""
+"""Incompatible symbols are refused. nvJitLink would link them nevertheless, or crash."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def needs(version: tuple[int, int]) -> None:
 @pytest.mark.parametrize("second", ["ptx", "cubin"])
 @pytest.mark.parametrize("first", ["ptx", "cubin"])
 def test_duplicate_function(first: str, second: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """One of two functions of a name would be linked, and a line be printed to stderr that no program sees."""
+    """One of two functions with the same name would be linked, with only a line on stderr that no program sees."""
     error = refused(build(F, first, name="a.cu"), build(CALL_F, name="b.cu"), build(F, second, name="c.cu"))
     assert error.code_name == "LINK_DUPLICATE_SYMBOL"
     assert str(error).startswith(
@@ -109,7 +109,7 @@ def test_what_does_not_fit(first: str, second: str, words: str) -> None:
 
 
 def test_all_are_named() -> None:
-    """Somebody with many duplicates would find them one at a time."""
+    """A user with many duplicates would find them one at a time."""
     many = "".join(f'extern "C" __device__ int f{i}(int x) {{ return x; }}\n' for i in range(5))
     error = refused(build(many), build(many, "cubin"), build(many))
     assert re.fullmatch(r"'f\d' is defined by part 1 \(ptx\) and by part 2 \(cubin\)", error.meaning)
@@ -193,7 +193,7 @@ def test_weak_and_common_symbols() -> None:
 
 
 def test_code_that_is_not_relocatable() -> None:
-    """A linker would leave a cubin out that was not compiled to be linked, so that its kernels are missing."""
+    """A linker would leave out a cubin that was not compiled for linking, so that its kernels are missing."""
     plain = build(F + "__global__ void g() {}", "cubin", rdc=False, name="plain.cu")
     for part in (plain, make_fatbin([plain])):
         with pytest.raises(ValueError, match=r"'plain.cu' was not compiled to be linked.*relocatable_device_code=True"):
@@ -226,7 +226,7 @@ def test_other_architecture(python: Run) -> None:
 
 
 def test_handle_on_another_thread(python: Run) -> None:
-    """A linker whose handle was asked for on one thread, and that is linked on another, would end the process."""
+    """A linker whose handle is read on one thread, and that links on another, would end the process."""
     result = python(f"""
         import threading
         from cudacore_compile import Linker, Program

@@ -74,7 +74,7 @@ def test_inputs(first: str, second: str) -> None:
 
 @pytest.mark.parametrize(("target", "start"), [("cubin", b"\x7fELF"), ("ptx", b"//\n"), ("ltoir", b"\xedCN\x7f")])
 def test_targets(ltoir: tuple[ObjectCode, ObjectCode], target: str, start: bytes) -> None:
-    """LTO-IR would not link to one of the formats, or PTX come with a NUL at its end."""
+    """LTO-IR would not link to one of the formats, or PTX would have a NUL at its end."""
     if target == "ltoir" and _nvjitlink.load().version < (13, 2):
         with pytest.raises(NVJitLinkError, match=r"NVJITLINK_TOO_OLD.*does not link to LTO-IR, as 13\.2 and later do"):
             Linker(*ltoir, options=SM_90).link(target)
@@ -86,7 +86,7 @@ def test_targets(ltoir: tuple[ObjectCode, ObjectCode], target: str, start: bytes
 
 
 def test_linking_again(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """A linker could be used once only, or its second link depend on the first."""
+    """A linker could be used only once, or its second link would depend on the first."""
     linker = Linker(*ltoir, options=SM_90)
     first = linker.link("cubin")
     assert linker.link("ptx").code != first.code
@@ -132,7 +132,7 @@ def test_fatbin_object_and_library(tmp_path: Path, ptx: tuple[ObjectCode, Object
 
 
 def test_library_of_cuda(ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """A real library with device code would not be taken."""
+    """A real library with device code would not be accepted."""
     folder = next(iter(Path(_nvjitlink.load().path).parents))
     found = [*folder.glob("libcudadevrt.a"), *folder.parent.parent.glob("cuda_runtime/lib/libcudadevrt.a")]
     if not found:
@@ -152,7 +152,7 @@ def test_code_in_files(tmp_path: Path) -> None:
 
 
 def test_names_of_kernels() -> None:
-    """A template's kernel could not be asked for by its name any more."""
+    """A template's kernel could no longer be found by its name."""
     source = "template <class T> __global__ void k(T *p) { *p = 1; }"
     program = Program(source, "c++", ProgramOptions(arch="sm_90"))
     code = program.compile("ltoir", ["k<int>"])
@@ -304,7 +304,7 @@ def test_bad_options(options: dict[str, Any], error: type[Exception], match: str
 
 
 def test_defaults() -> None:
-    """The name or the architecture would not be the one that is documented, or the options keep their order."""
+    """The name or the architecture would not be the documented one, or the options would be in another order."""
     assert LinkerOptions(name=None).name == "<default linker>"
     assert LinkerOptions(arch=90).as_bytes() == [b"-arch=sm_90"]
     assert (
@@ -325,7 +325,7 @@ def test_arch_of_the_current_device(device: Device, ptx: tuple[ObjectCode, Objec
 
 
 def test_options_that_contradict(ltoir: tuple[ObjectCode, ObjectCode], ptx: tuple[ObjectCode, ObjectCode]) -> None:
-    """The linker would fail without saying why, or link something else than was asked for."""
+    """The linker would fail without a reason, or link something else than requested."""
     for codes, options, target, match in (
         (ptx, {}, "ptx", "only LTO-IR links to ptx, and this is ptx: compile the programs to LTO-IR"),
         (ltoir, {"ptx": True}, "cubin", r'LinkerOptions\.ptx links to PTX, not cubin: call link\("ptx"\)'),
@@ -415,7 +415,7 @@ def test_other_architecture() -> None:
     ],
 )
 def test_hints(code_name: str, log: str, hint: str) -> None:
-    """A failure would be explained by something else, or not at all."""
+    """A failure would have a wrong explanation, or none."""
     text = _nvjitlink.explain(code_name, log, "12.9", [b"-arch=sm_90", b"-no-cache"])
     assert hint in text
     assert bool(hint) == bool(text)
@@ -501,7 +501,7 @@ def test_error_does_not_keep_the_linker(ptx: tuple[ObjectCode, ObjectCode]) -> N
 def test_no_leak_when_a_call_fails(
     method: str, monkeypatch: pytest.MonkeyPatch, ptx: tuple[ObjectCode, ObjectCode]
 ) -> None:
-    """A linker would leak when nvJitLink fails half-way, or the failure be lost."""
+    """A linker would leak when a step of nvJitLink fails, or the failure would be lost."""
 
     def fail(*_: object, **__: object) -> None:
         raise CUDAError("nvJitLinkCall", 6, "NVJITLINK_ERROR_INTERNAL", "the linker failed internally")
@@ -523,7 +523,7 @@ def test_weak_reference(ptx: tuple[ObjectCode, ObjectCode]) -> None:
 
 
 def test_threads(ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """Threads that link with one linker at once would get each other's code, or one close it under another."""
+    """Threads that link with one linker would get each other's code, or one would close it while another uses it."""
     linker = Linker(*ltoir, options=SM_90)
     expected = {target: linker.link(target).code for target in ("cubin", "ptx")}
     wrong: list[object] = []
@@ -606,7 +606,7 @@ def test_no_code_at_all(make: Callable[[bytes], ObjectCode]) -> None:
 
 
 def test_handle_in_threads(monkeypatch: pytest.MonkeyPatch, ltoir: tuple[ObjectCode, ObjectCode]) -> None:
-    """Each thread would make a linker, all but one to be thrown away while others add code, which ends the process."""
+    """Each thread would make a linker; all but one would be destroyed while others add code, which ends the process."""
     create = _nvjitlink.NVJitLink.create
     made = []
 
@@ -638,7 +638,7 @@ def test_driver_that_cannot_link(device: Device, no_nvjitlink: None, ptx: tuple[
 # CUDA 12.4 need.
 @pytest.mark.filterwarnings("ignore:the parameters of .* are not known:RuntimeWarning")
 def test_driver_links(device: Device, no_nvjitlink: None) -> None:
-    """The driver's linker would not link, or its error would have no reason."""
+    """The driver's linker would not link, or its error would not give a reason."""
     arch = f"sm_{device.arch}"
     kernel, function = (as_older(build(source, "ptx", arch=arch)) for source in (KERNEL, FUNCTION))
     linker = Linker(kernel, function, options=LinkerOptions(arch=arch, time=True))

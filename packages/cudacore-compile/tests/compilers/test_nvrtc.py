@@ -91,13 +91,14 @@ def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None)
     assert result.returncode == 0, result.stderr
     made, loaded, listed = result.stdout.splitlines()
     assert (made, listed) == ("True 12", "k NVRTC NVVM nvJitLink")
-    if no_cache:  # else NVRTC itself looks for a cache in the driver
+    if no_cache:  # otherwise NVRTC itself looks for a cache in the driver
         assert loaded == "False"
 
 
 def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
     """The error for a missing NVRTC would not name the package, or code that needs no compiler would fail."""
-    # NVRTC is looked for in the folders of installed packages: an environment that has none but can import ours.
+    # NVRTC is searched for in the folders of installed packages: this environment does not have it, but can import
+    # ours.
     venv.create(tmp_path / "venv", symlinks=True)
     result = python(
         f"""
@@ -140,12 +141,12 @@ def test_nvrtc_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_load_gives_one() -> None:
-    """NVRTC would be looked for at each compilation."""
+    """NVRTC would be searched for at each compilation."""
     assert _nvrtc.load() is _nvrtc.load()
 
 
 def test_version_of_the_wheel() -> None:
-    """The NVRTC that is used would be another than the one that was installed with the package."""
+    """The NVRTC in use would differ from the one that was installed with the package."""
     wheels = {"nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"}
     versions = [wheel.version for wheel in importlib.metadata.distributions() if wheel.metadata["Name"] in wheels]
     if len(versions) != 1:

@@ -41,7 +41,7 @@ def test_targets() -> None:
 
 @pytest.mark.parametrize("kind", [str.encode, lambda text: bytearray(text, "ascii")])
 def test_kinds_of_source(kind: Callable[[str], Any]) -> None:
-    """Source that is not a str would not compile to the same."""
+    """Source that is not a str would compile to other code."""
     assert ptx(kind(FUNCTION_IR)) == ptx(FUNCTION_IR)
 
 
@@ -60,7 +60,7 @@ def test_bitcode() -> None:
 
 
 def test_extra_sources() -> None:
-    """Further modules would not be linked, or not be named in messages."""
+    """Additional modules would not be linked, or not be named in messages."""
     text = ptx(KERNEL_IR, extra_sources=[("function", FUNCTION_IR), ("other", SINE_IR.replace("@f", "@g").encode())])
     assert ".entry map" in text
     assert "fma.rn.f32" in text or "add.f32" in text or "add.rn.f32" in text
@@ -148,7 +148,7 @@ def test_log_that_is_not_utf_8() -> None:
 
 
 def test_unknown_architecture() -> None:
-    """An architecture that this libNVVM does not have would be refused without saying which it has."""
+    """An architecture that this libNVVM does not support would be refused without a list of the supported ones."""
     with pytest.raises(NVVMError, match=r"what this libNVVM compiles for: .*\b90\b.*\b100\b"):
         Program(FUNCTION_IR, "nvvm", ProgramOptions(arch="sm_99")).compile("ptx")
 
@@ -190,7 +190,7 @@ def test_handle_and_close() -> None:
 
 @pytest.mark.parametrize("method", ["add", "verify", "compile", "log", "output"])
 def test_no_leak_when_a_call_fails(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program would leak when NVVM fails half-way, or the failure be lost."""
+    """A program would leak when a step of NVVM fails, or the failure would be lost."""
 
     def fail(*_: object, **__: object) -> None:
         raise CUDAError("nvvmCall", 1, "NVVM_ERROR_OUT_OF_MEMORY", "host memory ran out")

@@ -24,7 +24,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 KERNEL = 'extern "C" __global__ void k(float *p) { *p = sqrtf(*p) / 3.0f; }'
 UNUSED_VARIABLE = 'extern "C" __global__ void k() { int unused; }'  # warning 177
 
-# Every option with the flags that it must become, apart from arch, name and those that depend on more than their value.
+# Every option with its expected flags, except arch, name and options whose flags depend on more than their value.
 FLAGS: list[tuple[str, Any, list[bytes]]] = [
     ("relocatable_device_code", True, [b"--relocatable-device-code=true"]),
     ("relocatable_device_code", False, [b"--relocatable-device-code=false"]),
@@ -120,7 +120,7 @@ def test_every_option_is_tested() -> None:
 
 
 def test_defaults_give_no_flags() -> None:
-    """The compiler's own defaults would be overridden unasked."""
+    """The compiler's own defaults would be overridden without a request."""
     assert ProgramOptions(arch="sm_90").as_bytes(CompilerBackendType.NVRTC) == [b"-arch=sm_90"]
 
 
@@ -145,7 +145,7 @@ def test_arch_flag(arch: str | int, target: str | None, flag: bytes) -> None:
 
 
 def test_ptx_with_ptxas_options_keeps_arch() -> None:
-    """Options of the assembler would be ignored silently, because it is not run for a virtual architecture."""
+    """Options of the assembler, which is not run for a virtual architecture, would be ignored silently."""
     options = ProgramOptions(arch="sm_90", ptxas_options="-v")
     assert options.as_bytes("nvrtc", "ptx")[0] == b"-arch=sm_90"
 
@@ -154,7 +154,7 @@ def test_ptx_with_ptxas_options_keeps_arch() -> None:
     "options", [{}, {"debug": True}, {"max_register_count": 32}, {"relocatable_device_code": True}]
 )
 def test_ptx_of_virtual_arch_is_the_same(options: dict[str, Any], build: Build) -> None:
-    """PTX of the virtual architecture would differ from that of the real one, which was asked for."""
+    """PTX of the virtual architecture would differ from that of the requested real one."""
     spared = build(KERNEL, "ptx", arch="sm_90a", **options)
     assembled = build(KERNEL, "ptx", arch="sm_90a", ptxas_options="-v", **options)
     assert spared.code == assembled.code
@@ -341,7 +341,7 @@ def test_nvvm_flags(options: dict[str, Any], flags: list[str]) -> None:
 
 
 def test_nvvm_targets() -> None:
-    """NVVM would not generate LTO-IR, or would generate it without being asked to."""
+    """NVVM would not generate LTO-IR, or would generate it without a request."""
     options = ProgramOptions(arch="sm_90")
     assert options.as_bytes("NVVM", "ltoir") == [b"-arch=compute_90", b"-gen-lto"]
     assert options.as_bytes("NVVM", "ptx") == [b"-arch=compute_90"]
@@ -454,7 +454,7 @@ def test_extensible_whole_program(build: Build) -> None:
 
 
 def test_debug(build: Build) -> None:
-    """There would be no debug information, or unoptimized code where optimized code was asked for."""
+    """There would be no debug information, or the code would not be optimized although requested."""
     assert re.search(r"\.target sm_90, debug", build(KERNEL, debug=True).text)
     assert ", debug" not in build(KERNEL, debug=True, device_code_optimize=True).text
 
@@ -493,7 +493,7 @@ def test_max_register_count(build: Build) -> None:
     ],
 )
 def test_arithmetic(options: dict[str, bool], instruction: str, build: Build) -> None:
-    """Results would be more or less exact than asked for."""
+    """Results would be more or less exact than requested."""
     assert instruction in build(KERNEL, **options).text
 
 
@@ -558,7 +558,7 @@ def test_use_bundled_headers(
 
 
 def test_cuda_include_path(build: Build) -> None:
-    """CUDA's own headers would not be found, or not all that they need."""
+    """CUDA's own headers would not be found, or some headers that they include would not."""
     try:
         folders = cuda_include_path()
     except FileNotFoundError as error:
@@ -599,7 +599,7 @@ def test_headers_of_wheels_without_those_of_a_toolkit(
 
 
 def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Headers that NVRTC cannot compile would be an error inside of them."""
+    """For headers that NVRTC cannot compile, the error would be inside of them."""
     import cuda.pathfinder
 
     (tmp_path / "cuda_runtime_api.h").write_text("// CUDA\n#define CUDART_VERSION  11080\n")
@@ -613,7 +613,7 @@ def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_options_newer_than_the_compiler(
     field: str, nvrtc_version: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The version that an option needs would be another than the one that is named."""
+    """The version that an error requires for an option would be wrong."""
     monkeypatch.chdir(tmp_path)
     value = next((value for name, value, flags in FLAGS if name == field and flags), True)
     options = ProgramOptions(arch="sm_100", debug=field == "numba_debug", **{field: value})
@@ -657,7 +657,7 @@ def test_unknown_std(build: Build) -> None:
 
 
 def test_builtin_move_forward(build: Build) -> None:
-    """std::move would be there although it must not, or the reverse."""
+    """std::move would exist although it must not, or the reverse."""
     source = "__device__ int f(int x) { return std::move(x); }"
     assert build(source, builtin_move_forward=True).code
     with pytest.raises(NVRTCError):
@@ -665,7 +665,7 @@ def test_builtin_move_forward(build: Build) -> None:
 
 
 def test_builtin_initializer_list(build: Build) -> None:
-    """std::initializer_list would be there although it must not, or the reverse."""
+    """std::initializer_list would exist although it must not, or the reverse."""
     source = "__device__ int f(std::initializer_list<int> x) { return x.size(); }"
     assert build(source, builtin_initializer_list=True).code
     with pytest.raises(NVRTCError):
@@ -732,7 +732,7 @@ def test_device_float128(build: Build) -> None:
 
 def test_optimization_info(python: Run) -> None:
     """Optimizations would not be reported."""
-    # In a process of its own: NVRTC reports them from now on.
+    # In a separate process, because NVRTC reports them from now on.
     result = python(
         """
         import sys
@@ -752,7 +752,7 @@ def test_no_display_error_number(build: Build) -> None:
 
 
 def test_diagnostics(build: Build) -> None:
-    """Diagnostics would have another severity than asked for."""
+    """Diagnostics would have another severity than requested."""
     with pytest.raises(NVRTCError, match=r"error.*: variable \"unused\""):
         build(UNUSED_VARIABLE, diag_error=[177, 550])
     assert build(UNUSED_VARIABLE, diag_suppress=177).log == ""
@@ -788,7 +788,7 @@ def test_fdevice_syntax_only(build: Build) -> None:
 
 
 def test_minimal(build: Build) -> None:
-    """The parts of the language that cost time would be there although they were left out."""
+    """The parts of the language that take time would exist although they were disabled."""
     source = "__device__ cudaTextureObject_t x;"
     assert build(source).code
     with pytest.raises(NVRTCError):

@@ -23,7 +23,7 @@ SOURCES = {
 
 @pytest.mark.parametrize("code_type", list(SourceCodeType))
 def test_table_is_what_works(code_type: SourceCodeType) -> None:
-    """The table would have targets that cannot be compiled, or lack targets that can."""
+    """The table would have targets that cannot be compiled, or lack targets that can be compiled."""
     program = Program(SOURCES[code_type], code_type, ProgramOptions(arch="sm_90"))
     for target in ObjectCodeFormatType:
         if target in SUPPORTED_TARGETS[code_type]:

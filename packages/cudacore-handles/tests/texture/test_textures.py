@@ -217,7 +217,7 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
     with pytest.raises(TypeError, match="must be True or False"):
         read(options)
     options.normalized_coords = True
-    del options.address_mode  # the default is that of the class
+    del options.address_mode  # the class has the default
     assert read(options) == (clamps, 0)
 
 
@@ -289,7 +289,7 @@ def test_surface(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
-    """A texture would read memory that was freed, and belongs to somebody else."""
+    """A texture would read memory that was freed and allocated to other code."""
     before = ch.live_counts()
     array = make_array(device, is_surface_load_store=True)
     buffer = device.allocate(4096, stream=stream)
@@ -317,7 +317,7 @@ def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("kind", ["texture", "surface"])
 def test_kernel_arguments(device: ch.Device, stream: ch.Stream, kind: str) -> None:
-    """A kernel would get another handle; or a closed texture, without an error."""
+    """A kernel would get a wrong handle, or the handle of a closed texture without an error."""
     made = make_texture(device, make_array(device)) if kind == "texture" else make_surface(device)
     kernel = ch.ObjectCode.from_ptx(TAKES_OBJECT).get_kernel("take")
     out = ch.LegacyPinnedMemoryResource().allocate(8)
@@ -335,7 +335,7 @@ def test_kernel_arguments(device: ch.Device, stream: ch.Stream, kind: str) -> No
 
 
 def test_a_pointer_is_no_texture(device: ch.Device, stream: ch.Stream) -> None:
-    """A texture in the place of an array would make the kernel read at its handle."""
+    """If a texture is passed instead of an array, the kernel would use the handle as an address."""
     kernel = ch.ObjectCode.from_ptx(TAKES_OBJECT).get_kernel("take")
     texture = make_texture(device, make_array(device))
     layout = b"".join(np.array([0, 8, int(kind)], np.uint32).tobytes() for kind in _pointer_kinds())

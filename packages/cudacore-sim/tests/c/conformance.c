@@ -69,7 +69,7 @@ static void open(void) {
   FUNCTIONS(CHECK_LOAD)
 }
 
-/* The pointer alone does not tell that an entry point is missing, or newer than requested. */
+/* The pointer alone does not show whether an entry point is missing, or newer than requested. */
 static void entry_points(void) {
   void *entry = &entry;
   CUdriverProcAddressQueryResult found;
@@ -235,7 +235,7 @@ static void kernels(void) {
   ANSWERS(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, (CUfunction)empty, NULL, NULL));
 }
 
-/* The error of a bad image comes at once, so the library can promise that a loaded image is valid. */
+/* The error of a bad image is returned at once, so a loaded image is valid. */
 static void bad_images(void) {
   CUlibrary bad;
   CUkernel found;
@@ -248,7 +248,7 @@ static void bad_images(void) {
   ANSWERS(0, cuLibraryUnload(bad));
 }
 
-/* Other calls than these need a current context: the library makes one current for too few, or too many. */
+/* The library would make a context current for too few calls, or for too many. */
 static void without_a_context(void) {
   CUstream made;
   CUevent event;

@@ -2,7 +2,7 @@
 #ifndef CONFORMANCE_H
 #define CONFORMANCE_H
 
-/* Shared by the programs that call a driver and compare its answers with those of an H200. */
+/* Shared by the programs that call a driver and compare its results with those of an H200. */
 
 #include <cuda.h>
 #include <cudaTypedefs.h>

@@ -295,7 +295,7 @@ static void structures(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* Executable graphs take the nodes of their graph, and graphs of its shape. */
+/* Executable graphs accept nodes of their graph, and updates from graphs of the same shape. */
 static void updates(void) {
   CUgraph graph = new_graph(), same = new_graph(), unlike = new_graph();
   CUgraphNodeParams params = kernel_params(NULL, 1), wider = kernel_params(NULL, 2);
@@ -320,7 +320,7 @@ static void updates(void) {
   ANSWERS(0, cuGraphDestroy(unlike));
 }
 
-/* Of a graph with memory nodes nothing is taken out, and no copy is made. */
+/* Nodes and edges of a graph with memory nodes cannot be removed, and the graph cannot be copied. */
 static void memory_nodes(void) {
   CUgraph graph = new_graph(), clone;
   CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_MEM_ALLOC};
@@ -345,7 +345,7 @@ static void *end_elsewhere(void *unused) {
   return unused;
 }
 
-/* The graph of a capture is known, and keeps, from its beginning. */
+/* From the beginning of a capture, its graph is known, and keeps objects. */
 static void captures(void) {
   CUgraph graph, ended_graph, into = new_graph();
   CUstreamCaptureStatus status;
@@ -375,7 +375,7 @@ static void captures(void) {
   ANSWERS(0, cuGraphExecDestroy(exec));
   expect_ends(1);
 
-  /* Another thread cannot end it, and ends it all the same. */
+  /* Another thread gets an error when it ends the capture, but the capture has ended. */
   pthread_t thread;
   ANSWERS(0, cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
   CHECK_EQ(pthread_create(&thread, NULL, end_elsewhere, NULL), 0);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose units of work are ordered, or only seem to be. They run on any driver; ``planted.py`` runs one.
+"""Programs whose units of work are ordered, or only seem to be ordered.
 
-Each has two independent streams, ``a`` and ``b``. Programs with texts must be reported, with both sides. The others are
-correct; most of them correspond to one with a defect.
+They run on any driver; ``planted.py`` runs one.
+
+Each program has two independent streams, ``a`` and ``b``. Programs with texts must be reported, with both sides. The
+others are correct; most of them correspond to one with a defect.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ class Stage:
         return self.cuda.out("cuGraphInstantiateWithFlags", graph, c_uint64(0))
 
     def end(self) -> None:
-        self.cuda.library.cuCtxSynchronize()  # a program that is wrong may have failed
+        self.cuda.library.cuCtxSynchronize()  # a program with a defect may have failed
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,7 @@ def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
     s.launch("fill", s.a, memory, 1)
     event = s.cuda.out("cuEventCreate", 0)
     s.cuda.cuEventRecord(event, s.a)
-    time.sleep(0.05)  # nothing has signalled this
+    time.sleep(0.05)  # nothing has set this value
     s.cuda.cuStreamWaitEvent(s.b, event, 0)
     s.to_host(host, memory, s.b)
 

@@ -4,7 +4,7 @@
 Each kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu``, ``init.cu`` and ``unused.cu`` has a line
 above it with its launch and, after a colon, the expected report; ``~`` stands for any text. Without a colon, no report
 is expected. ``FOUND`` marks the reported line. ``OTHER`` marks the line of the other side, which the report must name,
-too; of two accesses that race, either one can be reported first. All kernels get memory that is full of zeros, and
+too; of two accesses that race, either one can be reported first. Each kernel gets memory that is full of zeros, and
 memory that was never written.
 
 ``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records the reports of compute-sanitizer for the planted kernels and programs, on a machine with a GPU and a toolkit.
 
-``python record.py raw.json`` runs each in a process of its own under the tools that are made for its kind, and keeps
-the reports; further arguments, names of files of kernels or ``order``, restrict it to these. ``python record.py --facts
-raw.json ...`` writes their findings, later files replacing earlier ones, to ``compute_sanitizer.json``: for
-each kernel and tool the kinds of findings, with the source lines. Its findings for other files of kernels remain. It is
-committed, and ``test_checks.py`` and ``test_order.py`` compare.
+``python record.py raw.json`` runs each in a separate process under the tools for its kind, and stores the reports.
+Further arguments restrict it to files of kernels, or to ``order``. ``python record.py --facts raw.json ...`` writes
+their findings, later files replacing earlier ones, to ``compute_sanitizer.json``: for each kernel and tool the kinds of
+findings, with the source lines. Findings for other files of kernels remain in it. That file is committed, and
+``test_checks.py`` and ``test_order.py`` compare with it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDACORE_SIM_CHECK: undefined behaviour of a kernel is found at its place, and nothing else is reported.
+"""CUDACORE_SIM_CHECK: undefined behaviour of a kernel is reported at its place, and nothing else is reported.
 
 ``checks/planted.py`` describes and runs the kernels.
 """
@@ -31,11 +31,11 @@ NOT_FOUND = {
     "arrival_nobody_waits_for": "it takes what the first thread alone does to an mbarrier for another thread's",
 }
 
-# Lines that it names because the code of the GPU has one instruction for two of the source.
+# Lines that it reports because the GPU's code has one instruction for two lines of the source.
 ONE_INSTRUCTION = {("syncwarp_of_others", 110): 108}
 
 
-# More files of kernels than there are checks, and how many findings it has of them: in global memory it looks for none.
+# Additional files of kernels, with its number of findings in each: it does not check global memory.
 RACES = {"asynchronous": 4, "scopes": 0}
 
 

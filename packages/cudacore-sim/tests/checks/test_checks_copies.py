@@ -46,7 +46,7 @@ KERNEL = """
 
 
 def test_copies_are_late(run_python: Run) -> None:
-    """A kernel that does not wait would read what the copy brings, so that its test passes and a GPU fails."""
+    """A kernel that does not wait would read the copied data, so that its test passes here and fails on a GPU."""
     code = f"""
 import ctypes
 module = cuda.out("cuModuleLoadData", {KERNEL.encode()!r})

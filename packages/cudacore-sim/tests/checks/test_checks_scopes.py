@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Races of what atomics and fences order for the threads of their scope alone: ``checks/scopes.cu``."""
+"""Races of atomics and fences that order only the threads of their scope: ``checks/scopes.cu``."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_log(cuda: Any) -> None:
 
 
 def test_failures(cuda: Any) -> None:
-    """A failure would strike at another call, twice, or after the call was made."""
+    """The wrong call would fail, or it would fail twice, or after the call was made."""
     cudacore_sim.fail("cuMemAlloc", 2, 2)
     before = cudacore_sim.live()
     cuda.cuMemFree_v2(cuda.malloc(16))
@@ -98,7 +98,7 @@ def test_failures(cuda: Any) -> None:
 
 @pytest.mark.parametrize(("name", "nth"), [("cuFoo", 1), ("cuInit", -1)])
 def test_bad_failures(driver: Any, name: str, nth: int) -> None:
-    """A failure of an unknown function would be armed silently."""
+    """A failure of an unknown function would be accepted silently."""
     with pytest.raises(ValueError, match=r"cuFoo|nth is -1"):
         cudacore_sim.fail(name, nth)
 
@@ -134,7 +134,7 @@ def test_configuration(run_python: Python) -> None:
 
 
 def test_bad_configuration(run_python: Python) -> None:
-    """A mistyped setting would silently be treated as another one."""
+    """A misspelt setting would silently be treated as another one."""
     child = run_python("cu.cuInit(0)", DEVICES="many", MEMORY="12X", COMPUTE_CAPABILITY="hopper")
     for line in (
         "DEVICES=many is ignored",
@@ -185,7 +185,7 @@ def test_leaks_at_exit(run_python: Python) -> None:
 
 
 def test_fork(run_python: Python) -> None:
-    """A child of fork would use the driver, or hang in it."""
+    """A forked child would use the driver, or hang in it."""
     child = run_python(
         """
         import os
@@ -200,7 +200,7 @@ def test_fork(run_python: Python) -> None:
 
 
 def test_log_file(run_python: Python, tmp_path: Any) -> None:
-    """The log would not reach the file that was asked for."""
+    """The log would not be written to the requested file."""
     run_python("cu.cuInit(0)", LOG=tmp_path / "calls")
     assert "cuInit -> 0" in (tmp_path / "calls").read_text()
 
@@ -257,7 +257,7 @@ def test_get_include() -> None:
 
 
 def test_a_failure_that_never_came(cuda: Any) -> None:
-    """A test of a failure would pass even if the call is not made any more."""
+    """A test of a failure would pass even if the call is no longer made."""
     told = "call 2 of cuStreamCreate was to fail, and this block made 1"
     with pytest.raises(AssertionError, match=told), cudacore_sim.failing("cuStreamCreate", 2):
         cuda.stream()
@@ -297,7 +297,7 @@ def test_last_launch(cuda: Any) -> None:
 
 
 def test_no_launch(run_python: Python) -> None:
-    """If nothing was launched, there would be a last launch."""
+    """A last launch would be reported although nothing was launched."""
     child = run_python("cu.cuInit(0)\ntry: cudacore_sim.last_launch()\nexcept LookupError as e: print(e)")
     assert child.stdout == "nothing was launched yet\n"
 
@@ -352,7 +352,7 @@ def test_held_calls(cuda: Any) -> None:
 
 
 def test_held_calls_of_a_parent(run_python: Python) -> None:
-    """A child of fork would count the calls that wait in its parent, or wait for them when it lets them go."""
+    """A forked child would count the waiting calls of its parent, or wait for them when it releases them."""
     child = run_python(
         """
         import os, threading, time, cudacore_sim
@@ -388,7 +388,7 @@ def test_calls_at_exit(run_python: Python) -> None:
 
 
 def test_forbidden_calls(cuda: Any) -> None:
-    """Calls that a host function must not make could be tested only in one, or a test's calls would be misuse."""
+    """Calls that are forbidden in host functions could be tested only there, or the test would count as misuse."""
     count = ctypes.c_int()
     with cudacore_sim.forbidding():
         assert cuda.code("cuStreamCreate", ctypes.byref(ctypes.c_void_p()), 0) == 800
@@ -464,7 +464,7 @@ def test_clearing_errors_waits_for_no_value(cuda: Any) -> None:
 
 
 def test_what_is_not_simulated(run_python: Python) -> None:
-    """The missing function would not be named, be named at every call, or fail a test by itself."""
+    """The missing function would not be reported, be reported at every call, or fail a test by itself."""
     code = """
     cu.cuInit(0)
     graph = c_void_p()
@@ -510,7 +510,7 @@ def test_a_context_with_something_in_it(run_python: Python, begin: str, end: str
 
 
 def test_an_empty_context(run_python: Python) -> None:
-    """The usual end of a program would be reported, or an end that the test's own controls bring about."""
+    """The usual end of a program would be reported, or the destruction of objects by the test's own controls."""
     clean = "cu.cuStreamDestroy_v2(stream), cu.cuEventDestroy_v2(event), cu.cuMemFree_v2(memory)"
     release = "cu.cuDevicePrimaryCtxRelease_v2(0)"
     code = END.format(begin=PRIMARY, end=f"{clean}\n{release}").replace("cu.cuEventCreate(byref(event), 0), ", "", 1)
@@ -535,7 +535,7 @@ def test_the_context_of_a_kernel_that_failed(run_python: Python) -> None:
 
 
 def test_unsupported_ptx(run_python: Python) -> None:
-    """The reason would come twice where code is loaded again for its log, or be torn by a line that is empty."""
+    """The reason would be given twice if code is loaded again for its log, or would be cut at an empty line."""
     child = run_python(
         """
         PTX = b".version 8.0\\n.target sm_90\\n.address_size 64\\n.entry f() { tcgen05.wait::ld.sync.aligned; ret; }\\n"
@@ -572,7 +572,7 @@ def test_launching_a_cubin(cuda: Any) -> None:
     ("offset", "told"), [(100, "0 bytes past the end of the 100 bytes"), (1 << 36, "far from every allocation")]
 )
 def test_where_an_address_is(cuda: Any, offset: int, told: str) -> None:
-    """A wild address would be attributed to an unrelated allocation."""
+    """An arbitrary address would be attributed to an unrelated allocation."""
     memory = cuda.malloc(100)
     assert cuda.code("cuMemFree_v2", ctypes.c_uint64(memory.value + offset)) == 1
     assert told in cudacore_sim.reports()[-1]

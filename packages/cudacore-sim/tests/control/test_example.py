@@ -20,7 +20,7 @@ PACKAGES = ("cudacore", "cudacore-compile", "cudacore-graph", "cudacore-handles"
 
 @pytest.fixture
 def constraints(tmp_path: Path) -> Path:
-    """Have pip take this repository's packages from the wheels that were built of them, whatever an index has."""
+    """Make pip use the wheels that were built from this repository, whatever an index has."""
     lines = []
     for name in PACKAGES:
         found = sorted(WHEELS.glob(f"{name.replace('-', '_')}-*.whl"))
@@ -61,7 +61,7 @@ def test_the_recipe_works_as_written(tmp_path: Path, environment: dict[str, str]
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
     ran = []
     for command in commands():
-        # As GitHub does it on Linux.
+        # In the same way as GitHub on Linux.
         made = subprocess.run(
             ["bash", "-e", "-c", command], cwd=project, env=environment, capture_output=True, text=True, timeout=600
         )
@@ -70,4 +70,4 @@ def test_the_recipe_works_as_written(tmp_path: Path, environment: dict[str, str]
     assert len(ran) >= 2
     for output in ran[1:]:
         assert "CUDA driver: simulated" in output
-        assert re.search(r"\d+ passed, 1 skipped in", output), output  # the test that needs a GPU, and no other
+        assert re.search(r"\d+ passed, 1 skipped in", output), output  # only the test that needs a GPU

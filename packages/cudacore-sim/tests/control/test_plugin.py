@@ -169,7 +169,7 @@ def test_a_setting_of_no_use(project: pytest.Pytester, monkeypatch: pytest.Monke
 
 
 def test_markers_and_fixture(project: pytest.Pytester) -> None:
-    """A test for a GPU would run without one, or the fixture not give the controls."""
+    """A test for a GPU would run without one, or the fixture would not give the controls."""
     result = run(
         project,
         """
@@ -186,7 +186,7 @@ def test_failure(cuda_sim):
 
 
 def test_without_the_option(project: pytest.Pytester) -> None:
-    """An installed plugin would get in the way of projects that do not use it."""
+    """An installed plugin would affect projects that do not use it."""
     project.makepyfile(
         """
 import ctypes, os, pytest
@@ -215,7 +215,7 @@ def test_the_default_of_the_option(project: pytest.Pytester) -> None:
 
 
 def test_a_default_that_is_none(project: pytest.Pytester) -> None:
-    """A typing error in the configuration file would have the tests run without the simulator, or be a traceback."""
+    """After a typing error in the configuration file, tests would run without the simulator, or print a traceback."""
     project.makeini("[pytest]\ncuda_driver = simulated")
     result = project.runpytest_subprocess(*PLUGINS)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -262,7 +262,7 @@ def test_good(buffer):
 
 
 def test_a_kernel_that_fails(project: pytest.Pytester) -> None:
-    """Later tests would fail, too, objects that could not be freed would be leaks, or the report be missing."""
+    """Later tests would also fail, objects that could not be freed would be leaks, or no report would be shown."""
     result = run(
         project,
         FAULT
@@ -360,7 +360,7 @@ def test_after(): assert use(b"empty") == (0, 0)
 
 
 def test_pytest_shows_it(project: pytest.Pytester) -> None:
-    """A test that fails would not show why a call of it was refused."""
+    """A failed test would not show why one of its calls was refused."""
     project.makepyfile(
         """
         from ctypes import byref, c_void_p
@@ -381,7 +381,7 @@ def test_pytest_shows_it(project: pytest.Pytester) -> None:
 
 
 def test_what_an_earlier_test_did(project: pytest.Pytester) -> None:
-    """A failed test would show why a call of the test before it was refused, or the fault of that test's kernel."""
+    """A failed test would show the refused call, or the kernel's fault, of the previous test."""
     result = run(
         project,
         FAULT
@@ -402,7 +402,7 @@ def test_fails_like_it(cuda_sim):
     result.stdout.no_fnmatch_line("*What the simulated driver said*")
 
 
-# In the manner of pytest-selenium.
+# An option like that of pytest-selenium.
 ANOTHER_PLUGIN = """
 def pytest_addoption(parser):
     parser.addoption("--driver", choices=("firefox", "chrome"))
@@ -462,7 +462,7 @@ def check_several(result: pytest.RunResult) -> None:
 
 
 def test_xdist(project: pytest.Pytester) -> None:
-    """Workers would test without the simulator, or their reports of faults be lost with them."""
+    """Workers would test without the simulator, or their reports of faults would be lost when they end."""
     pytest.importorskip("xdist", reason="needs pytest-xdist")
     check_several(run(project, SEVERAL, "--cuda-driver=sim", "-n", "2"))
 
@@ -534,7 +534,7 @@ def test_checks(project: pytest.Pytester) -> None:
     ],
 )
 def test_checks_that_cannot_be(project: pytest.Pytester, options: list[str], text: str) -> None:
-    """A run would pass without the checks that it asked for."""
+    """A run would pass without the requested checks."""
     result = run(project, "def test_nothing(): pass", *options)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([text])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of what ran when."""
+"""The trace of calls and work."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_process_that_is_killed(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_file_that_cannot_be(run_python: Run, tmp_path: Path) -> None:
-    """A program would fail because of its trace, or the error would have no reason."""
+    """A program would fail because of its trace, or the error would not give a reason."""
     result = run_python(PROGRAM, TRACE=tmp_path / "none" / "trace.json")
     assert result.returncode == 0
     assert result.stderr.count("CUDACORE_SIM_TRACE") == 1
@@ -130,7 +130,7 @@ def test_file_that_cannot_be(run_python: Run, tmp_path: Path) -> None:
 
 
 def test_work_that_is_skipped(run_python: Run, tmp_path: Path) -> None:
-    """Work that a failed kernel kept from running would be shown as if it had run."""
+    """Work that did not run because a kernel failed would be shown as if it had run."""
     path = tmp_path / "trace.json"
     bad = PROGRAM.replace("mov.u32 %r, %tid.x;", "mov.u32 %r, %tid.x; trap;").replace("time.sleep", "exec")
     run_python(bad, TRACE=path)

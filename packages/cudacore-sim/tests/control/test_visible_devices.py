@@ -48,6 +48,6 @@ print(code, *found)
     ],
 )
 def test_visible_devices(run_python: Callable[..., subprocess.CompletedProcess[str]], value: str, devices: str) -> None:
-    """A process would use hidden devices, or others than its parent meant."""
+    """A process would use hidden devices, or other devices than its parent intended."""
     child = run_python(ASK.format(value=value), DEVICES=3)
     assert (child.stdout.strip(), child.stderr) == (devices, "")

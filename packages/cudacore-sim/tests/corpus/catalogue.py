@@ -7,20 +7,20 @@ The line above a kernel describes its inputs, its outputs, and how it is launche
 
 An input has a type of numbers (`corpus.values`), the interval that they lie in, and their number; ``=`` passes it by
 value. Outputs are zero at first. ``rows`` is a table: a row of 256 results for each statement ``ROW(expression)``,
-whose results must be equal bit for bit, ``ULP(bound, expression)``, or ``ABS(bound, expression)``. The bound is what
-the CUDA programming guide or the PTX manual promises for the operation, in units in the last place or as an absolute
-error. It limits the error of each result. The test compares the two results with each other, which is stricter,
-because the simulator is nearly exact. Without ``grid`` and ``block``, 256 threads run in 4 blocks. ``cluster`` is the
-number of blocks in a cluster. With ``print``, the printed text is recorded; ``sorted`` if the order of its lines
-depends on the order of the threads.
+whose results must be equal bit for bit, ``ULP(bound, expression)``, or ``ABS(bound, expression)``. The bound is the one
+that the CUDA programming guide or the PTX manual documents for the operation, in units in the last place or as an
+absolute error. It limits the error of each result. The test compares the two results with each other, which is
+stricter, because the simulator is nearly exact. Without ``grid`` and ``block``, 256 threads run in 4 blocks.
+``cluster`` is the number of blocks in a cluster. With ``print``, the printed text is recorded; ``sorted`` if the order
+of its lines depends on the order of the threads.
 
 Textures and surfaces are inputs, by format, channels and shape. ``@`` is followed by how they are read
 (`corpus.images`). The texels of a surface are outputs, too, after the other ones::
 
     //! texture:f32(-1,1)x4:16x12@wrap,normalized surface:u32x1:8 -> rows:f32
 
-``//! nvrtc: OPTION...`` gives options to the compiler for the whole file. ``//! cuda: 13`` is the oldest version of
-CUDA that can compile it.
+``//! nvrtc: OPTION...`` has options of the compiler for the whole file. ``//! cuda: 13`` is the oldest version of CUDA
+that can compile it.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Theme:
 
     @property
     def recording(self) -> Path:
-        """pathlib.Path: Where the results of a GPU are."""
+        """pathlib.Path: The file with the results of a GPU."""
         return FOLDER / "recordings" / f"{self.name}.npz"
 
 

@@ -15,14 +15,14 @@ _SHOWN = 5  # differences of a row
 
 
 def _numbers(bits: Array, kind: str) -> npt.NDArray[np.float64]:
-    """Return the values with some bits."""
+    """Return the values that have the given bits."""
     if kind == "bf16":
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return bits.view({"f16": np.float16, "f32": np.float32, "f64": np.float64}[kind]).astype(np.float64)
 
 
 def _steps(got: Array, expected: Array, kind: str) -> npt.NDArray[np.float64]:
-    """Count how many representable numbers lie between two, infinity being the one after the largest."""
+    """Count the representable numbers between two numbers; infinity follows the largest one."""
     sign = 1 << (FORMATS[kind].bits - 1)
 
     def place(bits: Array) -> npt.NDArray[np.float64]:
@@ -107,7 +107,8 @@ def compare(kernel: Kernel, got: list[Array], expected: list[Array]) -> str:
     Returns
     -------
     str
-        What differs: the expressions, the first columns with their inputs, in hexadecimal. Empty if nothing does.
+        The differences: the expressions, and the first columns with their inputs, in hexadecimal. Empty if there are
+        none.
     """
     lines = []
     for place, output in enumerate(kernel.outputs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running kernels of the catalogue on the given CUDA driver: a GPU's, or the simulated one."""
+"""Runs kernels of the catalogue on the given CUDA driver: a GPU's, or the simulated one."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _include_folders() -> list[str]:
 
 
 def _cuda_version() -> int:
-    """Return the major version of CUDA that the headers are of."""
+    """Return the major version of CUDA of the headers."""
     for folder in _include_folders():
         if (header := Path(folder, "cuda.h")).is_file():
             found = re.search(r"^#define CUDA_VERSION (\d+)", header.read_text(errors="replace"), re.MULTILINE)
@@ -60,13 +60,14 @@ def _cuda_version() -> int:
 
 @functools.cache
 def missing_headers(theme: Theme) -> list[str]:
-    """Return the headers that a file of kernels includes and no folder has.
+    """Return the headers that a file of kernels includes and that no folder has.
 
     Returns
     -------
     list of str
         As they are included: those of CUDA come with the wheel nvidia-cuda-runtime, cuda/std and cub with
-        nvidia-cuda-cccl, curand_kernel.h with nvidia-curand. Those of an older CUDA than the file needs are missing.
+        nvidia-cuda-cccl, curand_kernel.h with nvidia-curand. Headers of a CUDA version that is too old for the file
+        count as missing.
     """
     included = re.findall(r"^#include <(.+)>", theme.source, re.MULTILINE)
     missing = [name for name in included if not any(Path(folder, name).is_file() for folder in _include_folders())]
@@ -128,7 +129,7 @@ def compile_theme(theme: Theme) -> bytes:
 
 @contextlib.contextmanager
 def _captured(into: list[bytes]) -> Iterator[None]:
-    """Collect standard output, also that of C code."""
+    """Collect standard output, including that of C code."""
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
     libc.fflush(None)
@@ -230,7 +231,7 @@ class Machine:
         Raises
         ------
         CUDAError
-            When the compiler or the driver does not take it.
+            When the compiler or the driver refuses it.
         """
         handle = ctypes.c_void_p()
         text = text or compile_theme(theme)
@@ -239,7 +240,7 @@ class Machine:
         except CUDAError as error:
             if error.code != _UNSUPPORTED_PTX_VERSION:
                 raise
-            # The compiler is newer than the driver. The kernels use nothing that PTX 9.0, of CUDA 13.0, does not have.
+            # The compiler is newer than the driver. The kernels use only features of PTX 9.0 (CUDA 13.0).
             self._load(handle, re.sub(rb"(?m)^\.version .*$", b".version 9.0", text))
         try:
             yield Program(self, handle)
@@ -265,7 +266,7 @@ class Program:
         Raises
         ------
         CUDAError
-            When the kernel faults, too.
+            If a call fails, or the kernel faults.
         """
         call = self.machine.call
         function = ctypes.c_void_p()

@@ -3,8 +3,8 @@
 
 It needs a machine with a GPU of compute capability 9.0, `cuda.bindings`, NVRTC, and CUDA's headers. It writes
 ``corpus/recordings/*.npz``, which are committed. Give names of themes to record only those. New and changed kernels
-must be recorded again; kernels in other files need not. ``--driver=sim`` records the simulated driver instead, to try
-out kernels: do not commit that.
+must be recorded again; kernels in other files do not need that. ``--driver=sim`` records the simulated driver instead,
+to try out kernels: do not commit that.
 """
 
 from __future__ import annotations

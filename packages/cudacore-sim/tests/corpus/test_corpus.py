@@ -37,7 +37,7 @@ def recording_of(theme: Theme) -> Recording:
 
 @pytest.fixture(scope="module")
 def machine(on_gpu: bool) -> Iterator[Machine]:
-    """Give the device of the driver that --cuda-driver chose, of the simulated one if it chose none."""
+    """Give the device of the driver that --cuda-driver selects; by default, of the simulated driver."""
     with Machine(ctypes.CDLL("libcuda.so.1") if on_gpu else cudacore_sim.load()) as machine:
         yield machine
 
@@ -60,7 +60,7 @@ def test_kernel(program: Program, kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("theme", themes(), ids=lambda theme: theme.name)
 def test_recording_has_no_other_kernels(theme: Theme) -> None:
-    """Data of kernels that are gone would stay, or a recording would not be a GPU's."""
+    """Data of removed kernels would remain, or a recording would not be from a GPU."""
     recording = recording_of(theme)
     assert set(recording.inputs) == {kernel.name for kernel in theme.kernels}
     assert recording.machine["device"] == "NVIDIA H200"
@@ -106,7 +106,7 @@ def _kernel(name: str) -> Kernel:
 
 
 def test_one_bit_is_a_difference() -> None:
-    """The corpus would pass whatever the kernels give."""
+    """The corpus would pass whatever the kernels return."""
     kernel = _kernel("f32_arithmetic")
     expected = recording_of(next(theme for theme in themes() if kernel in theme.kernels)).outputs(kernel.name)
     got = [array.copy() for array in expected]
@@ -119,7 +119,7 @@ def test_one_bit_is_a_difference() -> None:
 
 @pytest.mark.parametrize(("steps", "accepted"), [(1, True), (-1, True), (40, False), (-40, False)])
 def test_bounds_bound(steps: int, accepted: bool) -> None:
-    """Approximations would be accepted however wrong they are, or only exact ones."""
+    """Approximations with too large errors would be accepted, or only exact results would be accepted."""
     kernel = _kernel("f32_trigonometry")
     expected = recording_of(next(theme for theme in themes() if kernel in theme.kernels)).outputs(kernel.name)
     got = [array.copy() for array in expected]

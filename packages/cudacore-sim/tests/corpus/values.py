@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inputs of the kernels: numbers that are the same on every machine and with every NumPy.
 
-Only the raw output of a bit generator is used, which NumPy promises never to change. It is converted to integers, and
+Only the raw output of a bit generator is used, which NumPy guarantees never to change. It is converted to integers, and
 to floating-point numbers by operations that IEEE 754 defines exactly.
 """
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Format:
-    """A type of numbers: the bits that it is made of, and of a floating-point one those of the exponent."""
+    """A type of numbers: the number of its bits and, for a floating-point type, of the exponent's bits."""
 
     bits: int
     exponent: int = 0
@@ -98,7 +98,7 @@ def _between(stream: _Stream, kind: str, low: float, high: float, count: int) ->
         return (offset & np.uint64((1 << form.bits) - 1)).astype(form.word)
     fraction = (stream.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
     values = low + (high - low) * fraction
-    if kind == "bf16":  # cut off, as NumPy has no such type
+    if kind == "bf16":  # truncated, because NumPy has no such type
         return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
     return values.astype({"f16": np.float16, "f32": np.float32, "f64": np.float64}[kind]).view(form.word)
 

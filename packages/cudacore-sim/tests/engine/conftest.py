@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine alone: ``meson.build`` beside this makes it a library of its own, which $CUDACORE_SIM_ENGINE names."""
+"""Tests of the engine alone.
+
+``meson.build`` in this folder builds it as a separate library, whose path is in $CUDACORE_SIM_ENGINE.
+"""
 
 from __future__ import annotations
 

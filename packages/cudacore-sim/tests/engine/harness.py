@@ -100,7 +100,7 @@ def load(path: Path) -> ctypes.CDLL:
 
 @functools.cache
 def include_directories() -> list[str]:
-    """CUDA's own headers, from the wheels that are installed, those of CCCL included."""
+    """CUDA's own headers from the installed wheels, including those of CCCL."""
     import sysconfig
 
     site = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
@@ -142,7 +142,7 @@ def nvrtc(source: str, options: tuple[str, ...] = (), arch: str = "compute_90") 
 
 
 class CompileError(Exception):
-    """PTX that the engine does not accept."""
+    """The error for PTX that the engine does not accept."""
 
     def __init__(self, failure: str, log: str) -> None:
         super().__init__(f"{failure}: {log}")
@@ -332,7 +332,7 @@ class Engine:
     def call(
         self, source: str, kernel: str, grid: Any, block: Any, *arguments: Any, **options: Any
     ) -> list[np.ndarray]:
-        """Run a kernel of CUDA C++ on copies of arrays; returns the arrays after it. The launch must not fault."""
+        """Run a kernel of CUDA C++ on copies of arrays; return the arrays afterwards. The launch must not fault."""
         module = self.cuda(source)
         placed = [module.buffer(one) if isinstance(one, np.ndarray) else one for one in arguments]
         fault = module.run(kernel, grid, block, *placed, **options)

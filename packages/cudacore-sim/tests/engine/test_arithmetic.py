@@ -112,7 +112,7 @@ INTEGER_BINARY: dict[str, Callable[[int, int, int], int]] = {
 @pytest.mark.parametrize("type_name", ["u16", "s16", "u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("op", INTEGER_BINARY)
 def test_integer_binary(engine: Engine, rng: np.random.Generator, op: str, type_name: str) -> None:
-    """Integer arithmetic of a type would be wrong, at its ends or by zero too."""
+    """Integer arithmetic of a type would be wrong, for example at the ends of its range or with zero."""
     n = _bits_of(type_name)
     a, b = integers(rng, n), integers(rng, n)
     result = apply(engine, f"{op}.{type_name}", type_name, [type_name] * 2, [a, b])
@@ -444,7 +444,7 @@ def _exact(a: float, b: float, c: float) -> Fraction:
 
 
 def _neighbour(value: Fraction, rounding: str) -> np.float32:
-    """The f32 that a directed rounding gives; for values within the range of f32."""
+    """Return the f32 for a directed rounding of a value within the range of f32."""
     nearest = np.float32(0)
     if value:
         guess = np.float32(float(value))
@@ -632,7 +632,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 @pytest.mark.parametrize("type_name", ["u16", "s16", "u32", "s32", "u64", "s64", "f16", "f32", "f64"])
 @pytest.mark.parametrize("comparison", [*COMPARISONS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"])
 def test_comparisons(engine: Engine, rng: np.random.Generator, comparison: str, type_name: str) -> None:
-    """A comparison would be wrong, for NaNs or mixed signs above all."""
+    """A comparison would be wrong, especially for NaNs or mixed signs."""
     is_float = type_name[0] == "f"
     if not is_float and comparison not in COMPARISONS:
         return

@@ -159,7 +159,7 @@ def test_bulk_reductions_of_global_memory(engine: Engine, name: str, rng: np.ran
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_bulk_reductions_of_shared_memory(engine: Engine, name: str, rng: np.random.Generator) -> None:
-    """The form that an mbarrier counts would compute something else, in another block, or never be done."""
+    """The form that an mbarrier counts would compute something else, in another block, or never complete."""
     kind, expected = REDUCTIONS[name]
     source, out = (numbers(rng, kind, 256 // np.dtype(kind).itemsize) for _ in range(2))
     before = out.copy()

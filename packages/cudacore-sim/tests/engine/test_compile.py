@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) k(S s, float *f, double *d,
 )
 @pytest.mark.parametrize("option", ["-lineinfo", "-G", "--use_fast_math", "-rdc=true"])
 def test_every_architecture_and_option(engine: Engine, arch: str, option: str) -> None:
-    """PTX for another architecture, or made with another option, would not load."""
+    """PTX for another architecture, or PTX that was compiled with another option, would not load."""
     assert engine.cuda(EVERYTHING, option, arch=arch).kernels == ["k"]
 
 
@@ -82,7 +82,7 @@ def test_kernel_information(engine: Engine) -> None:
 
 
 def test_static_shared_memory_is_that_of_the_kernel(engine: Engine) -> None:
-    """A kernel would be charged for shared variables that only others use, or not for those of functions it calls."""
+    """A kernel's shared memory would include variables of other kernels, or lack those of functions that it calls."""
     module = engine.cuda(
         """__device__ __noinline__ int f(int i) { __shared__ int s[100]; s[i] = i; __syncthreads(); return s[99 - i];
               }
@@ -95,7 +95,7 @@ def test_static_shared_memory_is_that_of_the_kernel(engine: Engine) -> None:
 
 
 def test_shared_memory_that_nothing_uses(engine: Engine) -> None:
-    """A kernel would be charged for shared variables that no instruction names."""
+    """The shared memory of a kernel would include variables that no instruction uses."""
     module = engine.ptx(
         """.version 8.0\n.target sm_90\n.address_size 64\n.shared .align 4 .b8 nobody[64];\n.shared .align 4 .b8 all[8];
         .visible .entry k() { .shared .align 4 .b8 own[32]; .reg .b32 %r; ld.shared.u32 %r, [all]; ret; }"""
@@ -114,7 +114,7 @@ def test_registers_grow_with_what_lives_at_once(engine: Engine) -> None:
 
 
 def failure(engine: Engine, text: str) -> CompileError:
-    """The error that loading gives."""
+    """Return the error of loading PTX."""
     with pytest.raises(CompileError) as caught:
         engine.ptx(text)
     return caught.value
@@ -151,7 +151,7 @@ def failure(engine: Engine, text: str) -> CompileError:
     ],
 )
 def test_errors_say_what_and_where(engine: Engine, line: str, kind: str, message: str) -> None:
-    """A mistake would load, or its message not lead to it."""
+    """PTX with a mistake would load, or the message would not lead to the mistake."""
     registers = ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred %p<9>;"
     text = f"{HEADER}.visible .entry k(.param .u32 p) {{\n{registers}\n{line}\nret; }}"
     if "ghost" in line:
@@ -234,7 +234,7 @@ def test_huge_grids_start_at_once(engine: Engine) -> None:
 
 
 def test_launches_that_cannot_run(engine: Engine) -> None:
-    """Impossible shapes would crash the engine if a driver accepts them."""
+    """If a driver accepts impossible shapes, they would crash the engine."""
     module = engine.cuda('extern "C" __global__ void k() {}')
     for grid, block, cluster in (((0, 1, 1), 32, 1), (1, 0, 1), (1, (1024, 2, 1), 1), (3, 32, 2), (32, 32, 32)):
         assert module.run("k", grid, block, cluster=cluster).kind == "illegal_instruction"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from harness import Engine, Module
 
-N = 256  # threads that hit one place
+N = 256  # threads that update one address
 
 
 def _atomic(engine: Engine, op: str, type_name: str, initial: np.ndarray, values: np.ndarray, space: str) -> np.ndarray:
@@ -38,7 +38,7 @@ def _atomic(engine: Engine, op: str, type_name: str, initial: np.ndarray, values
 @pytest.mark.parametrize("type_name", ["u32", "s32", "u64", "s64"])
 @pytest.mark.parametrize("op", ["add", "min", "max"])
 def test_integer_atomics(engine: Engine, rng: np.random.Generator, op: str, type_name: str, space: str) -> None:
-    """Concurrent updates of one place would get lost, or compare with the wrong sign."""
+    """Concurrent updates of one address would be lost, or compare with the wrong sign."""
     if (op, type_name) == ("add", "s64"):
         type_name = "u64"
     dtype = np.dtype(f"{'i' if type_name[0] == 's' else 'u'}{int(type_name[1:]) // 8}")
@@ -90,7 +90,7 @@ def test_subnormal_sums(engine: Engine, space: str, kept: bool) -> None:
 
 @pytest.mark.parametrize("type_name", ["f16", "f16x2", "bf16", "bf16x2"])
 def test_half_atomics(engine: Engine, rng: np.random.Generator, type_name: str) -> None:
-    """Half-precision sums would touch the neighbour, or lose terms."""
+    """Half-precision sums would change the neighbouring value, or lose terms."""
     small = rng.integers(0, 4, 2 * N)
     if type_name.startswith("bf16"):
         small = small % 2  # 8 bits of mantissa hold sums up to 256
@@ -231,7 +231,7 @@ def test_vector_atomics(engine: Engine) -> None:
 
 
 def test_vector_atomics_are_aligned_as_a_whole(engine: Engine) -> None:
-    """A vector sum across a boundary would be done."""
+    """A vector sum that crosses a boundary would be done."""
     module = engine.body(
         """.reg .b64 %a; .reg .f32 %f<2>; ld.param.u64 %a, [out];
         add.u64 %a, %a, 4; mov.f32 %f0, 0f3F800000; red.global.add.v2.f32 [%a], {%f0, %f0};""",
@@ -270,7 +270,7 @@ def test_fault_in_one_block_stops_the_others(engine: Engine) -> None:
 
 
 def test_shared_memory_is_given_in_units(engine: Engine) -> None:
-    """A vector load beyond 28 bytes of shared memory, which compilers make and devices allow, would be a fault."""
+    """A vector load beyond 28 bytes of shared memory, which compilers generate and devices allow, would be a fault."""
     source = """extern __shared__ int buffer[]; extern "C" __global__ void k(int *out, int at) {
         buffer[threadIdx.x] = threadIdx.x; __syncthreads();
         int4 four = *(int4 *)(buffer + at); out[threadIdx.x] = four.x + four.y + four.z; }"""

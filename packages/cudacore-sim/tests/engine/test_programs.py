@@ -92,7 +92,7 @@ def test_inclusive_scan(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_histogram_in_shared_memory(engine: Engine, rng: np.random.Generator) -> None:
-    """Atomics on shared memory would lose updates of lanes that hit one bin."""
+    """Atomics on shared memory would lose updates of lanes that use the same bin."""
     x = rng.integers(0, 256, 40_000).astype(np.uint8)
     source = """extern "C" __global__ void histogram(const unsigned char *x, int n, unsigned *bins) {
         __shared__ unsigned local[256]; local[threadIdx.x] = 0; __syncthreads();
@@ -186,7 +186,7 @@ def test_local_arrays(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_switch_and_divergence(engine: Engine, rng: np.random.Generator) -> None:
-    """Lanes on different branches would not all join again."""
+    """Lanes on different branches would not all reconverge."""
     source = """extern "C" __global__ void k(int *p) { int v = p[threadIdx.x], r = 0;
         for (int i = 0; i < v % 7; i++) { if (i & 1) continue; if (i == 5) break; r += i + v; }
         switch (v % 9) { case 0: r += 5; break; case 1: r *= 3; case 2: r -= 7; break; case 3: r ^= v; break;
@@ -229,7 +229,7 @@ def test_switch_and_divergence(engine: Engine, rng: np.random.Generator) -> None
 
 
 def test_spin_lock_between_lanes_of_a_warp(engine: Engine) -> None:
-    """Lanes that spin on a lock would keep the lane that holds it from going on."""
+    """Lanes that spin on a lock would prevent the lane that holds it from continuing."""
     source = """extern "C" __global__ void k(int *lock, volatile int *count) {
         while (atomicCAS(lock, 0, 1) != 0) {} *count = *count + 1; __threadfence(); atomicExch(lock, 0); }"""
     _, count = engine.call(source, "k", 4, 64, np.zeros(1, np.int32), np.zeros(1, np.int32), limit=10**8)
@@ -429,7 +429,7 @@ def test_random_walk_of_many_loops(engine: Engine) -> None:
 
 
 def test_n_body_in_double(engine: Engine, rng: np.random.Generator) -> None:
-    """Sequences of double arithmetic with a square root would drift from the exact ones."""
+    """Sequences of double arithmetic with a square root would differ from the exact results."""
     n = 64
     x = rng.random((n, 3))
     source = """extern "C" __global__ void k(const double *x, double *f, int n) { int i = threadIdx.x; double a = 0;
@@ -476,7 +476,7 @@ def test_mandelbrot(engine: Engine) -> None:
 
 
 def test_half_precision_dot_product(engine: Engine, rng: np.random.Generator) -> None:
-    """cuda_fp16.h's pairs would not accumulate as half precision does."""
+    """Sums of cuda_fp16.h's pairs would not be those of half precision."""
     a, b = rng.random(64).astype(np.float16), rng.random(64).astype(np.float16)
     source = """#include <cuda_fp16.h>
         extern "C" __global__ void k(const __half2 *a, const __half2 *b, __half *o) {

@@ -55,7 +55,7 @@ def test_second_nan_of_f64_stays(engine: Engine, op: str) -> None:
 
 @pytest.mark.parametrize("op", ["fma.rn.f64", "fma.rz.f64"])
 def test_nans_of_fused_multiply_add(engine: Engine, op: str) -> None:
-    """The first source's NaN would win against the others', or the third's against the second's."""
+    """The NaN of the first source would be preferred to the others', or the third's to the second's."""
     sources = [FIRST, FIRST, ONE, FIRST], [SECOND, ONE, SECOND, ONE], [THIRD, THIRD, THIRD, ONE]
     assert run(engine, op, 64, *sources, bits=64) == [SECOND, THIRD, SECOND, FIRST | QUIET]
 
@@ -80,7 +80,7 @@ def test_invalid_operations_of_f64(engine: Engine) -> None:
     ],
 )
 def test_signs_of_nans(engine: Engine, op: str, given: list[int], expected: list[int]) -> None:
-    """neg and abs would touch the sign of a NaN: they are arithmetic."""
+    """neg and abs would change only the sign of a NaN, although they are arithmetic."""
     bits = 16 if op.endswith(("f16",)) else 64 if op.endswith("f64") else 32
     assert run(engine, op, bits, given, bits=bits) == expected
 

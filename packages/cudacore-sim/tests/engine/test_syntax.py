@@ -42,7 +42,7 @@ HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
     ],
 )
 def test_constant_expressions(engine: Engine, text: str, value: int) -> None:
-    """A constant expression would be refused, or have another value than the driver's compiler gives it."""
+    """A constant expression would be refused, or have another value than with the driver's compiler."""
     module = engine.ptx(f"{HEADER}.global .align 8 .u64 v = {text};\n.visible .entry k() {{ ret; }}\n")
     assert module.variables["v"].array.view(np.int64)[0] == value
     module = engine.body(f".reg .b64 %a, %v; ld.param.u64 %a, [out]; mov.b64 %v, {text}; st.global.b64 [%a], %v;")
@@ -55,7 +55,7 @@ def test_constant_expressions(engine: Engine, text: str, value: int) -> None:
     "text", ["1 ? 2", "1 ? 2 : ", "1 ? 2 : 3.0", "1.0 ? 2 : 3", "1 + 2.0", "1.0 | 2.0", "(.u64) 1.0", "?" * 500]
 )
 def test_constant_expressions_that_mean_nothing(engine: Engine, text: str) -> None:
-    """Half an expression, or a mixture of types, would be given some value."""
+    """An incomplete expression, or a mixture of types, would have some value."""
     with pytest.raises(CompileError, match="line 4"):
         engine.ptx(f"{HEADER}.global .align 8 .u64 v = {text};\n")
 
@@ -140,7 +140,7 @@ def test_vector_registers(engine: Engine) -> None:
     ],
 )
 def test_misused_vector_registers(engine: Engine, line: str) -> None:
-    """A vector instead of a number, or a component that does not exist, would be some register."""
+    """A vector instead of a number, or a missing component, would be read as some register."""
     with pytest.raises(CompileError, match="line 7"):
         engine.body(f".reg .v4 .f32 %v; .reg .v2 .f32 %w; .reg .f32 %f<3>;\n{line}")
 

@@ -45,7 +45,7 @@ def _finish(value: int, c: int, d_type: str, part: str, second: str) -> int:
 
 
 def _run(engine: Engine, rng: np.random.Generator, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Run instructions that compute %d of %a, %b and %c; returns the inputs and what came out, by line."""
+    """Run instructions that compute %d of %a, %b and %c; return the inputs and the results, by line."""
     inputs = rng.integers(0, 2**32, (64, 3), dtype=np.uint32)
     inputs[: len(EDGES), 0] = EDGES
     inputs[: len(EDGES), 1] = rng.permutation(EDGES)

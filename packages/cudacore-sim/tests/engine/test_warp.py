@@ -128,7 +128,7 @@ def test_partial_warps_and_early_exits(engine: Engine) -> None:
 
 @pytest.mark.parametrize("condition", ["i % 4 == 0", "i % 4 != 0"])
 def test_lanes_that_come_to_a_barrier_one_after_another(engine: Engine, condition: str) -> None:
-    """A barrier would open when a part of a warp has arrived."""
+    """A barrier would complete when only a part of a warp has arrived."""
     source = f"""extern "C" __global__ void k(int *o, int n) {{ __shared__ volatile int s[64]; int i = threadIdx.x;
         s[i] = -1;
         asm volatile("barrier.sync 0;" ::: "memory");
@@ -172,7 +172,7 @@ def test_elect(engine: Engine) -> None:
 
 
 def test_mbarrier_of_a_block(engine: Engine) -> None:
-    """Arrivals on an mbarrier would be lost, or its phase not turn."""
+    """Arrivals on an mbarrier would be lost, or its phase would not change."""
     source = """extern "C" __global__ void k(int *o) { __shared__ unsigned long long bar; __shared__ int s[64];
           int i = threadIdx.x;
         unsigned a = (unsigned)__cvta_generic_to_shared(&bar);
@@ -264,7 +264,7 @@ def test_tiles_of_several_warps(engine: Engine) -> None:
 
 
 def test_nanosleep_takes_its_time(engine: Engine) -> None:
-    """nanosleep would end at once, or a warp would wait for the sleep of another one."""
+    """nanosleep would return at once, or a warp would wait for the sleep of another one."""
     source = """extern "C" __global__ void k(long long *begin, long long *end, unsigned ns) {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin[threadIdx.x]));
         __nanosleep(threadIdx.x % 2 ? ns : 0);

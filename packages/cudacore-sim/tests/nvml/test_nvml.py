@@ -24,7 +24,7 @@ class Memory(ctypes.Structure):
 
 @pytest.fixture(scope="module")
 def library(driver: Any) -> ctypes.CDLL:
-    """NVML by the name that programs look it up by: the driver was loaded before."""
+    """Return NVML, loaded by its usual name, after the driver was loaded."""
     found = ctypes.CDLL("libnvidia-ml.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     assert found.nvmlInit_v2() == 0
     return found
@@ -77,13 +77,13 @@ def test_memory(library: ctypes.CDLL, cuda: Any) -> None:
 
 @pytest.mark.parametrize("name", ["nvmlDeviceGetUtilizationRates", "nvmlDeviceGetClock", "nvmlEventSetCreate"])
 def test_all_else(library: ctypes.CDLL, name: str) -> None:
-    """A value that is not simulated would be a number that looks measured."""
+    """A value that is not simulated would look like a measured number."""
     out = ctypes.create_string_buffer(64)
     assert getattr(library, name)(None, out, out, out) == NOT_SUPPORTED
 
 
 def test_hidden_devices_and_use_before_init(run_python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVML would hide what CUDA_VISIBLE_DEVICES hides, or answer before it is initialized."""
+    """NVML would hide the devices that CUDA_VISIBLE_DEVICES hides, or work before it is initialized."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     result = run_python(
         f"""

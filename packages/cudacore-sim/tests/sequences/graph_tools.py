@@ -98,7 +98,7 @@ class ChildNode(ctypes.Structure):
 
 
 class EventNode(ctypes.Structure):
-    """CUDA_EVENT_RECORD_NODE_PARAMS and CUDA_EVENT_WAIT_NODE_PARAMS, as far as both go."""
+    """CUDA_EVENT_RECORD_NODE_PARAMS and CUDA_EVENT_WAIT_NODE_PARAMS, which begin alike."""
 
     _fields_ = [("event", c_void_p)]
 
@@ -153,7 +153,7 @@ assert ctypes.sizeof(Edge) == 8
 
 
 def register(module: str, name: str, about: str, function: Callable[[Recorder], None]) -> None:
-    """Register a sequence that was made, not written: one of a table."""
+    """Register a sequence that is made from a row of a table."""
 
     def prepared(cu: Recorder) -> None:
         cu.use_primary_context()
@@ -176,7 +176,7 @@ def keep(thing: Any) -> Any:
     return thing
 
 
-# ---- nodes of each type; the sequence is not about them, so these calls must succeed
+# ---- nodes of each type; these calls only prepare a sequence, so they must succeed
 
 
 def graph(cu: Recorder) -> int:
@@ -316,7 +316,7 @@ def conditional(
 
 
 def put(cu: Recorder, bits: int, address: int, value: int, count: int) -> None:
-    """Fill memory, and wait for it: streams that are not blocking would not."""
+    """Fill memory, and wait for the fill, because non-blocking streams do not wait for it."""
     cu.prepare(f"cuMemsetD{bits}_v2", address, value, count)
     cu.prepare("cuCtxSynchronize")
 
@@ -423,7 +423,7 @@ def see_capture(cu: Recorder, stream: int) -> int:
 
 @contextlib.contextmanager
 def thread_mode(cu: Recorder, mode: int) -> Iterator[None]:
-    """Give the calling thread another capture mode for a while."""
+    """Set the capture mode of the calling thread for a block of code."""
     value = c_int(mode)
     cu.prepare("cuThreadExchangeStreamCaptureMode", value)
     try:

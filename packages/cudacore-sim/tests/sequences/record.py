@@ -4,7 +4,7 @@
     python record.py [--missing] [LIBRARY]
 
 Run it on a machine with a GPU. It writes the files of ``recordings``, and prints the sequences that crashed or did not
-run to their end, with their last calls. These are not recorded: change such a sequence. With --missing, only sequences
+complete, with their last calls. Such sequences are not recorded, and must be changed. With --missing, only sequences
 without a recording are recorded and added. Record twice and compare before you commit: a listing that depends on timing
 is useless.
 """

@@ -2,8 +2,8 @@
 """Record what the driver does with destroyed handles: ``python record_stale.py [LIBRARY [FILE]]``.
 
 The file, by default that of the simulator's sources, has the result of each call. Several calls are made in one
-process, because a context takes long to create, and those that did not just return an error are repeated alone. If the
-results differ, the file has all of them. What differs from the file as it was is printed.
+process, because creating a context takes long. Calls that did not simply return an error are repeated alone. If the
+results differ, the file has all of them. Differences from the previous file are printed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BEGIN = """/* SPDX-License-Identifier: Apache-2.0 */
 /* clang-format off */
 """
 WORKERS = 4
-TIME_LIMIT = 20  # seconds, for a call and what is made for it
+TIME_LIMIT = 20  # seconds for a call, including its preparation
 
 
 def work(library: str) -> None:
-    """Make the calls that standard input names, and write a line for each: its name and its result."""
+    """Make the calls whose names are on standard input, and write a line for each: its name and its result."""
     for line in sys.stdin:
         name = line.strip()
         print(name, end=" ", flush=True)
@@ -43,7 +43,7 @@ def work(library: str) -> None:
             print(f"cannot be prepared: {error}", flush=True)
         except BaseException:
             print("broken: " + traceback.format_exc().strip().replace("\n", " | "), flush=True)
-    os._exit(0)  # without the driver's clean-up, which may meet what the calls have left
+    os._exit(0)  # without the driver's clean-up, which the calls may have made impossible
 
 
 def make_calls(library: str, names: list[str]) -> dict[str, str]:
@@ -66,7 +66,7 @@ def make_calls(library: str, names: list[str]) -> dict[str, str]:
 
 
 def describe(results: set[str]) -> str:
-    """Return what the driver does, as a report continues after "here the driver"."""
+    """Return the effect on the driver, in the words that follow "here the driver" in a report."""
     codes = sorted(result for result in results if result.startswith("CUDA_"))
     words = [word for result, word in (("crash", "crashes"), ("hangs", "hangs")) if result in results]
     if codes:
@@ -75,13 +75,13 @@ def describe(results: set[str]) -> str:
 
 
 def read(file: Path) -> dict[tuple[str, str], str]:
-    """Return what was recorded, by function and kind of handle."""
+    """Return the recorded results, by function and kind of handle."""
     rows = re.findall(r'SIM_STALE\((\w+), (\w+), "(.*)"\)', file.read_text(encoding="utf-8")) if file.exists() else []
     return {(function, kind): outcome for function, kind, outcome in rows}
 
 
 def write(file: Path, results: dict[str, set[str]]) -> None:
-    """Write the file, and print what differs from the old one."""
+    """Write the file, and print the differences from the old one."""
     before, merged = read(file), dict[tuple[str, str], set[str]]()
     for name, seen in results.items():
         merged.setdefault((CALLS[name].function, CALLS[name].kind), set()).update(seen)

@@ -25,7 +25,7 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 class PreparationError(Exception):
-    """A call failed that a sequence makes only to prepare its beginning."""
+    """The error of a call that a sequence makes only as preparation."""
 
 
 def sequence(function: Sequence) -> Sequence:
@@ -79,7 +79,7 @@ class Recorder:
     library
         The driver's library.
     write
-        Called with each line of the listing at once, since the next call may crash.
+        Called with each line of the listing immediately, because the next call may crash.
     """
 
     def __init__(self, library: str, write: Callable[[str], None]) -> None:
@@ -119,7 +119,7 @@ class Recorder:
         return self._code_name(code), outputs
 
     def prepare(self, name: str, *arguments: Any) -> Any:
-        """Make a call that the sequence is not about: it is not listed, and must succeed."""
+        """Make a call as preparation: it is not listed, and must succeed."""
         code, outputs = self._call(name, arguments)
         if code:
             raise PreparationError(f"{name}: {self._code_name(code)}")
@@ -159,7 +159,7 @@ class Recorder:
         self._library.cuGetErrorName(code, ctypes.byref(name))
         return name.value.decode() if name.value else str(code)
 
-    # ---- what most sequences need
+    # ---- calls that most sequences need
 
     def use_primary_context(self) -> int:
         """Make the primary context of device 0 current."""
@@ -241,7 +241,7 @@ class Recorder:
             raise failure
 
     def host_function(self, function: Callable[[], None]) -> Any:
-        """Make a function into one that the driver can call, and ignore the argument that it gives."""
+        """Make a function that the driver can call, which ignores the driver's argument."""
         return HOST_FUNCTION(lambda _: function())
 
     def see_printed(self, function: Callable[[], None]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run sequences, each in a process of its own, and write a line of JSON for each: its description, and its listing.
+"""Run sequences, each in its own process, and write a line of JSON for each: its description, and its listing.
 
     python run.py LIBRARY < NAMES
     python run.py > NAMES
@@ -19,11 +19,11 @@ import traceback
 import cases  # noqa: F401  importing them registers the sequences
 from recorder import SEQUENCES, PreparationError, Recorder
 
-TIME_LIMIT = 120  # seconds: one takes milliseconds, but the machine can be busy with other tests
+TIME_LIMIT = 120  # seconds; a sequence takes milliseconds, but the machine can be busy with other tests
 
 
 def run(library: str, name: str) -> list[str]:
-    """Run a sequence and return its listing. If it did not end well, the last line says how it ended."""
+    """Run a sequence and return its listing. If it did not complete, the last line has the reason."""
     receiver, sender = os.pipe()
     child = os.fork()
     if child == 0:
@@ -41,7 +41,7 @@ def run(library: str, name: str) -> list[str]:
 def _run_here(library: str, name: str, sender: int) -> None:
     """Run a sequence in this process, and end it without the driver's clean-up, which a fault can make hang."""
     signal.alarm(TIME_LIMIT)
-    os.dup2(2, 1)  # the output of kernels is not part of the answer
+    os.dup2(2, 1)  # the output of kernels is not part of the listing
 
     def write(line: str) -> None:
         os.write(sender, f"{line}\n".encode())
@@ -57,7 +57,7 @@ def _run_here(library: str, name: str, sender: int) -> None:
 
 
 def main() -> None:
-    """Run what standard input names, or write all names."""
+    """Run the sequences whose names are on standard input, or write all names."""
     if len(sys.argv) == 1:
         print(*SEQUENCES, sep="\n")
         return

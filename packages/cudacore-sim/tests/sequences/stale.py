@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on destroyed handles: a table of kinds of handles, and of the calls that are given one.
+"""Calls on destroyed handles: a table of the kinds of handles, and of the calls that use them.
 
-A driver crashes, returns an error code, or seems to work. What an H200 does is in ``stale_outcomes.def``, which
+A driver crashes, returns an error code, or seems to work. The results of an H200 are in ``stale_outcomes.def``, which
 record_stale.py writes. The simulator reports every one of these calls, and the report names what the driver does.
 """
 
@@ -169,7 +169,8 @@ def _context(cu: Recorder) -> int:
     return context
 
 
-# The driver lets a destroyed context be current. That is no misuse: libraries restore what was current before.
+# The driver lets a destroyed context be current. That is not misuse, because libraries restore the context that was
+# current before.
 _register(
     "context",
     _context,

@@ -139,7 +139,7 @@ def launch_configuration(
 
 
 class Resource(ctypes.Structure):
-    """CUdevResource; the words are what may be read of it, of multiprocessors their number first."""
+    """CUdevResource. `words` are the fields that may be read; for multiprocessors, the first one is their number."""
 
     _fields_ = [("type", c_int), ("internal", c_ubyte * 92), ("words", c_uint * 10), ("next", c_void_p)]
 

@@ -22,7 +22,7 @@ SEQUENCES = recordings.read_sequences()
 
 
 class Runner:
-    """A process that runs sequences, each in a process of its own."""
+    """A process that runs sequences, each in its own process."""
 
     def __init__(self, library: str, settings: dict[str, str]) -> None:
         command = [sys.executable, str(HERE / "run.py"), library]
@@ -46,7 +46,7 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def runner(on_gpu: bool) -> Iterator[Runner]:
-    """Give what runs sequences on the driver of ``--cuda-driver``, by default the simulator."""
+    """Give the process that runs sequences on the driver of ``--cuda-driver``, by default the simulator."""
     if on_gpu:
         runner = Runner("libcuda.so.1", {})
     else:
@@ -94,5 +94,5 @@ def test_the_sweep_lists_differences(on_gpu: bool) -> None:
 
 
 def test_no_recording_is_forgotten() -> None:
-    """Recordings of a GPU would not be compared with anything."""
+    """Some recordings of a GPU would never be compared with the simulator."""
     assert sorted(set(SEQUENCES) - set(LISTED.stdout.split())) == []

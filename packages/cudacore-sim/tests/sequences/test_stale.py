@@ -16,7 +16,7 @@ OUTCOMES = record_stale.read(record_stale.FILE)
 
 @pytest.mark.parametrize("name", STALE)
 def test_stale_handle(pytestconfig: pytest.Config, name: str) -> None:
-    """The use of a destroyed handle would pass unseen, or the report would not say what a GPU does."""
+    """The use of a destroyed handle would not be reported, or the report would not describe the effect on a GPU."""
     if pytestconfig.stash[CHOICE] == "gpu":
         pytest.skip("ci/gpu.sh compares these in processes that may crash")
     outcome = OUTCOMES[CALLS[name].function, CALLS[name].kind]
@@ -31,12 +31,12 @@ def test_stale_handle(pytestconfig: pytest.Config, name: str) -> None:
         cudacore_sim.reset()
     assert reports, "there is no report"
     assert reports[0].endswith(f": here the driver {outcome}")
-    # A code that the driver reads from freed memory, as NOT_READY of an event, is not returned here.
+    # Codes that the driver reads from freed memory, such as NOT_READY of an event, are not returned here.
     assert "CUDA_SUCCESS" not in listing[-1] or outcome == "returns CUDA_SUCCESS"
 
 
 def test_every_call_is_recorded() -> None:
-    """A call would be reported without what a GPU does, or the file would have calls that nothing makes."""
+    """A call would be reported without the effect on a GPU, or the file would have calls that no case makes."""
     if not record_stale.FILE.exists():
         pytest.skip("the simulator's sources are not there")
     assert set(OUTCOMES) == {(call.function, call.kind) for call in CALLS.values()}

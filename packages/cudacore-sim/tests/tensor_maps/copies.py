@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of copies by tensor maps, and running them on whichever driver is given."""
+"""Cases of copies by tensor maps, and functions that run them on a given driver."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Copier:
         return {"start": low}, after[low:high]
 
     def replace(self, field: str, dimension: int | None, value: int, before: bytes) -> bytes:
-        """Have a warp replace a field of a tensor map, and return the new one."""
+        """Make a warp replace a field of a tensor map, and return the new map."""
         name = f"replace_{field}_{dimension}_{value if field in IMMEDIATE else ''}"
         function = self._function(name, replacement(field, dimension, value), "replace")
         self._write(self._to, np.zeros(128, np.uint8))

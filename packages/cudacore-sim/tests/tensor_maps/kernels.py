@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels, in PTX: each fills shared memory, has one thread make one copy by a tensor map, and writes a result."""
+"""The kernels, in PTX. Each fills shared memory, makes one copy by a tensor map on one thread, and writes a result."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ RECORDING = Path(__file__).parent / "recordings/copies.npz"
 
 
 def read() -> list[tuple[Case, dict[str, Any], Bytes]]:
-    """Return the cases with what was recorded of them."""
+    """Return the recorded cases with their results."""
     with np.load(RECORDING, allow_pickle=False) as archive:
         facts, data, ends = json.loads(str(archive["facts"])), archive["data"], archive["ends"]
     parts = np.split(data, ends[:-1])
@@ -31,7 +31,7 @@ def read() -> list[tuple[Case, dict[str, Any], Bytes]]:
 
 
 def write(recorded: list[tuple[Case, dict[str, Any], Bytes]]) -> None:
-    """Write cases with what was recorded of them."""
+    """Write cases with their recorded results."""
     facts = json.dumps([(case, found) for case, found, _ in recorded])
     ends = np.cumsum([len(part) for _, _, part in recorded])
     np.savez_compressed(RECORDING, facts=np.array(facts), data=np.concatenate([one[2] for one in recorded]), ends=ends)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor maps have the bytes, and copies by them the results, that an H200 gave: ``recordings``."""
+"""Tensor maps have the same bytes, and copies the same results, as on an H200: ``recordings``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_encoding(copier: Copier) -> None:
 
 
 def test_replacements(copier: Copier) -> None:
-    """A kernel that changes a tensor map would make another one than on a GPU."""
+    """A kernel that changes a tensor map would make a different one than on a GPU."""
     with gzip.open(RECORDING.with_name("replacements.json.gz"), "rt") as file:
         rows = json.load(file)
     for field, dimension, value, before, after in rows:
@@ -79,7 +79,7 @@ MISUSE: list[tuple[dict[str, Any], int, str]] = [
 def test_misuse(
     run_python: Callable[..., subprocess.CompletedProcess[str]], change: dict[str, Any], code: int, message: str
 ) -> None:
-    """A copy that a GPU refuses, or that leaves the tensor's memory, would pass unseen."""
+    """A copy that a GPU refuses, or that exceeds the tensor's memory, would not be reported."""
     result = run_python(
         f"""
         import os, sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Releases: what a tag needs, and what its page says."""
+"""Releases: the requirements of a tag, and the text of its page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ An old one.
 
 
 def test_page_of_a_release() -> None:
-    """A release's page would have the changes of another version, or only a part of its own."""
+    """A release's page would have the changes of another version, or only a part of its own changes."""
     assert notes_of("v0.1.0", CHANGELOG, "0.1.0") == "The first one.\n\n### More\n\n- A line.\n"
 
 

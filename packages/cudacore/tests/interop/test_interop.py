@@ -125,7 +125,7 @@ def lines_of(log: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.cuda_sim
 def test_cupy_orders_by_its_stream(cupy: FakeCuPy, device: core.Device, tmp_path: Path) -> None:
-    """CuPy's memory would be given to others before the work of its stream is done."""
+    """CuPy's memory would be allocated again before the work of its stream is done."""
     log = core.LoggingResourceAdaptor(device.memory_resource, tmp_path / "log.csv")
     allocate = interop.cupy_allocator(log)
     streams = [device.create_stream() for _ in range(2)]
@@ -186,7 +186,7 @@ def test_cupy_in_a_thread_without_context(cupy: FakeCuPy, statistics: core.Stati
 
 @pytest.mark.cuda_sim
 def test_cupy_on_another_device(cupy: FakeCuPy, device: core.Device) -> None:
-    """Arrays of a second device would be in the memory of the first."""
+    """Arrays of a second device would use memory of the first."""
     allocate = interop.cupy_allocator(device.memory_resource)
     assert allocate(100).mem.device_id == 0
     cupy.device_id = 1
@@ -196,7 +196,7 @@ def test_cupy_on_another_device(cupy: FakeCuPy, device: core.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_cupy_in_a_capture(cupy: FakeCuPy, device: core.Device) -> None:
-    """An allocation in a capture would invalidate it, or be of memory that the graph does not know."""
+    """An allocation in a capture would invalidate it, or would not belong to the graph."""
     allocate = interop.cupy_allocator()
     cupy.stream = stream = device.create_stream()
     with stream.create_graph_builder() as builder:
@@ -212,7 +212,7 @@ def test_cupy_in_a_capture(cupy: FakeCuPy, device: core.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_pool_of_cupy(cupy: FakeCuPy, statistics: core.StatisticsResourceAdaptor) -> None:
-    """CuPy's pool would not release what it keeps, and try again, when memory runs out."""
+    """When no memory is left, CuPy's pool would not release unused blocks and try again."""
     pool = interop.cupy_pool(core.LimitingResourceAdaptor(statistics, 600))
     block = pool.malloc(1)
     assert statistics.allocation_counts[:2] == (512, 1)
@@ -300,7 +300,7 @@ def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, 
     for nth in range(1, len(calls) + 1):
         with sim.failing(None, nth):
             memory = pool.alloc(1000, 0, handle)
-        if memory is not None:  # the call that failed is not needed for an allocation
+        if memory is not None:  # an allocation does not need the failed call
             pool.free(memory, 1000, 0, handle)
         assert statistics.allocation_counts.current_count == 0
     assert len(calls) > 1
@@ -409,7 +409,7 @@ def numba(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numba_memory_manager(numba: None, device: core.Device, statistics: core.StatisticsResourceAdaptor) -> None:
     """Numba's arrays would not be allocated from the resource, or their memory would leak."""
     plugin = interop.numba_memory_manager(statistics)
-    assert plugin(context=None).interface_version == 1  # set_memory_manager() asks
+    assert plugin(context=None).interface_version == 1  # set_memory_manager() checks this
     manager = plugin(SimpleNamespace(device=SimpleNamespace(id=0)))
     manager.initialize()
     assert manager.is_initialized
@@ -729,7 +729,7 @@ def test_garbage_is_collected_for_memory_of_rmm(rmm: RMMResource, stream: core.S
 @pytest.mark.cuda_sim
 @pytest.mark.usefixtures("cupy", "torch", "numba", "rmm")
 def test_resources_are_checked(device: core.Device) -> None:
-    """A library would be given memory that its kernels cannot use, and fail only when they run."""
+    """A library would get memory that its kernels cannot use, and fail only when they run."""
 
     class HostMemory(core.MemoryResource):
         is_device_accessible, is_host_accessible = False, True

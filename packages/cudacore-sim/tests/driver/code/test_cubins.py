@@ -86,7 +86,7 @@ def test_a_program(cuda: Any, compile_to: Callable[..., bytes]) -> None:
 
 
 def test_linked_ptx_and_cubins(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """Code that nvJitLink has linked would not run, or lack a part; also if it is linked again."""
+    """Code that nvJitLink has linked would not run, or would lack a part, even if it is linked again."""
     texts = [compile_to(source, "PTX", b"-arch=compute_90", b"-rdc=true") for source in (CALLER, CALLED)]
     cubins = [compile_to(source, "CUBIN", b"-arch=sm_90", b"-rdc=true") for source in (CALLER, CALLED)]
     assert run_f(cuda, link([(PTX, text) for text in texts], b"-arch=sm_90")) == 42
@@ -101,7 +101,7 @@ def test_linked_ltoir(cuda: Any, compile_to: Callable[..., bytes]) -> None:
 
 
 def test_ltoir_of_which_nothing_calls_a_part(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """Functions that other code calls would be gone from the PTX of LTO-IR."""
+    """Functions that other code calls would be missing in the PTX of LTO-IR."""
     called = (LTOIR, compile_to(CALLED, "LTOIR", b"-arch=sm_90", b"-dlto"))
     text = (PTX, compile_to(CALLER, "PTX", b"-arch=compute_90", b"-rdc=true"))
     cubin = (CUBIN, compile_to(CALLER, "CUBIN", b"-arch=sm_90", b"-rdc=true"))
@@ -161,7 +161,7 @@ print(out.value)
 
 
 def test_other_programs(tmp_path: Path) -> None:
-    """Programs compile to cubins without regard to the simulator, and could not run."""
+    """Programs that compile to cubins, without support for the simulator, could not run."""
     pytest.importorskip("cuda.bindings")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -211,7 +211,7 @@ extern "C" __global__ void none(int *p) { *p = 1; }
 
 def test_shared_memory_of_any_cubin(cuda: Any) -> None:
     """Shared memory that the system reserves would count as the kernel's, unlike on a GPU."""
-    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")  # beside the simulator: such code carries no PTX
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")  # without the simulator's replacement: such code carries no PTX
     _, program = nvrtc.nvrtcCreateProgram(SHARED, b"a.cu", 0, [], [])
     nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])
     _, size = nvrtc.nvrtcGetCUBINSize(program)
@@ -257,7 +257,7 @@ def fat_binary(*images: tuple[int, bytes]) -> bytes:
 
 @pytest.mark.parametrize("kind", ["cubin", "ptx", "cubin and ptx", "ptx alone"])
 def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Path, kind: str) -> None:
-    """A driver runs cubins of all compilers of its major version, and no PTX that is newer than it compiles."""
+    """A driver runs cubins of all compilers of its major version, but does not compile PTX that is newer than it is."""
     cubin, ptx = compile_to(WHOLE, "CUBIN", b"-arch=sm_90"), compile_to(WHOLE, "PTX", b"-arch=compute_90")
     codes = {
         "cubin": cubin,

@@ -86,7 +86,7 @@ def test_variables(cuda: Any) -> None:
      ((1, 1, 1), (1, 1, 65), 0), ((1, 1, 1), (65, 1, 1), 0), ((1, 1, 1), (1, 1, 1), 49153)],
 )  # fmt: skip
 def test_bad_sizes(cuda: Any, grid: Any, block: Any, shared: int) -> None:
-    """A launch that no device takes would be accepted."""
+    """A launch that no device supports would be accepted."""
     assert launch(cuda, kernel(cuda, "small"), grid=grid, block=block, shared=shared) == INVALID_VALUE
 
 

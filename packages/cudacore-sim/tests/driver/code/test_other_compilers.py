@@ -130,7 +130,7 @@ def build(folder: Path, source: str, *options: str) -> None:
 @pytest.mark.parametrize("how", ["linked", "loaded"])
 @pytest.mark.parametrize("compiler", ["nvrtc", "nvJitLink"])
 def test_linked_compilers(cuda: Any, tmp_path: Path, compiler: str, how: str) -> None:
-    """The cubins of C++ programs that are linked with NVRTC or nvJitLink, and look nothing up, would not run."""
+    """The cubins of C++ programs that are linked with NVRTC or nvJitLink, without looking them up, would not run."""
     pathfinder = pytest.importorskip("cuda.pathfinder")
     library = Path(pathfinder.load_nvidia_dynamic_lib(compiler).abs_path)
     major = library.name.rpartition(".")[2]
@@ -263,7 +263,7 @@ def test_assembler_that_fails(tmp_path: Path, stand_in: Path, made: tuple[bytes,
 
 
 def test_assembler_of_other_input(tmp_path: Path, stand_in: Path, made: tuple[bytes, bytes]) -> None:
-    """An output without any PTX among the inputs would be changed."""
+    """If no input is PTX, the output would be changed."""
     environment = os.environ | {"CUBIN": str(stand_in.with_name("cubin"))}
     done = simulated(stand_in, "nothing.ptx", "-o", "code", cwd=tmp_path, env=environment)
     assert (done.stderr, done.returncode) == ("a warning\n", 0)
@@ -285,7 +285,7 @@ print(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None))
 
 
 def test_refusals(tmp_path: Path, made: tuple[bytes, bytes]) -> None:
-    """The message would advise a program to do what it does already."""
+    """The message would advise a program to do what it already does."""
     (tmp_path / "load.py").write_text(LOAD)
     (tmp_path / "code").write_bytes(made[1])
     command = [sys.executable, str(tmp_path / "load.py"), str(tmp_path / "code")]

@@ -96,7 +96,7 @@ def load(cuda: Any, body: str) -> int:
     ],
 )
 def test_forms_that_there_are_not(cuda: Any, body: str, said: str) -> None:
-    """A form that no assembler takes would load, or be refused without a reason."""
+    """A form that no assembler accepts would load, or be refused without a reason."""
     assert load(cuda, body) == INVALID_PTX
     assert said in cudacore_sim.why()
     assert cudacore_sim.why().count("line ") == 1
@@ -160,7 +160,7 @@ def group_product(form: str, d: int, more: str, a: str = "%rd1") -> str:
     ],
 )
 def test_forms_of_groups_that_there_are_not(cuda: Any, body: str, said: str) -> None:
-    """A form of wgmma that no assembler takes would load, or be refused without a reason."""
+    """A form of wgmma that no assembler accepts would load, or be refused without a reason."""
     code = FRAME.format(body=body).replace("sm_90", "sm_90a").encode()
     assert cuda.code("cuModuleLoadData", byref(c_void_p()), code) == INVALID_PTX
     assert said in cudacore_sim.why()
@@ -178,7 +178,7 @@ FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add
         ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 4; STORE", MISALIGNED, "misaligned write of 16 bytes"),
         ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 1048576; LOAD", ILLEGAL_ADDRESS, "the block has 512 bytes"),
         ("setp.eq.u32 %p1, %r1, 5; @%p1 add.u32 %r4, %r4, 1048576; STORE", ILLEGAL_ADDRESS, "thread (5,0,0)"),
-        # The addresses of lanes that have no row are not looked at.
+        # The addresses of lanes that have no row are ignored.
         ("setp.gt.u32 %p1, %r1, 7; @%p1 mov.u32 %r4, 0xfffffff3; LOAD STORE", 0, ""),
         (
             POINTER + "ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd1];",
@@ -225,7 +225,8 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
             1 << 31,
             0,
         ),
-        # The first product is too small to count beside least numbers, though 2**-140 has the bit that it changes.
+        # The first product is too small to change a sum with the smallest numbers, although 2**-140 has the bit that it
+        # would change.
         (
             (0x803A54DF, 0x809D0B18, 0x00E37C29, 0x80DCEE11),
             (0x25C4FBD4, 0xB1E60810, 0xB75C69C6, 0x389F2A78),
@@ -235,7 +236,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
     ],
 )
 def test_sums_of_least_numbers(cuda: Any, a: tuple[int, ...], b: tuple[int, ...], c: int, sum_of_products: int) -> None:
-    """Values at the limits of the format would be summed unlike on an H200, from which these results are."""
+    """Sums of values at the limits of the format would differ from those of an H200, which are recorded here."""
     body = POINTER + (
         "mov.u32 %r20, %laneid; setp.lt.u32 %p1, %r20, 4; mul.wide.u32 %rd2, %r20, 4; add.u64 %rd3, %rd1, %rd2;"
         "mov.b32 %r16, 0; mov.b32 %r17, 0; mov.b32 %r32, 0; mov.b32 %r49, 0; mov.b32 %r50, 0; mov.b32 %r51, 0;"

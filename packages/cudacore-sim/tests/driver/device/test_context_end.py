@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts are destroyed while other threads use them, or ask for the next one."""
+"""Contexts are destroyed while other threads use them, or create the next one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[Callable[[], None], ctypes.c_void_p], None]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Fail if it does not hold within some seconds."""
+    """Fail if the condition does not become true within some seconds."""
     end = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < end
@@ -102,13 +102,13 @@ def test_what_a_reset_took_along(calls: Any, cuda: Any, kind: str, retained: boo
         assert cuda.code(name, c_void_p(getattr(made[kind], "value", made[kind]))) == CONTEXT_IS_DESTROYED
         *_, report = cudacore_sim.reports()
         assert "destroyed with its context" in report
-        # A driver for CUDA 13.0 then looks at no stream and no event as long as the current context is gone.
+        # A driver for CUDA 13.0 then does not access streams and events as long as the current context is destroyed.
         assert report.endswith("here the driver crashes") is (retained or kind == "executable")
 
 
 @pytest.mark.parametrize("retained", [False, True], ids=["", "retained again"])
 def test_graphs_from_before_a_reset(calls: Any, cuda: Any, retained: bool) -> None:
-    """Likewise for graphs with kernels, which can only be destroyed; memory of a pool is still there."""
+    """The same holds for graphs with kernels, which can only be destroyed; memory of a pool still exists."""
     kernel, out = calls.kernel(KERNELS, "store"), cuda.malloc(4)
     graph, plain, other = (tools.graph(calls) for _ in range(3))
     node = tools.kernel(calls, graph, None, out, ctypes.c_uint32(7), kern=kernel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Green contexts have a part of the multiprocessors, streams of their own, and all else from the primary context."""
+"""Green contexts: their multiprocessors, their streams, and everything that they share with the primary context."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_streams_do_not_block(cuda: Any) -> None:
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
-    """Waiting for a green context would wait for others, or waiting for the primary one not for all."""
+    """A wait for a green context would wait for other contexts, or a wait for the primary one not for all."""
     home, green, other = primary(cuda), Green(cuda), Green(cuda)
     mine, theirs = green.stream(), other.stream()
     opened = threading.Event()
@@ -167,7 +167,7 @@ def test_destroying_it_leaves_captures(cuda: Any) -> None:
 
 
 def test_of_no_use_when_it_is_destroyed(cuda: Any) -> None:
-    """A thread would go on in a green context that another thread has destroyed."""
+    """A thread would continue in a green context that another thread has destroyed."""
     green = Green(cuda)
     cuda.cuCtxSetCurrent(green.context)
     green.destroy()
@@ -204,7 +204,7 @@ def test_cooperative_launches_have_its_multiprocessors(cuda: Any) -> None:
 
 
 def test_what_was_changed_is_no_resource(cuda: Any) -> None:
-    """A resource that the program has changed or made up would be accepted as one of the driver's."""
+    """A resource that the program has changed or invented would be accepted as the driver's."""
     green = Green(cuda)
     resource = green.resource(0)
     resource.words[0] = 200
@@ -335,7 +335,7 @@ assert cu.cuDevResourceGenerateDesc(byref(desc), byref(queues), 1) == 801
 
 
 def test_before_13_1(cuda: Any) -> None:
-    """A program for CUDA 13.1 would not find out here that the driver is older."""
+    """A program for CUDA 13.1 would not detect that the simulated driver is older."""
     resource = Resource()
     assert cuda.code("cuDeviceGetDevResource", 0, byref(resource), QUEUES) == 914
     cuda.cuDeviceGetDevResource(0, byref(resource), SM)

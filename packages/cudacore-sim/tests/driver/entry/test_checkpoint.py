@@ -39,7 +39,7 @@ def state(cuda: Any, pid: int = SELF) -> int:
 
 @pytest.fixture(autouse=True)
 def _runs_at_the_end(cuda: Any) -> Iterator[None]:
-    """Have the process run again, whatever happened: all later tests would wait."""
+    """Make the process run again in any case, because all later tests would wait."""
     yield
     cuda.code("cuCheckpointProcessRestore", SELF, None)
     cuda.code("cuCheckpointProcessUnlock", SELF, None)
@@ -64,7 +64,7 @@ def in_thread(function: Callable[[], object]) -> Iterator[threading.Event]:
 
 
 def test_calls_wait(locked: Any) -> None:
-    """A locked process would go on."""
+    """A locked process would continue to run."""
     with in_thread(lambda: locked.code("cuStreamSynchronize", None)) as done:
         assert not done.wait(0.05)
         locked.cuCheckpointProcessCheckpoint(SELF, None)
@@ -75,7 +75,7 @@ def test_calls_wait(locked: Any) -> None:
 
 
 def test_calls_of_checkpoints_do_not_wait(locked: Any) -> None:
-    """A call of a checkpoint function in a locked process, or for it, would wait until it is unlocked."""
+    """A checkpoint function that is called in, or for, a locked process would wait until the process is unlocked."""
     assert state(locked) == LOCKED
     assert lock(locked, 10) == ILLEGAL_STATE
     version = ctypes.c_int()
@@ -117,7 +117,7 @@ def test_a_call_under_way_is_done_first(cuda: Any, run_in_stream: Callable[..., 
     stream, go = cuda.stream(1), threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
     with in_thread(lambda: cuda.cuStreamSynchronize(stream)) as done:
-        time.sleep(0.3)  # until it waits, on a busy machine too
+        time.sleep(0.3)  # until it waits, even on a busy machine
         with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)):
             time.sleep(0.02)
             go.set()

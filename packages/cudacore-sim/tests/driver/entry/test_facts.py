@@ -30,12 +30,12 @@ def test_attributes(driver: Any) -> None:
 
 
 def test_unknown_attribute(driver: Any) -> None:
-    """An attribute that the driver does not have would be answered with garbage."""
+    """For an attribute that the driver does not have, garbage would be returned."""
     assert driver.code("cuDeviceGetAttribute", ctypes.byref(ctypes.c_int()), 10_000, 0) == 1
 
 
 def test_errors(driver: Any) -> None:
-    """The name or the meaning of an error would be another than the driver's."""
+    """The name or the meaning of an error would differ from the driver's."""
     for code, (name, meaning) in H200["errors"].items():
         for function, expected in (("cuGetErrorName", name), ("cuGetErrorString", meaning)):
             text = ctypes.c_char_p()

@@ -16,7 +16,7 @@ from peer import Handle
 
 import cudacore_sim
 
-# The same sequences each time; CUDACORE_SIM_FUZZ=1000 tries as many others.
+# The sequences are the same each time; CUDACORE_SIM_FUZZ=1000 tries 1000 others.
 OTHERS = os.environ.get("CUDACORE_SIM_FUZZ")
 EXAMPLES = int(OTHERS or "40")
 PTX = ctypes.create_string_buffer(kernels.PTX)
@@ -46,7 +46,7 @@ NUMBERS = (0, 1, 2, 3, 4, 7, 64, 1000, 1 << 16, 1 << 21, 1 << 22, 1 << 31, 1 << 
 
 # Parameters by letter: a word that is a kind of handle; "o" out, or "o" + a kind that it makes; "n" a number, "i" a
 # small integer, "h" host memory, "t" a name, "d" a device, "q" a location, "w" the size of an integer; "g" a handle of
-# IPC by its address, "v" itself. "nodes" is an array of two; structures have names of their own.
+# IPC by its address, "v" itself. "nodes" is an array of two nodes; structures have their own names.
 CALLS = """
 cuIpcGetMemHandle g memory|cuIpcOpenMemHandle_v2 o:memory v i|cuIpcCloseMemHandle memory
 cuIpcGetEventHandle g event|cuIpcOpenEventHandle o:event v|cuMemPoolExportPointer g memory
@@ -218,7 +218,7 @@ class Calls(RuleBasedStateMachine):
             params.of.alloc = self.structure(data, "alloc")
         elif params.type == 11:
             params.of.free = tools.FreeNode(self.handle(data, "memory"))
-        elif params.type == 13:  # no loops: some have no end
+        elif params.type == 13:  # no loops, because some never end
             values = self.handle(data, "condition"), data.draw(st.sampled_from((tools.IF, tools.SWITCH))), number() % 5
             params.of.conditional = tools.ConditionalNode(*values, None, self.handle(data, "context"))
         return params

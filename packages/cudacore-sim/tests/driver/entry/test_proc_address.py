@@ -70,7 +70,7 @@ def test_legacy_name(driver: Any) -> None:
 
 
 def test_what_is_not_simulated(cuda: Any) -> None:
-    """An entry point that the simulator does not have would pretend to succeed, or not be seen in the log."""
+    """An entry point that the simulator does not have would return success, or be missing in the log."""
     import cudacore_sim
 
     with cudacore_sim.logging() as calls:

@@ -40,7 +40,7 @@ INVALID_VALUE, INVALID_HANDLE, NOT_SUPPORTED, INVALID_PTX, INVALID_IMAGE, NO_BIN
     ],
 )
 def test_code_that_cannot_be_loaded(cuda: Any, text: str, code: int, said: str) -> None:
-    """A refused load would leave its user with a number."""
+    """The user would get only a number for a refused load."""
     module, library, kernel = c_void_p(), c_void_p(), c_void_p()
     assert cuda.code("cuModuleLoadData", byref(module), text.encode()) == code
     assert said in cudacore_sim.why()
@@ -57,7 +57,7 @@ def test_code_that_cannot_be_loaded(cuda: Any, text: str, code: int, said: str) 
 
 
 def test_launches_that_cannot_be(cuda: Any) -> None:
-    """The error of a refused launch would not name the wrong number."""
+    """The error of a refused launch would not have the invalid number."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"small")  # .maxntid 64
@@ -86,7 +86,7 @@ def test_what_went_wrong_before(cuda: Any) -> None:
     assert cuda.code("cuStreamQuery", stream) == INVALID_HANDLE
     assert "destroyed" in cudacore_sim.why()
     assert cuda.code("cuStreamCreate", None, 0) == INVALID_VALUE
-    assert cudacore_sim.why() == ""  # the reason of the call before is not returned
+    assert cudacore_sim.why() == ""  # the reason of the previous call is not returned
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"fail")
     cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that ends, or that is refused memory or threads, gets error codes or its results, and never crashes."""
+"""A process that ends, or that gets no memory or threads, gets error codes or its results, and never crashes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ print(cu.cuMemcpyDtoH_v2(back, memory, c_size_t(256)), list(back) == list(range(
 
 
 def test_no_threads_at_all(run_python: RunPython) -> None:
-    """Work would wait forever for a thread that cannot be made."""
+    """Work would wait forever for a thread that cannot be created."""
     child = run(
         run_python,
         """

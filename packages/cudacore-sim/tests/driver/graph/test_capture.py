@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stream capture: what recorded sequences do not show, such as random forks and joins, and captures that are lost."""
+"""Stream capture: behaviour that the recorded sequences do not cover, such as random forks, and lost captures."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_values_are_captured(calls: Any) -> None:
 
 
 def test_nothing_runs_in_a_capture(calls: Any) -> None:
-    """Work that is captured would run as well."""
+    """Captured work would also run at once."""
     stream, out = calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, stream)
     calls.launch(calls.function(KERNELS, "store"), c_uint64(out), c_uint32(5), stream=stream)
@@ -204,7 +204,7 @@ def test_a_graph_that_is_captured_into(calls: Any) -> None:
 
 
 def test_injected_failures(calls: Any) -> None:
-    """A call that is made to fail during a capture would be captured, or would invalidate the capture."""
+    """A call with an injected failure would be captured, or would invalidate the capture."""
     stream, out = calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, stream)
     with cudacore_sim.failing("cuMemsetD32Async", error=2):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs: what recorded sequences do not show, such as checks, orders of work, and large graphs."""
+"""Graphs: behaviour that the recorded sequences do not cover, such as checks, orders of work, and large graphs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_leaks_are_listed(run_python: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["graph", "graph node", "executable graph", "user object"])
 def test_stale_handles(calls: Any, kind: str) -> None:
-    """A handle that was destroyed would be used unseen."""
+    """The use of a destroyed handle would not be reported."""
     graph = tools.graph(calls)
     node = tools.empty(calls, graph)
     if kind == "graph":
@@ -110,7 +110,7 @@ def test_body_of_a_failed_capture(calls: Any) -> None:
 
 
 def test_calls_in_destructors(calls: Any) -> None:
-    """A destructor that calls CUDA would not be found out."""
+    """A destructor that calls CUDA would not be reported."""
     done, codes = threading.Event(), []
     event = calls.event()
 
@@ -149,7 +149,7 @@ def test_order_of_nodes(calls: Any, seed: int) -> None:
 
 
 def test_long_loops(calls: Any) -> None:
-    """A loop of many turns would overflow the stack, or lose turns."""
+    """A loop of many iterations would overflow the stack, or lose iterations."""
     stream, counter, out = calls.stream(NON_BLOCKING), calls.memory(4, 0), calls.memory(4, 0)
     graph = tools.graph(calls)
     handle = tools.condition(calls, graph, 1)
@@ -184,7 +184,7 @@ def test_a_launch_keeps_its_bodies(calls: Any) -> None:
 
 
 def test_a_condition_that_there_is_not(calls: Any) -> None:
-    """A kernel that sets a condition of a graph that is gone would go unseen."""
+    """A kernel that sets a condition of a destroyed graph would not be reported."""
     out = calls.memory(4, 0)
     function = calls.function(CONDITIONS, "set_from")
     calls.launch(function, c_uint64(1234), c_uint64(out))
@@ -194,7 +194,7 @@ def test_a_condition_that_there_is_not(calls: Any) -> None:
 
 
 def test_memory_after_its_free(calls: Any) -> None:
-    """A kernel that uses a graph's memory after the graph has freed it would go unseen."""
+    """A kernel that uses a graph's memory after the graph has freed it would not be reported."""
     graph, stream = tools.graph(calls), calls.stream(NON_BLOCKING)
     node, address = tools.alloc(calls, graph, 64)
     tools.free(calls, graph, address, node)
@@ -219,7 +219,7 @@ def test_memory_before_its_launch(calls: Any) -> None:
 
 
 def test_large_graphs(calls: Any) -> None:
-    """The cost of a node would grow with the size of the graph, and this take hours."""
+    """The cost of a node would grow with the size of the graph, so that this test takes hours."""
     library, graph, stream = calls._library, tools.graph(calls), calls.stream(NON_BLOCKING)
     node, last = c_void_p(), (c_void_p * 1)()
     for i in range(40_000):
@@ -234,7 +234,7 @@ def test_large_graphs(calls: Any) -> None:
 
 
 def test_nodes_of_a_hub(calls: Any) -> None:
-    """Edges of a node that many depend on would cost more and more."""
+    """The cost of an edge would grow with the number of dependents of its node."""
     graph = tools.graph(calls)
     hub = tools.empty(calls, graph)
     for _ in range(5000):
@@ -305,7 +305,7 @@ def test_reset_with_graphs(calls: Any) -> None:
 
 
 def test_injected_failures(calls: Any) -> None:
-    """A call that was made to fail would have done something all the same."""
+    """A call with an injected failure would have an effect nevertheless."""
     graph = tools.graph(calls)
     with cudacore_sim.failing("cuGraphAddNode", error=2):
         assert calls.call("cuGraphAddNode_v2", c_void_p, graph, None, None, 0, tools.NodeParams(type=5)) == 2

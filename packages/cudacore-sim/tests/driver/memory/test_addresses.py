@@ -54,7 +54,7 @@ def test_memory_does_not_wear_out(run_python: RunPython) -> None:
 
 
 def test_large_allocations_one_at_a_time(run_python: RunPython) -> None:
-    """A long run that allocates ever other sizes would use up all addresses."""
+    """A long run that allocates many different sizes would use up all addresses."""
     code = """
         for i in range(400):
             address = c_uint64()

@@ -127,7 +127,7 @@ def test_pools_of_another_device(run_python: Callable[..., Any]) -> None:
 
 
 def test_between_devices_in_a_capture(run_python: Callable[..., Any]) -> None:
-    """A copy between devices would go into a graph, which a GPU refuses; or a refused one end the capture."""
+    """A copy between devices would be captured, which a GPU refuses; or a refused copy would end the capture."""
     child = run_python(
         """
         contexts, stream, graph = [c_void_p(), c_void_p()], c_void_p(), c_void_p()
@@ -180,7 +180,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     assert third == second + 3 * mib
     assert reserve(mib, second) not in {second, 0}  # is taken
     assert reserve(mib, second + 1) != second + 1  # is not aligned
-    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # is not an address of the device
+    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # this is not an address of the device
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))
@@ -191,7 +191,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
 
 
 def test_the_host_has_an_end(run_python: Callable[..., Any]) -> None:
-    """Memory that is touched would be the host's until the system ends the process."""
+    """Memory that is used would be taken from the host until the system ends the process."""
     child = run_python(
         """
         context, blocks, mib = c_void_p(), [], 1 << 20
@@ -229,7 +229,7 @@ assert cu.cuMemPoolCreate(byref(pool), byref(Properties(2, 0, (c_int * 2)(1, 0))
 
 @pytest.mark.parametrize("is_pooled", [False, True])
 def test_managed_memory_is_counted(run_python: Callable[..., Any], is_pooled: bool) -> None:
-    """Managed memory, which the host touches as well, would be the host's until the system ends the process."""
+    """Managed memory, which the host also uses, would be taken from the host until the system ends the process."""
     pooled = "cu.cuMemAllocFromPoolAsync(byref(address), c_size_t(size), pool, None)"
     plain = "cu.cuMemAllocManaged(byref(address), c_size_t(size), 1)"
     child = run_python(
@@ -271,7 +271,7 @@ def test_managed_memory_is_counted(run_python: Callable[..., Any], is_pooled: bo
     "allocate", ["cuMemAlloc_v2(byref(memory), size)", "cuMemAllocManaged(byref(memory), size, 1)"]
 )
 def test_kernels_end_where_the_host_does(run_python: Callable[..., Any], allocate: str) -> None:
-    """A kernel would touch memory until the system ends the process."""
+    """A kernel would use memory until the system ends the process."""
     child = run_python(
         '''
         PTX = b""".version 8.0

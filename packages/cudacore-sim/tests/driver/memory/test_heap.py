@@ -86,7 +86,7 @@ def test_the_limit(cuda: Any) -> None:
 
 @pytest.mark.parametrize(("size", "fits"), [(8 * MIB, True), (8 * MIB + 1, False), (2**64 - 1, False)])
 def test_the_default(cuda: Any, size: int, fits: bool) -> None:
-    """A program that needs a larger heap than the default would pass here, and fail on a GPU."""
+    """A program that needs a larger heap than the default would succeed here, but fail on a GPU."""
     assert bool(Heap(cuda).malloc(size)) is fits
 
 

@@ -110,7 +110,7 @@ def test_registering_mapped_files(cuda: Any, folder: str, tmp_path: Path) -> Non
 
 
 def test_memory_that_was_registered_to_be_read(cuda: Any, pages: Map) -> None:
-    """A program that writes it would pass, although the driver refuses that for all such memory (H200)."""
+    """A program that writes such memory would succeed, although the driver refuses that (H200)."""
     address, memory = pages(2, WRITE), cuda.malloc(PAGE)
     cuda.cuMemHostRegister_v2(Pointer(address), Size(PAGE), 8)
     cuda.cuMemHostRegister_v2(Pointer(address + PAGE), Size(PAGE), 0)
@@ -146,7 +146,7 @@ def test_registered_memory_that_was_unmapped(cuda: Any, use: str) -> None:
 
 
 def test_large_pageable_sources_are_not_duplicated(cuda: Any, run_in_stream: Callable[..., None]) -> None:
-    """An asynchronous copy of much pageable memory would take as much again, instead of waiting as the driver does."""
+    """An asynchronous copy of much pageable memory would allocate as much again, instead of waiting like the driver."""
     memory, source = cuda.malloc(1 << 20), ctypes.create_string_buffer(1 << 20)
     go, stream = threading.Event(), cuda.stream(1)
     run_in_stream(lambda: go.wait(60) and None, stream)

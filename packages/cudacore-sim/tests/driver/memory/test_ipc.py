@@ -390,7 +390,7 @@ def test_host_memory_is_imported_once(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
-    """A pool would become unusable in the process that imported it when the exporting process ends."""
+    """When the exporting process ends, the pool would become unusable in the process that imported it."""
     peer = Peer()
     peer("_, pool = new_pool(cu); _, fd = export_pool(cu, pool); p = U64()")
     peer("cu.cuMemAllocFromPoolAsync(ctypes.byref(p), Size(4096), pool, None); write(cu, p, b'left')")
@@ -409,7 +409,7 @@ def test_pool_outlives_its_process(cuda: Any, cu: Any) -> None:
 
 
 def test_free_of_pool_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: Peer) -> None:
-    """The wrong order of frees in two processes would go unseen."""
+    """The wrong order of frees in two processes would not be reported."""
     pool = new_pool(cu)[1]
     descriptor = export_pool(cu, pool)[1]
     pointer = U64(cuda.out("cuMemAllocFromPoolAsync", Size(4096), pool, None, kind=U64))
@@ -471,7 +471,7 @@ def test_physical_memory_of_the_host(cuda: Any, cu: Any) -> None:
     assert ctypes.string_at(address.value, 4) == (9).to_bytes(4, "little")
     cuda.cuMemUnmap(address, Size(CHUNK))
     pipe = os.pipe()
-    with pytest.raises(OSError, match="Bad address"):  # the kernel looks before it writes
+    with pytest.raises(OSError, match="Bad address"):  # the kernel reads before it writes
         os.write(pipe[1], (ctypes.c_char * 4).from_address(address.value))
 
 
@@ -571,7 +571,7 @@ def test_nothing_is_left_behind(cuda: Any, cu: Any) -> None:
 
 
 def test_child_of_fork_has_no_driver(run_python: Any) -> None:
-    """A child of fork would use the driver of its parent, and destroy it for both."""
+    """A forked child would use the driver of its parent, and destroy it for both."""
     result = run_python(
         """
         import os

@@ -66,7 +66,7 @@ def test_preferred_location(managed: Managed) -> None:
 
 
 def test_read_mostly(managed: Managed) -> None:
-    """Advice about a part would count for the whole, or stop at pages that it covers."""
+    """Advice about a part would apply to the whole allocation, or not to all pages of the part."""
     assert managed.advise(1, HOST, HALF) == 0
     assert [managed.get(READ_MOSTLY, *where) for where in ((0, HALF), (HALF, HALF), (4096, 4096))] == [1, 0, 1]
     assert [managed.get(READ_MOSTLY), managed.get(READ_MOSTLY, HALF - 1, 2)] == [0, 0]
@@ -96,7 +96,7 @@ def test_last_prefetch(managed: Managed) -> None:
 
 
 def test_bad_hints(cuda: Any, managed: Managed) -> None:
-    """Hints that an H200 refuses would be taken."""
+    """Hints that an H200 refuses would be accepted."""
     places = ((0, 0), (DEVICE, 99), (HOST_NUMA, 99), (4, 0), (9, 0))
     assert [managed.prefetch(t, number=n) for t, n in places] == [1, INVALID_DEVICE, 1, 0, 1]
     assert [managed.advise(3, t, number=n) for t, n in places] == [1, 1, 1, 0, 1]

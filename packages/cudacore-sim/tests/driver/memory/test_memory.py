@@ -79,7 +79,7 @@ def test_copies_out_of_bounds(cuda: Any, size: int) -> None:
 
 @pytest.mark.parametrize("host", [0, 0x1000, (1 << 64) - 4096])
 def test_bad_host_pointers(cuda: Any, host: int) -> None:
-    """A bad host pointer would end the process."""
+    """An invalid host pointer would end the process."""
     memory = cuda.malloc(1000)
     assert cuda.code("cuMemcpyHtoD_v2", memory, ctypes.c_void_p(host), Size(1000)) == INVALID_VALUE
     assert cuda.code("cuMemcpyDtoH_v2", ctypes.c_void_p(host), memory, Size(1000)) == INVALID_VALUE
@@ -170,7 +170,7 @@ class Place(ctypes.Structure):
 
 
 class MemPoolProps(ctypes.Structure):
-    """CUmemPoolProps, which begins as CUmemAllocationProp does."""
+    """CUmemPoolProps, which begins like CUmemAllocationProp."""
 
     _fields_ = (
         ("alloc_type", ctypes.c_int),
@@ -183,7 +183,7 @@ class MemPoolProps(ctypes.Structure):
 
 
 def test_memory_whose_free_waits_is_the_pools(cuda: Any) -> None:
-    """Other allocations would succeed that fail on an H200, before a stream came to the free."""
+    """Before a stream reaches a free, allocations would succeed that fail on an H200."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     size = free.value * 6 // 10 >> 25 << 25
@@ -232,7 +232,7 @@ PROPS = MemPoolProps(1, 0, Place(1, 0), None, 0, b"")
 
 
 def keep(cuda: Any, pool: ctypes.c_void_p) -> None:
-    """Have a pool keep what is freed."""
+    """Make a pool keep freed memory."""
     cuda.cuMemPoolSetAttribute(pool, 4, ctypes.byref(ctypes.c_uint64(2**64 - 1)))
 
 

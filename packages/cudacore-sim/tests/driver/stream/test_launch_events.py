@@ -49,7 +49,7 @@ def launch(cuda: Any, kind: int, event: ctypes.c_void_p, flags: int = 0) -> int:
 
 @pytest.mark.parametrize("kind", [PROGRAMMATIC, COMPLETION])
 def test_launch_events(cuda: Any, kind: int) -> None:
-    """Events that no launch can record would be accepted, so that another process waits for them without end."""
+    """Events that no launch can record would be accepted, so that another process waits for them forever."""
     event = cuda.event(DISABLE_TIMING)
     assert launch(cuda, kind, event) == 0
     cuda.cuEventSynchronize(event)

@@ -71,7 +71,7 @@ def test_wait(cuda: Any, word: Any, bits: int, flag: int, value: int, no: int, y
 
 
 def test_wait_is_in_order(cuda: Any, word: Any, run_in_stream: Any) -> None:
-    """A wait would use a value from before its turn."""
+    """A wait would use a value from before the stream reached it."""
     stream = cuda.stream(1)
     where = ctypes.c_uint32.from_address(word.value)
     where.value = 1
@@ -164,7 +164,7 @@ def test_wait_ends_with_its_context(cuda: Any, word: Any) -> None:
 
 
 def test_memory_that_is_freed_while_it_is_waited_for(cuda: Any) -> None:
-    """A wait would look at memory that is not there any more."""
+    """A wait would read memory that no longer exists."""
     stream, other = cuda.stream(1), cuda.stream(1)
     memory = U64(cuda.out("cuMemAllocAsync", Size(64), other, kind=U64))
     cuda.cuMemsetD8Async(memory, 0, Size(64), other)

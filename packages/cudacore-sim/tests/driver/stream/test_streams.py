@@ -50,7 +50,7 @@ def test_order_within_a_stream(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_streams_do_not_wait_for_each_other(cuda: Any, run_in_stream: Run) -> None:
-    """Independent work would be serialised, and a program that needs it to overlap hang."""
+    """Independent work would be serialised, and a program that needs it to overlap would hang."""
     first, second, seen = cuda.stream(1), cuda.stream(1), []
     gate = Gate(run_in_stream, first)
     run_in_stream(lambda: seen.append("second"), second)
@@ -135,7 +135,7 @@ def test_the_legacy_stream_waits_for_a_destroyed_one(cuda: Any, run_in_stream: R
 
 
 def test_callbacks_after_an_error(cuda: Any, run_in_stream: Run) -> None:
-    """The callbacks of a stream would not learn that earlier work failed, or host functions would run after it."""
+    """Callbacks would not be called with the error of earlier work, or host functions would run after an error."""
     stream, library, kernel = cuda.stream(1), ctypes.c_void_p(), ctypes.c_void_p()
     cuda.cuLibraryLoadData(ctypes.byref(library), PTX, None, None, 0, None, None, 0)
     cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"fail")
@@ -260,7 +260,7 @@ print([number for number, _ in seen])
 
 
 def test_shuffling(run_python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    """The order would not be shuffled, would violate that of the streams, or would differ for the same seed."""
+    """The order would not be shuffled, would violate the order of streams, or would differ for the same seed."""
     orders = [run_python(SHUFFLED, SHUFFLE=seed).stdout for seed in (1, 1, 2, 3)]
     assert orders[0]
     assert orders[0] == orders[1]

@@ -94,7 +94,7 @@ def loading_of_kernels(cu: Recorder) -> None:
 
 @sequence
 def occupancy_of_kernels(cu: Recorder) -> None:
-    """Occupancy takes a kernel in the place of a function."""
+    """The occupancy functions accept a kernel in place of a function."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", c_int, kernel, 32, 0)
     cu.call("cuOccupancyMaxPotentialBlockSize", c_int, c_int, kernel, None, 0, 0)
@@ -106,7 +106,7 @@ def occupancy_of_kernels(cu: Recorder) -> None:
 
 @sequence
 def preferences(cu: Recorder) -> None:
-    """Preferences of caches and banks, which change nothing."""
+    """Preferences for caches and banks, which have no visible effect."""
     kernel = cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     for value in (0, 1, 2, 3, 4, -1):
@@ -121,7 +121,7 @@ def preferences(cu: Recorder) -> None:
 
 @sequence
 def parameters(cu: Recorder) -> None:
-    """Where parameters are, and how large."""
+    """The offsets and sizes of parameters."""
     kernel = cu.kernel(KERNELS, "parameters")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     for index in range(6):

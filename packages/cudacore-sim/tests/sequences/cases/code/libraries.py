@@ -47,7 +47,7 @@ def libraries_of_all_codes(cu: Recorder) -> None:
 
 @sequence
 def functions_of_a_module(cu: Recorder) -> None:
-    """Functions are found by their name, one handle each, and are gone with the module."""
+    """Functions are found by their name, have one handle each, and are destroyed with the module."""
     module = cu.new("cuModuleLoadData", c_void_p, ptx.KERNELS)
     first = cu.new("cuModuleGetFunction", c_void_p, module, b"nothing")
     again = cu.new("cuModuleGetFunction", c_void_p, module, b"nothing")
@@ -113,7 +113,7 @@ def globals_are_used(cu: Recorder) -> None:
 
 @sequence
 def files(cu: Recorder) -> None:
-    """Code in files, and files that are not there."""
+    """Code in files, and missing files."""
     with tempfile.NamedTemporaryFile(suffix=".ptx") as file:
         file.write(ptx.KERNELS)
         file.flush()
@@ -165,7 +165,7 @@ def library_options(cu: Recorder) -> None:
 
 @sequence
 def kernels_of_a_library(cu: Recorder) -> None:
-    """Kernels are found by their name, one handle each."""
+    """Kernels are found by their name, and have one handle each."""
     library = cu.new("cuLibraryLoadData", c_void_p, ptx.KERNELS, None, None, 0, None, None, 0)
     first = cu.new("cuLibraryGetKernel", c_void_p, library, b"nothing")
     again = cu.new("cuLibraryGetKernel", c_void_p, library, b"nothing")

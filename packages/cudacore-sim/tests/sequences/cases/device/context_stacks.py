@@ -35,7 +35,7 @@ def push_and_pop(cu: Recorder) -> None:
 
 @sequence
 def set_replaces_the_top(cu: Recorder) -> None:
-    """cuCtxSetCurrent replaces the top of the stack, and with NULL takes it away."""
+    """cuCtxSetCurrent replaces the top of the stack; NULL removes it."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     created = create(cu)
     known = {"primary": primary, "created": created}
@@ -88,7 +88,7 @@ def threads_have_their_own(cu: Recorder) -> None:
 
 @sequence
 def identifiers(cu: Recorder) -> None:
-    """Each context has an identifier of its own."""
+    """Each context has its own identifier."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     first = cu.new("cuCtxGetId", primary, c_uint64)
     context = create(cu)
@@ -143,7 +143,7 @@ def limits_of_two_contexts(cu: Recorder) -> None:
 
 @sequence
 def preferences(cu: Recorder) -> None:
-    """Preferences of caches and of banks, which change nothing."""
+    """Preferences for caches and banks, which have no visible effect."""
     cu.read("cuCtxGetCacheConfig", c_int)
     for value in (1, 2, 3, 0, 4, -1):
         cu.call("cuCtxSetCacheConfig", value)
@@ -239,7 +239,7 @@ def event_of_another_context(cu: Recorder) -> None:
 
 @sequence
 def function_of_another_context(cu: Recorder) -> None:
-    """A function runs in its own context alone; a kernel runs in any."""
+    """A function runs only in its own context; a kernel runs in any context."""
     kernel = cu.kernel(KERNELS, "nothing")
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     module = cu.prepare("cuModuleLoadData", c_void_p, KERNELS)

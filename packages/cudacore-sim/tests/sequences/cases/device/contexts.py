@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts: current ones, their stacks, their end, and their state."""
+"""Contexts: the current one, stacks, destruction, and state."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def destroyed_below_the_top(cu: Recorder) -> None:
 
 @sequence
 def destroyed_where_it_is_twice(cu: Recorder) -> None:
-    """If a context that is twice on the stack is destroyed, it is removed only from the top."""
+    """If a context that is on the stack twice is destroyed, it is removed only from the top."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = create(cu)
     cu.call("cuCtxPushCurrent_v2", context)

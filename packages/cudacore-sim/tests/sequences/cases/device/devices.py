@@ -52,7 +52,7 @@ def init_arguments(cu: Recorder) -> None:
 
 @bare
 def ordinals(cu: Recorder) -> None:
-    """A device that is not there, for every function that takes one."""
+    """A missing device, for every function with a device parameter."""
     cu.prepare("cuInit", 0)
     cu.read("cuDeviceGet", c_int, 0)
     cu.call("cuDeviceGet", None, 0)

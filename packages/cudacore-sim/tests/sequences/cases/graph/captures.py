@@ -28,7 +28,7 @@ def fill(cu: Recorder, stream: int, address: int, value: int = 1) -> None:
 
 
 def fork(cu: Recorder, source: int, to: int) -> int:
-    """Have a stream wait for another one; return the event."""
+    """Make a stream wait for another one; return the event."""
     event = cu.event(DISABLE_TIMING)
     cu.prepare("cuEventRecord", event, source)
     cu.prepare("cuStreamWaitEvent", to, event, 0)
@@ -81,7 +81,7 @@ def states(cu: Recorder) -> None:
 
 @sequence
 def empty_capture(cu: Recorder) -> None:
-    """A capture of nothing gives a graph without nodes."""
+    """A capture without work makes a graph without nodes."""
     stream = cu.stream(NON_BLOCKING)
     cu.call("cuStreamBeginCapture_v2", stream, GLOBAL)
     tools.see_capture(cu, stream)
@@ -143,7 +143,7 @@ def wrong_thread(cu: Recorder) -> None:
 
 @sequence
 def work_of_another_thread(cu: Recorder) -> None:
-    """Work that another thread gives to the stream is captured."""
+    """Work that another thread submits to the stream is captured."""
     context, address = tools.context(cu), cu.memory(8, 0)
     for mode in (GLOBAL, THREAD_LOCAL, RELAXED):
         stream = cu.stream(NON_BLOCKING)
@@ -174,7 +174,7 @@ def captures_at_once(cu: Recorder) -> None:
 
 @sequence
 def identifiers(cu: Recorder) -> None:
-    """Each capture has an identifier of its own, which forks share."""
+    """Each capture has its own identifier, which its forks share."""
     one, two = streams(cu, 2)
     seen = []
     for _ in range(3):
@@ -339,7 +339,7 @@ def event_of_an_ended_capture(cu: Recorder) -> None:
 
 @sequence
 def event_recorded_again(cu: Recorder) -> None:
-    """An event of a capture is recorded outside of it, and the other way."""
+    """An event of a capture is recorded outside of it, and the reverse."""
     one, two, three = streams(cu, 3)
     address, event = cu.memory(16, 0), cu.event()
     tools.begin(cu, one)
@@ -435,7 +435,7 @@ def fork_in_another_thread(cu: Recorder) -> None:
 
 @sequence
 def fork_of_a_blocking_stream(cu: Recorder) -> None:
-    """Blocking streams fork, and the legacy stream is left alone."""
+    """Blocking streams fork, and the legacy stream is not used."""
     one, two = cu.stream(), cu.stream()
     address = cu.memory(16, 0)
     tools.begin(cu, one)
@@ -542,7 +542,7 @@ def programmatic_event_before_another_node(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph(cu: Recorder) -> None:
-    """A capture goes into an existing graph, after some of its nodes."""
+    """A capture adds to an existing graph, after some of its nodes."""
     stream, address, graph = cu.stream(NON_BLOCKING), cu.memory(16, 0), tools.graph(cu)
     node = tools.memset(cu, graph, address, 1, 1)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)
@@ -597,7 +597,7 @@ def to_a_graph_invalidated(cu: Recorder) -> None:
 
 @sequence
 def to_a_graph_meanwhile(cu: Recorder) -> None:
-    """The calls that are allowed for a graph while a capture goes into it."""
+    """The calls that are allowed for a graph while a capture adds to it."""
     stream, other, address, graph = *streams(cu, 2), cu.memory(16, 0), tools.graph(cu)
     node = tools.empty(cu, graph)
     cu.call("cuStreamBeginCaptureToGraph", stream, graph, array(node), None, 1, RELAXED)

@@ -17,7 +17,7 @@ NON_BLOCKING = 1
 
 @sequence
 def flags(cu: Recorder) -> None:
-    """Flags of an executable graph, and those that it cannot have."""
+    """Valid and invalid flags of an executable graph."""
     graph = tools.graph(cu)
     tools.empty(cu, graph)
     for value in (0, 1, 2, 3, 4, 5, 8, 9, 15, 16, 1 << 40):
@@ -156,7 +156,7 @@ def changed_after_instantiation(cu: Recorder) -> None:
 
 @sequence
 def changes_wait_for_no_launch(cu: Recorder) -> None:
-    """A launch that is under way keeps its parameters."""
+    """A launch in progress keeps its parameters."""
     graph, stream, address = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(8, 0)
     node = tools.memset(cu, graph, address, 9, 1)
     executable = tools.instantiate(cu, graph)

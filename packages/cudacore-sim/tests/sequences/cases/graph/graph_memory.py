@@ -16,7 +16,7 @@ USED, USED_HIGH, RESERVED, RESERVED_HIGH = range(4)
 
 
 def see_attributes(cu: Recorder) -> None:
-    """See how much memory graphs have."""
+    """See how much memory graphs use and reserve."""
     cu.see("used and reserved", [cu.prepare("cuDeviceGetGraphMemAttribute", 0, i, c_uint64) for i in range(4)])
 
 
@@ -235,7 +235,7 @@ def freed_in_another_graph(cu: Recorder) -> None:
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """How much memory graphs have, and the attributes of it that can be set."""
+    """The amounts of memory that graphs use and reserve, and the attributes that can be set."""
     value = c_uint64(0)
     for attribute in (USED, USED_HIGH, RESERVED, RESERVED_HIGH, 4, 99):
         cu.see("attribute", attribute)
@@ -355,7 +355,7 @@ def general_nodes(cu: Recorder) -> None:
 
 @sequence
 def executable_outlives_the_graph(cu: Recorder) -> None:
-    """An executable graph with memory nodes runs when its graph is gone."""
+    """An executable graph with memory nodes runs after its graph was destroyed."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
     node, address = tools.alloc(cu, graph, 64)
     filled = tools.memset(cu, graph, address, 7, 4, node)

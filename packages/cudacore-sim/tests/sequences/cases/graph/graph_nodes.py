@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph nodes by type: parameters that are taken, read back, changed, refused."""
+"""Graph nodes by type: parameters that are accepted, read back, changed, refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NON_BLOCKING = 1
 
 @sequence
 def kernel_parameters(cu: Recorder) -> None:
-    """A kernel node's parameters as they are read back: the arguments are a copy."""
+    """The parameters of a kernel node as they are read back: the arguments are a copy."""
     graph, out = tools.graph(cu), cu.memory(4, 0)
     store = cu.function(KERNELS, "store")
     value = c_uint32(5)
@@ -206,7 +206,7 @@ def kernel_attributes_survive(cu: Recorder) -> None:
 
 @sequence
 def memset_parameters(cu: Recorder) -> None:
-    """A memset node's parameters as they are read back."""
+    """The parameters of a memset node as they are read back."""
     graph, address = tools.graph(cu), cu.memory(4096, 0)
     for fields in ({"width": 16}, {"width": 4, "height": 3, "pitch": 64}, {"width": 4, "height": 1, "pitch": 64},
                    {"width": 16, "size": 1}, {"width": 16, "size": 2}):  # fmt: skip
@@ -440,7 +440,7 @@ def events_run(cu: Recorder) -> None:
 
 @sequence
 def destroyed_event(cu: Recorder) -> None:
-    """The event of a node is destroyed; the node still names it."""
+    """The event of a node is destroyed; the node still refers to it."""
     graph, event = tools.graph(cu), cu.event()
     node = tools.record(cu, graph, event)
     cu.call("cuEventDestroy_v2", event)

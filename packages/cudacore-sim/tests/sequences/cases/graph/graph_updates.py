@@ -290,7 +290,7 @@ def bad_updates(cu: Recorder) -> None:
 
 @sequence
 def update_by_its_own_graph(cu: Recorder) -> None:
-    """The graph itself is changed, and its executable graph updated by it."""
+    """The graph itself is changed, and its executable graph is updated from it."""
     graph, out, stream = tools.graph(cu), cu.memory(16, 0), cu.stream(NON_BLOCKING)
     node = tools.memset(cu, graph, out, 1, 1)
     executable = tools.instantiate(cu, graph)
@@ -332,7 +332,7 @@ def failed_updates_change_nothing(cu: Recorder) -> None:
 
 @sequence
 def update_of_a_running_graph(cu: Recorder) -> None:
-    """An update while the graph runs holds for later launches."""
+    """An update while the graph runs affects later launches."""
     old, new, out, stream = tools.graph(cu), tools.graph(cu), cu.memory(16, 0), cu.stream(NON_BLOCKING)
     tools.memset(cu, old, out, 1, 1)
     tools.memset(cu, new, out + 4, 2, 1)

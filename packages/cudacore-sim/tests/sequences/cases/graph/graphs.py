@@ -202,7 +202,7 @@ def add_dependencies(cu: Recorder) -> None:
 
 @sequence
 def add_several_of_which_one_is_bad(cu: Recorder) -> None:
-    """One of several edges that are added at once exists already, or is given twice."""
+    """One of several edges that are added at once already exists, or occurs twice."""
     graph = tools.graph(cu)
     one, two, three = (tools.empty(cu, graph) for _ in range(3))
     cu.call("cuGraphAddDependencies_v2", graph, array(one, one), array(two, two), None, 2)
@@ -335,7 +335,7 @@ def clones(cu: Recorder) -> None:
 
 @sequence
 def clone_outlives_the_original(cu: Recorder) -> None:
-    """A clone is whole without the original."""
+    """A clone does not depend on the original."""
     graph = tools.graph(cu)
     tools.empty(cu, graph, tools.empty(cu, graph))
     copy = cu.new("cuGraphClone", c_void_p, graph)
@@ -411,7 +411,7 @@ def memory_in_a_moved_child(cu: Recorder) -> None:
 
 @sequence
 def deep_children(cu: Recorder) -> None:
-    """Children of children are cloned, too, and their graphs found."""
+    """Children of children are cloned, too, and their graphs are found."""
     graph, middle, inner = (tools.graph(cu) for _ in range(3))
     tools.empty(cu, inner)
     inside = tools.child(cu, middle, inner)

@@ -79,7 +79,7 @@ def references(cu: Recorder) -> None:
 
 @sequence
 def references_of_graphs(cu: Recorder) -> None:
-    """A graph has references of its own, or takes over the caller's."""
+    """A graph has its own references, or takes over the caller's."""
     witness, graph = Witness(cu), tools.graph(cu)
     one, two = witness.create(1), witness.create(2)
     cu.call("cuGraphRetainUserObject", graph, one, 1, 0)
@@ -112,7 +112,7 @@ def bad_references_of_graphs(cu: Recorder) -> None:
 
 @sequence
 def executables_keep_references(cu: Recorder) -> None:
-    """An executable graph, and a launch that is under way, have the references of their graph."""
+    """An executable graph, and a launch in progress, have the references of their graph."""
     witness, graph, stream = Witness(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
     tools.empty(cu, graph)
     cu.prepare("cuGraphRetainUserObject", graph, witness.create(1), 1, MOVE)
@@ -185,7 +185,7 @@ def failed_updates_keep_references(cu: Recorder) -> None:
 
 @sequence
 def updates_during_a_launch(cu: Recorder) -> None:
-    """References that an update replaces stay as long as a launch is under way."""
+    """References that an update replaces are kept while a launch is in progress."""
     witness, old, new, stream = Witness(cu), tools.graph(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
     tools.empty(cu, old)
     tools.empty(cu, new)
@@ -270,7 +270,7 @@ def many(cu: Recorder) -> None:
 
 @sequence
 def threads_of_destructors(cu: Recorder) -> None:
-    """Whether a destructor runs in the thread that releases, before the call returns, or in another one."""
+    """Whether a destructor runs on the releasing thread, before the call returns, or on another one."""
     here = threading.get_ident()
     stream = cu.stream(NON_BLOCKING)
     seen: list[int] = []
@@ -279,7 +279,7 @@ def threads_of_destructors(cu: Recorder) -> None:
     def look(what: str, name: str, *arguments: object) -> None:
         seen.clear()
         cu.prepare(name, *arguments)
-        at_once = int(seen == [here])  # it depends on timing when another thread does it
+        at_once = int(seen == [here])  # if another thread runs it, the time varies
         for _ in range(100):
             if seen:
                 break

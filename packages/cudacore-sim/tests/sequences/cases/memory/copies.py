@@ -20,7 +20,7 @@ def numbers(count: int) -> Any:
 
 @sequence
 def there_and_back(cu: Recorder) -> None:
-    """Bytes go to the device, within it, and back."""
+    """Bytes are copied to the device, within it, and back."""
     first, second = cu.memory(64, 0), cu.memory(64, 0)
     data, back = numbers(64), (ctypes.c_ubyte * 64)()
     cu.call("cuMemcpyHtoD_v2", first, data, 64)
@@ -36,7 +36,7 @@ def there_and_back(cu: Recorder) -> None:
 
 @sequence
 def nothing(cu: Recorder) -> None:
-    """Copies and fills of no bytes, also from and to NULL."""
+    """Copies and fills of no bytes, including those from and to NULL."""
     address, data = cu.memory(64), numbers(4)
     cu.call("cuMemcpyHtoD_v2", address, data, 0)
     cu.call("cuMemcpyHtoD_v2", 0, data, 0)

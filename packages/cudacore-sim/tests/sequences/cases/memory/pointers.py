@@ -100,7 +100,7 @@ def unknown(cu: Recorder) -> None:
 
 @sequence
 def several_attributes(cu: Recorder) -> None:
-    """Several attributes at once: an address that is not known has none, without an error."""
+    """Several attributes at once: for an unknown address, they are zero, without an error."""
     address = cu.memory(1000)
     memory = ctypes.create_string_buffer(64)
     kind, ordinal, pointer, size = c_int(), c_int(), c_uint64(), c_size_t()
@@ -138,7 +138,7 @@ def synchronous_operations(cu: Recorder) -> None:
 
 @sequence
 def bad_attributes(cu: Recorder) -> None:
-    """Attributes that there are not, and NULL for the value."""
+    """Attributes that do not exist, and NULL for the value."""
     address = cu.memory(1000)
     for attribute in (0, 5, 15, 22, 999, -1):
         cu.call("cuPointerGetAttribute", c_uint64, attribute, address)

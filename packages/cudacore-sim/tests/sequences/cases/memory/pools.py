@@ -250,7 +250,7 @@ def used_in_other_streams(cu: Recorder) -> None:
 
 @sequence
 def access(cu: Recorder) -> None:
-    """A pool's own device has access to it, and that cannot be taken away."""
+    """A pool's own device has access to it, which cannot be removed."""
     pool = create(cu)
     cu.read("cuMemPoolGetAccess", c_int, pool, Location(DEVICE, 0))
     for flags in (3, 1, 0, 2):

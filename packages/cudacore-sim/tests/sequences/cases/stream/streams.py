@@ -113,7 +113,7 @@ def legacy_ignores_non_blocking(cu: Recorder) -> None:
 
 @sequence
 def per_thread_streams(cu: Recorder) -> None:
-    """Each thread has a default stream of its own, which waits for the legacy stream."""
+    """Each thread has its own default stream, which waits for the legacy stream."""
     mine = cu.new("cuStreamGetId", PER_THREAD, c_uint64)
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
 
@@ -151,7 +151,7 @@ def order_in_a_stream(cu: Recorder) -> None:
 
 @sequence
 def waits(cu: Recorder) -> None:
-    """A stream that waits for an event does not go on before it."""
+    """A stream that waits for an event does not continue before it."""
     first, second = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     event = cu.event()
     cu.call("cuStreamWaitEvent", second, event, 0)

@@ -152,7 +152,10 @@ def without_context(cu: Recorder) -> None:
 
 
 def copied(source: Any, target: Any, kind: Any = Copy3D, **fields: int) -> Any:
-    """Describe a copy: an array is a tuple of its handle, an address of the device an int, else it is host memory."""
+    """Describe a copy.
+
+    An array is a tuple of its handle, an address of the device is an int, anything else is host memory.
+    """
     copy = kind(WidthInBytes=8, Height=2)
     if kind is Copy3D:
         copy.Depth = 1
@@ -182,7 +185,7 @@ def numbers(count: int) -> Any:
 
 @sequence
 def copies(cu: Recorder) -> None:
-    """Bytes go to an array, within it, and back, by offsets in bytes and rows."""
+    """Bytes are copied to an array, within it, and back, with offsets in bytes and rows."""
     made, other = (array(cu, 4, 4, format=U32),), (array(cu, 4, 4, format=U32),)
     data, address, stream = numbers(64), cu.memory(64, 0), cu.stream()
     back = (ctypes.c_ubyte * 64)()
@@ -318,7 +321,7 @@ def captures_refuse(cu: Recorder) -> None:
 
 @sequence
 def of_other_contexts(cu: Recorder) -> None:
-    """An array of a context that is not current, and its end with that context."""
+    """An array of a context that is not current, and its destruction with that context."""
     context = cu.prepare("cuCtxCreate_v4", c_void_p, None, 0, 0)
     made = array(cu, 4, 4)
     cu.use_primary_context()
@@ -332,7 +335,7 @@ def of_other_contexts(cu: Recorder) -> None:
 
 @sequence
 def memory_of_arrays(cu: Recorder) -> None:
-    """An array takes memory of the device."""
+    """An array uses memory of the device."""
     free = cu.prepare("cuMemGetInfo_v2", c_size_t, c_size_t)[0]
     made = array(cu, 4096, 4096, channels=4)
     less = cu.prepare("cuMemGetInfo_v2", c_size_t, c_size_t)[0]
