@@ -23,7 +23,7 @@ import graph_tools  # noqa: E402
 
 @pytest.fixture(scope="session", autouse=True)
 def _graph_memory(first_device: ch.Device) -> None:
-    """Create objects that are made at first use and then kept, so that they do not look like leaks of the first test."""
+    """Create objects that are made at first use and kept, so that they do not look like leaks of the first test."""
     GraphMemoryResource(first_device)
 
 

@@ -380,7 +380,7 @@ def test_every_option_counts() -> None:
         "ofast_compile": "max", "pch_dir": "d",
     }  # fmt: skip
     elsewhere = {"time", "fdevice_time_trace", "create_pch", "pch", "use_pch", "raw_options"}  # no key
-    elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}  # of other languages, or set by the target
+    elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}  # for other languages, or set by target
     seen = {key()}
     for field in dataclasses.fields(ProgramOptions):
         if field.name not in elsewhere:

@@ -83,7 +83,7 @@ def nodes_of_copied_graphs(cu: Recorder) -> None:
 
 @sequence
 def handles_of_destroyed_nodes(cu: Recorder) -> None:
-    """A handle is reused after its node was destroyed: by another kind of node, or in another graph of the hierarchy."""
+    """A handle is reused after its node was destroyed: by a node of another kind, or in another graph."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     handle = tools.condition(cu, graph, 1)
     node, _ = tools.conditional(cu, graph, handle, IF)
