@@ -699,7 +699,7 @@ def second_device(first_device: ch.Device) -> ch.Device:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_each_call(world: World, cuda_sim: Any, name: str) -> None:
-    """A failure would be lost or changed, leak, or leave a stream in a capture or half a batch."""
+    """A failure would be lost or changed, leak, or leave a stream in a capture or a part of a batch."""
     op = OPERATIONS[name]
     assert fail_each(op, world, cuda_sim, world.device, destroys=False, quiet=op.quiet) > 0
 

@@ -500,7 +500,7 @@ class TestCallback:
         assert called == [1, 2]
 
     def test_released(self, device: ch.Device) -> None:
-        """A function would be kept although no graph calls it any more."""
+        """A function would be kept although no graph can call it."""
         definition = cg.GraphDefinition()
 
         def function() -> None: ...

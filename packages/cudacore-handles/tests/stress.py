@@ -39,7 +39,7 @@ SLOTS = 6  # for each kind; there are few, so that threads use the same objects
 ROUND = 2.0  # seconds
 HANGS = 60.0  # after so many seconds beyond a round's end, its threads count as deadlocked
 INVALID_HANDLE, NOT_READY = 400, 600  # the possible results of measuring the time between two events
-FAULTS = range(700, 720)  # after which a context answers nothing else
+FAULTS = range(700, 720)  # after these, a context returns no other result
 
 SIMULATED = os.environ.get("CUDACORE_DRIVER", "").lower() == "sim"
 if SIMULATED:
@@ -169,7 +169,7 @@ class World:
         return rng.choice([rng.choice(self.streams), rng.choice(lane.faces), ch.PER_THREAD_DEFAULT_STREAM])
 
     def errors(self) -> list[str]:
-        """Check the results at the end, when nothing runs any more."""
+        """Check the results at the end, when no work is running."""
         found = []
         for lane in self.lanes:
             host = PINNED.allocate(4)
@@ -191,7 +191,7 @@ OPERATIONS: dict[str, Operation] = {}
 # Driver 580 (CUDA 13.0) hangs or crashes in cuStreamSynchronize while another thread destroys a pool: a plain C program
 # does, too. See docs/conventions.rst.
 NOT_ON_A_GPU = "^(?!pool)"
-# Codes of CUDAError that are an answer, by operation.
+# Codes of CUDAError that are expected results, by operation.
 ANSWERS: dict[str, tuple[int, ...]] = {}
 
 

@@ -77,7 +77,7 @@ def test_there_and_back(device: ch.Device, kind: str) -> None:
 
 
 def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) -> None:
-    """Asking an extension module's event for its context would be an error about addresses."""
+    """Reading the context of an extension module's event would raise an error about addresses."""
     raw = call_driver("cuEventCreate", 0)
     out = ffi.new("cch_event **")
     assert lib.cch_event_wrap(out, ffi.cast("CUevent", int(raw)), ffi.NULL, ffi.NULL) == 0
@@ -91,7 +91,7 @@ def test_an_event_of_an_unknown_context(device: ch.Device, stream: ch.Stream) ->
 
 @pytest.mark.parametrize("kind", ["stream", "event", "deviceptr"])
 def test_a_capsule_keeps_the_handle(device: ch.Device, kind: str) -> None:
-    """A handle would be destroyed while an extension module has it, or remain when nothing has it any more."""
+    """A handle would be destroyed while an extension module has it, or would remain when nothing refers to it."""
     before = ch.live_counts()[kind]
     face = make(kind, device)
     capsule = face.__cudacore_handle__()

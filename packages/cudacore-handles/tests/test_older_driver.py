@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers for CUDA 12.0 to 12.3, which cannot be asked for the parameters of kernels."""
+"""Drivers for CUDA 12.0 to 12.3, which cannot report the parameters of kernels."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ assert infos["mixed"] == tuple(code.get_kernel("mixed").arguments_info)
 
 
 def test_values_where_nothing_is_known(run_on_sim: Callable[..., str]) -> None:
-    """A foreign kernel with unknown parameters could not be launched; one warning says what is not checked."""
+    """A foreign kernel with unknown parameters could not be launched, or no warning would name the missing checks."""
     run_on_sim(
         f"""{START}
 import ctypes

@@ -43,7 +43,7 @@ class Memory(ch.MemoryResource):
         stream.sync()
 """
 
-# How objects are still alive when the interpreter goes.
+# The ways in which objects are still alive when the interpreter ends.
 AT_EXIT = {
     "in a global": "alive = use_everything()",
     "in a cycle": "alive = use_everything(); alive.append(alive); del alive",
@@ -111,7 +111,7 @@ def test_exit_with_live_objects(run_on_driver: Callable[..., str], where: str) -
 
 
 def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> None:
-    """A clean-up function in Python would be called when Python is half gone."""
+    """A clean-up function in Python would be called while the interpreter shuts down."""
     out = run_on_driver(
         BEGIN
         + """

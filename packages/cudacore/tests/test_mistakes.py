@@ -230,7 +230,7 @@ def test_names_of_others_are_not_listed(program: Program) -> None:
 
 
 def test_subclass_of_config_has_its_own_arguments() -> None:
-    """A class derived from LaunchConfig could not take arguments of its own."""
+    """A class derived from LaunchConfig could not have its own arguments."""
 
     class Squares(core.LaunchConfig):
         def __init__(self, side: int) -> None:

@@ -100,7 +100,7 @@ child.start()
 child.join()
 """
 NO_DRIVER = {"CUDACORE_DRIVER": "/none/libcuda.so.1"}
-# These need processes of their own.
+# These need separate processes.
 OTHERS = {
     "no driver": ("of(core.Device)", NO_DRIVER),
     "no device": ('of(lambda: core.Program("", "c++").compile("cubin"))', NO_DRIVER),

@@ -305,7 +305,7 @@ class _Batch:
 
 
 class _Calls:
-    """The compilations of an executor, which are submitted and awaited by a thread of their own.
+    """The compilations of an executor, which are submitted and awaited by a separate thread.
 
     The locks of futures and executors are acquired by Python code. If a signal handler raises an exception just after a
     lock was acquired, the lock stays locked, and the executor's threads wait forever, even when the process exits.

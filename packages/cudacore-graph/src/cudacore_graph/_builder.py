@@ -172,7 +172,7 @@ class GraphBuilder(Builder):
         try:
             self.close()
         except Exception:
-            if not is_finalizing():  # at the exit, functions that close() calls may be gone
+            if not is_finalizing():  # at exit, functions that close() needs may not exist
                 raise
 
     def __enter__(self) -> GraphBuilder:

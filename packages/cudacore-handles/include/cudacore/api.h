@@ -3,8 +3,9 @@
 #define CUDACORE_API_H
 
 /**
- * @file api.h Every function in one table, for programs that open the library at run time. Fields are only ever
- * appended, so a program built against an older table finds its functions at the expected offsets.
+ * @file api.h
+ * Every function in one table, for programs that open the library at run time. Fields are only ever appended, so a
+ * program built against an older table finds its functions at the expected offsets.
  */
 
 #include <cudacore/error.h>

@@ -3,9 +3,10 @@
 #define CUDACORE_CAPTURE_H
 
 /**
- * @file capture.h Graphs that are recorded from streams. The graph of a capture has a box from the beginning, which
- * keeps what the captured work uses. If the last reference to that box is dropped before the capture was ended, the
- * capture is ended and its graph is discarded.
+ * @file capture.h
+ * Graphs that are recorded from streams. The graph of a capture has a box from the beginning, which keeps what the
+ * captured work uses. If the last reference to that box is dropped before the capture was ended, the capture is ended
+ * and its graph is discarded.
  */
 
 #include <cudacore/graph.h>
@@ -44,7 +45,7 @@ CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 /**
  * Joins a stream that forked from another in the capture into `graph`: `into` waits for it, as with
  * cch_stream_wait_stream(), and it must no longer be used in this capture. Memory that the capture allocated on it is
- * freed on `into`, also after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is
+ * freed on `into`, even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is
  * being captured into the graph. CCH_EMISMATCH for the per-thread default stream on another thread than the one that
  * began the capture. @since 0.1
  */

@@ -3,9 +3,10 @@
 #define CUDACORE_CONTEXT_H
 
 /**
- * @file context.h Contexts. A primary context is retained by its box and released with it; all requests for one device
- * return the same box. A green context has a part of a device's resources. It is destroyed with its box, and shares
- * everything but its streams with the primary context. Other contexts are borrowed. Immutable.
+ * @file context.h
+ * Contexts. A primary context is retained by its box and released with it; all requests for one device return the same
+ * box. A green context has a part of a device's resources. It is destroyed with its box, and shares everything but its
+ * streams with the primary context. Other contexts are borrowed. Immutable.
  */
 
 #include <cudacore/base.h>

@@ -3,7 +3,8 @@
 #define CUDACORE_COPY_H
 
 /**
- * @file copy.h Copies of many allocations in one call, and copies of parts of allocations in two and three dimensions.
+ * @file copy.h
+ * Copies of many allocations in one call, and copies of parts of allocations in two and three dimensions.
  */
 
 #include <cudacore/base.h>

@@ -64,9 +64,9 @@ CCH_EXPORT int cch_deviceptr_wrap(cch_deviceptr **out, CUdeviceptr ptr, size_t s
                                   void *CCH_NULLABLE owner, cch_free_fn CCH_NULLABLE free);
 
 /**
- * A part of an allocation: `size` bytes from `offset` on. It has a box of its own, and keeps the memory, which is freed
- * with the last of its boxes. A part of a part is a part of the same allocation. CCH_EINVAL if it would not lie within
- * the allocation. @since 0.1
+ * A part of an allocation: `size` bytes from `offset` on. It has its own box, and keeps the memory, which is freed with
+ * the last of its boxes. A part of a part is a part of the same allocation. CCH_EINVAL if it would not lie within the
+ * allocation. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_part(cch_deviceptr **out, cch_deviceptr *ptr, size_t offset, size_t size);
 

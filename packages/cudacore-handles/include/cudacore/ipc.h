@@ -49,8 +49,8 @@ CCH_EXPORT int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 /**
  * Memory of another process, from an imported pool, by its exported handle and its `size` (cuMemPoolImportPointer). It
  * is unmapped in the order of `stream`, or of the stream of cch_deviceptr_set_stream() (cuMemFreeAsync). Each import
- * has a box of its own; all imports of one handle are parts of one mapping. CCH_EMISMATCH if the size exceeds the
- * memory. CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now. @since 0.1
+ * has its own box; all imports of one handle are parts of one mapping. CCH_EMISMATCH if the size exceeds the memory.
+ * CUDA_ERROR_NOT_PERMITTED if an earlier mapping has not ended yet, and cannot be ended now. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
                                     cch_stream *stream);

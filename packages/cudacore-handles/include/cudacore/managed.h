@@ -3,9 +3,10 @@
 #define CUDACORE_MANAGED_H
 
 /**
- * @file managed.h Managed memory, which moves to where it is used: advice about its location, and moving it ahead of
- * its use. A location is a CCH_LOCATION_* with its id (pool.h). The driver checks whether an allocation is managed
- * memory; if it is not, these functions return CUDA_ERROR_INVALID_VALUE.
+ * @file managed.h
+ * Managed memory, which moves to where it is used: advice about its location, and moving it ahead of its use. A
+ * location is a CCH_LOCATION_* with its id (pool.h). The driver checks whether an allocation is managed memory; if it
+ * is not, these functions return CUDA_ERROR_INVALID_VALUE.
  */
 
 #include <cudacore/base.h>

@@ -3,9 +3,10 @@
 #define CUDACORE_NVJITLINK_H
 
 /**
- * @file nvjitlink.h nvJitLink, the linker of device code: the library, and its linkers. As for nvrtc.h, no driver is
- * needed, and linkers can be destroyed anywhere. If nvJitLink refuses a call, the result is CCH_ECOMPILER, in the
- * domain CCH_DOMAIN_NVJITLINK.
+ * @file nvjitlink.h
+ * nvJitLink, the linker of device code: the library, and its linkers. As for nvrtc.h, no driver is needed, and linkers
+ * can be destroyed anywhere. If nvJitLink refuses a call, the result is CCH_ECOMPILER, in the domain
+ * CCH_DOMAIN_NVJITLINK.
  */
 
 #include <cudacore/base.h>

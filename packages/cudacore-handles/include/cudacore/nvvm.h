@@ -3,9 +3,9 @@
 #define CUDACORE_NVVM_H
 
 /**
- * @file nvvm.h NVVM, the compiler of NVVM IR: the library, and its programs. As for nvrtc.h, no driver is needed, and
- * programs can be destroyed anywhere. If libNVVM refuses a call, the result is CCH_ECOMPILER, in the domain
- * CCH_DOMAIN_NVVM.
+ * @file nvvm.h
+ * NVVM, the compiler of NVVM IR: the library, and its programs. As for nvrtc.h, no driver is needed, and programs can
+ * be destroyed anywhere. If libNVVM refuses a call, the result is CCH_ECOMPILER, in the domain CCH_DOMAIN_NVVM.
  */
 
 #include <cudacore/base.h>

@@ -16,8 +16,8 @@
 CCH_BEGIN_DECLS
 
 /**
- * Bytes of dynamic shared memory that a block of so many threads needs. Called by the driver, on the calling thread;
- * it must not call CUDA. CUDA's CUoccupancyB2DSize.
+ * Bytes of dynamic shared memory that a block of the given number of threads needs. Called by the driver, on the
+ * calling thread; it must not call CUDA. CUDA's CUoccupancyB2DSize.
  */
 typedef size_t (*cch_shared_bytes_fn)(int block_size);
 

@@ -38,7 +38,7 @@ typedef struct cch_pool_config {
 
 /**
  * Makes a pool (cuMemPoolCreate). The config can have any size from that of version 0.1 on. Missing fields are taken as
- * zero. Fields that this library does not know must be zero (CCH_EINVAL). @since 0.1
+ * zero. Unknown fields must be zero (CCH_EINVAL). @since 0.1
  */
 CCH_EXPORT int cch_pool_create(cch_pool **out, const cch_pool_config *config);
 

@@ -3,9 +3,10 @@
 #define CUDACORE_RESOURCE_H
 
 /**
- * @file resource.h Resources of devices: streaming multiprocessors and work queues. A green context can have a part of
- * them (cch_context_create(), in context.h). A resource is a value: it can be copied, and is never freed. The driver
- * has them since CUDA 12.4.
+ * @file resource.h
+ * Resources of devices: streaming multiprocessors and work queues. A green context can have a part of them
+ * (cch_context_create(), in context.h). A resource is a value: it can be copied, and is never freed. The driver has
+ * them since CUDA 12.4.
  */
 
 #include <cudacore/base.h>

@@ -3,10 +3,10 @@
 #define CUDACORE_TENSOR_MAP_H
 
 /**
- * @file tensor_map.h Tensor maps: descriptors of tensors in global memory. Kernels use them to copy boxes with the
- * tensor memory accelerator (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is
- * passed to kernels by value (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive
- * the kernels.
+ * @file tensor_map.h
+ * Tensor maps: descriptors of tensors in global memory. Kernels use them to copy boxes with the tensor memory
+ * accelerator (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is passed to kernels
+ * by value (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive the kernels.
  *
  * Axes are in the order of an array's shape, the outermost one first. CUDA's own functions have the reverse order.
  */

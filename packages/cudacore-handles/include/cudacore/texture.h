@@ -3,8 +3,8 @@
 #define CUDACORE_TEXTURE_H
 
 /**
- * @file texture.h Texture objects and surface objects, which are 64-bit handles in kernels. Each keeps the memory that
- * it uses.
+ * @file texture.h
+ * Texture objects and surface objects, which are 64-bit handles in kernels. Each keeps the memory that it uses.
  */
 
 #include <cudacore/array.h>

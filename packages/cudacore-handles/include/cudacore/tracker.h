@@ -3,9 +3,10 @@
 #define CUDACORE_TRACKER_H
 
 /**
- * @file tracker.h Trackers count, limit, list and log allocations. An allocation is added to a tracker when it is made.
- * The tracker records its free on any thread, even if the free was deferred because a stream was captured. The parts of
- * an allocation count as one allocation. A tracker lives as long as its allocations.
+ * @file tracker.h
+ * Trackers count, limit, list and log allocations. An allocation is added to a tracker when it is made. The tracker
+ * records its free on any thread, even if the free was deferred because a stream was captured. The parts of an
+ * allocation count as one allocation. A tracker lives as long as its allocations.
  *
  * None of these functions needs a driver.
  */

@@ -67,7 +67,7 @@ class Handle:
     def close(self) -> None:
         """Release the object's reference to the resource. Closing it again does nothing."""
     def __cudacore_handle__(self) -> object:
-        """Return a capsule for other extension modules, with a reference of its own and the name of its kind."""
+        """Return a capsule for other extension modules, with its own reference and the name of its kind."""
     @property
     def is_closed(self) -> bool:
         """bool: Whether :meth:`close` was called."""
@@ -97,8 +97,8 @@ class StreamHandle(Handle):
     def close(self) -> None:
         """Release the stream. Closing it again, or closing a default stream, does nothing.
 
-        Queued work still runs. The stream is destroyed when nothing uses it any more, such as a buffer that will be
-        freed on it.
+        Queued work still runs. The stream is destroyed when nothing refers to it, such as a buffer that will be freed
+        on it.
         """
     def sync(self) -> None:
         """Wait until all work of the stream is done (cuStreamSynchronize).

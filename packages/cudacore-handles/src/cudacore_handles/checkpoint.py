@@ -88,7 +88,7 @@ class Process:
     def restore_thread_id(self) -> int:
         """int: the thread of the process that restores it (cuCheckpointProcessGetRestoreThreadId).
 
-        Programs that save the memory of the host, such as CRIU, need to know it.
+        Programs that save the memory of the host, such as CRIU, need this number.
         """
         out = ffi.new("int *")
         self._check(lib.cch_checkpoint_restore_thread(out, self._pid))

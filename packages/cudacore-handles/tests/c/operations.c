@@ -748,7 +748,7 @@ static int graph_add_batch(world *w, void **made) {
     free(out);
   return status;
 }
-/* In a graph of its own; the box of a node is made afterwards. */
+/* In a separate graph; the box of a node is made afterwards. */
 static int add_kernels(world *w, cch_graph *graph, cch_graph_node *after) {
   enum { COUNT = 3 };
   const cch_kernel_node kernel = node_of_kernel(w);
@@ -801,7 +801,7 @@ static int graph_add_kernels(world *w, void **made) {
   return status;
 }
 static void undo_graph_add_kernels(void *made) { cch_graph_unref(made); }
-/* In a graph of its own, too; here, the batch is tried first. */
+/* Also in a separate graph; here, the batch is tried first. */
 static int graph_add_batch_memory(world *w, void **made) {
   (void)w;
   cch_graph *graph;

@@ -291,7 +291,7 @@ def test_a_missing_kernel(device: ch.Device, name: str) -> None:
 
 
 def test_a_missing_kernel_among_mangled_ones(device: ch.Device, code: ch.ObjectCode) -> None:
-    """If extern "C" is missing, the error would not say so."""
+    """If extern "C" is missing, the error would not mention it."""
     with pytest.raises(ch.CUDAError, match='C\\+\\+ names are mangled: declare the kernel extern "C"') as caught:
         code.get_kernel("templated")
     assert "and " in caught.value.hint

@@ -58,7 +58,7 @@ def test_all_devices(device: ch.Device) -> None:
     ],
 )
 def test_bad_ordinal(device: ch.Device, ordinal: Any, error: type[Exception], message: str) -> None:
-    """A wrong device would be used, or the error would only say that a device is invalid."""
+    """A wrong device would be used, or the error would only report an invalid device."""
     with pytest.raises(error, match=message):
         ch.Device(ordinal)
     assert ch.Device() is device

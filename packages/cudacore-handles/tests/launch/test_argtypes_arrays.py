@@ -47,7 +47,7 @@ class CudaArray:
 
 
 def test_cuda_array_interface(checked: list[tuple[int, int]]) -> None:
-    """An array on the device would not arrive as its present address, or unchecked."""
+    """An array on the device would not arrive as its current address, or without a check."""
     value = CudaArray(ADDRESS)
     assert one(value, 8) == struct.pack("=Q", ADDRESS)
     assert checked == []
@@ -128,7 +128,7 @@ class VersionedArray(DLPackArray):
 @pytest.mark.parametrize("cls", [DLPackArray, VersionedArray])
 @pytest.mark.parametrize(("device_type", "stream"), [(2, -1), (3, None), (13, -1)])
 def test_dlpack(cls: type[DLPackArray], device_type: int, stream: int | None, checked: list[tuple[int, int]]) -> None:
-    """A DLPack array would not arrive as its address, be synchronised with, or its capsule leak."""
+    """A DLPack array would not arrive as its address, or would be synchronised, or its capsule would leak."""
     value = cls(device_type, byte_offset=256)
     assert one(value, 8, device=0) == struct.pack("=Q", ADDRESS + 256)
     assert value.freed == 1
@@ -276,7 +276,7 @@ def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> Non
 
 
 def test_paths(checked: list[tuple[int, int]]) -> None:
-    """The address or the device of an array would be read from the wrong attribute, or be asked of the driver."""
+    """The address or the device of an array would be read from the wrong attribute, or queried from the driver."""
 
     class Memory:
         ptr = ADDRESS
@@ -422,7 +422,7 @@ def test_array_types_are_judged_by_value(checked: list[tuple[int, int]]) -> None
 
 
 class Changeable:
-    """An integer of its own, which can be an array as well: on the device, on the host, or neither."""
+    """A custom integer, which can also be an array: on the device, on the host, or neither."""
 
     def __init__(self, **protocols: Any) -> None:
         self.protocols = protocols
@@ -483,7 +483,7 @@ def test_a_class_whose_interface_fails_at_first(checked: list[tuple[int, int]]) 
 
 @pytest.mark.parametrize("cls", [CudaArray, DLPackArray, Tensor, np.ndarray, np.float32, ctypes.c_int, int, Changeable])
 def test_a_class_is_no_value(cls: type) -> None:
-    """A class given in the place of an instance would be "'property' object is not subscriptable", or an address."""
+    """A class instead of an instance would cause "'property' object is not subscriptable", or become an address."""
     with pytest.raises(TypeError, match=r"^argument 0: cannot pass a '.*' to a kernel"):
         one(cls, 8)
 
@@ -517,7 +517,7 @@ def test_an_empty_tensor_with_an_offset(cls: Any) -> None:
 
 
 def test_handles_of_the_host() -> None:
-    """A stream given in the place of an array would be an address of the driver's own memory."""
+    """A stream instead of an array would become an address of the driver's own memory."""
     driver = pytest.importorskip("cuda.bindings.driver", reason="cuda-bindings is not installed")
     for value in (driver.CUstream(ADDRESS), driver.CUevent(ADDRESS), driver.CUcontext(ADDRESS), driver.CUdevice(0)):
         for kind in (UNKNOWN, POINTER, ADDRESS_OR_INT):
@@ -530,7 +530,7 @@ def test_handles_of_the_host() -> None:
 
 
 def test_pytorch() -> None:
-    """PyTorch's tensors would not come by the exchange API, or with other addresses than theirs."""
+    """PyTorch's tensors would not be read by the exchange API, or arrive with wrong addresses."""
     torch = pytest.importorskip("torch", minversion="2.11", reason="needs PyTorch 2.11")
     tensor = torch.zeros(4)
     for value in (tensor, torch.nn.Parameter(tensor)):
@@ -546,7 +546,7 @@ def test_pytorch() -> None:
 
 
 def test_cupy() -> None:
-    """CuPy's arrays would be asked for an interface, or with other addresses than theirs."""
+    """CuPy's arrays would be read by an interface, or arrive with wrong addresses."""
     cupy = pytest.importorskip("cupy", reason="needs CuPy")
     memory = cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(ADDRESS, 64, None, device_id=0), 0)
     array = cupy.ndarray(8, dtype=cupy.float32, memptr=memory)

@@ -95,7 +95,7 @@ def numbers(value: Any) -> tuple[Any, ...]:
     ("kind", "value", "form"), SCALARS, ids=lambda v: type(v).__name__ if not isinstance(v, str) else v
 )
 def test_scalars(read_argument: Read, kind: str, value: Any, form: str) -> None:
-    """A kernel would get another number than the given one."""
+    """A kernel would get a wrong number."""
     assert read_argument(f"echo_{kind}", value, struct.calcsize(form)) == struct.pack("=" + form, *numbers(value))
 
 
@@ -198,7 +198,7 @@ def test_values_of_host_memory_by_kind(
     assert arrives("echo_float32", np.float64(0.1))[:4] == struct.pack("=f", 0.1)
     assert arrives("echo_int32", np.array(7))[:4] == struct.pack("=i", 7)
     for wrong in (np.array(5.0), np.array(5), 2.0, True, np.float64(2), np.bool_(True), array.array("d", [1.0])):
-        for kernel in ("echo_int64", "echo_pointer"):  # PTX does not tell which of them is a pointer
+        for kernel in ("echo_int64", "echo_pointer"):  # PTX does not show which of them is a pointer
             with pytest.raises(TypeError, match="argument 0: "):
                 arrives(kernel, wrong)
     with pytest.raises(TypeError, match="argument 0: a float cannot fill a parameter of 8 bytes that is a pointer"):

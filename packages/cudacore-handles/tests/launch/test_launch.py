@@ -43,9 +43,9 @@ BAD_ARGUMENTS: list[tuple[str, tuple[Any, ...], type[Exception], str]] = [
 def test_bad_arguments(
     code: ch.ObjectCode, stream: ch.Stream, name: str, arguments: Any, error: type[Exception], message: str
 ) -> None:
-    """Arguments that do not fit would reach the kernel as garbage, or be a bare INVALID_VALUE of the driver."""
+    """Arguments that do not fit would reach the kernel as garbage, or the error would only be INVALID_VALUE."""
     kernel = code.get_kernel(name)
-    for _ in "ab":  # the first launch of a kernel takes another way than later ones
+    for _ in "ab":  # the first launch of a kernel runs other code than later ones
         with pytest.raises(error, match=message):
             ch.launch(stream, ONE_BLOCK, kernel, *arguments)
         with pytest.raises(error, match=message):
@@ -65,7 +65,7 @@ def test_errors_are_not_chained_to_inner_ones(code: ch.ObjectCode, stream: ch.St
 
 
 def test_closed_objects(device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> None:
-    """A kernel would be given memory that was freed, or be launched on a stream that is gone."""
+    """A kernel would get memory that was freed, or be launched on a destroyed stream."""
     kernel, buffer = code.get_kernel("add"), pinned(4)
     buffer.close()
     with pytest.raises(ValueError, match=r"argument 0: .*Buffer has been closed"):
@@ -127,7 +127,7 @@ def test_argument_that_a_later_one_closes(code: ch.ObjectCode, device: ch.Device
 def test_wrong_types(
     code: ch.ObjectCode, device: ch.Device, stream: Any, config: Any, kernel: Any, message: str
 ) -> None:
-    """A launch with arguments in another order would crash, or the error would not help."""
+    """A launch with arguments in a wrong order would crash, or the error would not explain it."""
     good = {"kernel": code.get_kernel("nothing"), "code": code, "stream": device.create_stream()}
     stream, kernel = (good.get(name, name) if isinstance(name, str) else name for name in (stream, kernel))
     with pytest.raises(TypeError, match=message):

@@ -103,7 +103,7 @@ def test_limits_are_allowed(limits: dict[str, Any]) -> None:
     ],
 )
 def test_bad_geometry(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
-    """An impossible geometry would reach the driver, whose error only says that a value is invalid."""
+    """An impossible geometry would reach the driver, whose error only reports an invalid value."""
     with pytest.raises(error, match=message):
         LaunchConfig(**arguments)
 
@@ -160,7 +160,7 @@ def test_weak_references() -> None:
     "name", ["grid", "block", "cluster", "shmem_size", "is_cooperative", "programmatic_stream_serialization"]
 )
 def test_a_config_cannot_be_changed(name: str) -> None:
-    """A config that is a dictionary's key, or checked already, would become another one."""
+    """A config that is a dictionary's key, or was already checked, would change."""
     config = LaunchConfig(grid=1, block=1)
     with pytest.raises(AttributeError):
         setattr(config, name, 2)
@@ -220,7 +220,7 @@ def launch_and_read(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> Call
 
 
 def test_geometry(device: ch.Device, launch_and_read: Callable[..., tuple[int, ...]]) -> None:
-    """A kernel would run with another geometry than was asked for."""
+    """A kernel would run with another geometry than requested."""
     seen = launch_and_read(LaunchConfig(grid=(2, 3, 4), block=(5, 6, 7)), "geometry", 7)
     assert seen[:6] == (2, 3, 4, 5, 6, 7)
 
@@ -320,7 +320,7 @@ def test_large_shared_memory_on_two_devices(
 def test_too_many_threads(
     device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any, in_new_thread: Any, context: str
 ) -> None:
-    """A block that is too large for the kernel would be a bare CUDA_ERROR_INVALID_VALUE."""
+    """For a block that is too large for the kernel, the error would only be CUDA_ERROR_INVALID_VALUE."""
     kernel, out = code.get_kernel("small_blocks"), pinned(4)
 
     def launch() -> None:

@@ -244,7 +244,7 @@ MAY_BE_POINTERS = {
 
 @pytest.mark.parametrize(("kind", "remedy"), MAY_BE_POINTERS.items())
 def test_float_for_an_address(kind: int, remedy: str) -> None:
-    """A float instead of an array would be an address from which the kernel reads: 2.0 would be 0x2."""
+    """A float instead of an array would become an address from which the kernel reads: 2.0 would be 0x2."""
     values = (
         2.0,
         1.5,
@@ -261,11 +261,11 @@ def test_float_for_an_address(kind: int, remedy: str) -> None:
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize(("kind", "remedy"), MAY_BE_POINTERS.items())
 def test_bool_for_a_pointer(value: bool, kind: int, remedy: str) -> None:
-    """A flag instead of an array would be an address from which the kernel reads: 1, or NULL."""
+    """A bool instead of an array would become an address from which the kernel reads: 1, or NULL."""
     refused = f"a bool cannot fill a parameter of 8 bytes that is {remedy}"
     with pytest.raises(TypeError, match=refused):
         one(value, 8, kind)
-    # after ints, which are packed by a loop of their own
+    # after ints, which are packed in a separate loop
     with pytest.raises(TypeError, match=f"argument 1: {refused}"):
         _native.pack(struct.pack("=6I", 0, 8, POINTER, 8, 8, kind), (ADDRESS, value))
     for code in (_native.BOOL | 1 << 8, _native.BOOL | 1 << 8 | _native.HAS_VALUE):  # the bools of NumPy and of ctypes
@@ -375,7 +375,7 @@ def test_half_for_a_bfloat16() -> None:
     half = quantity(_native.FLOAT | 2 << 8, 1 + 2**-10)
     assert one(half, 2, BFLOAT) == struct.pack("=H", 0x3F80), "rounded, as a Python float is"
     assert one(half, 2, FLOAT) == struct.pack("=e", 1 + 2**-10)
-    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # it has no format of its own
+    assert one(quantity(_native.FLOAT, 1.5), 2, BFLOAT) == struct.pack("=H", 0x3FC0)  # it does not have its own format
 
 
 def test_complex_for_a_number_is_an_error() -> None:

@@ -60,7 +60,7 @@ def total(stream: ch.Stream, out: ch.Buffer) -> Iterator[Callable[[], int]]:
 
 
 def test_the_values_that_it_has(prepared: ch.PreparedLaunch, total: Callable[[], int]) -> None:
-    """A call without arguments would launch with others than the last."""
+    """A call without arguments would not launch with the last ones."""
     prepared()
     assert total() == 1
     prepared()
@@ -68,7 +68,7 @@ def test_the_values_that_it_has(prepared: ch.PreparedLaunch, total: Callable[[],
 
 
 def test_new_values(prepared: ch.PreparedLaunch, out: ch.Buffer, total: Callable[[], int]) -> None:
-    """A call with arguments would launch with the old ones, or forget the new."""
+    """A call with arguments would launch with the old ones, or not store the new ones."""
     for amount in (5, np.int32(-7), 2**31 - 1):
         prepared(out, amount)
         assert total() == amount
@@ -232,7 +232,7 @@ def test_bad_launches_cannot_be_prepared(code: ch.ObjectCode, stream: ch.Stream)
 
 
 def test_it_keeps_its_stream_and_kernel(device: ch.Device, make_code: Any, out: ch.Buffer) -> None:
-    """A prepared launch would use a stream or a kernel that is gone."""
+    """A prepared launch would use a destroyed stream or kernel."""
     stream, code = device.create_stream(), make_code('extern "C" __global__ void set(int *out) { *out = 3; }')
     prepared = code.get_kernel("set").prepare(stream, ONE_BLOCK, out)
     stream.close()
@@ -248,7 +248,7 @@ def test_it_keeps_its_stream_and_kernel(device: ch.Device, make_code: Any, out: 
 def test_it_keeps_its_arguments(
     code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, given_to: str, replaced_by: str
 ) -> None:
-    """A prepared launch would write to freed memory, or keep objects that it does not use any more."""
+    """A prepared launch would write to freed memory, or keep objects that it no longer uses."""
     before = ch.live_counts()["deviceptr"]
     kernel, array = code.get_kernel("add"), Array(pinned(4))
     gone = weakref.ref(array)
@@ -372,7 +372,7 @@ def test_a_cycle_is_collected(code: ch.ObjectCode, stream: ch.Stream, out: ch.Bu
 
 
 def test_a_view_of_the_block_outlives_it(prepared: ch.PreparedLaunch) -> None:
-    """Writing to the block of a prepared launch that is gone would crash."""
+    """Writing to the block of a destroyed prepared launch would crash."""
     block = prepared.block
     del prepared
     gc.collect()

@@ -88,7 +88,7 @@ def test_device(adapt: Adapt, device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_wrong_arguments(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """What cannot be wrapped or allocated would fail somewhere else."""
+    """Invalid resources or sizes would cause an error elsewhere."""
     with pytest.raises(TypeError, match="upstream_mr must be a MemoryResource, not int"):
         adapt(1)  # type: ignore[arg-type]
     adaptor = adapt(pool)
@@ -177,7 +177,7 @@ def test_deallocate(adapt: Adapt, host_memory: Any, stream: ch.Stream) -> None:
 
 
 def test_no_cycle(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Adaptors would only go with a garbage collection."""
+    """Only a garbage collection would destroy adaptors."""
     import weakref
 
     adaptor: Any = adapt(pool)
@@ -322,7 +322,7 @@ def test_statistics(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
 
 
 def test_measurement(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """The allocations of a block would not be told from others."""
+    """The allocations of a block would not be distinguished from others."""
     statistics = ch.StatisticsResourceAdaptor(pool)
     before = statistics.allocate(100, stream=stream)
     with statistics.measure() as outer:
@@ -595,7 +595,7 @@ def test_failure_callback_is_not_for_outer_limits(pool: ch.DeviceMemoryResource,
 
 
 def test_failure_callback_of_a_resource_of_a_user(stream: ch.Stream, host_memory: Any) -> None:
-    """A MemoryError of a user's resource would not be a lack of memory, or another error would be."""
+    """A MemoryError of a user's resource would not be treated as a lack of memory, or another error would be."""
     errors: list[BaseException] = [MemoryError("none left")]
 
     class Failing(type(host_memory)):  # type: ignore[misc]

@@ -200,7 +200,7 @@ def test_numpy_from_dlpack(pinned: Pinned) -> None:
     assert array.tolist() == list(range(8))
     del array, buffer
     gc.collect()
-    ch.Device().sync()  # a consumer's last reference is given back at the next safe point
+    ch.Device().sync()  # a consumer's last reference is dropped at the next safe point
     assert ch.live_counts()["deviceptr"] == before
 
 

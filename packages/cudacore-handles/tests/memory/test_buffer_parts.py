@@ -33,7 +33,7 @@ def content(buffer: ch.Buffer, stream: ch.Stream) -> bytes:
 
 
 def test_a_part(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """A part would be other bytes than Python's slices are, or not be a buffer like others."""
+    """A part would have other bytes than a slice in Python, or would not be an ordinary buffer."""
     whole = bytes(range(SIZE))
     for part in (slice(8, 16), slice(8, None), slice(None, 8), slice(-8, None), slice(-200, 200), slice(5, -5, 1)):
         made = buffer[part]
@@ -99,7 +99,7 @@ def test_empty_parts_of_memory_of_others(buffer: ch.Buffer) -> None:
 
 
 def test_closed_buffers_have_no_parts(buffer: ch.Buffer) -> None:
-    """A part would be made of memory that is gone."""
+    """A part would be made of freed memory."""
     part = buffer[:8]
     buffer.close()
     part.close()
@@ -179,7 +179,7 @@ def test_streams_of_parts(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_parts_for_the_host(pinned: Pinned) -> None:
-    """The host would see other bytes, or bytes that are gone."""
+    """The host would see other bytes, or freed memory."""
     buffer = pinned(SIZE)
     buffer.__buffer__()[:] = bytes(range(SIZE))
     part = buffer[8:16]
@@ -226,7 +226,7 @@ def test_parts_as_arguments(device: ch.Device, stream: ch.Stream, code: ch.Objec
 
 
 def test_parts_in_graphs(device: ch.Device, stream: ch.Stream) -> None:
-    """A graph would keep a part, and not the memory that it is of."""
+    """A graph would keep a part, but not its memory."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     mr = ch.DeviceMemoryResource(device, {})
     buffer, out = mr.allocate(SIZE, stream=stream), mr.allocate(SIZE, stream=stream)
@@ -250,7 +250,7 @@ def test_parts_in_graphs(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.parametrize("where", ["builder", "fork", "fork, joined", "no stream"])
 def test_parts_of_memory_of_graphs(device: ch.Device, stream: ch.Stream, where: str) -> None:
-    """Memory of a graph would stay when a launch has ended, so that the graph could be launched once."""
+    """Memory of a graph would remain allocated after a launch, so that the graph could be launched only once."""
     pytest.importorskip("cudacore_graph", reason="needs cudacore-graph")
     out = device.allocate(SIZE, stream=stream)
     out.fill(0, stream=stream)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How copies are made, many at once, and of parts of buffers; memory of every kind. More is in test_buffer_copy.py."""
+"""Options of copies, batches, copies of parts of buffers, and memory of every kind. More is in test_buffer_copy.py."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def test_a_copy_with_options(
 
 @pytest.mark.parametrize(
     "batch", [pytest.param(True, marks=pytest.mark.cuda_gpu), False]
-)  # simulated ones read it later
+)  # simulated copies read it later
 def test_a_source_that_changes_after_the_call(stream: ch.Stream, pinned: Pinned, batch: bool) -> None:
-    """A source would be read after the call, when its memory is used for something else already."""
+    """A source would be read after the call, when its memory may already be used for something else."""
     source, out = pinned(1 << 16), pinned(1 << 16)
     on = stream if batch else ch.LEGACY_DEFAULT_STREAM
     view = source.__buffer__()
@@ -243,7 +243,7 @@ def test_a_failing_batch(stream: ch.Stream, sources: list[ch.Buffer], pinned: Pi
 
 
 def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
-    """A part would be taken from, or put, elsewhere than was said."""
+    """A part would be read from, or written to, a wrong place."""
     shape = (4, 6, 8)
     array = np.arange(np.prod(shape), dtype=np.uint8).reshape(shape)
     source, out = device.allocate(array.nbytes, stream=stream), pinned(array.nbytes)

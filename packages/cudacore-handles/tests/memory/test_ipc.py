@@ -875,7 +875,7 @@ def test_a_mapping_that_a_capture_keeps(device: ch.Device, stream: ch.Stream, ex
 
 @pytest.mark.cuda_sim
 def test_failures(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A call of the driver that fails would leak, or leave half a thing."""
+    """A failing driver call would leak, or leave an incomplete object."""
     import cudacore_sim as sim
 
     mr, (buffer,), event, _ = exporter()

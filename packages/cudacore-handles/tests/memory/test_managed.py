@@ -15,8 +15,8 @@ from cudacore_handles import Host
 
 @pytest.fixture
 def resource(device: ch.Device) -> ch.ManagedMemoryResource:
-    # A pool of its own. The driver was seen to show stale bytes, rarely, where memory that had been discarded was used
-    # again: other tests share the default pool.
+    # A separate pool, because other tests share the default pool: on rare occasions, the driver showed stale bytes
+    # where discarded memory was reused.
     return ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions())
 
 
@@ -108,7 +108,7 @@ def test_accessed_by(advised: ch.ManagedBuffer, device: ch.Device) -> None:
 
 @pytest.mark.cuda_sim
 def test_all_access_or_none(advised: ch.ManagedBuffer, device: ch.Device) -> None:
-    """A refusal by the driver in the middle would leave a set that was not requested."""
+    """If the driver refuses a change in the middle, the set would be neither the old nor the requested one."""
     import cudacore_sim as sim
 
     advised.accessed_by = [device]
@@ -167,7 +167,7 @@ def test_other_bad_input(buffer: ch.ManagedBuffer, stream: ch.Stream) -> None:
 
 
 def test_closed(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.Stream) -> None:
-    """Advice would be given about the address of a closed buffer, which another buffer has by now."""
+    """Advice would be given for the address of a closed buffer, which may now belong to another buffer."""
     places = buffer.accessed_by
     buffer.close()
     for use in (
@@ -230,7 +230,7 @@ def test_batches(resource: ch.ManagedMemoryResource, device: ch.Device, stream: 
 
 
 def test_default_streams(resource: ch.ManagedMemoryResource, device: ch.Device, stream: ch.Stream) -> None:
-    """Calls that the driver refuses on the legacy default stream would have a bare error."""
+    """For calls that the driver refuses on the legacy default stream, the error would not give the reason."""
     buffers = [resource.allocate(1 << 16, stream=stream) for _ in range(2)]
     stream.sync()
     for on in (ch.LEGACY_DEFAULT_STREAM, ch.PER_THREAD_DEFAULT_STREAM):
@@ -313,7 +313,7 @@ def test_empty_buffers(buffer: ch.ManagedBuffer, device: ch.Device, stream: ch.S
 
 
 def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
-    """Managed memory that something else allocated could not be advised on."""
+    """Advice could not be given for managed memory that other code allocated."""
     from cudacore_handles._base.errors import call_driver
 
     address = int(call_driver("cuMemAllocManaged", 4096, 1))
@@ -335,7 +335,7 @@ def test_memory_of_others(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.cuda_sim
 def test_an_old_driver(run_on_sim: Callable[..., str]) -> None:
-    """A feature that an old driver lacks would be an invalid argument, or disable other features."""
+    """A feature that an old driver lacks would be reported as an invalid argument, or would disable other features."""
     out = run_on_sim(
         """
         import cudacore_handles as ch
@@ -394,7 +394,7 @@ class TestLegacy:
     """Managed memory that is allocated without a pool."""
 
     def test_what_it_is(self, device: ch.Device, stream: ch.Stream) -> None:
-        """The memory would not be managed, or both sides not see the same."""
+        """The memory would not be managed, or host and device would see different contents."""
         resource = ch.LegacyManagedMemoryResource()
         assert (resource.is_managed, resource.is_host_accessible, resource.is_device_accessible) == (True, True, True)
         assert resource.device_id == -1
@@ -408,7 +408,7 @@ class TestLegacy:
             buffer[50:].prefetch(device, stream=stream)
 
     def test_no_bytes(self, device: ch.Device) -> None:
-        """The driver would be asked for 0 bytes, which is an error."""
+        """The driver would get a request for 0 bytes, which is an error."""
         buffer = ch.LegacyManagedMemoryResource().allocate(0)
         assert (buffer.size, type(buffer)) == (0, ch.ManagedBuffer)
 

@@ -80,7 +80,7 @@ def test_bad_size(resource: Any, stream: ch.Stream, size: Any, error: type[Excep
 
 
 def test_no_bytes(resource: Any, stream: ch.Stream) -> None:
-    """A program whose data are empty would need a branch of its own."""
+    """A program would need a special case for empty data."""
     buffer = resource.allocate(0, stream=stream)
     assert (buffer.size, buffer.handle, buffer.is_closed) == (0, 0, False)
     buffer.close()
@@ -199,7 +199,7 @@ def test_an_own_pool(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_a_closed_pool(device: ch.Device, stream: ch.Stream) -> None:
-    """A pool that was given up would be used."""
+    """A closed pool would be used."""
     resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions())
     buffer = resource.allocate(64, stream=stream)
     resource.close()

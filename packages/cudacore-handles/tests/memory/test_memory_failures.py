@@ -22,8 +22,7 @@ pytestmark = pytest.mark.cuda_sim
 UNKNOWN = 999  # CUDA_ERROR_UNKNOWN
 SIZE = 256
 
-# Calls that destroy or give back: a failure is reported and does not fail the operation, and the driver's object
-# remains.
+# Calls that destroy or release: a failure is reported and does not fail the operation, and the driver's object remains.
 DESTROYS = {
     "cuMemFreeAsync", "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemUnmap",
     "cuMemAddressFree", "cuMemRelease",
@@ -174,7 +173,7 @@ operation("callback", lambda w: w.stream.callback(int), lambda w, _: w.stream.sy
 operation("close on another stream", lambda w: w.device.allocate(SIZE, stream=w.stream).close(w.other))
 
 
-# With another device, as the name says.
+# With another device as the destination.
 operation(
     "device 1: peer access",
     lambda w: w.pool.peer_accessible_by.add(1),

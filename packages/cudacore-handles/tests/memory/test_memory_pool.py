@@ -46,7 +46,7 @@ def test_what_pools_say(made: Any) -> None:
 
 
 def test_closed(made: Any, stream: ch.Stream) -> None:
-    """A closed pool would be used; or take its live buffers with it."""
+    """A closed pool would be used, or its live buffers would be freed with it."""
     buffer = made.allocate(64, stream=stream)
     made.close()
     made.close()
@@ -149,7 +149,7 @@ def test_numa_nodes(device: ch.Device) -> None:
 
 
 def test_devices_are_given_access(device: ch.Device) -> None:
-    """A pool of the host is the host's alone, as the driver makes it."""
+    """The driver gives only the host access to a new pool of the host."""
     from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
 
@@ -181,7 +181,7 @@ def test_devices_are_given_access(device: ch.Device) -> None:
 def test_preferred_locations(
     device: ch.Device, stream: ch.Stream, options: dict[str, Any], preferred: Any, ordinal: int
 ) -> None:
-    """Memory would be preferred elsewhere than was said."""
+    """Memory would have another preferred location than requested."""
     mr = ch.ManagedMemoryResource(options)
     assert (mr.preferred_location, mr.device_id) == (preferred, ordinal)
     buffer = mr.allocate(4096, stream=stream)
@@ -225,7 +225,7 @@ def test_bad_locations(device: ch.Device, options: dict[str, Any], error: type[E
 
 @pytest.mark.cuda_sim
 def test_what_a_driver_lacks(run_on_sim: Callable[..., str]) -> None:
-    """The error of an old driver would be an invalid argument, or there would be no memory at all."""
+    """On an old driver, the error would be an invalid argument, or no memory could be allocated."""
     out = run_on_sim(
         """
         import cudacore_handles as ch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations that fail because memory ran out: the second attempt, and the error."""
+"""Allocations that fail because no memory is left: the second attempt, and the error."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_max_size_is_named(limited: ch.DeviceMemoryResource, stream: ch.Stream) 
 
 
 def test_parts_count_once(limited: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Parts of a buffer would be listed beside the buffer, as if they had memory of their own."""
+    """Parts of a buffer would be listed beside the buffer, as if they had their own memory."""
     buffer = limited.allocate(48 * MIB, stream=stream)
     part = buffer[MIB:]
     buffer.close()
@@ -169,7 +169,7 @@ def test_report_without_answers(cuda_sim: Any, device: ch.Device, stream: ch.Str
 
 @pytest.mark.cuda_sim
 def test_report_at_exit(run_on_driver: Callable[..., str]) -> None:
-    """When the interpreter ends, the error would be replaced by one of the report: nothing can be imported any more."""
+    """At the interpreter's exit, where imports fail, the error would be replaced by an error of the report."""
     out = run_on_driver(
         """
         import cudacore_handles as ch
@@ -373,7 +373,7 @@ KINDS = ("device", "pinned", "managed", "legacy pinned", "legacy managed", "sync
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_resource_tries_twice(cuda_sim: Any, device: ch.Device, collections: list[int], kind: str) -> None:
-    """A kind of memory would not be tried again, or again and again."""
+    """An allocation of some kind of memory would not be tried again, or repeatedly."""
     call, allocate = resources(device)[kind]
     with cuda_sim.failing(call, error=OUT_OF_MEMORY):
         allocate().close()

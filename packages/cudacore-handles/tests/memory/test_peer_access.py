@@ -34,7 +34,7 @@ def resource(device: Device) -> Iterator[DeviceMemoryResource]:
 
 
 def test_instantiation() -> None:
-    """A set of no pool would be made."""
+    """A set could be made without a pool."""
     with pytest.raises(RuntimeError, match=r"use DeviceMemoryResource\.peer_accessible_by"):
         PeerAccessibleBySetProxy(None)
 
@@ -207,7 +207,7 @@ def test_set_operations_give_ordinary_sets(peers: PeerAccessibleBySetProxy, pool
 
 
 def test_a_device_with_no_peer_connection(peers: PeerAccessibleBySetProxy, pool: Pool) -> None:
-    """The driver would refuse with a bare code, or change some of the devices only."""
+    """The error would only have the driver's code, or only some of the devices would change."""
     with pytest.raises(ValueError, match=r"device 3 cannot reach .* device 0: .*can_access_peer\(0\) is False"):
         peers.update([1, 3])
     assert pool.calls == []
@@ -255,7 +255,7 @@ def test_what_is_no_device_is_not_in_the_set(peers: PeerAccessibleBySetProxy, va
 
 
 def test_own_device(resource: DeviceMemoryResource, device: Device) -> None:
-    """The driver would be asked to change the access of the pool's own device, which it refuses."""
+    """The access of the pool's own device would be changed, which the driver refuses."""
     resource.peer_accessible_by = [device]
     resource.peer_accessible_by.add(device)
     resource.peer_accessible_by.clear()

@@ -38,7 +38,7 @@ def test_numbers_are_cudas() -> None:
 
 
 def test_instantiation() -> None:
-    """Attributes of no pool would be made."""
+    """Attributes could be made without a pool."""
     with pytest.raises(RuntimeError, match="memory resource's attributes"):
         MemPoolAttributes(None)
 
@@ -160,7 +160,7 @@ def test_default_threshold(resource: DeviceMemoryResource, device: Device) -> No
 
 
 def test_attributes_keep_the_pool(device: Device) -> None:
-    """Attributes would be asked of a pool that is destroyed."""
+    """Attributes of a destroyed pool would be queried."""
     mr = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
     attributes, alive = mr.attributes, weakref.ref(mr)
     assert repr(attributes).startswith("MemPoolAttributes(release_threshold=")

@@ -64,7 +64,7 @@ def test_copies_both_ways(device: ch.Device, stream: ch.Stream) -> None:
 
 @pytest.mark.cuda_sim
 def test_copies_do_not_wait(device: ch.Device, stream: ch.Stream) -> None:
-    """A copy would make the host wait, as that of an array does."""
+    """A copy would make the host wait, like a copy of an array."""
     go = threading.Event()
     array = np.ones(1 << 16, np.uint8)
     memory = device.allocate(array.nbytes, stream=stream)
@@ -162,7 +162,7 @@ def test_no_bytes(device: ch.Device) -> None:
     ],
 )
 def test_kinds_of_arrays(device: ch.Device, stream: ch.Stream, make: Callable[[], Any]) -> None:
-    """Only arrays of NumPy's numbers would be taken."""
+    """Only arrays of NumPy's numbers would be accepted."""
     array = make()
     with register_host_memory(array) as buffer:
         buffer.fill(1, stream=stream)
@@ -171,7 +171,7 @@ def test_kinds_of_arrays(device: ch.Device, stream: ch.Stream, make: Callable[[]
 
 
 def test_what_cannot_be_registered(device: ch.Device, stream: ch.Stream) -> None:
-    """The driver would be given memory that is not the array's, or that is gone."""
+    """The driver would get memory that does not belong to the array, or was freed."""
     memory = device.allocate(8, stream=stream)
     pinned = ch.LegacyPinnedMemoryResource().allocate(8)
     for array, kind, text in (
@@ -227,7 +227,7 @@ class TestReadOnly:
             assert buffer[8:].is_read_only
 
     def test_writes(self, device: ch.Device, stream: ch.Stream, array: Any) -> None:
-        """A copy into memory that cannot be written is a fault of the device, after which nothing works."""
+        """A copy into read-only memory causes a fault of the device, after which nothing works."""
         memory = device.allocate(64, stream=stream)
         with register_host_memory(array) as buffer:
             for write in (
@@ -285,7 +285,7 @@ def test_mapped_files(device: ch.Device, stream: ch.Stream, tmp_path: Any) -> No
 
 
 def test_files_that_the_device_cannot_write(tmp_path: Path) -> None:
-    """The error would not say that a file on a disk can be registered for reading only."""
+    """The error would not explain that a file on a disk can be registered only for reading."""
     if os.major(tmp_path.stat().st_dev) == 0:
         pytest.skip("the folder for temporary files is not known to be on a disk")
     path = tmp_path / "data"
@@ -298,7 +298,7 @@ def test_files_that_the_device_cannot_write(tmp_path: Path) -> None:
 
 
 def test_a_capture_keeps_it(device: ch.Device, stream: ch.Stream) -> None:
-    """The array would be gone when the graph runs."""
+    """The array would be freed before the graph runs."""
     pytest.importorskip("cudacore_graph")
     array, gone = watched(np.full(64, 5, np.uint8))
     memory = device.allocate(64, stream=stream)
@@ -323,7 +323,7 @@ def test_a_capture_keeps_it(device: ch.Device, stream: ch.Stream) -> None:
 
 
 def test_a_node_does_not_write_read_only_memory(device: ch.Device, stream: ch.Stream) -> None:
-    """A node of a graph would write what a copy must not."""
+    """A node of a graph would write to memory that a copy must not write to."""
     graph = pytest.importorskip("cudacore_graph")
     memory = device.allocate(8, stream=stream)
     definition = graph.GraphDefinition()

@@ -88,7 +88,7 @@ def test_memory_that_grew(
 
 
 def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """Memory of a node of the host could not be shared."""
+    """Memory of a host NUMA node could not be shared."""
     if device.properties.host_numa_id < 0:
         pytest.skip("no NUMA node is closest to the device")
     buffer = VirtualMemoryResource(device, {"location_type": "host_numa"}).allocate(1)
@@ -275,7 +275,7 @@ def test_access_of_the_importer(device: ch.Device, resource: VirtualMemoryResour
 
 
 def test_fabric_handles(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver's error would only say "not permitted", without what is missing."""
+    """The error would only be the driver's "not permitted", without the missing permission."""
     monkeypatch.setattr(ch.DeviceProperties, "handle_type_fabric_supported", True)
     fabric = VirtualMemoryResource(device, {"handle_type": "fabric"})
     try:

@@ -29,7 +29,7 @@ def content(buffer: ch.Buffer, place: int, pinned: Pinned, stream: ch.Stream) ->
 
 
 def test_allocate(resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned) -> None:
-    """Memory would be missing, smaller than asked for, or not usable."""
+    """Memory would be missing, smaller than requested, or not usable."""
     unit = resource.granularity
     for size in (1, unit, unit + 1):
         buffer = resource.allocate(size)

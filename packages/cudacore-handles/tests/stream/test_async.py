@@ -106,7 +106,7 @@ def test_other_tasks_run(run: Run, stream: ch.Stream, gate: Gate) -> None:
 
 
 def test_the_work_of_the_call(run: Run, stream: ch.Stream, gate: Gate) -> None:
-    """async_done() would wait for work that the stream was given later."""
+    """async_done() would wait for work that was submitted later."""
 
     async def main() -> None:
         done = stream.async_done()
@@ -183,7 +183,7 @@ def test_the_loop_is_closed_meanwhile(kind: str, stream: ch.Stream, gate: Gate) 
 
 
 def test_interrupt_of_a_question(run: Run, stream: ch.Stream, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An event loop that is run again after Ctrl+C would never ask for an event again."""
+    """An event loop that is run again after Ctrl+C would never query an event again."""
     from cudacore_handles._stream import waiting
 
     async def wait(event: ch.Event) -> ch.Event:
@@ -234,7 +234,7 @@ def test_what_is_closed(run: Run, stream: ch.Stream) -> None:
 
 
 def test_closed_while_waited_for(run: Run, device: ch.Device) -> None:
-    """The event would be destroyed under the wait."""
+    """The event would be destroyed during the wait."""
     stream = device.create_stream()
     gate = Gate(stream)
 
@@ -276,7 +276,7 @@ def test_two_loops(device: ch.Device) -> None:
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 def test_a_capture_meanwhile(run: Run, device: ch.Device, stream: ch.Stream, gate: Gate, mode: str) -> None:
-    """A task that waits would invalidate the capture that another task of the thread has under way."""
+    """A waiting task would invalidate the capture of another task on the same thread."""
     pytest.importorskip("cudacore_graph")
 
     async def main() -> None:
@@ -362,7 +362,7 @@ def test_a_fault_of_the_device(kind: str) -> None:
     loop = {kind}.new_event_loop()
     loop.run_until_complete(main())
     """
-    # Lazy loading would wait for the host function that is under way.
+    # Lazy loading would wait for the running host function.
     environment = os.environ | {"CUDA_MODULE_LOADING": "EAGER"}
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
@@ -370,7 +370,7 @@ def test_a_fault_of_the_device(kind: str) -> None:
 
 
 def test_importing_does_not_import_asyncio() -> None:
-    """Each program would take as much longer to start as asyncio takes."""
+    """Each program would import asyncio, and start later."""
     code = "import sys, cudacore_handles; print('asyncio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "False\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA arrays and mipmapped arrays: what they can be, and copies."""
+"""CUDA arrays and mipmapped arrays: valid options, and copies."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_limits_of_the_device(device: ch.Device, rank: int, surface: bool) -> No
 
 
 def test_alternate_limits(device: ch.Device) -> None:
-    """Deep arrays, which have limits of their own, would be refused."""
+    """Deep arrays, which have their own limits, would be refused."""
     depth = device.properties.maximum_texture3d_depth_alternate
     assert make(device, shape=(1, 1, depth), format="uint8").shape == (1, 1, depth)
     with pytest.raises(ValueError, match=r"shape\[2\] is"):
@@ -111,7 +111,7 @@ def test_alternate_limits(device: ch.Device) -> None:
 
 
 def test_changed_options(device: ch.Device) -> None:
-    """An array would have the extents that its options had earlier, or bad options would not be seen any more."""
+    """An array would have the earlier extents of its options, or invalid options would no longer be detected."""
     options = OpaqueArrayOptions((8, 4), "float32", 1)
     assert device.create_opaque_array(options).shape == (8, 4)
     options.shape = (8, 5)
@@ -213,7 +213,7 @@ def test_bad_levels(device: ch.Device) -> None:
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize("call", ["cuArray3DCreate", "cuMipmappedArrayCreate", "cuMipmappedArrayGetLevel"])
 def test_failures(device: ch.Device, call: str) -> None:
-    """A call of the driver that fails would leave half an array behind."""
+    """A failing driver call would leave an incomplete array."""
     import cudacore_sim
 
     array = make_levels(device)

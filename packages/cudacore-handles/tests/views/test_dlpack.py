@@ -67,7 +67,7 @@ class Memory:
 
 
 def gone(alive: Any) -> bool:
-    """Whether an object is gone, or goes at the interpreter's next safe point, which is some calls away at most."""
+    """Return whether an object was destroyed, or will be at the interpreter's next safe point, a few calls later."""
     return any(alive() is None for _ in range(100))
 
 
@@ -117,7 +117,7 @@ def test_flags(foreign: tuple[Memory, Any], read_only: bool, copied: bool, flags
 
 
 def test_an_empty_tensor_has_no_address(foreign: tuple[Memory, Any]) -> None:
-    """DLPack requires NULL for a tensor of size 0; consumers take other addresses for memory."""
+    """DLPack requires NULL for a tensor of size 0; consumers treat other addresses as memory."""
     capsule = _native.make_capsule(foreign[0].box, 0x7000, 0, CPU, 0, True)
     assert structure(capsule).tensor.data is None
     assert structure(capsule).tensor.shape[0] == 0
@@ -396,7 +396,7 @@ class Closes(LegacyPinnedMemoryResource):
 
 
 def test_a_buffer_that_is_closed_meanwhile(device: Device) -> None:
-    """A tensor would be exported that has lost its memory, or its size."""
+    """A tensor would be exported without its memory, or with a wrong size."""
     resource = Closes()
     buffer = resource.buffer = Buffer._adopt_memory(
         LegacyPinnedMemoryResource().allocate(8)._reference(), resource, None

@@ -43,7 +43,7 @@ PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray
 
 @PRODUCERS
 def test_fields(producer: type[Array]) -> None:
-    """A kernel would get another array than the producer's."""
+    """A kernel would not get the producer's array."""
     memory, ptr = host(np.arange(24))
     array = producer(ptr, (2, 3), (12, 2), offset=8, keep=memory)
     view = View.from_dlpack(array)
@@ -234,7 +234,7 @@ def test_enormous_but_empty() -> None:
 
 @PRODUCERS
 def test_the_tensor_is_given_back_once(producer: type[Array]) -> None:
-    """Memory would leak, be freed under a view, or be freed twice."""
+    """Memory would leak, be freed while a view uses it, or be freed twice."""
     memory, ptr = host(np.arange(6))
     array = producer(ptr, (2, 3), keep=memory)
     view = View.from_dlpack(array)
@@ -266,7 +266,7 @@ def test_numbers_that_are_no_device(number: int) -> None:
 
 
 def test_a_capsule_is_used_once() -> None:
-    """Two consumers would both give the tensor back."""
+    """Two consumers would both delete the tensor."""
     memory, ptr = host(np.arange(6))
     array = Array(ptr, (6,), keep=memory)
     exporter = Exporter(array.__dlpack__(max_version=(1, 0)))
@@ -352,7 +352,7 @@ def test_fuzz_views_on_threads() -> None:
 
 @pytest.mark.parametrize("drop", ["buffer first", "view first"])
 def test_a_view_keeps_a_buffers_memory(device: Device, stream: Stream, drop: str) -> None:
-    """Memory would be freed under a view, or leak with it."""
+    """Memory would be freed while a view uses it, or leak with the view."""
     live = live_counts()["deviceptr"]
     buffer = device.allocate(64, stream=stream)
     view = buffer.view("float32", (4, 4))
@@ -490,7 +490,7 @@ def test_bad_arguments(call: Any, error: type[Exception], message: str, buffer: 
 
 
 def test_a_closed_buffer(buffer: Buffer) -> None:
-    """Memory that is gone would be viewed."""
+    """A view of freed memory would be made."""
     buffer.close()
     with pytest.raises(ch.ClosedError, match="Buffer has been closed"):
         buffer.view("float32", 4)

@@ -81,7 +81,7 @@ def kernel(device: ch.Device) -> ch.Kernel:
 
 @pytest.fixture
 def arrived(kernel: ch.Kernel, stream: ch.Stream, pinned: Callable[[int], ch.Buffer]) -> Callable[[Any], bytes]:
-    """Launch a kernel that gives back its tensor map."""
+    """Launch a kernel that returns its tensor map."""
 
     def launch(tensor_map: Any) -> bytes:
         out = pinned(128)

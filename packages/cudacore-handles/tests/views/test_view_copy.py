@@ -423,7 +423,7 @@ def test_kernels_for_large_copies(
 def test_many_elements_of_the_host(
     device: Device, stream: Stream, monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
-    """Threads that share the work would leave elements out; or the work not be done where no thread can be started."""
+    """Threads that share the work would omit elements, or nothing would be copied if no thread can be started."""
     monkeypatch.setattr(view_copy, "_MIN_BYTES_OF_THREAD", 1000)
     monkeypatch.setattr(os, "cpu_count", lambda: 5)
     if not threads:
@@ -482,7 +482,7 @@ def test_plans(data: st.DataObject) -> None:
     itemsize = data.draw(st.sampled_from([1, 2, 3, 4, 8, 12]))
     order = data.draw(st.permutations(range(len(shape))))
     to_steps, reach = [0] * len(shape), itemsize
-    for axis in order:  # the destination's elements have places of their own
+    for axis in order:  # each element of the destination has its own place
         to_steps[axis] = reach * data.draw(st.sampled_from([1, 1, 2, -1]))
         reach = abs(to_steps[axis]) * shape[axis]
     steps = [itemsize * data.draw(st.sampled_from([0, 1, 1, 2, 3, -1, -8, 16])) for _ in shape]

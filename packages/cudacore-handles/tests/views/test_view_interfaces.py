@@ -247,7 +247,7 @@ def test_scalars_of_numpy_have_no_memory() -> None:
 
 
 def test_records_of_numpy() -> None:
-    """A record, which has memory of its own, would be refused as other scalars are, or not be kept."""
+    """A record, which has its own memory, would be refused like other scalars, or not be kept."""
     array = np.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f4")])
     alone = np.array((5, 6.0), dtype=array.dtype)[()]
     for record, first in ((array[1], 3), (array.view(np.recarray)[1], 3), (alone, 5)):

@@ -60,7 +60,7 @@ def test_bad_streams(given: Any, error: type[Exception], message: str, buffer: B
 
 
 def test_a_closed_stream(buffer: Buffer, device: Device) -> None:
-    """The address of a stream that is gone would be given to the producer."""
+    """The address of a destroyed stream would be passed to the producer."""
     stream = device.create_stream()
     stream.close()
     with pytest.raises(ch.ClosedError, match="Stream has been closed"):
@@ -242,7 +242,7 @@ def test_exchange_api_of_read_only_views(api: Any, buffer: Buffer) -> None:
 
 
 def test_exchange_api_keeps_and_gives_back(api: Any, device: Device, stream: Stream) -> None:
-    """Memory would be freed under another library's tensor, or leak."""
+    """Memory would be freed while another library's tensor uses it, or leak."""
     live = live_counts()["deviceptr"]
     buffer = device.allocate(64, stream=stream)
     tensors = [lend(api, buffer), lend(api, buffer.view("float32"))]
@@ -254,7 +254,7 @@ def test_exchange_api_keeps_and_gives_back(api: Any, device: Device, stream: Str
         out = ctypes.py_object()
         assert to_object(ctypes.addressof(tensor), ctypes.byref(out)) == 0
         views.append(out.value)
-        ctypes.pythonapi.Py_DecRef(out)  # the reference that was returned; `out` has one of its own
+        ctypes.pythonapi.Py_DecRef(out)  # the returned reference; `out` has its own
     assert [view.dtype for view in views] == [np.int8, np.float32]
     assert live_counts()["deviceptr"] == live + 1
     views.clear()

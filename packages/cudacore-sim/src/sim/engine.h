@@ -34,7 +34,7 @@ struct KernelInfo {
   std::vector<Parameter> parameters;
   uint32_t parameter_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;       /* the stack frame of a thread, as far as PTX says */
+  uint32_t local_bytes = 0;       /* the stack frame of a thread, as far as PTX declares it */
   uint32_t registers = 0;         /* an estimate from live .reg declarations, at most 255 */
   Dim3 max_threads{0, 0, 0};      /* .maxntid; zeros: not given */
   Dim3 required_threads{0, 0, 0}; /* .reqntid; zeros: not given */

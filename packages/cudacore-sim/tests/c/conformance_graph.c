@@ -270,10 +270,7 @@ static void children(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/*
- * The driver stores the bodies in an array of its own during the call. A graph without a cycle is needed to
- * instantiate.
- */
+/* The driver stores the bodies in its own array during the call. A graph without a cycle is needed to instantiate. */
 static void structures(void) {
   CUgraph graph = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), node;

@@ -436,7 +436,7 @@ def test_streams_in_the_log(cuda: Any) -> None:
 
 
 def test_clearing_errors(cuda: Any) -> None:
-    """After a failed kernel, nothing would work any more, or earlier results would be lost."""
+    """After a failed kernel, nothing would work, or earlier results would be lost."""
     library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", kernels.PTX, None, None, 0, None, None, 0))
     store, fail = (ctypes.c_void_p(cuda.out("cuLibraryGetKernel", library, name)) for name in (b"store", b"fail"))
     memory, value, stream = cuda.malloc(4), ctypes.c_uint32(7), cuda.stream(1)

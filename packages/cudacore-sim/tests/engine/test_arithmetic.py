@@ -369,7 +369,7 @@ def test_carry_chains(engine: Engine, rng: np.random.Generator) -> None:
 
 
 def test_128_bit_product_by_carries(engine: Engine, rng: np.random.Generator) -> None:
-    """mad.cc and madc would not carry as 128-bit products in CUDA C++ need."""
+    """mad.cc and madc would not carry correctly, which 128-bit products in CUDA C++ need."""
     a, b = integers(rng, 64), integers(rng, 64)
     source = """extern "C" __global__ void k(const unsigned long long *a, const unsigned long long *b,
           unsigned long long *o) {

@@ -648,7 +648,7 @@ def test_rmm_keeps_the_pool(rmm: RMMResource, device: core.Device) -> None:
 def test_bad_allocations_from_rmm(
     rmm: RMMResource, device: core.Device, stream: core.Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RMM would be asked for memory that nobody can use, or memory would leak."""
+    """RMM would allocate memory that no code can use, or memory would leak."""
     mr = interop.RMMMemoryResource()
     with pytest.raises(ValueError, match="size is -1"):
         mr.allocate(-1, stream=stream)

@@ -442,7 +442,7 @@ def since(field: str) -> str:
 
 
 def _headers_directory() -> str:
-    """Return the directory of the loaded NVRTC's bundled headers. Each version has a directory of its own."""
+    """Return the directory of the loaded NVRTC's bundled headers. Each version has its own directory."""
     from cudacore_compile._compilers.nvrtc import load
 
     cache = os.environ.get("XDG_CACHE_HOME", "")

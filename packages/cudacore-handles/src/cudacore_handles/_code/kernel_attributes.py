@@ -165,9 +165,9 @@ class KernelOccupancy:
     :attr:`Kernel.occupancy` returns it. If a method takes a stream, its device is used; otherwise the current one.
     Without a current context, :class:`CUDAError` is raised.
 
-    Methods that take a size of dynamic shared memory answer for a :func:`launch` with that size. Like a launch, they
-    raise the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` if it is smaller and the device has
-    enough memory (cuKernelSetAttribute).
+    Methods that take a size of dynamic shared memory return the result for a :func:`launch` with that size. Like a
+    launch, they raise the kernel's :attr:`~KernelAttributes.max_dynamic_shared_size_bytes` if it is smaller and the
+    device has enough memory (cuKernelSetAttribute).
     """
 
     __slots__ = ("_kernel",)

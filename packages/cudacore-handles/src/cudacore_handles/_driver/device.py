@@ -319,7 +319,7 @@ class Device:
         return other == self._id or bool(out[0])
 
     def create_graph_builder(self) -> GraphBuilder:
-        """Create a graph builder that captures a stream of its own. Needs the package ``cudacore-graph``."""
+        """Create a graph builder that captures its own stream. Needs the package ``cudacore-graph``."""
         builder: GraphBuilder = graph_module().GraphBuilder._init(stream=self.create_stream())
         return builder
 
@@ -434,7 +434,7 @@ class Device:
     @property
     def context(self) -> Context:
         """Context: The context of the device's methods: the primary one, unless another one was set."""
-        # Each caller gets an object of its own to close.
+        # Each caller gets a separate object, which it may close.
         return Context._adopt(self._target()._reference())
 
     @property

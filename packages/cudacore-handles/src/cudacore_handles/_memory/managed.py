@@ -108,9 +108,8 @@ class ManagedBuffer(Buffer):
     buffers.
 
     CUDA accepts advice for memory of ``cuMemAllocManaged``, which a :class:`LegacyManagedMemoryResource` allocates, but
-    not for memory of pools, which have a preferred location of their own
-    (:attr:`ManagedMemoryResourceOptions.preferred_location`).
-    :meth:`prefetch` and :meth:`discard` work for both.
+    not for memory of pools, which have their own preferred location
+    (:attr:`ManagedMemoryResourceOptions.preferred_location`). :meth:`prefetch` and :meth:`discard` work for both.
     """
 
     __slots__ = ()

@@ -187,7 +187,7 @@ def _holders(device_id: int) -> tuple[list[tuple[int, int, str]], list[tuple[int
     pools: dict[tuple[type, int], tuple[int, int, str]] = {}
     for resource in resources:
         try:
-            key = type(resource), resource._pool._raw  # memory of graphs has attributes of its own
+            key = type(resource), resource._pool._raw  # memory of graphs has other attributes
             if _device_of(resource) == device_id and key not in pools:
                 attributes = resource.attributes
                 pools[key] = (attributes.reserved_mem_current, attributes.used_mem_current, _pool_name(resource))

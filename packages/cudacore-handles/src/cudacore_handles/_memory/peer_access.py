@@ -22,7 +22,7 @@ class PeerAccessibleBySetProxy(MutableSet["Device"]):
     """The other devices whose kernels can use the memory of a pool (cuMemPoolGetAccess, cuMemPoolSetAccess).
 
     :attr:`DeviceMemoryResource.peer_accessible_by` returns it. It is a set of :class:`Device` that accepts ordinals
-    too. Its contents are read from the driver each time. Changes take effect at once, also for memory that is already
+    too. Its contents are read from the driver each time. Changes take effect at once, even for memory that is already
     allocated. Each method makes its change in one call of the driver, for all devices or for none. The pool's own
     device always has access: it is not in the set, and adding or discarding it does nothing.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The common part of memory resources that use the driver's pools. Each has a file of its own."""
+"""The common part of memory resources that use the driver's pools. Each resource has its own file."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class MemoryResource:
     A memory resource can rely on this:
 
     - It is kept alive as long as any of its buffers, and objects that were exported from them.
-    - :meth:`deallocate` is called once for each buffer, when nothing uses the memory any more, with the address and the
+    - :meth:`deallocate` is called once for each buffer, when its memory is no longer used, with the address and the
       size that :meth:`Buffer.from_handle` was given. It can be called on any thread and with any context current. The
       thread holds the GIL and may call CUDA.
     - Its `stream` is the one given to :meth:`Buffer.close`, or else to :meth:`Buffer.set_deallocation_stream`, or else

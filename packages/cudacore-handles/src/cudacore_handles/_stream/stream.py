@@ -45,8 +45,8 @@ class Stream(_native.StreamHandle):
 
     Streams are made by :meth:`Device.create_stream` and :meth:`Context.create_stream`; :meth:`from_handle` borrows one.
     Functions with a stream argument accept any object with ``__cuda_stream__``. Two streams are equal if they are the
-    same CUDA stream. After closing, the stream's work still runs. The CUDA stream is destroyed when nothing uses it any
-    more, such as a buffer that will be freed on it.
+    same CUDA stream. After closing, the stream's work still runs. The CUDA stream is destroyed when nothing refers to
+    it, such as a buffer that will be freed on it.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def _new_event(stream: Stream, options: EventOptions | None) -> Event:
 
 
 def is_capturing(stream: Stream) -> bool:
-    """Return whether work on a stream goes into a graph (cuStreamIsCapturing)."""
+    """Return whether work on a stream is captured into a graph (cuStreamIsCapturing)."""
     out = ffi.new("int *")
     check(lib.cch_stream_is_capturing(out, hold(stream)))
     return bool(out[0])

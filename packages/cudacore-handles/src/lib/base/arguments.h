@@ -30,7 +30,7 @@ static inline bool cch__fits(const void *argument, int kind) {
   return argument != NULL && (kind < 0 || ((const cch__box *)argument)->kind == kind);
 }
 
-/* Records that an argument is NULL, or a box of another kind. `what` says which. */
+/* Records that an argument is NULL, or a box of another kind. `what` names the argument. */
 CCH__COLD int cch__fail_argument(const void *argument, int kind, const char *what, const char *operation);
 /* If a check of an array element failed, adds the element's index to the message. */
 CCH__COLD int cch__explain_place(int status, size_t place);

@@ -19,7 +19,7 @@ typedef struct cch__box {
   /* The registry's fields, which are changed under its lock. */
   atomic_bool registered;
   bool claimed;          /* its resource is being created */
-  atomic_bool queued;    /* it is dead and waits in the reclaim queue */
+  atomic_bool queued;    /* it has no references, and waits in the reclaim queue */
   uint8_t value_size;    /* size of the value, if the key is a value; 0 if it is a handle */
   uintptr_t key;         /* the handle, or the hash of the value */
   const void *value;     /* the value, in the memory of the box */

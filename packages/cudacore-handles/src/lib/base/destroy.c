@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a box of each kind is destroyed, as its row in CCH__KINDS says, and how its owner is released. */
+/* The destruction of boxes, by the functions in the rows of CCH__KINDS, and the release of owners. */
 #include "base/kinds.h"
 #include "base/registry.h"
 

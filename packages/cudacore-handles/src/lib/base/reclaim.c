@@ -2,8 +2,8 @@
 /*
  * Destroys boxes without references, immediately if possible. Boxes that thereby lose their last reference are put on a
  * list of the thread, so that a chain of a million boxes needs no more stack than one box. Where CUDA calls are
- * forbidden, boxes are queued. Boxes that the driver refuses to destroy are in a queue of their own, because each
- * attempt costs a call.
+ * forbidden, boxes are queued. Boxes that the driver refuses to destroy are in a separate queue, because each attempt
+ * costs a call.
  *
  * The boxes themselves are the links of the lists, and the queues are lock-free. So adding a box can neither allocate,
  * block nor fail.

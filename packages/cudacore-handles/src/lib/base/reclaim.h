@@ -2,7 +2,7 @@
 #ifndef CUDACORE_RECLAIM_H
 #define CUDACORE_RECLAIM_H
 
-/* Destruction of boxes after their last reference is gone. */
+/* Destruction of boxes after their last reference was dropped. */
 
 #include "base/box.h"
 

@@ -164,7 +164,8 @@ void cch__registry_remove(void *opaque) {
   cch__box *box = opaque;
   registry *r = &registries[box->kind];
   if (!atomic_load_explicit(&box->registered, memory_order_acquire))
-    return; /* most boxes without a handle of their own are not registered, and a dead box never becomes registered */
+    return; /* most boxes without their own handle, and all boxes without references, are not registered
+             */
   pthread_mutex_lock(&r->lock);
   if (atomic_load_explicit(&box->registered, memory_order_relaxed)) {
     cch__box **at = bucket(r, box->key);

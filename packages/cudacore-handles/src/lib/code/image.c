@@ -15,7 +15,7 @@
 static const uint32_t FATBIN_MAGIC = 0xBA55ED50u;
 enum { MACHINE_CUDA = 190 };
 
-/* A fat binary is a header and a sequence of entries, each with a header of its own. */
+/* A fat binary is a header and a sequence of entries, each with its own header. */
 typedef struct fatbin_header {
   uint32_t magic;
   uint16_t version;

@@ -105,7 +105,7 @@ static int query_params(cch_kernel *kernel, cch__params **out) {
   CUresult result;
   while ((result = cch__driver.cuKernelGetParamInfo(kernel->raw, count, &offset, &size)) == CUDA_SUCCESS)
     count++;
-  if (result != CUDA_ERROR_INVALID_VALUE) /* the driver's answer for an index beyond the last one */
+  if (result != CUDA_ERROR_INVALID_VALUE) /* the driver's result for an index beyond the last one */
     return cch__fail_driver((int)result, "cuKernelGetParamInfo");
   cch__params *params = new_params(count, "cch_kernel_params");
   if (params == NULL)

@@ -72,9 +72,9 @@ static bool open_builtins(const char *library, int major, int minor) {
 }
 
 /*
- * NVRTC opens its builtins library by its bare name at the first compilation. Some versions, such as 13.0, do not tell
- * the dynamic linker to search their own folder. A library that is already loaded is found by its name, so the builtins
- * are opened here, and stay open like NVRTC. If they are not in that folder, NVRTC searches for them itself.
+ * NVRTC opens its builtins library by its bare name at the first compilation. In some versions, such as 13.0, the
+ * dynamic linker does not search NVRTC's own folder. A library that is already loaded is found by its name, so the
+ * builtins are opened here, and stay open like NVRTC. If they are not in that folder, NVRTC searches for them itself.
  */
 static void complete(void *table) {
   const cch_nvrtc *nvrtc = table;

@@ -17,7 +17,7 @@ atomic_int cch__state;
 
 /*
  * One thread initialises, and the others wait for it. That thread does not hold this lock while it calls the driver,
- * which has locks and fork handlers of its own: a fork takes the driver's lock first and then this one.
+ * which has its own locks and fork handlers: a fork takes the driver's lock first and then this one.
  */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t init_ended = PTHREAD_COND_INITIALIZER;

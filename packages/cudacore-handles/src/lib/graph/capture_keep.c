@@ -33,7 +33,7 @@ static int keep_boxes(cch_bundle *kept, void *const *boxes, size_t count, uint64
   return status;
 }
 
-/* Keeps boxes with a capture that began here. False if no such capture goes into the graph. The lock is held. */
+/* Keeps boxes with a capture that began here. False if no such capture adds to the graph. The lock is held. */
 static bool keep_here(int *status, const cch_graph *graph, void *const *boxes, size_t count) {
   const cch__capture *capture = graph->capture;
   if (capture != NULL)
@@ -103,7 +103,7 @@ static int keep_with_others(const cch__capture_info *info, void *const *boxes, s
 }
 
 /*
- * Keeps boxes as cch_capture_keep_all() does, and tells whether the stream is captured. The stream's context must be
+ * Keeps boxes as cch_capture_keep_all() does. *captured: whether the stream is captured. The stream's context must be
  * current.
  */
 static int keep_all(bool *captured, cch_stream *stream, void *const *boxes, size_t count) {

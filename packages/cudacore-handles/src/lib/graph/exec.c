@@ -219,9 +219,7 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
   return status;
 }
 
-/*
- * Whether no launch uses it any more. A failure that is not a temporary refusal is sticky, and nothing runs after it.
- */
+/* Whether launches no longer use it. A failure that is not a temporary refusal is sticky, and nothing runs after it. */
 static bool is_done(const cch_graph_exec *exec, replaced *one) {
   if (cch__context_is_lost(exec->made_in))
     return true;

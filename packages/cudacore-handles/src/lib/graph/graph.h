@@ -16,7 +16,7 @@ typedef struct cch__level cch__level;
  */
 typedef struct cch__record {
   CUgraphNode raw;
-  cch_bundle *bundle;   /* the owners of what the current parameters use */
+  cch_bundle *bundle;   /* the owners of the objects that the current parameters use */
   CUuserObject object;  /* the user object by which the driver keeps it too, if the graph is shared */
   cch_graph_node *box;  /* weak */
   cch__level *children; /* the child graph or the bodies of the node */
@@ -74,7 +74,7 @@ struct cch_graph {
   CUgraph raw;
   cch_graph *parent; /* NULL for a root, which owns `hierarchy` */
   cch__hierarchy *hierarchy;
-  cch__level *level;     /* NULL once the graph is gone; guarded by the hierarchy's lock */
+  cch__level *level;     /* NULL once the graph was destroyed; guarded by the hierarchy's lock */
   CUgraphNode node;      /* the node that contains the graph */
   atomic_bool has_room;  /* whether the level surely has room for one more record */
   cch__capture *capture; /* guarded by a lock of capture.c */
@@ -208,7 +208,7 @@ typedef struct cch__node_params {
   cch_alloc_node *alloc; /* where to store the address */
 } cch__node_params;
 
-/* The context must be current. cch__node_params_drop() releases what this allocates, also after a failure. */
+/* The context must be current. cch__node_params_drop() releases what this allocates, even after a failure. */
 int cch__node_params_fill(cch__node_params *out, int type, const void *params, cch_bundle *bundle,
                           const cch_context *context, const char *operation);
 void cch__node_params_drop(cch__node_params *params);
@@ -259,7 +259,7 @@ void cch__node_undo(cch_graph *graph, CUgraphNode raw);
 int cch__node_spec_read(const cch_node_spec **spec, cch_node_spec *room, const char *operation);
 /* An attribute of a kernel node. If the driver does not have it, the value is zero and *known is false. */
 int cch__node_attribute(CUlaunchAttributeValue *out, bool *known, CUgraphNode raw, CUlaunchAttributeID id);
-/* Whether a node may begin before a kernel that it depends on has ended, as one of its edges says. */
+/* Whether a node may begin before a kernel that it depends on has ended, because of one of its edges. */
 int cch__node_is_programmatic(bool *out, CUgraphNode raw, const char *operation);
 /* Whether the attributes of a kernel node differ from those in the parameters. */
 int cch__node_attributes_change(bool *out, CUgraphNode raw, const cch__node_params *params);

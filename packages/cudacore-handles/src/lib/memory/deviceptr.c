@@ -95,8 +95,8 @@ static cch_graph *graph_of_capture(CUstream stream) {
 }
 
 /*
- * Whether work on a stream would go into a capture or invalidate one. The call fails only for the legacy stream: this
- * is how the driver reports that a blocking stream is being captured.
+ * Whether work on a stream would become part of a capture or invalidate one. The call fails only for the legacy stream:
+ * this is how the driver reports that a blocking stream is being captured.
  */
 bool cch__is_capturing(CUstream stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -251,7 +251,7 @@ int cch_deviceptr_set_stream(cch_deviceptr *ptr, cch_stream *stream) {
 
 cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr) {
   CCH__REQUIRE_ELSE(NULL, ptr);
-  if (cch__forked()) /* a thread that does not exist in this process may hold the lock; but no stream is set any more */
+  if (cch__forked()) /* a thread that does not exist in this process may hold the lock, but streams are no longer set */
     return cch_stream_ref(cch_deviceptr_stream(ptr));
   pthread_mutex_lock(&stream_lock);
   cch_stream *stream = cch_stream_ref(cch_deviceptr_stream(ptr));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that several boxes share: an allocation and its parts, or a mapping of another process's memory and its
- * imports. Each part has a box of its own, with a reference to the box of the whole. When a part with a stream is
- * closed, the whole records that stream. The memory is freed with the last of its boxes, after the work of all recorded
+ * imports. Each part has its own box, with a reference to the box of the whole. When a part with a stream is closed,
+ * the whole records that stream. The memory is freed with the last of its boxes, after the work of all recorded
  * streams.
  */
 #include "memory/part.h"
@@ -210,7 +210,7 @@ void cch__uses_drop(cch_deviceptr *ptr) {
 
 /* ---- freeing the whole ---- */
 
-/* Whether two boxes are of the same stream: each wrap of a foreign stream makes a box of its own. */
+/* Whether two boxes are of the same stream: each wrap of a foreign stream makes a new box. */
 static bool is_same(const cch_stream *a, const cch_stream *b) {
   return a == b || (a->raw == b->raw && a->context == b->context && !cch__is_gone(a) && !cch__is_gone(b));
 }

@@ -7,7 +7,7 @@
  * than the work itself, and functions that use CPython's API.
  *
  * This header belongs to the room `base`: it has the state of the module and the base class of all faces. Each other
- * room has one header of its own.
+ * room has its own header.
  *
  * Calls of the C library release the GIL, so other threads can close any face meanwhile. So before Python code runs or
  * the GIL is released, hold what was read from a face. Either take a reference (handle_hold), or mark the face as in
@@ -256,7 +256,7 @@ typedef struct handle {
 
 int add_handle_type(PyObject *module, state *st);
 
-/* A new face that takes over one reference to a box, also on failure. NULL with an exception. */
+/* A new face that takes over one reference to a box, even on failure. NULL with an exception. */
 PyObject *handle_make(const state *st, PyTypeObject *type, void *box);
 
 /*

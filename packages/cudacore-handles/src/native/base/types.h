@@ -62,7 +62,7 @@ int add_types(PyObject *module, state *st);
 
 /* Makes room for a number of types, which is a power of two; -1 with an exception. */
 int types_reserve(state *st, size_t slots);
-/* Stores an entry, in place of an old one of the same type. Takes over the references of `item`, also on failure. */
+/* Stores an entry, in place of an old one of the same type. Takes over the references of `item`, even on failure. */
 int types_store(state *st, type_entry item);
 /* Drops the references of an entry that was removed from the table. Runs Python code. */
 void types_drop(type_entry *entry);

@@ -96,7 +96,7 @@ PyObject *node_face(state *st, cch_graph_node *box, int class) {
   }
   PyObject *face = known_face(st, box), *known = NULL;
   if (face != NULL) {
-    cch_graph_node_unref(box); /* the face has a reference of its own */
+    cch_graph_node_unref(box); /* the face has its own reference */
     return face;
   }
   PyObject *cls = PyTuple_GetItem(st->faces.node_classes, class < 0 ? class_of(box) : class);

@@ -21,7 +21,7 @@ typedef enum hold { HELD, BORROWED, IN_USE } hold;
 typedef struct owned {
   Py_ssize_t index; /* index of the argument */
   void *box;        /* a reference; if a face is in use, its box; if the object is borrowed, that of its memory */
-  PyObject *object; /* if a face is in use, the face, which tells whether it was closed */
+  PyObject *object; /* if a face is in use, the face, to check whether it was closed */
   hold how;
 } owned;
 

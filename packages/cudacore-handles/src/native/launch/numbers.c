@@ -244,7 +244,7 @@ static int pack_in_range(const destination *to, PyObject *value, bool is_unsigne
   long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
   unsigned long long bits = (unsigned long long)number;
   bool fits = overflow == 0 && (number < 0 ? number >= low : bits <= high);
-  if (overflow > 0 && high > LLONG_MAX) { /* 2**63 and above: only the unsigned conversion tells whether it fits */
+  if (overflow > 0 && high > LLONG_MAX) { /* 2**63 and above: only the unsigned conversion determines whether it fits */
     bits = PyLong_AsUnsignedLongLong(value);
     fits = !(bits == (unsigned long long)-1 && PyErr_Occurred());
     if (!fits)

@@ -186,7 +186,7 @@ static void let_go_anywhere(int index, void *argument) {
   }
 }
 
-/* Threads that open, drop and queue imports, also in release functions, would wait for each other forever. */
+/* Threads that open, drop and queue imports, even in release functions, would wait for each other forever. */
 static void threads_let_go_anywhere(void) {
   OK(cch_driver_init());
   check_threads(THREADS, let_go_anywhere, NULL);

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* A code of the library would have no name or meaning of its own. */
+/* A code of the library would not have its own name or meaning. */
 static void own_codes_have_names(void) {
 #define NAMED(code) CHECK_STR(cch_error_name(code), #code);
   NAMED(CCH_OK)

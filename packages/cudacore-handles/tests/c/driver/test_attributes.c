@@ -156,7 +156,7 @@ static void pool_attributes_have_their_width(void) {
   cch_pool_unref(pool);
 }
 
-/* One device's access would become another's, or half of a change would be made. */
+/* The access of a wrong device would be changed, or only a part of a change would be made. */
 static void pool_access_is_of_a_device(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
   cch_pool *pool;

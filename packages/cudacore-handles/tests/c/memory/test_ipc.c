@@ -214,8 +214,7 @@ static void end_without_streams_waits(void) {
     sim.fail(steps[i], 0, CUDA_ERROR_OUT_OF_MEMORY);
     cch_deviceptr_unref(first);
     cch_deviceptr_unref(second);
-    CHECK_EQ(sim.calls("cuStreamSynchronize"),
-             i == 0 ? 0 : 2); /* without a stream of its own, it ends on one of them */
+    CHECK_EQ(sim.calls("cuStreamSynchronize"), i == 0 ? 0 : 2); /* without its own stream, it ends on one of them */
     sim.reset();
     CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), BLOCKS);
   }

@@ -56,7 +56,7 @@ static void bad_requests_fail(void) {
 static int released;
 static void release(void *owner) { released += *(int *)owner; }
 
-/* The default streams would be created again, be destroyed, need a context of their own, or keep a given owner. */
+/* The default streams would be created again, be destroyed, need their own context, or keep a given owner. */
 static void default_streams_are_static(void) {
   int one = 1;
   cch_stream *legacy = cch_stream_legacy(), *per_thread = cch_stream_per_thread(), *wrapped;

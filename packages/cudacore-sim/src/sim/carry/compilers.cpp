@@ -54,7 +54,7 @@ std::string text_of(std::string ptx) {
   return ptx;
 }
 
-/* A process can have several libraries of a kind; each has replacement functions of its own. */
+/* A process can have several libraries of a kind; each has its own replacement functions. */
 constexpr size_t max_libraries = 8;
 
 /* ---- NVRTC, which compiles to PTX before it makes a cubin */

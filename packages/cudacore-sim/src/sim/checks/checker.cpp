@@ -107,8 +107,7 @@ std::string Checker::variable_at(const Spot &spot) const {
   return {};
 }
 
-/* --- synchronization -----------------------------------------------------------------------------------------------
- */
+/* --- synchronization ------------------------------------------------------------------------------------------ */
 
 void Checker::names(Warp &w, uint32_t lanes, uint32_t members) {
   uint32_t unnamed = lanes & ~members;
@@ -235,8 +234,7 @@ void Checker::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
     races_->fences(w, ins, lanes);
 }
 
-/* --- accesses ------------------------------------------------------------------------------------------------------
- */
+/* --- accesses ------------------------------------------------------------------------------------------------- */
 
 /*
  * An access is not reported if some of its bytes were written: compilers copy structures with their padding, and load

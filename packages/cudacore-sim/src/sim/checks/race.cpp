@@ -7,8 +7,7 @@
 
 namespace sim::exec {
 
-/* --- views ---------------------------------------------------------------------------------------------------------
- */
+/* --- views ---------------------------------------------------------------------------------------------------- */
 
 void Meeting::add(const ViewPtr &view) {
   if (view)
@@ -50,8 +49,7 @@ static Dim3 index_in(const Dim3 &shape, uint32_t linear) {
   return {linear % shape[0], linear / shape[0] % shape[1], linear / shape[0] / shape[1]};
 }
 
-/* --- what orders threads -------------------------------------------------------------------------------------------
- */
+/* --- what orders threads -------------------------------------------------------------------------------------- */
 
 void Races::begins(Block &block) {
   const Dim3 &grid = grid_.launch.grid;
@@ -287,8 +285,7 @@ bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
   return block == other || scope == Scope::all || (scope == Scope::cluster && cluster_of(block) == cluster_of(other));
 }
 
-/* --- accesses ------------------------------------------------------------------------------------------------------
- */
+/* --- accesses ------------------------------------------------------------------------------------------------- */
 
 static_assert(manner_acquire == 2 && manner_release == 4); /* their bits hold the scope here */
 static uint8_t manner_of(const Instruction &ins) {
@@ -537,8 +534,7 @@ void Races::finish() {
       checker_.find(std::move(one.fault), *one.place, one.other);
 }
 
-/* --- reports -------------------------------------------------------------------------------------------------------
- */
+/* --- reports -------------------------------------------------------------------------------------------------- */
 
 void Races::report_visit(Warp &w, const Block &owner, const Visit &visit, bool has_begun) {
   std::string variable = checker_.variable_at(visit.spot);

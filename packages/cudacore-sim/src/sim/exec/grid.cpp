@@ -56,8 +56,7 @@ void Grid::print(const std::string &text, bool is_error) {
     launch.print(text, is_error);
 }
 
-/* --- barriers of a block -------------------------------------------------------------------------------------------
- */
+/* --- barriers of a block -------------------------------------------------------------------------------------- */
 
 void Block::arrive(Warp &warp, uint32_t lanes, uint32_t number, uint32_t expected, bool waits,
                    const uint32_t *predicate) {
@@ -189,8 +188,7 @@ void Block::check_group(const Warp &warp) {
   }
 }
 
-/* --- clusters ------------------------------------------------------------------------------------------------------
- */
+/* --- clusters ------------------------------------------------------------------------------------------------- */
 
 void Unit::start(Grid &of, uint64_t number) {
   bool same_launch = grid == &of;

@@ -306,8 +306,7 @@ uint64_t Warp::wake(uint64_t now) {
   return next_one;
 }
 
-/* --- calls ---------------------------------------------------------------------------------------------------------
- */
+/* --- calls ---------------------------------------------------------------------------------------------------- */
 
 void Warp::reserve_registers(size_t slots) {
   if (registers_.size() < slots * warp_size)
@@ -445,8 +444,7 @@ void Warp::leave(uint32_t lanes) {
     exit(ending);
 }
 
-/* --- faults --------------------------------------------------------------------------------------------------------
- */
+/* --- faults --------------------------------------------------------------------------------------------------- */
 
 Fault Warp::place(FaultKind kind, const Instruction &ins, uint32_t lane, std::string detail) const {
   Fault fault;

@@ -92,8 +92,7 @@ public:
   /* Appends the function's code to the program. Returns an estimate of the registers that it needs. */
   uint32_t build();
 
-  /* --- for instructions --------------------------------------------------------------------------------------------
-   */
+  /* --- for instructions --------------------------------------------------------------------------------------- */
   const Symbol &resolve(std::string_view name);
   bool knows(std::string_view name) { return find(name) != nullptr; }
   /* The registers of a vector register (.reg .v4 .f32 %v), by name; null: there is no such vector. */

@@ -14,8 +14,7 @@ class Coder {
 public:
   Coder(FunctionBuilder &function, const ast::Instruction &tree);
 
-  /* --- modifiers ---------------------------------------------------------------------------------------------------
-   */
+  /* --- modifiers ---------------------------------------------------------------------------------------------- */
   bool take(std::string_view modifier);
   /* Takes the first modifier that is one of `names`. Returns its index there, or `count`. */
   size_t take_one_of(const std::string_view *names, size_t count);
@@ -34,8 +33,7 @@ public:
   [[noreturn]] void unsupported() const;
   [[noreturn]] void fail(const std::string &message) const;
 
-  /* --- operands ----------------------------------------------------------------------------------------------------
-   */
+  /* --- operands ----------------------------------------------------------------------------------------------- */
   size_t count() const { return tree_.operands.size(); }
   void need(size_t least, size_t most);
   void need(size_t exactly) { need(exactly, exactly); }
@@ -66,8 +64,7 @@ public:
   /* Computes the address of a symbol into a register. */
   void emit_address_of(const Symbol &symbol, int64_t offset, OperandIndex into);
 
-  /* --- results -----------------------------------------------------------------------------------------------------
-   */
+  /* --- results ------------------------------------------------------------------------------------------------ */
   Instruction out;
   /* Adds the instruction. `handler` null: PTX has no such instruction. All modifiers must have been taken. */
   void emit(exec::Handler handler);

@@ -19,8 +19,8 @@ constexpr Level levels[] = {
 constexpr int level_count = static_cast<int>(std::size(levels));
 
 /*
- * Applies an operator to integers. As in ptxas, also with respect to which results are unsigned. Shifts use the lowest
- * six bits.
+ * Applies an operator to integers. The rules are those of ptxas, including which results are unsigned. Shifts use the
+ * lowest six bits.
  */
 ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Operand &right, const Cursor &cursor) {
   uint64_t a = left.value, b = right.value;

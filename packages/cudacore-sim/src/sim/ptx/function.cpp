@@ -477,8 +477,7 @@ void FunctionBuilder::keep_accumulator_uses(size_t begin) {
   }
 }
 
-/* --- how many registers a compiler would need -----------------------------------------------------------------------
- */
+/* --- how many registers a compiler would need ----------------------------------------------------------------- */
 
 void FunctionBuilder::touch(const Symbol &symbol) {
   if (symbol.kind != Symbol::Kind::reg)

@@ -141,7 +141,7 @@ def test_per_thread_functions(calls: Any) -> None:
 
 
 def test_a_context_that_is_destroyed(calls: Any) -> None:
-    """A capture whose context is gone would forbid calls of other threads forever."""
+    """A capture whose context was destroyed would forbid calls of other threads forever."""
     primary = tools.context(calls)
     context = calls.prepare("cuCtxCreate_v2", c_void_p, 0, 0)
     stream = calls.stream(NON_BLOCKING)

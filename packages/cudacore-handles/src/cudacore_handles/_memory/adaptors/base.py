@@ -64,7 +64,7 @@ class ResourceAdaptor(MemoryResource):
             raise TypeError(f"upstream_mr must be a MemoryResource, not {type(upstream_mr).__name__}")
         self._upstream = target = upstream_mr
         self._trackers: tuple[Tracker, ...] = () if tracker is None else (tracker,)
-        # An adaptor without an allocate() of its own needs no Python code, so its upstream is called directly.
+        # An adaptor without its own allocate() needs no Python code, so its upstream is called directly.
         if (
             isinstance(upstream_mr, ResourceAdaptor)
             and type(upstream_mr).allocate is ResourceAdaptor.allocate

@@ -59,5 +59,5 @@ class LoggingResourceAdaptor(ResourceAdaptor):
 def _flush_at_end(tracker: Tracker) -> None:
     try:
         check(lib.cch_tracker_flush(hold(tracker)))
-    except CUDAError:  # the error cannot be reported any more
+    except CUDAError:  # the error can no longer be reported
         pass

@@ -32,7 +32,9 @@ struct Managed {
 std::mutex &managed_mutex = *new std::mutex;
 std::map<const std::byte *, Managed> &managed = *new std::map<const std::byte *, Managed>;
 
-/* The first number in a file that matches a format; UINT64_MAX: there is none, as in a file that says "max". */
+/*
+ * The first number in a file that matches a format; UINT64_MAX: there is none, for example if the file contains "max".
+ */
 uint64_t number_in(const char *name, const char *line_format) {
   std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(name, "re"), std::fclose);
   char line[256];

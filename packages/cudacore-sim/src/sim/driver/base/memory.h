@@ -70,7 +70,7 @@ private:
 struct Physical {
   Device *device = nullptr;         /* null: of the host */
   uint64_t base = 0;                /* its place in the arena; programs never get this address */
-  std::unique_ptr<SharedFile> file; /* or a file of its own, after the header */
+  std::unique_ptr<SharedFile> file; /* or a separate file, after the header */
   bool imported = false;
   uint64_t size = 0;
   CUmemAllocationProp properties{};
@@ -132,7 +132,7 @@ public:
   /*
    * Whether [address, address + size) is in one allocation or in adjacent mappings, and may be copied: by a call now,
    * by running work, or by a graph that runs later. Copies between devices need no peer access, but need access to
-   * pools and mappings, which have access rights of their own.
+   * pools and mappings, which have their own access rights.
    */
   enum class Check { copy, copy_at_run, node };
   bool accessible(const Context &context, uint64_t address, uint64_t size, bool write, Check check) const;

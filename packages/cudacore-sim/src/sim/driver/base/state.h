@@ -75,7 +75,7 @@ struct Pool {
   bool is_shared_with_host() const; /* pinned or managed: at the same address on both sides */
   CUmemPoolProps properties{};
   bool is_default = false, destroyed = false;
-  std::unique_ptr<Arena> file;          /* if it can be exported, its memory is in a file of its own */
+  std::unique_ptr<Arena> file;          /* if it can be exported, its memory is in a separate file */
   std::shared_ptr<SharedFile> imported; /* the file of another process */
   uint64_t imported_name = 0;
   unsigned imports = 1; /* each must be destroyed */

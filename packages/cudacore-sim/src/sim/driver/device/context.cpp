@@ -137,7 +137,7 @@ ContextPtr current_context() {
   ContextPtr &top = stack.back();
   if (top->destroyed && top->primary && top->device->primary != nullptr)
     top =
-        top->device->primary; /* a retained primary context is the same object, also for threads that had it current */
+        top->device->primary; /* a retained primary context is the same object, even for threads that had it current */
   return top;
 }
 

@@ -16,7 +16,7 @@ struct Version {
   bool per_thread;
 };
 
-/* Per-thread variants were added in CUDA 7.0, also for older functions. */
+/* Per-thread variants were added in CUDA 7.0, even those of older functions. */
 constexpr int per_thread_since = 7000;
 
 /* The versions by name, in ascending order as in the table. Filled at the first use. */

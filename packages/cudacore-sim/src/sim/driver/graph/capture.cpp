@@ -296,7 +296,7 @@ void abandon_capture(const StreamPtr &stream) {
     stream->capture = nullptr;
     return;
   }
-  leave(*capture); /* otherwise nothing could end the capture any more */
+  leave(*capture); /* otherwise nothing could end the capture */
   if (capture->owns_graph)
     destroy_graph(capture->graph);
 }

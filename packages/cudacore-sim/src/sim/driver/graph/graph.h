@@ -55,7 +55,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   std::map<uint64_t, uint64_t> origin; /* in a clone: from the handles of the original's nodes to its own */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* conditions that were created for the graph */
-  unsigned captures = 0;                              /* the number of captures that go into it now */
+  unsigned captures = 0;                              /* the number of captures that add to it now */
   bool has_memory_nodes = false;                      /* in itself or in child graphs */
   std::weak_ptr<struct GraphExec> executable;         /* the latest */
   mutable std::vector<std::weak_ptr<Graph>> copies;   /* clones, and child graphs that were made from it */

@@ -5,8 +5,8 @@
 #include "sim/driver/base/state.h"
 
 /*
- * The parameters of nodes. There is one class for each type of node, in a file of its own in `nodes`, where the type is
- * also registered. Everything else in this folder treats all nodes alike.
+ * The parameters of nodes. There is one class for each type of node. Each has its own file in `nodes`, where the type
+ * is also registered. Everything else in this folder treats all nodes alike.
  */
 namespace sim {
 

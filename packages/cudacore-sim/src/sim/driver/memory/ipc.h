@@ -9,8 +9,8 @@ namespace sim {
 enum class Shared : uint32_t { memory = 1, event, pool, pool_memory, physical };
 
 /*
- * The data that a process publishes about a shared object, in one of its files. The name is random, and 0 when the
- * object is gone, so that stale handles are detected. Several processes read and write it at the same time.
+ * The data that a process publishes about a shared object, in one of its files. The name is random, and 0 after the
+ * object was destroyed, so that stale handles are detected. Several processes read and write it at the same time.
  */
 struct Record {
   uint64_t name;

@@ -56,7 +56,7 @@ CUresult find_physical(CUmemGenericAllocationHandle handle, std::shared_ptr<Phys
              : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Memory that can be exported, or mapped for the host, has a file of its own. */
+/* Memory that can be exported, or mapped for the host, has a separate file. */
 bool back(Physical &physical) {
   if (physical.properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE && physical.device != nullptr)
     return (physical.base = state().arena.take(physical.size)) != 0;

@@ -263,8 +263,7 @@ template <StateSpace S> Handler in_space(AtomicOp op, Type type) {
   }
 }
 
-/* --- cp.reduce.async.bulk: one element after the other, at once ------------------------------------------------------
- */
+/* --- cp.reduce.async.bulk: one element after the other, at once ----------------------------------------------- */
 
 template <class F, class T, StateSpace S> void reduce_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
   constexpr uint32_t granule = 16;
@@ -310,8 +309,7 @@ template <StateSpace S> Handler reduce_in_space(AtomicOp op, Type type) {
   return op == AtomicOp::add ? reduce_sum<S>(type) : operation_but_sums<Reduce, S>(op, type);
 }
 
-/* --- cp.reduce.async.bulk.tensor: the type of the elements is known when the copy runs -------------------------------
- */
+/* --- cp.reduce.async.bulk.tensor: the type of the elements is known when the copy runs ------------------------ */
 
 template <class F, class T> void reduce_element(std::byte *at, const std::byte *value) {
   change<F, T>(at, bit_cast<T>(load_relaxed<Bits<T>>(value)));

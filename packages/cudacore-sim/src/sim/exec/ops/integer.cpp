@@ -176,8 +176,7 @@ Handler mad_wide(Type type) {
   });
 }
 
-/* --- extended precision: the carry of each lane is a bit of the warp ------------------------------------------------
- */
+/* --- extended precision: the carry of each lane is a bit of the warp ------------------------------------------ */
 
 enum class Product : uint8_t { none, lo, hi };
 
@@ -216,10 +215,9 @@ template <Product P, bool Subtract, bool Use, bool Set> Handler extended_of(Type
       type, [](auto t) { return extended<decltype(t), P, Subtract, Use, Set>; });
 }
 
-/* --- dot products ---------------------------------------------------------------------------------------------------
- */
+/* --- dot products --------------------------------------------------------------------------------------------- */
 
-/* A byte (or half) of a word, extended to 32 bits as its type says. */
+/* A byte (or half) of a word, extended to 32 bits according to its type. */
 template <class T> uint32_t element(uint32_t word, unsigned index) {
   return static_cast<uint32_t>(static_cast<int32_t>(static_cast<T>(word >> (index * sizeof(T) * 8))));
 }

@@ -105,8 +105,7 @@ void store_part(std::byte *at, uint64_t value, uint32_t bytes) {
   }
 }
 
-/* --- wgmma: four warps, each for its own rows -----------------------------------------------------------------------
- */
+/* --- wgmma: four warps, each for its own rows ----------------------------------------------------------------- */
 
 /* Stores the elements of a piece of memory in the matrix, `step` apart. */
 void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint32_t at, uint32_t step) {
@@ -286,8 +285,7 @@ void transpose(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* --- wmma: fragments in memory -------------------------------------------------------------------------------------
- */
+/* --- wmma: fragments in memory -------------------------------------------------------------------------------- */
 
 /* Elements that are adjacent in a register and in memory are accessed together. */
 template <StateSpace S, bool Write> void access_fragment(Warp &w, const Instruction &ins, uint32_t lanes) {

@@ -69,8 +69,8 @@ struct Model {
  * As on sm_90. Its tensor cores multiply 16 columns at once, or 8 of tf32; wmma uses only 4 of these. In a sparse A,
  * only the stored columns count. mma has no instructions for numbers of 8 bits: they are converted to f16 and
  * multiplied in two steps, and C is added without tensor cores. wgmma has such instructions. It adds all 32 products
- * and C in one sum, and keeps 13 bits below the largest exponent, also of C and of a result in f32. A result in f16 is
- * that sum, rounded once. For all other types, the sums of wgmma are those of mma.
+ * and C in one sum, and keeps 13 bits below the largest exponent, even for C and for a result in f32. A result in f16
+ * is that sum, rounded once. For all other types, the sums of wgmma are those of mma.
  */
 Model model_of(const MatrixProduct &product) {
   constexpr int fraction_bits = 25;

@@ -291,7 +291,7 @@ template <StateSpace S> Handler store_to(const AccessMode &mode) {
                       : for_access(mode.type, [](auto t) { return store<S, decltype(t), false>; });
 }
 
-/* --- asynchronous copies: they read at once, and write when they are waited for, which is one of the legal orders ----
+/* --- asynchronous copies: they read at once, and write when they are waited for, which is one of the legal orders ---
  */
 
 void copy_async(Warp &w, const Instruction &ins, uint32_t lanes) {

@@ -178,7 +178,9 @@ void move_slices(Transfer &t, uint64_t address, int64_t start, uint32_t count, u
   }
 }
 
-/* A row of `count` elements along the innermost dimension; `inside`: the other coordinates are. */
+/*
+ * A row of `count` elements along the innermost dimension; `inside`: whether the other coordinates are in the tensor.
+ */
 void move_row(Transfer &t, uint64_t address, uint32_t count, bool inside) {
   const int64_t extent = inside ? static_cast<int64_t>(t.map.dims[0]) : 0;
   const uint32_t begin = t.shared, bytes = count * t.size;

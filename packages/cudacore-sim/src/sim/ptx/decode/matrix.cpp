@@ -22,8 +22,7 @@ using exec::MatrixRole;
 using exec::MatrixShape;
 using exec::Spread;
 
-/* --- names ---------------------------------------------------------------------------------------------------------
- */
+/* --- names ---------------------------------------------------------------------------------------------------- */
 
 constexpr std::string_view element_names[] = {"f16", "bf16", "tf32", "f32", "f64", "e4m3", "e5m2",
                                               "s4",  "u4",   "s8",   "u8",  "s32", "b1"};
@@ -56,8 +55,7 @@ MatrixShape need_shape(Coder &c) {
   c.fail("expected a shape that there is, such as .m16n8k16,");
 }
 
-/* --- which forms there are -----------------------------------------------------------------------------------------
- */
+/* --- which forms there are ------------------------------------------------------------------------------------ */
 
 bool is_eight_bit_float(Element element) { return element == Element::e4m3 || element == Element::e5m2; }
 bool is_integer(Element element) {
@@ -130,8 +128,7 @@ void check_accumulator(Coder &c, Element a, Element accumulator) {
     c.fail("products of " + name_of(a) + " are not summed in " + name_of(accumulator) + ",");
 }
 
-/* --- operands ------------------------------------------------------------------------------------------------------
- */
+/* --- operands ------------------------------------------------------------------------------------------------- */
 
 Type register_type(Element element) { return exec::bits_of(element) == 64 ? Type::b64 : Type::b32; }
 
@@ -209,8 +206,7 @@ MatrixProduct product_of(const MatrixShape &shape, Spread spread, Element d, Ele
   return product;
 }
 
-/* --- mma -----------------------------------------------------------------------------------------------------------
- */
+/* --- mma ------------------------------------------------------------------------------------------------------ */
 
 /* Two operands of a sparse product: words with the positions of the numbers of A, and the lanes of these words. */
 void add_metadata(Coder &c, MatrixProduct &product, size_t place) {
@@ -255,8 +251,7 @@ void mma(Coder &c) {
   emit_product(c, std::move(product));
 }
 
-/* --- wmma ----------------------------------------------------------------------------------------------------------
- */
+/* --- wmma ----------------------------------------------------------------------------------------------------- */
 
 /* The product of a fragment; the type alone does not determine its other properties. */
 void check_wmma_fragment(Coder &c, const Fragment &fragment) {
@@ -354,8 +349,7 @@ void wmma(Coder &c) {
   c.unsupported();
 }
 
-/* --- wgmma ---------------------------------------------------------------------------------------------------------
- */
+/* --- wgmma ---------------------------------------------------------------------------------------------------- */
 
 /* Columns of A in memory, which are 32 bytes of each of its rows, all of them or half. */
 uint32_t group_k(Element a, bool sparse) { return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1); }
@@ -461,8 +455,7 @@ void wgmma(Coder &c) {
   c.emit(exec::group_order_handler());
 }
 
-/* --- ldmatrix, stmatrix, movmatrix ---------------------------------------------------------------------------------
- */
+/* --- ldmatrix, stmatrix, movmatrix ---------------------------------------------------------------------------- */
 
 void need_eight_rows(Coder &c) {
   need_aligned(c);

@@ -115,7 +115,7 @@ def memset(**shape: object) -> Build:
 
 
 def copy(to: str = "out", source: str = "other", size: int = 16, **fields: object) -> Build:
-    """Make one copy. The names of the operands tell which memory is the host's."""
+    """Make one copy. The names of the operands show which memory is the host's."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         types = {"to_type": 1 if to in ("pinned", "host") else 2, "from_type": 1 if source in ("pinned", "host") else 2}

@@ -497,7 +497,7 @@ def dot_files(cu: Recorder) -> None:
 
     graph = tools.graph(cu)
     tools.empty(cu, graph)
-    # In a folder of its own, so that other processes do not affect these paths.
+    # In a separate folder, so that other processes do not affect these paths.
     with tempfile.TemporaryDirectory() as folder:
         for flags in (0, 1, (1 << 16) - 1, 1 << 20):
             cu.call("cuGraphDebugDotPrint", graph, f"{folder}/graph.dot".encode(), flags)
