@@ -5,9 +5,11 @@
 /*
  * The kinds of boxes, in the order of cch_kind: X(KIND, type, name, text, needs, end, drop).
  *
- *   name of its capsules, after "cudacore_handles." text its name in messages needs needs_...() of destroy.c: whether
- *   its destruction calls the driver, or foreign code that may do so end destroys the resource; false if the driver
- *   refuses that now, and then nothing has changed drop releases the references that the box holds; cannot fail
+ *   name   of its capsules, after "cudacore_handles."
+ *   text   its name in messages
+ *   needs  needs_...() of destroy.c: whether its destruction calls the driver, or foreign code that may do so
+ *   end    destroys the resource; false if the driver refuses that now, and then nothing has changed
+ *   drop   releases the references that the box holds; cannot fail
  *
  * A kernel is destroyed with its library, and a node with its graph. To free foreign memory, `end` calls its owner,
  * which needs the stream.
