@@ -50,7 +50,7 @@ WAITING = (*ON_THE_WAY, "cuEventQuery", "cuEventCreate", "cuEventRecord")
 PLACES = ("cuCtxGetDevice", "cuPointerGetAttribute", "cuPointerGetAttributes")
 # Queries whose results a text can omit.
 NAMES = ("cuKernelGetName", "cuGetProcAddress_v2", "cuKernelGetLibrary", "cuDriverGetVersion")
-# Which of them a driver has.
+# The query of a stream's capture has one of these names, depending on the driver.
 CAPTURE_INFO = ("cuStreamGetCaptureInfo_v2", "cuStreamGetCaptureInfo_v3")
 
 

@@ -109,7 +109,7 @@ def test_a_capsule_keeps_the_handle(device: ch.Device, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["context", "stream", "event", "deviceptr", "pool"])
 def test_what_is_closed_has_no_handle(device: ch.Device, kind: str) -> None:
-    """An extension module would be given NULL."""
+    """An extension module would get NULL."""
     face = make(kind, device)
     face.close()
     with pytest.raises(ch.ClosedError, match="closed"):

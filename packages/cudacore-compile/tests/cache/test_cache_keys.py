@@ -265,7 +265,7 @@ def test_files_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_to_one_file() -> None:
-    """A file that is read once because two paths lead to it, by ``#pragma once``, could become two files."""
+    """Two paths to one file, which ``#pragma once`` therefore includes once, could become paths to two files."""
     write("a.h", "#pragma once\n__device__ int CAT(v, __COUNTER__);")
     includes = '#include "a.h"\n#include "b.h"'
     Path("b.h").write_bytes(Path("a.h").read_bytes())

@@ -341,7 +341,7 @@ typedef struct cch_edge_list {
 
 /** All nodes of a graph, without the nodes of graphs in it. @since 0.1 */
 CCH_EXPORT int cch_graph_nodes(cch_node_list *out, cch_graph *graph);
-/** All edges between them. @since 0.1 */
+/** All edges of a graph, without the edges of graphs in it. @since 0.1 */
 CCH_EXPORT int cch_graph_edges(cch_edge_list *out, cch_graph *graph);
 /** The nodes that a node waits for. @since 0.1 */
 CCH_EXPORT int cch_graph_node_dependencies(cch_node_list *out, cch_graph_node *node);

@@ -309,7 +309,7 @@ class Looks(Array):
 def test_an_argument_goes_after_the_block_has_another(
     code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, replaced_by: str
 ) -> None:
-    """A launch by another thread at this moment would be given memory that was just freed."""
+    """A launch by another thread at this moment would use memory that was just freed."""
     array, seen, launches = Looks(pinned(4)), [], []
     address = array.memory.handle
     array.seen, array.prepared = seen, launches

@@ -192,7 +192,7 @@ def test_parts_for_the_host(pinned: Pinned) -> None:
 
 
 def test_parts_as_arrays(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream) -> None:
-    """Other libraries would be given the whole buffer."""
+    """Other libraries would get the whole buffer."""
     part = buffer[8:16]
     interface = part.__cuda_array_interface__
     assert (interface["data"], interface["shape"]) == ((part.handle, False), (8,))
@@ -207,7 +207,7 @@ def test_parts_as_arrays(device: ch.Device, buffer: ch.Buffer, stream: ch.Stream
 
 
 def test_parts_as_arguments(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
-    """A kernel would be given the whole buffer, or memory that was freed while it runs."""
+    """A kernel would get the whole buffer, or its memory would be freed while it runs."""
     counts = device.allocate(SIZE, stream=stream)
     counts.fill(0, stream=stream)
     target = device.allocate(SIZE, stream=stream)

@@ -626,7 +626,7 @@ def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callab
 
 
 def test_damaged_descriptors(device: ch.Device, stream: ch.Stream) -> None:
-    """The driver would be given 64 bytes that were changed, or a size that the memory does not have."""
+    """The driver would get 64 bytes that were changed, or a size that the memory does not have."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     event = stream.record(options=SHARED_EVENT)

@@ -327,7 +327,7 @@ def test_garbage_is_not_collected_without_need(
 
 
 def test_option(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:
-    """A program could not keep collections away."""
+    """A program could not disable collections."""
     limited.collects_garbage = False
     cycle = Cycle(limited.allocate(48 * MIB, stream=stream))
     del cycle

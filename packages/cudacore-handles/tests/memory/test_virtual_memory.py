@@ -59,7 +59,7 @@ def test_who_can_use_it(device: ch.Device) -> None:
 
 @pytest.mark.parametrize("place", ["host", "host_numa"])
 def test_memory_of_the_host(device: ch.Device, stream: ch.Stream, place: str) -> None:
-    """Host or device could not use it."""
+    """The host or the device could not use memory of the host."""
     buffer = VirtualMemoryResource(device, {"location_type": place, "handle_type": None}).allocate(64)
     buffer.fill(5, stream=stream)
     stream.sync()

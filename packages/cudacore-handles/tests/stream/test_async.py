@@ -219,7 +219,7 @@ def test_it_needs_a_loop(stream: ch.Stream) -> None:
 
 
 def test_what_is_closed(run: Run, stream: ch.Stream) -> None:
-    """A closed object would be given to the driver."""
+    """A closed object would be passed to the driver."""
     event, other = stream.record(), stream.device.create_stream()
     event.close()
     other.close()

@@ -315,7 +315,7 @@ def test_interpreter_exit_with_tensors_alive(run_on_driver: Callable[..., str]) 
 
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
 def test_read_capsule(max_version: tuple[int, int] | None) -> None:
-    """A kernel would be given a wrong pointer for an array of another library."""
+    """A kernel would get a wrong pointer for an array of another library."""
     array = np.arange(10, dtype=np.int32)[3:]
     capsule = array.__dlpack__(max_version=max_version)
     assert _native.read_capsule(capsule) == (array.ctypes.data, CPU, 0)

@@ -479,7 +479,7 @@ def test_fused_multiply_add(engine: Engine, rng: np.random.Generator, type_name:
     """fma would round twice."""
     dtype = np.float32 if type_name == "f32" else np.float64
     a, b = rng.normal(0, 1, LANES).astype(dtype), rng.normal(0, 1, LANES).astype(dtype)
-    c = (-(a * b)).astype(dtype)  # what remains is the error of the product
+    c = (-(a * b)).astype(dtype)  # so that the sum is the rounding error of the product
     result = apply(engine, f"fma.rn.{type_name}", type_name, [type_name] * 3, [a, b, c]).view(dtype)
     expected = [float(_exact(float(x), float(y), float(z))) for x, y, z in zip(a, b, c, strict=True)]
     np.testing.assert_array_equal(result, np.array(expected, dtype))

@@ -229,7 +229,7 @@ _FINDER = _Finder()
 
 
 def _replace(name: str) -> None:
-    """Put cudacore in the place of the module ``cuda.core``, which is being imported."""
+    """Replace the module ``cuda.core``, which is being imported, by cudacore."""
     module = _CudaCore(name, cudacore.__doc__)
     found = vars(sys.modules[name])
     vars(module).update({key: found[key] for key in ("__file__", "__path__", "__package__", "__loader__", "__spec__")})

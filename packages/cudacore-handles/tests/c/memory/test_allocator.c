@@ -76,7 +76,7 @@ static void frees_wait_for_recorded_streams(void) {
   close_pool();
 }
 
-/* Memory that is freed on another stream would be given to others before the work of that stream is done. */
+/* Memory that is freed on another stream would be allocated again before the work of that stream is done. */
 static void frees_on_the_given_stream(void) {
   open_pool();
   cch_allocator *allocator = allocator_of(NULL);

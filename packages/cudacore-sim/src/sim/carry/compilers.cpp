@@ -38,7 +38,7 @@ template <class F> void *as_symbol(F function) {
   return symbol;
 }
 
-/* The output of a pair of functions; empty if they failed, with `result`. */
+/* The output of a pair of functions: its size, then its bytes. Empty if there is none, or if `result` is an error. */
 std::string output(void *program, Size size_of, Bytes bytes_of, int &result) {
   size_t size = 0;
   if (size_of == nullptr || bytes_of == nullptr || (result = size_of(program, &size)) != 0 || size == 0)

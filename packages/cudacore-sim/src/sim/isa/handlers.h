@@ -220,7 +220,7 @@ Handler atomic_handler(AtomicOp op, Type type, StateSpace space);
 Handler fence_handler(); /* mode: whether it is a .proxy.async, too */
 Handler nop_handler();
 /*
- * Operands: shared address, global address, size or absent, a predicate to copy nothing or absent; count: bytes;
+ * Operands: shared address, global address, size, predicate to copy nothing. The last two can be absent. count: bytes;
  * immediate and target are added to the addresses.
  */
 Handler copy_async_handler();

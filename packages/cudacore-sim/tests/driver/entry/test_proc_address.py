@@ -45,7 +45,7 @@ def test_all_versions(driver: Any) -> None:
 
 
 def test_versions_before_the_first(driver: Any) -> None:
-    """A function would be given to a program that is older than it."""
+    """A program would get a function that is newer than the program."""
     for name, version, code, status in H200["proc_address_below"]:
         assert look_up(driver, name, version)[:2] == (code, status), name
 

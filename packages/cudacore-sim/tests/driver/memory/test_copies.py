@@ -180,7 +180,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     assert third == second + 3 * mib
     assert reserve(mib, second) not in {second, 0}  # is taken
     assert reserve(mib, second + 1) != second + 1  # is not aligned
-    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # this is not an address of the device
+    assert reserve(mib, 0x1000000) not in {0x1000000, 0}  # this is not a device address
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))

@@ -169,7 +169,7 @@ def test_handles_name_one_way_to_a_file(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_freed_memory_cannot_be_opened(cuda: Any, cu: Any, peer: Peer) -> None:
-    """A handle would open other memory that has got the same address."""
+    """A handle would open other memory that now has the same address."""
     pointer = cuda.malloc(4096)
     handle = memory_handle(cu, pointer)
     cuda.cuMemFree_v2(pointer)

@@ -38,7 +38,9 @@ enum class Kind : uint8_t {
 
 const char *name_of(Kind kind);
 
-/* The number of a new object: 1 for the first one. Tells who asked for it by cudasim_on_create. */
+/*
+ * The number of a new object: 1 for the first one. Arranges the call that was requested with cudasim_on_create, if any.
+ */
 uint64_t number_object();
 
 /*

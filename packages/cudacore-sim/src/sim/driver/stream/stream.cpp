@@ -173,7 +173,7 @@ void trace_on(const Stream &stream, Traced &work) {
 
 } // namespace
 
-/* For the check of order: the work of destroyed streams, done or not. */
+/* For the check of order: makes the end of the context's destroyed streams depend on the work of another one. */
 static void end_in_order(Context &context, const Stream &stream) {
   if (!ordering() || stream.tail == nullptr)
     return;

@@ -121,7 +121,7 @@ def packed_arguments(cu: Recorder) -> None:
 
 @sequence
 def kernels_are_functions(cu: Recorder) -> None:
-    """A kernel is launched in the place of a function."""
+    """A kernel is passed as the function of a launch."""
     kernel, out = cu.kernel(KERNELS, "store"), cu.memory(4)
     cu.launch(kernel, c_uint64(out), c_uint32(8))
     cu.see_words("out", out, 1)

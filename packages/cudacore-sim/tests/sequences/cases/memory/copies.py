@@ -135,7 +135,7 @@ def fills_of_rows(cu: Recorder) -> None:
 
 
 def set_operands(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> None:
-    """Set the operands of a copy, then other fields; an address of the device is an int."""
+    """Set the operands of a copy, then other fields. A device address is given as an int."""
     for side, where in (("src", source), ("dst", target)):
         if isinstance(where, int):
             setattr(copy, f"{side}MemoryType", FROM_DEVICE)
@@ -148,7 +148,7 @@ def set_operands(copy: Any, source: Any, target: Any, fields: dict[str, int]) ->
 
 
 def rows(source: Any, target: Any, **fields: int) -> Copy2D:
-    """Describe a copy of rows; an address of the device is an int."""
+    """Describe a copy of rows. A device address is given as an int."""
     copy = Copy2D(WidthInBytes=4, Height=3, srcPitch=8, dstPitch=8)
     set_operands(copy, source, target, fields)
     return copy
@@ -192,7 +192,7 @@ def row_arguments(cu: Recorder) -> None:
 
 
 def slices(source: Any, target: Any, **fields: int) -> Copy3D:
-    """Describe a copy of slices; an address of the device is an int."""
+    """Describe a copy of slices. A device address is given as an int."""
     copy = Copy3D(WidthInBytes=2, Height=2, Depth=2, srcPitch=4, dstPitch=4, srcHeight=4, dstHeight=3)
     set_operands(copy, source, target, fields)
     return copy

@@ -154,7 +154,7 @@ def without_context(cu: Recorder) -> None:
 def copied(source: Any, target: Any, kind: Any = Copy3D, **fields: int) -> Any:
     """Describe a copy.
 
-    An array is a tuple of its handle, an address of the device is an int, anything else is host memory.
+    An operand is an array (a tuple of its handle), a device address (an int) or host memory.
     """
     copy = kind(WidthInBytes=8, Height=2)
     if kind is Copy3D:
