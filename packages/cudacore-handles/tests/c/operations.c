@@ -28,7 +28,7 @@ static cch_kernel_node node_of_kernel(const world *w) {
 
 /* In the pinned memory of the world that was opened last. */
 static cch_memcpy_node copy_params = {.size = sizeof copy_params, .width = 8};
-static cch_memset_node fill_params = {.size = sizeof fill_params, .value = 1, .element_size = 4, .width = 8};
+static cch_memset_node fill_params = {.size = sizeof fill_params, .value = 1, .element_size = 4, .width = 4};
 static const cch_host_node host_params = {.size = sizeof host_params, .function = do_nothing};
 
 static int try_add(cch_graph_node **out, world *w, int type, const void *params) {
@@ -49,8 +49,9 @@ static void open_graph(world *w) {
   cch_kernel_node kernel = node_of_kernel(w);
   cch_event_node event = {.size = sizeof event, .event = w->start};
   CUgraphConditionalHandle condition;
-  fill_params.dst = copy_params.dst = cch_deviceptr_raw(w->pinned);
+  copy_params.dst = cch_deviceptr_raw(w->pinned);
   copy_params.src = copy_params.dst + 32;
+  fill_params.dst = copy_params.dst + 8; /* nothing orders the two nodes */
   OK(cch_bundle_create(&w->bundle, 0));
   OK(cch_graph_create(&w->leaf));
   OK(cch_graph_add(&w->leaf_node, w->leaf, &empty));

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace sim {
 namespace {
@@ -23,14 +24,24 @@ struct Reports {
   int fault_result = 0;
 };
 
-/* Never destroyed with its thread, because threads can report while they end. */
+/* What the calls of a thread have reported. */
 struct Said {
   bool in_call = false;
   std::string now, last;
 };
+
+/* A pointer, because threads can report while they end. They then get a new object, which is never freed. */
+thread_local Said *said_here = nullptr;
+struct EndOfThread {
+  ~EndOfThread() { delete std::exchange(said_here, nullptr); }
+};
 Said &said() {
-  static thread_local Said *const instance = new Said;
-  return *instance;
+  if (said_here == nullptr) {
+    said_here = new Said;
+    static thread_local EndOfThread end;
+    static_cast<void>(end);
+  }
+  return *said_here;
 }
 
 void remember(const std::string &text) {
