@@ -29,6 +29,17 @@ bool cch__reclaim_settle(void);
  */
 bool cch__not_now(int result);
 
+/*
+ * The result of a cch__..._end() whose call of the driver returned `status`: false if destruction is not possible at
+ * the moment. Reports other failures, because a destruction has no caller that could.
+ */
+static inline bool cch__ended(int status) {
+  if (cch__not_now(status))
+    return false;
+  cch__report(status);
+  return true;
+}
+
 /* The number of boxes that wait for destruction, for any reason. */
 extern atomic_size_t cch__pending;
 

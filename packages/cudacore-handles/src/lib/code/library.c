@@ -77,11 +77,6 @@ int cch_library_disown(cch_library *library) {
 bool cch__library_end(cch_library *library) {
   if (!library->box.owned)
     return true;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuLibraryUnload, (library->raw));
-  cch__relaxed_leave(mode);
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  int status = CCH__RELAXED(CCH__CALL(cuLibraryUnload, (library->raw)));
+  return cch__ended(status);
 }

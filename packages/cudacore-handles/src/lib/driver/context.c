@@ -204,9 +204,7 @@ int cch_context_priorities(int *lowest, int *highest, cch_context *context) {
 
 static int memory_info(size_t *free, size_t *total) {
   size_t left = 0, all = 0;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemGetInfo, (&left, &all));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemGetInfo, (&left, &all)));
   if (status == 0) {
     *free = left;
     *total = all;
@@ -258,8 +256,5 @@ bool cch__context_end(cch_context *context) {
     return true;
   int status = context->green != NULL ? CCH__CALL(cuGreenCtxDestroy, (context->green))
                                       : CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }

@@ -101,4 +101,21 @@ static inline void cch__current_leave(const cch__current *current) {
 CUstreamCaptureMode cch__relaxed_enter(void);
 void cch__relaxed_leave(CUstreamCaptureMode saved);
 
+/* The status of an expression that is evaluated between these two calls. */
+#define CCH__RELAXED(...)                                                                                              \
+  __extension__({                                                                                                      \
+    CUstreamCaptureMode mode_here = cch__relaxed_enter();                                                              \
+    int status_here = (__VA_ARGS__);                                                                                   \
+    cch__relaxed_leave(mode_here);                                                                                     \
+    status_here;                                                                                                       \
+  })
+
+/* Stores the context of a new box, so that it stays alive, and the box is not used after it. NULL: there is none. */
+static inline void cch__box_in(cch__box *box, cch_context **place, cch_context *context) {
+  if (context == NULL)
+    return;
+  *place = cch_context_ref(context);
+  box->context = context->box.context;
+}
+
 #endif

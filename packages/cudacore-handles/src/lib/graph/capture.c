@@ -391,9 +391,7 @@ bool cch__capture_abandon(cch_graph *graph) {
   int entered = cch__current_enter(&current, capture->context);
   if (cch__not_now(entered))
     return false;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = abandon(graph, capture);
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(abandon(graph, capture));
   if (entered == 0)
     cch__current_leave(&current);
   if (cch__not_now(status))

@@ -209,9 +209,7 @@ static int mark(cch_event **out, const cch_graph_exec *exec) {
   }
   cch_stream *on = exec->stream->raw == CU_STREAM_PER_THREAD ? cch_stream_legacy() : cch_stream_ref(exec->stream);
   cch__destructor_enter();
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = record_in(out, exec->context != NULL ? exec->context : exec->stream->context, on);
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(record_in(out, exec->context != NULL ? exec->context : exec->stream->context, on));
   if (!cch__not_now(status))
     cch__report(status);
   cch__destructor_leave();
@@ -531,11 +529,8 @@ bool cch__graph_exec_end(cch_graph_exec *exec) {
     if (room == NULL)
       return false;
     int status = 0;
-    if (!cch__context_is_lost(exec->made_in)) {
-      CUstreamCaptureMode mode = cch__relaxed_enter();
-      status = CCH__CALL(cuGraphExecDestroy, (exec->raw));
-      cch__relaxed_leave(mode);
-    }
+    if (!cch__context_is_lost(exec->made_in))
+      status = CCH__RELAXED(CCH__CALL(cuGraphExecDestroy, (exec->raw)));
     if (cch__not_now(status)) {
       free(room);
       return false;

@@ -250,13 +250,8 @@ bool cch__graph_end(cch_graph *graph) {
     return false;
   if (!graph->box.owned)
     return true;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuGraphDestroy, (graph->raw));
-  cch__relaxed_leave(mode);
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  int status = CCH__RELAXED(CCH__CALL(cuGraphDestroy, (graph->raw)));
+  return cch__ended(status);
 }
 
 /* Detaches the box of a graph in a node. The records of its nodes remain for the next box. */

@@ -68,13 +68,6 @@ static int give_desc(cch_array_desc *out, const cch_array_desc *desc, const char
   return 0;
 }
 
-static void be_in(cch__box *box, cch_context **place, cch_context *context) {
-  if (context == NULL)
-    return;
-  *place = cch_context_ref(context);
-  box->context = context->box.context;
-}
-
 int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, desc);
   cch_array_desc known;
@@ -96,7 +89,7 @@ int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc
   array->box.owned = true;
   array->desc = known;
   array->desc.levels = 1;
-  be_in(&array->box, &array->context, context);
+  cch__box_in(&array->box, &array->context, context);
   cch__registry_insert(array, array->raw);
   *out = array;
   return 0;
@@ -118,7 +111,7 @@ int cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, void *own
     }
     array->raw = raw;
     array->desc = from_driver(&found);
-    be_in(&array->box, &array->context, context);
+    cch__box_in(&array->box, &array->context, context);
     array->box.owner = owner;
     array->box.release = release;
   }
@@ -217,7 +210,7 @@ int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, 
   }
   array->box.owned = true;
   array->desc = known;
-  be_in(&array->box, &array->context, context);
+  cch__box_in(&array->box, &array->context, context);
   *out = array;
   return 0;
 }
@@ -239,7 +232,7 @@ int cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsig
   }
   part->desc = from_driver(&found);
   part->whole = cch_mipmapped_array_ref(array);
-  be_in(&part->box, &part->context, array->context);
+  cch__box_in(&part->box, &part->context, array->context);
   *out = part;
   return 0;
 }
@@ -260,10 +253,7 @@ bool cch__array_end(cch_array *array) {
   if (!array->box.owned)
     return true;
   int status = CCH__CALL(cuArrayDestroy, (array->raw));
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }
 
 void cch__array_drop(cch_array *array) {
@@ -275,10 +265,7 @@ bool cch__mipmapped_array_end(cch_mipmapped_array *array) {
   if (!array->box.owned)
     return true;
   int status = CCH__CALL(cuMipmappedArrayDestroy, (array->raw));
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }
 
 void cch__mipmapped_array_drop(cch_mipmapped_array *array) { cch_context_unref(array->context); }

@@ -26,8 +26,7 @@ static int register_resource(cch_graphics **out, cch_context *context, unsigned 
     return status;
   }
   resource->box.owned = true;
-  resource->context = cch_context_ref(context);
-  resource->box.context = context->box.context;
+  cch__box_in(&resource->box, &resource->context, context);
   *out = resource;
   return 0;
 }

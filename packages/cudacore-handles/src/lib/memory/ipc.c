@@ -25,10 +25,8 @@ static_assert(sizeof(cch_ipc_handle) == sizeof(CUipcEventHandle), "events are ex
 int cch_pool_export(int *out, cch_pool *pool) {
   CCH__REQUIRE_USABLE(out, pool);
   int descriptor = -1;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolExportToShareableHandle,
-                         (&descriptor, pool->raw, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolExportToShareableHandle,
+                                      (&descriptor, pool->raw, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)));
   if (status == 0)
     *out = descriptor;
   return status;
@@ -81,10 +79,8 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
   if (pool == NULL)
     return CCH_ENOMEM;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolImportFromShareableHandle,
-                     (&pool->raw, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-  cch__relaxed_leave(mode);
+  status = CCH__RELAXED(CCH__CALL(cuMemPoolImportFromShareableHandle, (&pool->raw, (void *)(intptr_t)descriptor,
+                                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)));
   if (status != 0) {
     cch__box_discard(pool);
     return status;
@@ -134,9 +130,7 @@ static int name_memory(cch_deviceptr *whole, const char *operation) {
   if (made == NULL)
     return cch__fail_nomem(operation);
   CUmemPoolPtrExportData data;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolExportPointer, (&data, whole->ptr)));
   if (status == 0)
     memcpy(made, &data, sizeof *made);
   if (status != 0 || !atomic_compare_exchange_strong(&whole->exported, &known, made))
@@ -327,8 +321,7 @@ int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle
   }
   event->box.owned = true;
   event->flags = CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | (flags & CCH_EVENT_BLOCKING_SYNC);
-  event->context = cch_context_ref(context);
-  event->box.context = context->box.context;
+  cch__box_in(&event->box, &event->context, context);
   cch__registry_insert(event, event->raw);
   *out = event;
   return 0;

@@ -6,9 +6,7 @@
 int cch_managed_advise(cch_deviceptr *ptr, int advice, int location_type, int location_id) {
   CCH__REQUIRE_USABLE(ptr);
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemAdvise, (ptr->ptr, ptr->size, (CUmem_advise)advice, location));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemAdvise, (ptr->ptr, ptr->size, (CUmem_advise)advice, location)));
   return status;
 }
 
@@ -19,10 +17,8 @@ int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attrib
   int *found = calloc(count, sizeof *found);
   if (found == NULL)
     return cch__fail_nomem(__func__);
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemRangeGetAttribute,
-                         (found, count * sizeof *found, (CUmem_range_attribute)attribute, ptr->ptr, ptr->size));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(
+      cuMemRangeGetAttribute, (found, count * sizeof *found, (CUmem_range_attribute)attribute, ptr->ptr, ptr->size)));
   for (size_t i = 0; i < count && status == 0; i++)
     out[i] = found[i];
   free(found);

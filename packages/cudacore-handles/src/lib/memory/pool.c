@@ -34,9 +34,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   props.location.type = (CUmemLocationType)config->location_type;
   props.location.id = config->location_id;
   props.maxSize = (size_t)config->max_size;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemPoolCreate, (&pool->raw, &props));
-  cch__relaxed_leave(mode);
+  status = CCH__RELAXED(CCH__CALL(cuMemPoolCreate, (&pool->raw, &props)));
   if (status != 0) {
     cch__box_discard(pool);
     return status;
@@ -94,9 +92,7 @@ int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_ty
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
   CUmemoryPool raw;
   cch_pool *pool = NULL;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type));
-  cch__relaxed_leave(mode);
+  status = CCH__RELAXED(CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type)));
   if (status == 0)
     status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
   if (status != 0)
@@ -112,9 +108,7 @@ int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_ty
 
 int cch_pool_trim(cch_pool *pool, size_t keep) {
   CCH__REQUIRE_USABLE(pool);
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolTrimTo, (pool->raw, keep));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolTrimTo, (pool->raw, keep)));
   return status;
 }
 
@@ -177,10 +171,7 @@ bool cch__pool_end(cch_pool *pool) {
     status = destroy(pool);
   }
   cch__relaxed_leave(mode);
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }
 
 /*
@@ -210,9 +201,7 @@ typedef union value {
 int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute) {
   CCH__REQUIRE_USABLE(out, pool);
   value found = {0};
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolGetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &found));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolGetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &found)));
   if (status == 0)
     *out = is_64_bits(attribute) ? found.wide : (uint64_t)found.narrow;
   return status;
@@ -225,9 +214,7 @@ int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t number) {
     wanted.wide = number;
   else
     wanted.narrow = (int)number;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolSetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &wanted));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolSetAttribute, (pool->raw, (CUmemPool_attribute)attribute, &wanted)));
   return status;
 }
 
@@ -235,9 +222,7 @@ int cch_pool_access(int *out, cch_pool *pool, int device) {
   CCH__REQUIRE_USABLE(out, pool);
   CUmemLocation location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device};
   CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolGetAccess, (&flags, pool->raw, &location));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolGetAccess, (&flags, pool->raw, &location)));
   if (status == 0)
     *out = (int)flags;
   return status;
@@ -257,9 +242,7 @@ int cch_pool_set_access(cch_pool *pool, const int *devices, const int *access, s
     descriptors[i].location.id = devices[i];
     descriptors[i].flags = (CUmemAccess_flags)access[i];
   }
-  CUstreamCaptureMode mode = cch__relaxed_enter();
-  int status = CCH__CALL(cuMemPoolSetAccess, (pool->raw, descriptors, count));
-  cch__relaxed_leave(mode);
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolSetAccess, (pool->raw, descriptors, count)));
   free(descriptors);
   return status;
 }

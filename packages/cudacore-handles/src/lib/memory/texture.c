@@ -139,8 +139,7 @@ int cch_texture_create(cch_texture **out, cch_context *context, const cch_textur
   }
   texture->box.owned = true;
   texture->resource = cch_ref(box);
-  texture->context = cch_context_ref(context);
-  texture->box.context = context->box.context;
+  cch__box_in(&texture->box, &texture->context, context);
   *out = texture;
   return 0;
 }
@@ -169,8 +168,7 @@ int cch_surface_create(cch_surface **out, cch_context *context, cch_array *array
   }
   surface->box.owned = true;
   surface->array = cch_array_ref(array);
-  surface->context = cch_context_ref(context);
-  surface->box.context = context->box.context;
+  cch__box_in(&surface->box, &surface->context, context);
   *out = surface;
   return 0;
 }
@@ -182,10 +180,7 @@ cch_context *cch_surface_context(const cch_surface *surface) {
 
 bool cch__texture_end(cch_texture *texture) {
   int status = CCH__CALL(cuTexObjectDestroy, (texture->raw));
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }
 
 void cch__texture_drop(cch_texture *texture) {
@@ -195,10 +190,7 @@ void cch__texture_drop(cch_texture *texture) {
 
 bool cch__surface_end(cch_surface *surface) {
   int status = CCH__CALL(cuSurfObjectDestroy, (surface->raw));
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }
 
 void cch__surface_drop(cch_surface *surface) {

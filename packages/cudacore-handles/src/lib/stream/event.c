@@ -22,8 +22,7 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   }
   event->box.owned = true;
   event->flags = flags;
-  event->context = cch_context_ref(context);
-  event->box.context = context->box.context;
+  cch__box_in(&event->box, &event->context, context);
   cch__registry_insert(event, event->raw);
   *out = event;
   return 0;
@@ -39,10 +38,7 @@ int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *
       return CCH_ENOMEM;
     event->raw = raw;
     event->flags = CCH_EVENT_UNKNOWN;
-    if (context != NULL) {
-      event->context = cch_context_ref(context);
-      event->box.context = context->box.context;
-    }
+    cch__box_in(&event->box, &event->context, context);
     event->box.owner = owner;
     event->box.release = release;
   }
@@ -174,10 +170,7 @@ bool cch__event_end(cch_event *event) {
   if (!event->box.owned)
     return true;
   int status = CCH__CALL(cuEventDestroy, (event->raw));
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }
 
 void cch__event_drop(cch_event *event) {

@@ -38,8 +38,7 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
     return status;
   }
   stream->box.owned = true;
-  stream->context = cch_context_ref(context);
-  stream->box.context = context->box.context;
+  cch__box_in(&stream->box, &stream->context, context);
   cch__registry_insert(stream, stream->raw);
   *out = stream;
   return 0;
@@ -187,10 +186,7 @@ bool cch__stream_end(cch_stream *stream) {
   int status = CCH__CALL(cuStreamDestroy, (stream->raw));
   if (entered == 0)
     cch__current_leave(&current);
-  if (cch__not_now(status))
-    return false;
-  cch__report(status);
-  return true;
+  return cch__ended(status);
 }
 
 void cch__stream_drop(cch_stream *stream) { cch_context_unref(stream->context); }
