@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 CPU, CUDA, CUDA_HOST, MANAGED = 1, 2, 3, 13
 READ_ONLY, PADDED = 1, 4
@@ -203,6 +204,9 @@ _exchange = ExchangeAPI(
 )  # fmt: skip
 _NAME = b"dlpack_exchange_api"  # the capsule has only a pointer to the name
 ExchangedArray.__dlpack_c_exchange_api__ = new_capsule(ctypes.addressof(_exchange), _NAME, None)
+
+
+PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])
 
 
 class Interface:

@@ -10,6 +10,7 @@ from typing import Any
 import kernel_sources
 import numpy as np
 import pytest
+from cuda_array import CudaArray
 
 import cudacore_handles as ch
 
@@ -120,17 +121,6 @@ def test_mixed_sizes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> Non
     ch.launch(stream, ONE_BLOCK, code.get_kernel("mixed"), 1, 2.5, 3, out, 4)
     stream.sync()
     assert struct.unpack("=f", out.__buffer__()) == (1 + 25 + 300 + 4000,)
-
-
-class CudaArray:
-    """An array of a library that supports the CUDA array interface."""
-
-    def __init__(self, buffer: ch.Buffer) -> None:
-        self.buffer = buffer
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (4,), "typestr": "<i4", "data": (self.buffer.handle, False), "version": 3}
 
 
 class DLPackArray:

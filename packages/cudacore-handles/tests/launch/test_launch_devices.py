@@ -5,21 +5,11 @@ import struct
 from typing import Any
 
 import pytest
+from cuda_array import CudaArray
 
 import cudacore_handles as ch
 
 ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
-
-
-class CudaArray:
-    """An array of a library that supports the CUDA array interface."""
-
-    def __init__(self, buffer: ch.Buffer) -> None:
-        self.buffer = buffer
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (4,), "typestr": "<i4", "data": (self.buffer.handle, False), "version": 3}
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["Buffer", "array"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_array import CudaArray
 
 import cudacore_handles as ch
 from threads_at_once import in_threads
@@ -18,15 +19,11 @@ ONE_BLOCK = ch.LaunchConfig(grid=1, block=1)
 Launched = Callable[[ch.PreparedLaunch], tuple[int, ...]]
 
 
-class Array:
+class Array(CudaArray):
     """An array of another library, which owns its memory."""
 
     def __init__(self, memory: ch.Buffer) -> None:
-        self.memory = memory
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {"shape": (4,), "typestr": "|u1", "data": (self.memory.handle, False), "version": 3}
+        super().__init__(memory, "|u1")
 
 
 @pytest.fixture
@@ -311,7 +308,7 @@ def test_an_argument_goes_after_the_block_has_another(
 ) -> None:
     """A launch by another thread at this moment would use memory that was just freed."""
     array, seen, launches = Looks(pinned(4)), [], []
-    address = array.memory.handle
+    address = array.buffer.handle
     array.seen, array.prepared = seen, launches
     launches.append(code.get_kernel("add").prepare(stream, ONE_BLOCK, array, 1))
     del array

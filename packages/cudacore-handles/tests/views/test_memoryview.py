@@ -20,6 +20,7 @@ from dlpack_producers import (
     CUDA_HOST,
     MANAGED,
     PADDED,
+    PRODUCERS,
     READ_ONLY,
     Array,
     ExchangedArray,
@@ -35,7 +36,6 @@ from cudacore_handles._views.layout import _StridedLayout
 from threads_at_once import in_threads
 
 View = StridedMemoryView
-PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])
 
 
 # ---- properties of views

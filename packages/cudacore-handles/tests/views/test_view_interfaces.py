@@ -11,21 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlpack_producers import (
-    CUDA,
-    Array,
-    ExchangedArray,
-    Interface,
-    OldArray,
-    host,
-)
+from dlpack_producers import CUDA, PRODUCERS, Array, ExchangedArray, Interface, host
 
 import cudacore_handles as ch
 from cudacore_handles import Buffer, Device, Stream, StridedMemoryView
 from cudacore_handles._views.layout import _StridedLayout
 
 View = StridedMemoryView
-PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])
 
 # ---- NumPy
 

@@ -10,23 +10,12 @@ from typing import Any
 import dlpack_producers
 import numpy as np
 import pytest
-from dlpack_producers import (
-    CPU,
-    CUDA,
-    CUDA_HOST,
-    READ_ONLY,
-    Array,
-    ExchangedArray,
-    Interface,
-    OldArray,
-    collect,
-)
+from dlpack_producers import CPU, CUDA, CUDA_HOST, READ_ONLY, Array, ExchangedArray, Interface, OldArray, collect
 
 import cudacore_handles as ch
 from cudacore_handles import Buffer, Device, Stream, StridedMemoryView, _native, live_counts
 
 View = StridedMemoryView
-PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])
 
 # ---- the order of streams
 
