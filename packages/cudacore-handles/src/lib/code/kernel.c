@@ -159,9 +159,7 @@ int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, 
   CCH__REQUIRE_USABLE(out, count, kernel);
   CCH__REQUIRE_USABLE_OR_NULL(context);
   const cch__params *params;
-  int status = CCH__IN_CONTEXT(context, cch__kernel_params(&params, kernel));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(context, cch__kernel_params(&params, kernel)));
   *out = params->param;
   *count = params->count;
   return 0;
@@ -170,9 +168,7 @@ int cch_kernel_params(const cch_param **out, size_t *count, cch_kernel *kernel, 
 static int launch(cch_stream *stream, const cch_launch_config *config, cch_kernel *kernel, void **params,
                   void **extra) {
   cch__native_launch native;
-  int status = cch__native_launch_fill(&native, config, stream->raw, "cch_launch");
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__native_launch_fill(&native, config, stream->raw, "cch_launch"));
   /* The driver accepts a CUkernel as a CUfunction, and loads it in the current context at its first use. */
   return CCH__CALL(cuLaunchKernelEx, (&native.config, (CUfunction)kernel->raw, params, extra));
 }
@@ -200,9 +196,7 @@ __attribute__((noinline)) static int launch_stated(cch_stream *stream, const cch
 static inline __attribute__((always_inline)) int launch_block(cch_stream *stream, const cch_launch_config *config,
                                                               cch_kernel *kernel, const void *args, size_t args_size) {
   const cch__params *params;
-  int status = cch__kernel_params(&params, kernel);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__kernel_params(&params, kernel));
   if (args_size != params->block_size)
     return cch__fail(CCH_EMISMATCH, "cch_launch", "the kernel takes %zu bytes of arguments, not %zu",
                      params->block_size, args_size);

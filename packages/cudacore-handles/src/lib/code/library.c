@@ -11,12 +11,10 @@ CCH__DEFINE_VERBS(cch_library, CUlibrary, raw)
 
 int cch_library_load(cch_library **out, const void *image, size_t size) {
   CCH__REQUIRE(out, image);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch__poll();
   cch__format format;
-  status = cch__image_check(&format, image, size);
+  int status = cch__image_check(&format, image, size);
   if (status != 0)
     return status;
   char *terminated = NULL;
@@ -47,9 +45,7 @@ int cch_library_load(cch_library **out, const void *image, size_t size) {
 
 int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch_library *library = cch__wrap_known(CCH_KIND_LIBRARY, raw, owner, release);
   if (library == NULL) {
     library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);

@@ -46,9 +46,7 @@ int cch_checkpoint_save(int pid) {
 
 int cch_checkpoint_restore(int pid, const unsigned char *uuids, size_t count) {
   CCH__REQUIRE_ARRAY(uuids, count);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   if (count == 0)
     return CCH__CALL(cuCheckpointProcessRestore, (pid, NULL));
   CUuuid *pairs = count <= UINT_MAX ? calloc(count, 2 * sizeof *pairs)
@@ -57,7 +55,7 @@ int cch_checkpoint_restore(int pid, const unsigned char *uuids, size_t count) {
     return cch__fail_nomem(__func__);
   memcpy(pairs, uuids, count * 2 * sizeof *pairs);
   restore_args args = {.pairs = pairs, .count = (unsigned)count};
-  status = CCH__CALL(cuCheckpointProcessRestore, (pid, (CUcheckpointRestoreArgs *)&args));
+  int status = CCH__CALL(cuCheckpointProcessRestore, (pid, (CUcheckpointRestoreArgs *)&args));
   free(pairs);
   return status;
 }

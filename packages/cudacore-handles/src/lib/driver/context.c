@@ -12,9 +12,7 @@ static int identify(cch_context *context) {
   unsigned long long id = 0;
   if (cch__driver.cuCtxGetId == NULL)
     return 0;
-  int status = CCH__CALL(cuCtxGetId, (context->raw, &id));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetId, (context->raw, &id)));
   context->id = id;
   context->box.context = &context->box;
   return 0;
@@ -29,9 +27,7 @@ static int is_primary(bool *out, const cch_context *context) {
   int status = CCH__CALL(cuDevicePrimaryCtxGetState, (context->device, &flags, &active));
   if (status != 0 || !active)
     return status;
-  status = CCH__CALL(cuDevicePrimaryCtxRetain, (&primary, context->device));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuDevicePrimaryCtxRetain, (&primary, context->device)));
   *out = primary == context->raw;
   return CCH__CALL(cuDevicePrimaryCtxRelease, (context->device));
 }
@@ -56,18 +52,14 @@ bool cch__context_is_lost(const cch_context *context) {
 
 int cch_context_primary(cch_context **out, int device) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch__poll();
   CUdevice raw_device;
-  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
   cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
   if (context == NULL)
     return CCH_ENOMEM;
-  status = CCH__CALL(cuDevicePrimaryCtxRetain, (&context->raw, raw_device));
+  int status = CCH__CALL(cuDevicePrimaryCtxRetain, (&context->raw, raw_device));
   if (status != 0) {
     cch__box_discard(context);
     return status;
@@ -97,22 +89,18 @@ int cch_context_primary(cch_context **out, int device) {
 int cch_context_create(cch_context **out, int device, const cch_resource *resources, size_t count) {
   CCH__REQUIRE(out);
   CCH__REQUIRE_ARRAY(resources, count);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   if (count == 0 || count > UINT_MAX)
     return cch__fail(CCH_EINVAL, __func__, "there are %zu resources", count);
   cch__poll();
   CUdevice raw_device;
   CUdevResourceDesc description; /* lasts as long as the process */
-  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
   cch_context *context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
   if (context == NULL)
     return CCH_ENOMEM;
   CUdevResource *given = (CUdevResource *)(uintptr_t)resources; /* the driver only reads it */
-  status = CCH__CALL(cuDevResourceGenerateDesc, (&description, given, (unsigned)count));
+  int status = CCH__CALL(cuDevResourceGenerateDesc, (&description, given, (unsigned)count));
   /* Before CUDA 13.1 the default stream had to be requested. */
   if (status == 0)
     status = CCH__CALL(cuGreenCtxCreate, (&context->green, description, raw_device, CU_GREEN_CTX_DEFAULT_STREAM));
@@ -164,13 +152,9 @@ int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_
 
 int cch_context_current(cch_context **out) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   CUcontext raw = NULL;
-  status = CCH__CALL(cuCtxGetCurrent, (&raw));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetCurrent, (&raw)));
   if (raw != NULL)
     return cch_context_wrap(out, raw, NULL, NULL);
   *out = NULL;
@@ -219,11 +203,9 @@ int cch_context_memory_info(size_t *free, size_t *total, cch_context *context) {
 
 int cch_current_device(int *out) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   CUdevice device;
-  status = CCH__CALL(cuCtxGetDevice, (&device));
+  int status = CCH__CALL(cuCtxGetDevice, (&device));
   if (status == 0)
     *out = device; /* CUdevice is the ordinal */
   return status;

@@ -191,9 +191,7 @@ int cch_driver_version(int *out) {
 
 int cch_driver_symbol(void **out, const char *name, int version) {
   CCH__REQUIRE(out, name);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   void *entry = cch__driver_entry(name, version);
   if (entry == NULL) {
     int have = 0;

@@ -52,12 +52,10 @@ int cch_resource_kind(const cch_resource *resource) {
 
 int cch_resource_of_device(cch_resource *out, int device, int kind) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   CUdevice raw;
   cch_resource found = {{0}};
-  status = CCH__CALL(cuDeviceGet, (&raw, device));
+  int status = CCH__CALL(cuDeviceGet, (&raw, device));
   if (status == 0)
     status = CCH__CALL(cuDeviceGetDevResource, (raw, driver_form(&found), (CUdevResourceType)kind));
   if (status == 0)
@@ -80,9 +78,7 @@ int cch_resource_of_context(cch_resource *out, cch_context *context, int kind) {
 int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32_t *flags,
                     const cch_resource *resource) {
   CCH__REQUIRE(count, least, together, flags, resource);
-  int status = check(resource, CCH_RESOURCE_SM, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_SM, __func__));
   driver_resource value = read(resource);
   *count = value.of.sm.count;
   *least = value.of.sm.least;
@@ -93,9 +89,7 @@ int cch_resource_sm(uint32_t *count, uint32_t *least, uint32_t *together, uint32
 
 int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *resource) {
   CCH__REQUIRE(limit, scope, resource);
-  int status = check(resource, CCH_RESOURCE_WORKQUEUE, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_WORKQUEUE, __func__));
   driver_resource value = read(resource);
   *limit = value.of.workqueue.limit;
   *scope = value.of.workqueue.scope;
@@ -104,9 +98,7 @@ int cch_resource_workqueue(uint32_t *limit, int *scope, const cch_resource *reso
 
 int cch_resource_set_workqueue(cch_resource *resource, uint32_t limit, int scope) {
   CCH__REQUIRE(resource);
-  int status = check(resource, CCH_RESOURCE_WORKQUEUE, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check(resource, CCH_RESOURCE_WORKQUEUE, __func__));
   driver_resource value = read(resource);
   value.of.workqueue.limit = limit;
   value.of.workqueue.scope = scope;

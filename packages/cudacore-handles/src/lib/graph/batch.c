@@ -44,10 +44,8 @@ static int add_to_trial(CUgraph trial, cch__node_params *params) {
 
 int cch__node_try(cch__node_params *params) {
   CUgraph trial;
-  int status = CCH__CALL(cuGraphCreate, (&trial, 0));
-  if (status != 0)
-    return status;
-  status = add_to_trial(trial, params);
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial, 0)));
+  int status = add_to_trial(trial, params);
   cch__trial_drop(trial);
   return status;
 }

@@ -103,10 +103,8 @@ static int set_up(CUgraph *out, cch_graph *graph, cch__capture *capture) {
 
 static int begin(CUgraph *out, cch_graph *graph, cch__capture *capture, int mode) {
   CUstream stream = capture->stream->raw;
-  int status = CCH__CALL(cuStreamBeginCapture, (stream, (CUstreamCaptureMode)mode));
-  if (status != 0)
-    return status;
-  status = set_up(out, graph, capture);
+  CCH__RETURN_FAILURE(CCH__CALL(cuStreamBeginCapture, (stream, (CUstreamCaptureMode)mode)));
+  int status = set_up(out, graph, capture);
   if (status != 0)
     take_back(stream, true);
   return status;
@@ -120,16 +118,12 @@ static int check_mode(int mode, const char *operation) {
 
 int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode) {
   CCH__REQUIRE_USABLE(out, stream);
-  int status = check_mode(mode, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check_mode(mode, __func__));
   cch__poll_patiently(); /* the stream may still be in a capture that was dropped */
   cch_graph *graph;
   cch__capture *capture;
-  status = cch__graph_new(&graph, __func__);
-  if (status != 0)
-    return status;
-  status = new_capture(&capture, stream, true, __func__);
+  CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
+  int status = new_capture(&capture, stream, true, __func__);
   if (status != 0) {
     cch__graph_discard(graph);
     return status;
@@ -304,15 +298,13 @@ static bool goes_on(const cch__capture *capture) {
 static int end_in_driver(bool *ended, const cch__capture *capture, const char *operation) {
   cch__capture_info info;
   *ended = false;
-  int status = cch__capture_info_of(&info, capture->stream->raw);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__capture_info_of(&info, capture->stream->raw));
   if (!is_in(&info, capture)) {
     *ended = true;
     return cch__fail(CCH_EGONE, operation, "other code has ended the capture, by the stream's handle");
   }
   CUgraph raw = NULL;
-  status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));
+  int status = CCH__CALL(cuStreamEndCapture, (capture->stream->raw, &raw));
   *ended = status == 0 || !goes_on(capture);
   return status;
 }
@@ -356,13 +348,11 @@ int cch_capture_end(cch_graph *graph, cch_stream *stream) {
 static int abandon(cch_graph *graph, const cch__capture *capture) {
   cch__capture_info info;
   CUstream stream = capture->stream->raw;
-  int status = cch__capture_info_of(&info, stream);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream));
   if (!is_in(&info, capture))
     return 0; /* other code has ended it */
   CUgraph raw = NULL;
-  status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
+  int status = CCH__CALL(cuStreamEndCapture, (stream, &raw));
   if (status == CUDA_ERROR_NOT_PERMITTED)
     return status;
   /*
@@ -518,16 +508,14 @@ cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t c
 
 static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec, const char *operation) {
   cch__capture_info info;
-  int status = cch__capture_info_of(&info, stream->raw);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__capture_info_of(&info, stream->raw));
   cch_graph *graph = info.graph != NULL ? cch__registry_find(CCH_KIND_GRAPH, info.graph) : NULL;
   if (graph == NULL)
     return cch__fail(CCH_EINVAL, operation, "the stream is not being captured into a graph that has a box");
   cch_graph_node *node = NULL;
   CUgraphNode raw;
-  status = cch__node_add(&raw, out != NULL ? &node : NULL, graph, spec, info.dependencies, info.edges, info.count,
-                         operation);
+  int status = cch__node_add(&raw, out != NULL ? &node : NULL, graph, spec, info.dependencies, info.edges, info.count,
+                             operation);
   if (status == 0) {
     status = CCH__CALL(cuStreamUpdateCaptureDependencies, (stream->raw, &raw, 1, CU_STREAM_SET_CAPTURE_DEPENDENCIES));
     if (status != 0)
@@ -544,9 +532,7 @@ static int add_in_context(cch_graph_node **out, cch_stream *stream, const cch_no
 int cch_capture_add(cch_graph_node **out, cch_stream *stream, const cch_node_spec *spec) {
   CCH__REQUIRE_USABLE(stream, spec);
   cch_node_spec known;
-  int status = cch__node_spec_read(&spec, &known, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__node_spec_read(&spec, &known, __func__));
   cch__poll();
   return CCH__IN_CONTEXT(stream->context, add_in_context(out, stream, spec, __func__));
 }

@@ -92,11 +92,9 @@ static int bundle_of_others(cch_bundle **out, const cch__capture_info *info) {
 
 static int keep_with_others(const cch__capture_info *info, void *const *boxes, size_t count) {
   cch_bundle *kept;
-  int status = bundle_of_others(&kept, info);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(bundle_of_others(&kept, info));
   pthread_mutex_lock(&cch__captures_lock);
-  status = keep_boxes(kept, boxes, count, info->id, NULL);
+  int status = keep_boxes(kept, boxes, count, info->id, NULL);
   pthread_mutex_unlock(&cch__captures_lock);
   cch_bundle_unref(kept);
   return status;

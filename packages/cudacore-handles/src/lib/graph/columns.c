@@ -148,10 +148,8 @@ static int add_all(addition *self, CUgraph raw, size_t *done) {
 /* The driver cannot remove nodes from some graphs. For those, all nodes are first added to another graph. */
 static int rehearse(addition *self, size_t *done) {
   CUgraph trial;
-  int status = CCH__CALL(cuGraphCreate, (&trial, 0));
-  if (status != 0)
-    return status;
-  status = add_all(self, trial, done);
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphCreate, (&trial, 0)));
+  int status = add_all(self, trial, done);
   cch__trial_drop(trial);
   return status;
 }

@@ -182,12 +182,10 @@ static int make_buckets(cch_graph_exec *exec, const char *operation) {
 
 static int record_in(cch_event **out, cch_context *context, const cch_stream *stream) {
   cch__current current;
-  int status = cch__current_enter(&current, context);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__current_enter(&current, context));
   cch_event *event = NULL;
-  status = cch__is_capturing(stream->raw) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-                                          : cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
+  int status = cch__is_capturing(stream->raw) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                              : cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING);
   if (status == 0)
     status = CCH__CALL(cuEventRecord, (event->raw, stream->raw));
   cch__current_leave(&current);
@@ -349,9 +347,7 @@ static int check_has(const cch_graph_exec *exec, const cch_graph_node *node, con
 
 /* Finds or makes the entry of a node. */
 static int make_given(given **out, cch_graph_exec *exec, CUgraphNode node, const char *operation) {
-  int status = make_buckets(exec, operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(make_buckets(exec, operation));
   given **head = bucket_of(exec, node), *one = *head;
   while (one != NULL && one->node != node)
     one = one->next;
@@ -405,9 +401,7 @@ int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *p
                        cch_context *context) {
   CCH__REQUIRE_USABLE(exec, node);
   CCH__REQUIRE_USABLE_OR_NULL(bundle, context);
-  int status = check_has(exec, node, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check_has(exec, node, __func__));
   CCH__RETURN_FAILURE(cch__node_check_change(node, __func__));
   cch__poll();
   return CCH__IN_CONTEXT(context, set_in_context(exec, node, params, bundle, context, __func__));
@@ -421,11 +415,9 @@ int cch_graph_exec_enable(cch_graph_exec *exec, cch_graph_node *node, int enable
 
 int cch_graph_exec_is_enabled(int *out, cch_graph_exec *exec, cch_graph_node *node) {
   CCH__REQUIRE_USABLE(out, exec, node);
-  int status = check_has(exec, node, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check_has(exec, node, __func__));
   unsigned enabled;
-  status = CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled));
+  int status = CCH__CALL(cuGraphNodeGetEnabled, (exec->raw, node->raw, &enabled));
   if (status == 0)
     *out = enabled != 0;
   return status;

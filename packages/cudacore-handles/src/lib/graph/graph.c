@@ -63,17 +63,13 @@ void cch__graph_discard(cch_graph *graph) {
 
 int cch_graph_create(cch_graph **out) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch__poll();
   cch_graph *graph;
-  status = cch__graph_new(&graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
   CUgraph raw;
   cch_context *context = NULL;
-  status = cch_context_current(&context);
+  int status = cch_context_current(&context);
   cch__graph_is_of(graph, context);
   if (status == 0)
     status = CCH__CALL(cuGraphCreate, (&raw, 0));
@@ -88,18 +84,14 @@ int cch_graph_create(cch_graph **out) {
 
 int cch_graph_adopt(cch_graph **out, CUgraph raw) {
   CCH__REQUIRE(out, raw);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch_graph *known = cch__registry_find(CCH_KIND_GRAPH, raw);
   if (known != NULL) {
     cch_graph_unref(known);
     return cch__fail(CCH_EINVAL, __func__, "the graph %p has an owner already", (void *)raw);
   }
   cch_graph *graph;
-  status = cch__graph_new(&graph, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
   cch__graph_made(graph, raw, true);
   graph->hierarchy->shared = graph->level->shared =
       true; /* the code that created the graph may still have its handle */
@@ -112,13 +104,11 @@ int cch_graph_clone(cch_graph **out, cch_graph *graph) {
   CCH__RETURN_FAILURE(cch__graph_check(graph, __func__));
   cch__poll();
   cch_graph *clone;
-  int status = cch__graph_new(&clone, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__graph_new(&clone, __func__));
   cch__graph_is_of(clone, cch_context_ref(graph->hierarchy->context));
   CUgraph raw;
   cch_bundle *uses;
-  status = cch__graph_uses(&uses, graph, __func__);
+  int status = cch__graph_uses(&uses, graph, __func__);
   if (status == 0) {
     status = CCH__CALL(cuGraphClone, (&raw, graph->raw));
     if (status != 0)

@@ -18,11 +18,9 @@ static int add_kept(cch__level *level, cch_bundle *bundle) {
 
 int cch__graph_keep(cch_graph *graph, cch_bundle *bundle, const char *operation) {
   CUuserObject object;
-  int status = cch__driver_keep_shared(&object, graph, bundle);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__driver_keep_shared(&object, graph, bundle));
   cch__graph_lock(graph);
-  status = graph->level != NULL ? add_kept(graph->level, bundle) : cch__fail_gone(graph, operation);
+  int status = graph->level != NULL ? add_kept(graph->level, bundle) : cch__fail_gone(graph, operation);
   cch__graph_unlock(graph);
   if (status != 0)
     cch__driver_let_go(graph->raw, object);

@@ -341,9 +341,7 @@ int cch_graph_add(cch_graph_node **out, cch_graph *graph, const cch_node_spec *s
 int cch_graph_node_destroy(cch_graph_node *node) {
   CCH__REQUIRE_USABLE(node);
   cch__poll();
-  int status = CCH__CALL(cuGraphDestroyNode, (node->raw));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphDestroyNode, (node->raw)));
   forget(node->graph, node->raw);
   cch__poll(); /* destroys what is no longer needed */
   return 0;

@@ -57,9 +57,7 @@ static int context_of(CUcontext *out, cch_graph_node *node) {
   if (*out != NULL || node->type != CCH_NODE_KERNEL)
     return 0;
   CUDA_KERNEL_NODE_PARAMS native;
-  int status = CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphKernelNodeGetParams, (node->raw, &native)));
   *out = native.ctx;
   cch__graph_lock(node->graph);
   cch__record *found = cch__record_find(node->graph->level, node->raw);

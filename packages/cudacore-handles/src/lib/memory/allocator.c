@@ -50,11 +50,9 @@ void cch__allocator_drop(cch_allocator *allocator) {
 int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, size_t size, CUstream raw) {
   CCH__REQUIRE_USABLE(out, allocator);
   cch_stream *stream;
-  int status = cch_stream_wrap(&stream, raw, NULL, NULL);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch_stream_wrap(&stream, raw, NULL, NULL));
   cch_deviceptr *ptr = NULL;
-  status = cch_deviceptr_alloc_tracked(&ptr, allocator->pool, size, stream, allocator->trackers, allocator->count);
+  int status = cch_deviceptr_alloc_tracked(&ptr, allocator->pool, size, stream, allocator->trackers, allocator->count);
   cch_stream_unref(stream);
   if (status != 0)
     return status;
@@ -99,14 +97,12 @@ int cch_allocator_free_async(CUdeviceptr ptr, CUstream raw) {
 }
 
 int cch_allocator_record_stream(CUdeviceptr ptr, CUstream raw) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch_deviceptr *box = cch__registry_find(CCH_KIND_DEVICEPTR, (void *)(uintptr_t)ptr);
   if (box == NULL)
     return fail_unknown(ptr, __func__);
   cch_stream *stream;
-  status = cch_stream_wrap(&stream, raw, NULL, NULL);
+  int status = cch_stream_wrap(&stream, raw, NULL, NULL);
   if (status == 0) {
     status = cch__use_record(box, stream, __func__);
     cch_stream_unref(stream);
@@ -134,9 +130,7 @@ int cch_torch_set_allocator(int device, cch_allocator *allocator) {
   if (device < 0 || device >= MAX_DEVICES)
     return cch__fail(CCH_EINVAL, __func__, "the device is %d; it must be from 0 to %d", device, MAX_DEVICES - 1);
   cch_context *context = NULL;
-  int status = allocator != NULL ? cch_context_primary(&context, device) : 0;
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(allocator != NULL ? cch_context_primary(&context, device) : 0);
   cch_allocator_ref(allocator);
   pthread_mutex_lock(&torch_lock);
   cch_allocator *previous = torch_devices[device].allocator;
@@ -152,9 +146,7 @@ int cch_torch_set_allocator(int device, cch_allocator *allocator) {
 static int torch_alloc(CUdeviceptr *out, size_t size, int device, CUstream stream, const char *operation) {
   cch_allocator *allocator = NULL;
   cch_context *context = NULL;
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   if (device >= 0 && device < MAX_DEVICES) {
     pthread_mutex_lock(&torch_lock);
     allocator = cch_allocator_ref(torch_devices[device].allocator);
@@ -166,7 +158,7 @@ static int torch_alloc(CUdeviceptr *out, size_t size, int device, CUstream strea
                      "device %d has no allocator: set one for it by cch_torch_set_allocator(), or by torch_allocator() "
                      "of cudacore.interop",
                      device);
-  status = CCH__IN_CONTEXT(context, cch_allocator_alloc(out, allocator, size, stream));
+  int status = CCH__IN_CONTEXT(context, cch_allocator_alloc(out, allocator, size, stream));
   cch_allocator_unref(allocator);
   cch_context_unref(context);
   return status;

@@ -71,9 +71,7 @@ static int give_desc(cch_array_desc *out, const cch_array_desc *desc, const char
 int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, desc);
   cch_array_desc known;
-  int status = read_desc(&known, desc, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(read_desc(&known, desc, __func__));
   if (known.levels > 1)
     return cch__fail(CCH_EINVAL, __func__, "an array has one level, not %u: create a mipmapped array", known.levels);
   cch__poll();
@@ -81,7 +79,7 @@ int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc
   if (array == NULL)
     return CCH_ENOMEM;
   CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(&known);
-  status = CCH__IN_CONTEXT(context, CCH__CALL(cuArray3DCreate, (&array->raw, &wanted)));
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuArray3DCreate, (&array->raw, &wanted)));
   if (status != 0) {
     cch__box_discard(array);
     return status;
@@ -195,15 +193,13 @@ int cch_array_copy_to(cch_array *array, cch_deviceptr *dst, size_t offset, cch_s
 int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc) {
   CCH__REQUIRE_USABLE(out, context, desc);
   cch_array_desc known;
-  int status = read_desc(&known, desc, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(read_desc(&known, desc, __func__));
   cch__poll();
   cch_mipmapped_array *array = cch__box_new(CCH_KIND_MIPMAPPED_ARRAY, sizeof *array, __func__);
   if (array == NULL)
     return CCH_ENOMEM;
   CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(&known);
-  status = CCH__IN_CONTEXT(context, CCH__CALL(cuMipmappedArrayCreate, (&array->raw, &wanted, known.levels)));
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuMipmappedArrayCreate, (&array->raw, &wanted, known.levels)));
   if (status != 0) {
     cch__box_discard(array);
     return status;

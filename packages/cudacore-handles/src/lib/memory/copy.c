@@ -181,9 +181,7 @@ static int copy_box(cch_deviceptr *dst, cch_deviceptr *src, const CUDA_MEMCPY3D 
 int cch_copy_part(cch_deviceptr *dst, cch_deviceptr *src, const cch_copy_shape *shape, cch_stream *stream) {
   CCH__REQUIRE_USABLE(dst, src, shape, stream);
   cch_copy_shape s;
-  int status = cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__read_sized(&s, sizeof s, shape, shape->size, SHAPE_0_1, "cch_copy_shape", __func__));
   if (s.width == 0)
     return 0;
   size_t height = s.height != 0 ? s.height : 1, depth = s.depth != 0 ? s.depth : 1;

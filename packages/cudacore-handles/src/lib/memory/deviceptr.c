@@ -167,20 +167,16 @@ int cch_deviceptr_alloc_async(cch_deviceptr **out, cch_pool *pool, size_t size, 
 int cch_deviceptr_alloc(cch_deviceptr **out, cch_context *context, size_t size) {
   CCH__REQUIRE_USABLE(out, context);
   cch_deviceptr *ptr = NULL;
-  int status = begin_alloc(&ptr, CCH__FROM_DEVICE, size, context, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(begin_alloc(&ptr, CCH__FROM_DEVICE, size, context, __func__));
   return end_alloc(out, ptr, CCH__IN_CONTEXT(context, CCH__CALL(cuMemAlloc, (&ptr->ptr, size))));
 }
 
 int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
   cch_deviceptr *ptr = NULL;
-  int status = begin_alloc(&ptr, CCH__FROM_HOST, size, context, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(begin_alloc(&ptr, CCH__FROM_HOST, size, context, __func__));
   void *host = NULL;
-  status = CCH__IN_CONTEXT(context, CCH__CALL(cuMemHostAlloc, (&host, size, flags)));
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuMemHostAlloc, (&host, size, flags)));
   ptr->ptr = (CUdeviceptr)(uintptr_t)host;
   return end_alloc(out, ptr, status);
 }
@@ -188,9 +184,7 @@ int cch_deviceptr_alloc_host(cch_deviceptr **out, cch_context *context, size_t s
 int cch_deviceptr_alloc_managed(cch_deviceptr **out, cch_context *context, size_t size, unsigned flags) {
   CCH__REQUIRE_USABLE(out, context);
   cch_deviceptr *ptr = NULL;
-  int status = begin_alloc(&ptr, CCH__FROM_MANAGED, size, context, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(begin_alloc(&ptr, CCH__FROM_MANAGED, size, context, __func__));
   return end_alloc(out, ptr, CCH__IN_CONTEXT(context, CCH__CALL(cuMemAllocManaged, (&ptr->ptr, size, flags))));
 }
 
@@ -199,10 +193,8 @@ int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void 
   CCH__REQUIRE_USABLE(out, context);
   CCH__REQUIRE(host);
   cch_deviceptr *ptr = NULL;
-  int status = begin_alloc(&ptr, CCH__REGISTERED, size, context, __func__);
-  if (status != 0)
-    return status;
-  status = CCH__IN_CONTEXT(context, CCH__CALL(cuMemHostRegister, (host, size, flags)));
+  CCH__RETURN_FAILURE(begin_alloc(&ptr, CCH__REGISTERED, size, context, __func__));
+  int status = CCH__IN_CONTEXT(context, CCH__CALL(cuMemHostRegister, (host, size, flags)));
   ptr->ptr = (CUdeviceptr)(uintptr_t)host;
   ptr->read_only = (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0;
   if (status == 0) { /* on failure the owner stays the caller's */
@@ -300,9 +292,7 @@ int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_
 }
 
 static int fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream, const char *operation) {
-  int status = cch__memory_keep(dst, NULL, stream, operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__memory_keep(dst, NULL, stream, operation));
   if (width == 1)
     return CCH__CALL(cuMemsetD8Async, (dst->ptr, (unsigned char)value, dst->size, stream->raw));
   if (width == 2)
@@ -318,13 +308,9 @@ int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_s
 }
 
 int cch_pointer_check(CUdeviceptr raw) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   CUdevice device;
-  status = CCH__CALL(cuCtxGetDevice, (&device));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetDevice, (&device)));
   int owner = -1;
   unsigned type = 0;
   if (cch__driver.cuPointerGetAttribute == NULL)
@@ -434,10 +420,8 @@ static int wait_for(CUstream stream) {
   if (stream != CU_STREAM_LEGACY)
     return CCH__CALL(cuStreamSynchronize, (stream));
   CUevent event;
-  int status = CCH__CALL(cuEventCreate, (&event, CU_EVENT_DISABLE_TIMING));
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuEventRecord, (event, stream));
+  CCH__RETURN_FAILURE(CCH__CALL(cuEventCreate, (&event, CU_EVENT_DISABLE_TIMING)));
+  int status = CCH__CALL(cuEventRecord, (event, stream));
   if (status == 0)
     status = CCH__CALL(cuEventSynchronize, (event));
   cch__report(CCH__CALL(cuEventDestroy, (event)));
@@ -538,16 +522,14 @@ void cch__deviceptr_drop(cch_deviceptr *ptr) {
 
 int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr) {
   CCH__REQUIRE(memory_type, device, is_managed);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   CUmemorytype type = (CUmemorytype)0;
   int ordinal = -1;
   unsigned managed = 0; /* the driver writes only one byte */
   CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
   void *values[] = {&type, &ordinal, &managed};
-  status = CCH__CALL(cuPointerGetAttributes, (sizeof wanted / sizeof *wanted, wanted, values, ptr));
+  int status = CCH__CALL(cuPointerGetAttributes, (sizeof wanted / sizeof *wanted, wanted, values, ptr));
   if (status == 0) {
     *memory_type = (int)type;
     *device = ordinal;

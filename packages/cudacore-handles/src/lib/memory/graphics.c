@@ -69,10 +69,8 @@ static void finish(cch_graphics *resource, cch_deviceptr *mapped) {
 
 /* The context of the stream must be current. */
 static int map(cch_deviceptr *memory, cch_graphics *resource, cch_stream *stream) {
-  int status = CCH__CALL(cuGraphicsMapResources, (1, &resource->raw, stream->raw));
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuGraphicsResourceGetMappedPointer, (&memory->ptr, &memory->size, resource->raw));
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphicsMapResources, (1, &resource->raw, stream->raw)));
+  int status = CCH__CALL(cuGraphicsResourceGetMappedPointer, (&memory->ptr, &memory->size, resource->raw));
   if (status != 0 && cch__driver.cuGraphicsUnmapResources != NULL) /* the first failure is reported */
     cch__driver.cuGraphicsUnmapResources(1, &resource->raw, stream->raw);
   return status;
@@ -130,9 +128,7 @@ int cch_graphics_unmap(cch_graphics *resource, cch_stream *stream) {
   CCH__REQUIRE_USABLE(resource);
   CCH__REQUIRE_USABLE_OR_NULL(stream);
   cch_deviceptr *mapped;
-  int status = begin(&mapped, resource, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(begin(&mapped, resource, __func__));
   if (mapped != NULL)
     return unmap(resource, mapped, stream);
   finish(resource, NULL);

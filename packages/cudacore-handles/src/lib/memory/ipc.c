@@ -72,15 +72,14 @@ static int check_known_location(const cch_pool *known, const cch_pool *pool, con
 
 int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
   if (pool == NULL)
     return CCH_ENOMEM;
-  status = CCH__RELAXED(CCH__CALL(cuMemPoolImportFromShareableHandle, (&pool->raw, (void *)(intptr_t)descriptor,
-                                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)));
+  int status =
+      CCH__RELAXED(CCH__CALL(cuMemPoolImportFromShareableHandle,
+                             (&pool->raw, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)));
   if (status != 0) {
     cch__box_discard(pool);
     return status;
@@ -246,9 +245,7 @@ int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc
     return cch__fail(CCH_EINVAL, __func__, "the size is 0");
   cch__poll();
   cch_context *context = NULL;
-  int status = context_of(&context, pool, stream);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(context_of(&context, pool, stream));
   cch__part *part = cch__part_new(__func__);
   mapping *m = part != NULL ? new_mapping(context, __func__) : NULL;
   if (m == NULL) {
@@ -257,7 +254,7 @@ int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc
     cch_context_unref(context);
     return CCH_ENOMEM;
   }
-  status = mapping_of(&m, m, pool, handle, stream, __func__);
+  int status = mapping_of(&m, m, pool, handle, stream, __func__);
   if (status != 0) {
     cch__part_discard(part);
     cch_context_unref(context);

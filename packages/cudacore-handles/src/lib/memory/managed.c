@@ -78,10 +78,8 @@ int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locatio
   CCH__REQUIRE_ARRAY(ptrs, count);
   CCH__REQUIRE_ARRAY(locations, count);
   batch all;
-  int status = batch_open(&all, ptrs, locations, count, __func__);
-  if (status != 0)
-    return status;
-  status = CCH__IN_CONTEXT(stream->context, prefetch(&all, stream->raw));
+  CCH__RETURN_FAILURE(batch_open(&all, ptrs, locations, count, __func__));
+  int status = CCH__IN_CONTEXT(stream->context, prefetch(&all, stream->raw));
   batch_close(&all);
   return status;
 }

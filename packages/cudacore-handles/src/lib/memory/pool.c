@@ -13,13 +13,10 @@ enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };
 
 int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   CCH__REQUIRE(out, config);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch_pool_config known;
-  status = cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(
+      cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__));
   config = &known;
   if (config->reserved != 0 || config->reserved_2 != 0) /* a later version may define them */
     return cch__fail(CCH_EINVAL, __func__, "the reserved fields of the cch_pool_config are not zero");
@@ -34,7 +31,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   props.location.type = (CUmemLocationType)config->location_type;
   props.location.id = config->location_id;
   props.maxSize = (size_t)config->max_size;
-  status = CCH__RELAXED(CCH__CALL(cuMemPoolCreate, (&pool->raw, &props)));
+  int status = CCH__RELAXED(CCH__CALL(cuMemPoolCreate, (&pool->raw, &props)));
   if (status != 0) {
     cch__box_discard(pool);
     return status;
@@ -50,23 +47,17 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
 
 int cch_pool_current(cch_pool **out, int device) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   CUdevice raw_device;
-  status = CCH__CALL(cuDeviceGet, (&raw_device, device));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
   CUmemoryPool raw;
-  status = CCH__CALL(cuDeviceGetMemPool, (&raw, raw_device));
+  int status = CCH__CALL(cuDeviceGetMemPool, (&raw, raw_device));
   return status != 0 ? status : cch_pool_wrap(out, raw, device, NULL, NULL);
 }
 
 int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   cch_pool *pool = cch__wrap_known(CCH_KIND_POOL, raw, owner, release);
   if (pool == NULL) {
     pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
@@ -86,13 +77,11 @@ int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch
 
 int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type) {
   CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__ready());
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
   CUmemoryPool raw;
   cch_pool *pool = NULL;
-  status = CCH__RELAXED(CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type)));
+  int status = CCH__RELAXED(CCH__CALL(cuMemGetMemPool, (&raw, &location, (CUmemAllocationType)alloc_type)));
   if (status == 0)
     status = cch_pool_wrap(&pool, raw, -1, NULL, NULL);
   if (status != 0)

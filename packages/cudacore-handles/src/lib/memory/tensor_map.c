@@ -224,9 +224,7 @@ static int check_pixels(const cch_tensor_map_config *config) {
 }
 
 static int check_wide(const cch_tensor_map_config *config) {
-  int status = check_choice("mode", config->wide_mode, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check_choice("mode", config->wide_mode, CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128));
   if (config->swizzle != CU_TENSOR_MAP_SWIZZLE_64B && config->swizzle != CU_TENSOR_MAP_SWIZZLE_128B)
     REFUSE("swizzle is %" PRId32 "; an im2col-wide map needs SWIZZLE_64B or SWIZZLE_128B", config->swizzle);
   return 0;
@@ -325,9 +323,7 @@ int cch_tensor_map_encode(cch_tensor_map *out, const cch_tensor_map_config *conf
     status = cch__fail(CCH_EINVAL, __func__, "the cch_tensor_map_config is not zeroed");
   if (status != 0)
     return status;
-  status = check(&known);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(check(&known));
   CUtensorMap map;
   status = encode(&map, &known);
   if (status == CUDA_ERROR_INVALID_CONTEXT) /* the driver needs a current context; any context will do */

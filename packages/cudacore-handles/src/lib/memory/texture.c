@@ -73,9 +73,8 @@ static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_
 
 static int read_desc(CUDA_TEXTURE_DESC *out, const cch_texture_desc *given, const char *operation) {
   cch_texture_desc known;
-  int status = cch__read_sized(&known, sizeof known, given, given->size, DESC_0_1, "cch_texture_desc", operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(
+      cch__read_sized(&known, sizeof known, given, given->size, DESC_0_1, "cch_texture_desc", operation));
   memset(out, 0, sizeof *out);
   for (int i = 0; i < 3; i++)
     out->addressMode[i] = (CUaddress_mode)known.address_mode[i];

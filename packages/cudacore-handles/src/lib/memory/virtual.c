@@ -13,10 +13,8 @@
 enum { CONFIG_0_1 = sizeof(cch_virtual_config) };
 
 static int read_config(cch_virtual_config *out, const cch_virtual_config *given, const char *operation) {
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  status = cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation);
+  CCH__RETURN_FAILURE(cch__ready());
+  int status = cch__read_sized(out, sizeof *out, given, given->size, CONFIG_0_1, "cch_virtual_config", operation);
   if (status == 0 && (out->reserved != 0 || (out->flags & ~(CCH_VIRTUAL_RDMA | CCH_VIRTUAL_MINIMUM)) != 0))
     status = cch__fail(CCH_EINVAL, operation, "the cch_virtual_config has flags that are not known, or is not zeroed");
   if (status == 0 && out->access_count > 0)
@@ -59,9 +57,7 @@ static int round_up(size_t *out, const cch_virtual_config *config, size_t size, 
   size_t unit = 0;
   if (size == 0)
     return cch__fail(CCH_EINVAL, operation, "the size is 0");
-  int status = granularity(&unit, config);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(granularity(&unit, config));
   if (unit == 0 || size > SIZE_MAX - unit)
     return cch__fail(CCH_EINVAL, operation, "%zu bytes are more than any multiple of the granularity, %zu bytes", size,
                      unit);
@@ -235,12 +231,10 @@ static int make(cch_deviceptr **out, const cch_virtual_config *config, size_t si
 int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size) {
   CCH__REQUIRE(out, config);
   cch_virtual_config known;
-  int status = read_config(&known, config, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(read_config(&known, config, __func__));
   cch__poll();
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = round_up(&size, &known, size, __func__);
+  int status = round_up(&size, &known, size, __func__);
   if (status == 0)
     status = make(out, &known, size, __func__);
   cch__relaxed_leave(mode);
@@ -253,13 +247,11 @@ static int grow_in_place(cch_deviceptr *ptr, bool *fits, const cch_deviceptr *ol
   CUdeviceptr end = old->ptr + old->size;
   size_t size = ptr->size - old->size;
   cch__range *range;
-  int status = reserve(&range, size, 1, config, end, operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(reserve(&range, size, 1, config, end, operation));
   *fits = range->address == end;
   if (!*fits)
     return range_unref(range);
-  status = add_new(range, config, size);
+  int status = add_new(range, config, size);
   if (status != 0) {
     cch__destructor_enter();
     int ended = range_unref(range);
@@ -312,14 +304,12 @@ int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const 
                      size_t size) {
   CCH__REQUIRE_USABLE(out, moved, ptr, config);
   cch_virtual_config known;
-  int status = read_config(&known, config, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(read_config(&known, config, __func__));
   if (ptr->origin != CCH__FROM_RANGES)
     return cch__fail(CCH_EINVAL, __func__, "the allocation is not one of cch_virtual_alloc()");
   cch__poll();
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = round_up(&size, &known, size, __func__);
+  int status = round_up(&size, &known, size, __func__);
   if (status == 0 && size <= ptr->size)
     status = cch__fail(CCH_EINVAL, __func__, "%zu bytes are not more than the current %zu", size, ptr->size);
   if (status == 0)
@@ -348,10 +338,9 @@ static void close_all(const int *descriptors, size_t count) {
 static int export_piece(int *out, CUdeviceptr address) {
   CUmemGenericAllocationHandle handle;
   int descriptor = -1;
-  int status = CCH__CALL(cuMemRetainAllocationHandle, (&handle, (void *)(uintptr_t)address));
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuMemExportToShareableHandle, (&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  CCH__RETURN_FAILURE(CCH__CALL(cuMemRetainAllocationHandle, (&handle, (void *)(uintptr_t)address)));
+  int status =
+      CCH__CALL(cuMemExportToShareableHandle, (&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
   release(handle);
   if (status == 0)
     *out = descriptor;
@@ -396,11 +385,9 @@ static int import_piece(cch__range *range, const cch_virtual_config *config, int
                         const char *operation) {
   CUmemGenericAllocationHandle handle;
   CUmemAllocationProp prop;
-  int status = CCH__CALL(cuMemImportFromShareableHandle,
-                         (&handle, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuMemGetAllocationPropertiesFromHandle, (&prop, handle));
+  CCH__RETURN_FAILURE(CCH__CALL(cuMemImportFromShareableHandle,
+                                (&handle, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)));
+  int status = CCH__CALL(cuMemGetAllocationPropertiesFromHandle, (&prop, handle));
   if (status == 0 && ((int)prop.location.type != config->location_type ||
                       (prop.location.type == CU_MEM_LOCATION_TYPE_DEVICE && prop.location.id != config->location_id)))
     status =
@@ -440,9 +427,7 @@ int cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, co
   CCH__REQUIRE_ARRAY(sizes, count);
   cch_virtual_config known;
   size_t total = 0;
-  int status = read_config(&known, config, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(read_config(&known, config, __func__));
   for (size_t i = 0; i < count; i++)
     if (sizes[i] == 0 || __builtin_add_overflow(total, sizes[i], &total))
       return cch__fail_at_place(cch__fail(CCH_EINVAL, __func__, "the size is 0, or the sizes are too large"), i);
@@ -450,7 +435,7 @@ int cch_virtual_import(cch_deviceptr **out, const cch_virtual_config *config, co
     return cch__fail(CCH_EINVAL, __func__, "there are no descriptors");
   cch__poll();
   CUstreamCaptureMode mode = cch__relaxed_enter();
-  status = import_pieces(out, &known, descriptors, sizes, count, total, __func__);
+  int status = import_pieces(out, &known, descriptors, sizes, count, total, __func__);
   cch__relaxed_leave(mode);
   return status;
 }

@@ -150,10 +150,8 @@ static void destroy_event(CUevent raw) {
 }
 
 static int create_and_record(CUevent *out, CUstream stream) {
-  int status = CCH__CALL(cuEventCreate, (out, CU_EVENT_DISABLE_TIMING));
-  if (status != 0)
-    return status;
-  status = CCH__CALL(cuEventRecord, (*out, stream));
+  CCH__RETURN_FAILURE(CCH__CALL(cuEventCreate, (out, CU_EVENT_DISABLE_TIMING)));
+  int status = CCH__CALL(cuEventRecord, (*out, stream));
   if (status != 0)
     destroy_event(*out);
   return status;
@@ -167,10 +165,8 @@ int cch_stream_wait_stream(cch_stream *stream, cch_stream *other) {
   if (stream->context != other->context)
     CCH__REQUIRE_CONTEXT(stream->context);
   CUevent event;
-  int status = CCH__IN_CONTEXT(other->context, create_and_record(&event, other->raw));
-  if (status != 0)
-    return status;
-  status = wait_for_event(stream, event);
+  CCH__RETURN_FAILURE(CCH__IN_CONTEXT(other->context, create_and_record(&event, other->raw)));
+  int status = wait_for_event(stream, event);
   destroy_event(event); /* the driver keeps the event until the wait has ended */
   return status;
 }

@@ -42,9 +42,7 @@ static void take_address(cch__node_params *params) { params->alloc->address = pa
 
 static int read_alloc(cch_graph_node *node, cch_alloc_node *out) {
   CUDA_MEM_ALLOC_NODE_PARAMS_v1 native;
-  int status = CCH__CALL(cuGraphMemAllocNodeGetParams, (node->raw, &native));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemAllocNodeGetParams, (node->raw, &native)));
   int32_t *peers = (int32_t *)(uintptr_t)out->peers;
   for (size_t i = 0; peers != NULL && i < out->peer_count && i < native.accessDescCount; i++)
     peers[i] = native.accessDescs[i].location.id;

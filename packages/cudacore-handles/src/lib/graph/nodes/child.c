@@ -4,15 +4,11 @@
 
 static int fill_child(cch__node_params *out, const cch__node_source *from) {
   cch_child_node node;
-  int status = CCH__NODE_READ(node, from, graph);
-  if (status != 0)
-    return status;
-  status = CCH__USABLE(node.graph, "the child graph", from->operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, graph));
+  CCH__RETURN_FAILURE(CCH__USABLE(node.graph, "the child graph", from->operation));
   out->native.graph.graph = node.graph->raw;
   cch_bundle *uses;
-  status = cch__graph_uses(&uses, node.graph, from->operation);
+  int status = cch__graph_uses(&uses, node.graph, from->operation);
   if (status != 0 || uses == NULL)
     return status != 0 ? status : cch__node_keep(out, from);
   status = cch__bundle_wrap(&out->kept, uses, from->bundle, 0, from->operation);
@@ -23,10 +19,8 @@ static int fill_child(cch__node_params *out, const cch__node_source *from) {
 static int get_child(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
   (void)bundle;
   cch_child_node known = {0};
-  int status = cch_graph_node_child(&known.graph, node, 0);
-  if (status != 0)
-    return status;
-  status = CCH__NODE_GIVE(params, known, graph);
+  CCH__RETURN_FAILURE(cch_graph_node_child(&known.graph, node, 0));
+  int status = CCH__NODE_GIVE(params, known, graph);
   if (status != 0)
     cch_graph_unref(known.graph);
   return status;

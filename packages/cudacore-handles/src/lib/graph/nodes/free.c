@@ -4,9 +4,7 @@
 
 static int fill_free(cch__node_params *out, const cch__node_source *from) {
   cch_free_node node;
-  int status = CCH__NODE_READ(node, from, address);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, address));
   if (node.address == 0)
     return cch__fail(CCH_EINVAL, from->operation, "the address to free is 0");
   out->native.free.dptr = node.address;

@@ -4,14 +4,10 @@
 
 static int fill_host(cch__node_params *out, const cch__node_source *from) {
   cch_host_node node;
-  int status = CCH__NODE_READ(node, from, data);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, data));
   if (node.function == NULL)
     return cch__fail(CCH_EINVAL, from->operation, "the host function is NULL");
-  status = cch__bundle_wrap(&out->kept, NULL, from->bundle, sizeof(cch__host_call), from->operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__bundle_wrap(&out->kept, NULL, from->bundle, sizeof(cch__host_call), from->operation));
   *(cch__host_call *)out->kept->payload = (cch__host_call){node.function, node.data};
   out->native.host.fn = cch__host_trampoline;
   out->native.host.userData = out->kept->payload;
@@ -21,9 +17,7 @@ static int fill_host(cch__node_params *out, const cch__node_source *from) {
 /* Clones also contain our own payload, because they have the pointer that the driver was given. */
 static int read_host(cch_graph_node *node, cch_host_node *out) {
   CUDA_HOST_NODE_PARAMS_v1 native;
-  int status = CCH__CALL(cuGraphHostNodeGetParams, (node->raw, &native));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphHostNodeGetParams, (node->raw, &native)));
   const cch__host_call *call = native.userData;
   bool ours = native.fn == cch__host_trampoline;
   *out = (cch_host_node){.function = ours ? call->function : native.fn, .data = ours ? call->data : native.userData};

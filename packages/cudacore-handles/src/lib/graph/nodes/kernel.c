@@ -9,9 +9,7 @@
 int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const cch_launch_config *config,
                           const char *operation) {
   cch__native_launch launch;
-  int status = cch__native_launch_fill(&launch, config, NULL, operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__native_launch_fill(&launch, config, NULL, operation));
   out->attribute_count = 0;
   out->programmatic = false;
   for (unsigned i = 0; i < launch.config.numAttrs; i++)
@@ -33,10 +31,8 @@ int cch__kernel_node_fill(cch__node_params *out, const cch_kernel *kernel, const
 
 static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
   cch_kernel_node node;
-  int status = CCH__NODE_READ(node, from, args_size);
-  if (status != 0)
-    return status;
-  status = CCH__USABLE(node.kernel, "the kernel of the node's parameters", from->operation);
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, args_size));
+  int status = CCH__USABLE(node.kernel, "the kernel of the node's parameters", from->operation);
   if (status == 0)
     status = CCH__USABLE(node.config, "the config of the node's parameters", from->operation);
   if (status == 0 && node.args_size > 0)
@@ -44,9 +40,7 @@ static int fill_kernel(cch__node_params *out, const cch__node_source *from) {
   if (status != 0)
     return status;
   const cch__params *params;
-  status = cch__kernel_params(&params, node.kernel);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(cch__kernel_params(&params, node.kernel));
   if (node.args_size != params->block_size)
     return cch__fail(CCH_EMISMATCH, from->operation, "the kernel takes %zu bytes of arguments, not %zu",
                      params->block_size, node.args_size);
@@ -102,9 +96,7 @@ static int get_config(cch_launch_config *given, CUgraphNode raw, const CUDA_KERN
   if (given->size < CONFIG_0_1)
     return cch__fail(CCH_EINVAL, operation, "the size of the cch_launch_config is %u, and none has less than %d bytes",
                      given->size, (int)CONFIG_0_1);
-  int status = get_attributes(&config, raw, operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(get_attributes(&config, raw, operation));
   if (given->size > sizeof config)
     memset((char *)given + sizeof config, 0, given->size - sizeof config);
   memcpy(given, &config, given->size < sizeof config ? given->size : sizeof config);
@@ -191,10 +183,8 @@ static int read_kernel(cch_graph_node *node, cch_kernel_node *out, const cch_bun
 
 static int get_kernel(void *params, cch_graph_node *node, const cch_bundle *bundle, const char *operation) {
   cch_kernel_node known = {.config = ((cch_kernel_node *)params)->config};
-  int status = read_kernel(node, &known, bundle, operation);
-  if (status != 0)
-    return status;
-  status = CCH__NODE_GIVE(params, known, args_size);
+  CCH__RETURN_FAILURE(read_kernel(node, &known, bundle, operation));
+  int status = CCH__NODE_GIVE(params, known, args_size);
   if (status != 0)
     cch_kernel_unref(known.kernel);
   return status;

@@ -76,9 +76,7 @@ static CUdeviceptr address_of(CUmemorytype type, const void *host, CUdeviceptr d
 
 static int read_memcpy(cch_graph_node *node, cch_memcpy_node *out) {
   CUDA_MEMCPY3D native;
-  int status = CCH__CALL(cuGraphMemcpyNodeGetParams, (node->raw, &native));
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__CALL(cuGraphMemcpyNodeGetParams, (node->raw, &native)));
   *out = (cch_memcpy_node){.dst = address_of(native.dstMemoryType, native.dstHost, native.dstDevice),
                            .src = address_of(native.srcMemoryType, native.srcHost, native.srcDevice),
                            .width = native.WidthInBytes,

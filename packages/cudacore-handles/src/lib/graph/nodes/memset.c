@@ -4,9 +4,7 @@
 
 static int fill_memset(cch__node_params *out, const cch__node_source *from) {
   cch_memset_node node;
-  int status = CCH__NODE_READ(node, from, pitch);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(CCH__NODE_READ(node, from, pitch));
   if (node.element_size != 1 && node.element_size != 2 && node.element_size != 4)
     return cch__fail(CCH_EINVAL, from->operation, "an element to set has 1, 2 or 4 bytes, not %u", node.element_size);
   if (node.element_size < 4 && node.value >> (8 * node.element_size) != 0)
@@ -19,7 +17,7 @@ static int fill_memset(cch__node_params *out, const cch__node_source *from) {
                                          .elementSize = node.element_size,
                                          .width = node.width,
                                          .height = cch__or_one(node.height)};
-  status = cch__node_context(&native->ctx, from->context);
+  int status = cch__node_context(&native->ctx, from->context);
   out->context = native->ctx;
   return status != 0 ? status : cch__node_keep(out, from);
 }
