@@ -58,6 +58,19 @@ enum EntryFlag : uint8_t {
 extern const std::array<uint8_t, entry_count> entry_flags;
 inline bool has(Entry entry, EntryFlag flag) { return (entry_flags[static_cast<size_t>(entry)] & flag) != 0; }
 
+/* Return from an entry point, or one of its steps: SIM_RETURN_FAILURE(find_graph(hGraph, graph)); */
+#define SIM_RETURN_FAILURE(...)                                                                                        \
+  do {                                                                                                                 \
+    if (CUresult failure_ = (__VA_ARGS__))                                                                             \
+      return failure_;                                                                                                 \
+  } while (0)
+/* SIM_REQUIRE(phNode != nullptr): without it, the result is CUDA_ERROR_INVALID_VALUE. */
+#define SIM_REQUIRE(...)                                                                                               \
+  do {                                                                                                                 \
+    if (!(__VA_ARGS__))                                                                                                \
+      return CUDA_ERROR_INVALID_VALUE;                                                                                 \
+  } while (0)
+
 const char *symbol_of(Entry entry);
 const char *base_name_of(Entry entry); /* the name without version */
 

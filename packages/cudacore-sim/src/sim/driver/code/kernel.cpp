@@ -121,10 +121,8 @@ const KernelInfo &info_of(const Kernel &kernel) { return kernel.image->kernels()
 
 CUresult on_device(CUkernel handle, CUdevice ordinal, Callable &out, Device *&device) {
   std::shared_ptr<Kernel> kernel;
-  if (CUresult result = find_kernel(handle, kernel))
-    return result;
-  if (CUresult result = find_device(ordinal, device))
-    return result;
+  SIM_RETURN_FAILURE(find_kernel(handle, kernel));
+  SIM_RETURN_FAILURE(find_device(ordinal, device));
   std::shared_ptr<KernelSettings> settings = kernel->settings_on(*device);
   out = {kernel->image, kernel->index, nullptr, settings.get(), settings};
   return CUDA_SUCCESS;
@@ -155,30 +153,26 @@ namespace api {
 
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
   Callable what;
-  if (CUresult result = find_function(hfunc, what))
-    return result;
+  SIM_RETURN_FAILURE(find_function(hfunc, what));
   return pi == nullptr ? CUDA_ERROR_INVALID_VALUE : read_attribute(what, attrib, *what.context->device, pi);
 }
 
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   Callable what;
-  if (CUresult result = find_function(hfunc, what))
-    return result;
+  SIM_RETURN_FAILURE(find_function(hfunc, what));
   return write_attribute(what, attrib, value, *what.context->device);
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   Callable what;
-  if (CUresult result = find_function(hfunc, what))
-    return result;
+  SIM_RETURN_FAILURE(find_function(hfunc, what));
   return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE
                                                                                    : CUDA_SUCCESS;
 }
 
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
   Callable what;
-  if (CUresult result = find_function(hfunc, what))
-    return result;
+  SIM_RETURN_FAILURE(find_function(hfunc, what));
   return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE || config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
              ? CUDA_ERROR_INVALID_VALUE
              : CUDA_SUCCESS;
@@ -186,39 +180,31 @@ CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
 
 CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
   Callable what;
-  if (name == nullptr || hfunc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_function(hfunc, what))
-    return result;
+  SIM_REQUIRE(name != nullptr && hfunc != nullptr);
+  SIM_RETURN_FAILURE(find_function(hfunc, what));
   *name = what.info().name.c_str();
   return CUDA_SUCCESS;
 }
 
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   Callable what;
-  if (func == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_function(func, what))
-    return result;
+  SIM_REQUIRE(func != nullptr);
+  SIM_RETURN_FAILURE(find_function(func, what));
   return parameter_info(what.info(), paramIndex, paramOffset, paramSize);
 }
 
 CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
   Callable what;
-  if (CUresult result = find_function(func, what))
-    return result;
-  if (paramCount == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_function(func, what));
+  SIM_REQUIRE(paramCount != nullptr);
   *paramCount = what.info().parameters.size();
   return CUDA_SUCCESS;
 }
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
   Callable what;
-  if (CUresult result = find_function(function, what))
-    return result;
-  if (state == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_function(function, what));
+  SIM_REQUIRE(state != nullptr);
   *state = CU_FUNCTION_LOADING_STATE_LOADED;
   return CUDA_SUCCESS;
 }
@@ -231,56 +217,46 @@ CUresult cuFuncLoad(CUfunction function) {
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   Callable what;
   Device *device = nullptr;
-  if (CUresult result = on_device(kernel, dev, what, device))
-    return result;
+  SIM_RETURN_FAILURE(on_device(kernel, dev, what, device));
   return pi == nullptr ? CUDA_ERROR_INVALID_VALUE : read_attribute(what, attrib, *device, pi);
 }
 
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   Callable what;
   Device *device = nullptr;
-  if (CUresult result = on_device(kernel, dev, what, device))
-    return result;
+  SIM_RETURN_FAILURE(on_device(kernel, dev, what, device));
   return write_attribute(what, attrib, val, *device);
 }
 
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   Callable what;
   Device *device = nullptr;
-  if (CUresult result = on_device(kernel, dev, what, device))
-    return result;
+  SIM_RETURN_FAILURE(on_device(kernel, dev, what, device));
   return config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL ? CUDA_ERROR_INVALID_VALUE
                                                                                    : CUDA_SUCCESS;
 }
 
 CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
   std::shared_ptr<Kernel> kernel;
-  if (name == nullptr || hfunc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_kernel(hfunc, kernel))
-    return result;
+  SIM_REQUIRE(name != nullptr && hfunc != nullptr);
+  SIM_RETURN_FAILURE(find_kernel(hfunc, kernel));
   *name = info_of(*kernel).name.c_str();
   return CUDA_SUCCESS;
 }
 
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   std::shared_ptr<Kernel> found;
-  if (kernel == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_kernel(kernel, found))
-    return result;
+  SIM_REQUIRE(kernel != nullptr);
+  SIM_RETURN_FAILURE(find_kernel(kernel, found));
   ContextPtr context; /* the driver loads the kernel, which needs a context */
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   return parameter_info(info_of(*found), paramIndex, paramOffset, paramSize);
 }
 
 CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
   std::shared_ptr<Kernel> found;
-  if (CUresult result = find_kernel(kernel, found))
-    return result;
-  if (paramCount == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_kernel(kernel, found));
+  SIM_REQUIRE(paramCount != nullptr);
   *paramCount = info_of(*found).parameters.size();
   return CUDA_SUCCESS;
 }

@@ -191,8 +191,7 @@ void run_kernel(const ContextPtr &context, const std::shared_ptr<Placement> &pla
 /* Adds an event for a launch to record. It must have no timing, and not be shared with other processes. */
 CUresult add_event(CUevent handle, int flags, unsigned char port, Request &request) {
   std::shared_ptr<Event> event;
-  if (CUresult result = find_object(state().events, Kind::event, handle, event))
-    return result;
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, handle, event));
   if (flags != CU_EVENT_RECORD_DEFAULT || (event->flags & CU_EVENT_INTERPROCESS) != 0 ||
       (event->flags & CU_EVENT_DISABLE_TIMING) == 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -233,8 +232,7 @@ CUresult check_sizes(const Callable &what, const Device &device, LaunchRequest &
                                                 " bytes of dynamic shared memory, where it may have " +
                                                 std::to_string(max_dynamic_shared(kernel, *what.settings)) +
                                                 " (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises that)");
-  if (CUresult result = check_cluster(kernel, *what.settings, device, request))
-    return result;
+  SIM_RETURN_FAILURE(check_cluster(kernel, *what.settings, device, request));
   uint64_t multiprocessors = multiprocessors_for(request, device);
   if (request.cooperative) {
     int blocks = active_blocks(what, device, static_cast<int>(threads), request.dynamic_shared);
@@ -313,14 +311,12 @@ CUresult read_attribute(const CUlaunchAttribute &attribute, LaunchRequest &reque
     request.priority = value.priority;
     break;
   case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-    if (CUresult result = add_event(value.programmaticEvent.event, value.programmaticEvent.flags,
-                                    CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, request))
-      return result;
+    SIM_RETURN_FAILURE(add_event(value.programmaticEvent.event, value.programmaticEvent.flags,
+                                 CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC, request));
     break;
   case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-    if (CUresult result = add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags,
-                                    CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, request))
-      return result;
+    SIM_RETURN_FAILURE(add_event(value.launchCompletionEvent.event, value.launchCompletionEvent.flags,
+                                 CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER, request));
     break;
   default: /* hints that do not change results */
     if (attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX)
@@ -371,8 +367,7 @@ CUresult kernel_work(const Callable &what, const LaunchRequest &request, const s
                      std::function<void()> &out) {
   ContextPtr context = what.context;
   std::shared_ptr<Placement> placement;
-  if (CUresult result = place(context, what.image, placement))
-    return result;
+  SIM_RETURN_FAILURE(place(context, what.image, placement));
   auto launch = std::make_shared<Launch>();
   launch->parameters = arguments;
   launch->kernel = what.index;

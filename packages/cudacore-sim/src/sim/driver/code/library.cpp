@@ -11,8 +11,7 @@ CUresult find_library(CUlibrary handle, std::shared_ptr<Library> &out) {
 
 /* Assigns a handle to every kernel. */
 CUresult ready(const std::shared_ptr<Library> &library) {
-  if (CUresult result = prepare(library->image))
-    return result;
+  SIM_RETURN_FAILURE(prepare(library->image));
   /* Another thread may have unloaded it in the meantime. */
   if (state().libraries.find(library->handle) != library)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -71,8 +70,7 @@ CUresult function_of(const std::shared_ptr<Kernel> &kernel, const ContextPtr &co
     return CUDA_SUCCESS;
   }
   std::shared_ptr<Placement> placement;
-  if (CUresult result = place(context, kernel->image, placement))
-    return result;
+  SIM_RETURN_FAILURE(place(context, kernel->image, placement));
   auto function = std::make_shared<Function>();
   function->context = context;
   function->kernel = kernel;
@@ -116,8 +114,7 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_o
 CUresult cuLibraryUnload(CUlibrary library) {
   State &s = state();
   std::shared_ptr<Library> found;
-  if (CUresult result = find_library(library, found))
-    return result;
+  SIM_RETURN_FAILURE(find_library(library, found));
   for (const ContextPtr &context : s.contexts.all())
     if (context->placements.count(found->image.get()) != 0)
       for (const UnitPtr &unit : outstanding(*context))
@@ -141,38 +138,28 @@ CUresult cuLibraryUnload(CUlibrary library) {
 CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
   std::shared_ptr<Library> found;
   size_t index = 0;
-  if (CUresult result = find_library(library, found))
-    return result;
-  if (pKernel == nullptr || name == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = ready(found))
-    return result;
-  if (CUresult result = find_kernel(*found->image, name, index))
-    return result;
+  SIM_RETURN_FAILURE(find_library(library, found));
+  SIM_REQUIRE(pKernel != nullptr && name != nullptr);
+  SIM_RETURN_FAILURE(ready(found));
+  SIM_RETURN_FAILURE(find_kernel(*found->image, name, index));
   *pKernel = handle_of<CUkernel>(found->kernels[index]);
   return CUDA_SUCCESS;
 }
 
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
   std::shared_ptr<Library> found;
-  if (CUresult result = find_library(lib, found))
-    return result;
-  if (count == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = ready(found))
-    return result;
+  SIM_RETURN_FAILURE(find_library(lib, found));
+  SIM_REQUIRE(count != nullptr);
+  SIM_RETURN_FAILURE(ready(found));
   *count = static_cast<unsigned>(found->kernels.size());
   return CUDA_SUCCESS;
 }
 
 CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
   std::shared_ptr<Library> found;
-  if (CUresult result = find_library(lib, found))
-    return result;
-  if (kernels == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = ready(found))
-    return result;
+  SIM_RETURN_FAILURE(find_library(lib, found));
+  SIM_REQUIRE(kernels != nullptr);
+  SIM_RETURN_FAILURE(ready(found));
   for (size_t i = 0; i < found->kernels.size() && i < numKernels; i++)
     kernels[i] = handle_of<CUkernel>(found->kernels[i]);
   return CUDA_SUCCESS;
@@ -181,21 +168,17 @@ CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, C
 CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   std::shared_ptr<Library> found;
   ContextPtr context;
-  if (CUresult result = find_library(library, found))
-    return result;
+  SIM_RETURN_FAILURE(find_library(library, found));
   if (name == nullptr || (dptr == nullptr && bytes == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = need_context(context))
-    return result;
-  if (CUresult result = ready(found))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_RETURN_FAILURE(ready(found));
   return find_variable(context, found->image, name, dptr, bytes);
 }
 
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   std::shared_ptr<Library> found;
-  if (CUresult result = find_library(library, found))
-    return result;
+  SIM_RETURN_FAILURE(find_library(library, found));
   if (name == nullptr || (dptr == nullptr && bytes == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = ready(found);
@@ -206,14 +189,10 @@ CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
   State &s = state();
   std::shared_ptr<Library> found;
   ContextPtr context;
-  if (CUresult result = find_library(library, found))
-    return result;
-  if (pMod == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = need_context(context))
-    return result;
-  if (CUresult result = ready(found))
-    return result;
+  SIM_RETURN_FAILURE(find_library(library, found));
+  SIM_REQUIRE(pMod != nullptr);
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_RETURN_FAILURE(ready(found));
   for (const auto &module : s.modules.all())
     if (module->image == found->image && module->context.lock() == context) {
       *pMod = handle_of<CUmodule>(module->handle);
@@ -230,10 +209,8 @@ CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
 
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
   std::shared_ptr<Kernel> found;
-  if (CUresult result = find_object(state().kernels, Kind::kernel, kernel, found))
-    return result;
-  if (pLib == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_object(state().kernels, Kind::kernel, kernel, found));
+  SIM_REQUIRE(pLib != nullptr);
   *pLib = handle_of<CUlibrary>(found->library.lock()->handle);
   return CUDA_SUCCESS;
 }
@@ -241,12 +218,9 @@ CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
   std::shared_ptr<Kernel> found;
   ContextPtr context;
-  if (CUresult result = find_object(state().kernels, Kind::kernel, kernel, found))
-    return result;
-  if (pFunc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(find_object(state().kernels, Kind::kernel, kernel, found));
+  SIM_REQUIRE(pFunc != nullptr);
+  SIM_RETURN_FAILURE(need_context(context));
   return function_of(found, context, pFunc);
 }
 

@@ -108,8 +108,7 @@ CUresult read_input(CUjitInputType type, const std::string &name, std::vector<ch
 
 CUresult add(CUlinkState handle, CUjitInputType type, std::vector<char> bytes, const std::string &name) {
   std::shared_ptr<Link> link;
-  if (CUresult result = find_link(handle, link))
-    return result;
+  SIM_RETURN_FAILURE(find_link(handle, link));
   if (link->is_complete)
     return CUDA_ERROR_INVALID_VALUE;
   if (link->broken != CUDA_SUCCESS)
@@ -143,8 +142,7 @@ namespace api {
 
 CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (stateOut == nullptr || !are_options(numOptions, options, optionValues))
     return CUDA_ERROR_INVALID_VALUE;
   auto link = std::make_shared<Link>(numOptions, options, optionValues);
@@ -189,10 +187,8 @@ CUresult cuLinkAddFile(CUlinkState handle, CUjitInputType type, const char *path
 
 CUresult cuLinkComplete(CUlinkState handle, void **cubinOut, size_t *sizeOut) {
   std::shared_ptr<Link> link;
-  if (CUresult result = find_link(handle, link))
-    return result;
-  if (cubinOut == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_link(handle, link));
+  SIM_REQUIRE(cubinOut != nullptr);
   link->is_complete = true;
   if (link->broken != CUDA_SUCCESS)
     return link->broken;
@@ -223,8 +219,7 @@ CUresult cuLinkComplete(CUlinkState handle, void **cubinOut, size_t *sizeOut) {
 
 CUresult cuLinkDestroy(CUlinkState handle) {
   std::shared_ptr<Link> link;
-  if (CUresult result = find_link(handle, link))
-    return result;
+  SIM_RETURN_FAILURE(find_link(handle, link));
   state().links.remove(link->handle);
   return CUDA_SUCCESS;
 }

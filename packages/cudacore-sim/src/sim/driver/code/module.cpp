@@ -17,12 +17,9 @@ CUresult load(CUmodule *out, const std::shared_ptr<Image> &image, const ContextP
   std::shared_ptr<Placement> placement;
   if (image == nullptr)
     return CUDA_ERROR_INVALID_IMAGE;
-  if (CUresult result = prepare(image))
-    return result;
-  if (CUresult result = usable(context))
-    return result;
-  if (CUresult result = place(context, image, placement))
-    return result;
+  SIM_RETURN_FAILURE(prepare(image));
+  SIM_RETURN_FAILURE(usable(context));
+  SIM_RETURN_FAILURE(place(context, image, placement));
   auto module = std::make_shared<LoadedModule>();
   module->image = image;
   module->context = context;
@@ -85,8 +82,7 @@ namespace api {
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options,
                             void **optionValues) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (module == nullptr || image == nullptr || !are_options(numOptions, options, optionValues))
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Image> code = Image::copy(image);
@@ -106,8 +102,7 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
 CUresult cuModuleLoad(CUmodule *module, const char *fname) {
   ContextPtr context;
   std::vector<char> bytes;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (module == nullptr || fname == nullptr || *fname == '\0')
     return CUDA_ERROR_INVALID_VALUE;
   if (!read_file(fname, bytes))
@@ -118,8 +113,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *fname) {
 CUresult cuModuleUnload(CUmodule hmod) {
   State &s = state();
   std::shared_ptr<LoadedModule> module;
-  if (CUresult result = find_module(hmod, module))
-    return result;
+  SIM_RETURN_FAILURE(find_module(hmod, module));
   if (module->of_library)
     return CUDA_ERROR_NOT_PERMITTED; /* it is unloaded with its library */
   ContextPtr context = module->context.lock();
@@ -134,8 +128,7 @@ CUresult cuModuleUnload(CUmodule hmod) {
 }
 
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
-  if (mode == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(mode != nullptr);
   *mode = CU_MODULE_LAZY_LOADING;
   return CUDA_SUCCESS;
 }
@@ -143,43 +136,34 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
 CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
   std::shared_ptr<LoadedModule> module;
   size_t index = 0;
-  if (CUresult result = find_module(hmod, module))
-    return result;
+  SIM_RETURN_FAILURE(find_module(hmod, module));
   if (hfunc == nullptr || name == nullptr || *name == '\0')
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = usable(module->context.lock()))
-    return result;
-  if (CUresult result = find_kernel(*module->image, name, index))
-    return result;
+  SIM_RETURN_FAILURE(usable(module->context.lock()));
+  SIM_RETURN_FAILURE(find_kernel(*module->image, name, index));
   return function_at(module, index, hfunc);
 }
 
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
   std::shared_ptr<LoadedModule> module;
-  if (CUresult result = find_module(mod, module))
-    return result;
-  if (count == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_module(mod, module));
+  SIM_REQUIRE(count != nullptr);
   *count = static_cast<unsigned>(module->image->kernels().size());
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod) {
   std::shared_ptr<LoadedModule> module;
-  if (CUresult result = find_module(mod, module))
-    return result;
-  if (functions == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_module(mod, module));
+  SIM_REQUIRE(functions != nullptr);
   for (size_t i = 0; i < module->image->kernels().size() && i < numFunctions; i++)
-    if (CUresult result = function_at(module, i, &functions[i]))
-      return result;
+    SIM_RETURN_FAILURE(function_at(module, i, &functions[i]));
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
   std::shared_ptr<LoadedModule> module;
-  if (CUresult result = find_module(hmod, module))
-    return result;
+  SIM_RETURN_FAILURE(find_module(hmod, module));
   if (name == nullptr || *name == '\0' || (dptr == nullptr && bytes == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   return find_variable(module->context.lock(), module->image, name, dptr, bytes);
@@ -187,10 +171,8 @@ CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, c
 
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
   std::shared_ptr<Function> function;
-  if (hmod == nullptr || hfunc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_object(state().functions, Kind::function, hfunc, function))
-    return result;
+  SIM_REQUIRE(hmod != nullptr && hfunc != nullptr);
+  SIM_RETURN_FAILURE(find_object(state().functions, Kind::function, hfunc, function));
   if (std::shared_ptr<LoadedModule> module = function->module.lock()) {
     *hmod = handle_of<CUmodule>(module->handle);
     return CUDA_SUCCESS;

@@ -22,8 +22,7 @@ size_t ask(CUoccupancyB2DSize function, int threads) {
 CUresult potential_block(int *grid, int *block, CUfunction handle, CUoccupancyB2DSize dynamic, size_t dynamic_shared,
                          int limit) {
   Callable what;
-  if (CUresult result = find_callable(handle, nullptr, what))
-    return result;
+  SIM_RETURN_FAILURE(find_callable(handle, nullptr, what));
   if (grid == nullptr || block == nullptr || limit < 0)
     return CUDA_ERROR_INVALID_VALUE;
   const Device &device = *what.context->device;
@@ -85,8 +84,7 @@ namespace api {
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
                                                               size_t dynamicSMemSize, unsigned int flags) {
   Callable what;
-  if (CUresult result = find_callable(func, nullptr, what))
-    return result;
+  SIM_RETURN_FAILURE(find_callable(func, nullptr, what));
   if (numBlocks == nullptr || blockSize <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
     return CUDA_ERROR_INVALID_VALUE;
   *numBlocks = active_blocks(what, *what.context->device, blockSize, dynamicSMemSize);
@@ -115,8 +113,7 @@ CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockS
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
                                                  int blockSize) {
   Callable what;
-  if (CUresult result = find_callable(func, nullptr, what))
-    return result;
+  SIM_RETURN_FAILURE(find_callable(func, nullptr, what));
   if (dynamicSmemSize == nullptr || numBlocks <= 0 || blockSize <= 0)
     return CUDA_ERROR_INVALID_VALUE;
   const Device &device = *what.context->device;
@@ -132,10 +129,8 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
 
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) {
   Callable what;
-  if (clusterSize == nullptr || func == nullptr || config == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_callable(func, nullptr, what))
-    return result;
+  SIM_REQUIRE(clusterSize != nullptr && func != nullptr && config != nullptr);
+  SIM_RETURN_FAILURE(find_callable(func, nullptr, what));
   if (what.info().explicit_cluster && cluster_blocks(*config, what.info()) == 0)
     return CUDA_ERROR_INVALID_CLUSTER_SIZE;
   if (device_attribute(CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, *what.context->device) == 0)
@@ -146,10 +141,8 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, c
 
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) {
   Callable what;
-  if (numClusters == nullptr || func == nullptr || config == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_callable(func, nullptr, what))
-    return result;
+  SIM_REQUIRE(numClusters != nullptr && func != nullptr && config != nullptr);
+  SIM_RETURN_FAILURE(find_callable(func, nullptr, what));
   const Device &device = *what.context->device;
   uint64_t threads = uint64_t{config->blockDimX} * config->blockDimY * config->blockDimZ;
   uint64_t size = cluster_blocks(*config, what.info());

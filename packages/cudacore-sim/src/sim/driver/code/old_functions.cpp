@@ -13,8 +13,7 @@ namespace {
 constexpr size_t max_argument_bytes = 4096; /* limit for launches that are made in steps */
 
 CUresult find_launch(CUfunction handle, Callable &what, std::shared_ptr<OldLaunch> &out) {
-  if (CUresult result = find_function(handle, what))
-    return result;
+  SIM_RETURN_FAILURE(find_function(handle, what));
   if (what.settings->old_launch == nullptr)
     what.settings->old_launch = std::make_shared<OldLaunch>();
   out = what.settings->old_launch;
@@ -24,8 +23,7 @@ CUresult find_launch(CUfunction handle, Callable &what, std::shared_ptr<OldLaunc
 CUresult set_argument(CUfunction handle, int offset, const void *value, size_t bytes) {
   Callable what;
   std::shared_ptr<OldLaunch> launch;
-  if (CUresult result = find_launch(handle, what, launch))
-    return result;
+  SIM_RETURN_FAILURE(find_launch(handle, what, launch));
   if (offset < 0 || value == nullptr || bytes > max_argument_bytes ||
       static_cast<size_t>(offset) > max_argument_bytes - bytes)
     return CUDA_ERROR_INVALID_VALUE;
@@ -39,8 +37,7 @@ CUresult set_argument(CUfunction handle, int offset, const void *value, size_t b
 CUresult launch_in_steps(CUfunction handle, int width, int height, CUstream stream) {
   Callable what;
   std::shared_ptr<OldLaunch> launch;
-  if (CUresult result = find_launch(handle, what, launch))
-    return result;
+  SIM_RETURN_FAILURE(find_launch(handle, what, launch));
   if (width <= 0 || height <= 0)
     return CUDA_ERROR_INVALID_VALUE;
   size_t size = launch->arguments.size();
@@ -58,8 +55,7 @@ namespace api {
 CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
   Callable what;
   std::shared_ptr<OldLaunch> launch;
-  if (CUresult result = find_launch(hfunc, what, launch))
-    return result;
+  SIM_RETURN_FAILURE(find_launch(hfunc, what, launch));
   if (x <= 0 || y <= 0 || z <= 0)
     return CUDA_ERROR_INVALID_VALUE;
   launch->block = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
@@ -69,8 +65,7 @@ CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
 CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
   Callable what;
   std::shared_ptr<OldLaunch> launch;
-  if (CUresult result = find_launch(hfunc, what, launch))
-    return result;
+  SIM_RETURN_FAILURE(find_launch(hfunc, what, launch));
   launch->dynamic_shared = bytes;
   return CUDA_SUCCESS;
 }
@@ -78,8 +73,7 @@ CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
 CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
   Callable what;
   std::shared_ptr<OldLaunch> launch;
-  if (CUresult result = find_launch(hfunc, what, launch))
-    return result;
+  SIM_RETURN_FAILURE(find_launch(hfunc, what, launch));
   if (numbytes > max_argument_bytes)
     return CUDA_ERROR_INVALID_VALUE;
   launch->arguments.resize(numbytes);
@@ -112,8 +106,7 @@ CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) {
   ContextPtr context;
   if (pctx == nullptr || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   context->attached++;
   *pctx = handle_of<CUcontext>(context->handle);
   return CUDA_SUCCESS;
@@ -121,10 +114,8 @@ CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) {
 
 CUresult cuCtxDetach(CUcontext ctx) {
   ContextPtr context, current;
-  if (CUresult result = need_context(current))
-    return result;
-  if (CUresult result = find_context(ctx, context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(current));
+  SIM_RETURN_FAILURE(find_context(ctx, context));
   if (context != current)
     return CUDA_ERROR_INVALID_CONTEXT;
   if (context->attached == 0)
@@ -135,8 +126,7 @@ CUresult cuCtxDetach(CUcontext ctx) {
 
 CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (configFile == nullptr || outputFile == nullptr || outputMode < 0 || outputMode > 1)
     return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS; /* nothing is profiled, as with cuProfilerStart */

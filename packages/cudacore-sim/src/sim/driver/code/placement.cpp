@@ -92,8 +92,7 @@ CUresult find_variable(const ContextPtr &context, const std::shared_ptr<Image> &
     const Variable &variable = image->variables()[i];
     if (variable.name != name)
       continue;
-    if (CUresult result = place(context, image, placement))
-      return result;
+    SIM_RETURN_FAILURE(place(context, image, placement));
     if (address != nullptr)
       *address = placement->instance.variable_addresses[i];
     if (bytes != nullptr)
@@ -118,11 +117,9 @@ CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out) {
   uint64_t value = value_of(handle);
   if (s.kernels.bears(value)) {
     std::shared_ptr<Kernel> kernel;
-    if (CUresult result = find_object(s.kernels, Kind::kernel, handle, kernel))
-      return result;
+    SIM_RETURN_FAILURE(find_object(s.kernels, Kind::kernel, handle, kernel));
     if (context == nullptr)
-      if (CUresult result = need_context(context))
-        return result;
+      SIM_RETURN_FAILURE(need_context(context));
     out = {kernel->image, kernel->index, context, nullptr, nullptr};
     if (std::shared_ptr<Function> function = kernel->function_in(*context)) {
       out.settings = &function->settings;
@@ -135,8 +132,7 @@ CUresult find_callable(CUfunction handle, ContextPtr context, Callable &out) {
     return CUDA_SUCCESS;
   }
   std::shared_ptr<Function> function;
-  if (CUresult result = find_object(s.functions, Kind::function, handle, function))
-    return result;
+  SIM_RETURN_FAILURE(find_object(s.functions, Kind::function, handle, function));
   out = {function->image, function->index, function->context.lock(), &function->settings, function};
   return usable(out.context);
 }

@@ -17,8 +17,7 @@ CUresult create(CUcontext *out, unsigned flags, CUdevice ordinal) {
   Device *device = nullptr;
   if (out == nullptr || !are_context_flags(flags))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(ordinal, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(ordinal, device));
   if (device->error != CUDA_SUCCESS)
     return device->error;
   ContextPtr context = new_context(*device, flags, false);
@@ -289,20 +288,16 @@ namespace api {
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
   Device *device = nullptr;
-  if (pctx == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
-  if (CUresult result = retain_primary(*device))
-    return result;
+  SIM_REQUIRE(pctx != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
+  SIM_RETURN_FAILURE(retain_primary(*device));
   *pctx = handle_of<CUcontext>(device->primary->handle);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   Device *device = nullptr;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(dev, device));
   if (device->primary_references == 0) {
     report("cuDevicePrimaryCtxRelease was called for a primary context that is not retained");
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -313,8 +308,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   Device *device = nullptr;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(dev, device));
   if (device->primary == nullptr)
     return CUDA_SUCCESS;
   if (!device->primary->greens.empty())
@@ -326,8 +320,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
   Device *device = nullptr;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(dev, device));
   if (!are_context_flags(flags) || (flags & CU_CTX_MAP_HOST) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   device->primary_flags = flags;
@@ -338,10 +331,8 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
   Device *device = nullptr;
-  if (flags == nullptr || active == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(flags != nullptr && active != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   *flags = device->primary_flags;
   *active = device->primary != nullptr;
   return CUDA_SUCCESS;
@@ -370,10 +361,8 @@ CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, uns
 
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
   ContextPtr context;
-  if (ctx == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_exact_context(ctx, context))
-    return result;
+  SIM_REQUIRE(ctx != nullptr);
+  SIM_RETURN_FAILURE(find_exact_context(ctx, context));
   if (context->home != nullptr) {
     report("cuCtxDestroy was given a green context, which cuGreenCtxDestroy destroys");
     return CUDA_ERROR_INVALID_CONTEXT;
@@ -393,10 +382,8 @@ CUresult cuCtxDestroy_v2(CUcontext ctx) {
 
 CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
   ContextPtr context;
-  if (ctx == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_any_context(ctx, context))
-    return result;
+  SIM_REQUIRE(ctx != nullptr);
+  SIM_RETURN_FAILURE(find_any_context(ctx, context));
   context_stack().push_back(context);
   return CUDA_SUCCESS;
 }
@@ -415,8 +402,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx) {
   std::vector<ContextPtr> &stack = context_stack();
   ContextPtr context;
   if (ctx != nullptr)
-    if (CUresult result = find_any_context(ctx, context))
-      return result;
+    SIM_RETURN_FAILURE(find_any_context(ctx, context));
   if (!stack.empty())
     stack.pop_back();
   if (context != nullptr)
@@ -425,8 +411,7 @@ CUresult cuCtxSetCurrent(CUcontext ctx) {
 }
 
 CUresult cuCtxGetCurrent(CUcontext *pctx) {
-  if (pctx == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(pctx != nullptr);
   ContextPtr context = current_context();
   *pctx = context != nullptr ? handle_of<CUcontext>(context->handle) : nullptr;
   return CUDA_SUCCESS;
@@ -436,18 +421,15 @@ CUresult cuCtxGetDevice(CUdevice *device) { return api::cuCtxGetDevice_v2(device
 
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
   ContextPtr context;
-  if (device == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_or_current(ctx, context))
-    return result;
+  SIM_REQUIRE(device != nullptr);
+  SIM_RETURN_FAILURE(find_or_current(ctx, context));
   *device = context->device->ordinal;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   ContextPtr context = current_context();
-  if (ctxId == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(ctxId != nullptr);
   if (ctx != nullptr)
     if (CUresult result = find_any_context(ctx, context)) {
       report("cuCtxGetId was given " + hex(value_of(ctx)) + ", which is not a context: here the driver crashes");
@@ -461,10 +443,8 @@ CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
 
 CUresult cuCtxSynchronize(void) {
   ContextPtr context;
-  if (CUresult result = need_current(context))
-    return result;
-  if (CUresult result = check_wait(*context))
-    return result;
+  SIM_RETURN_FAILURE(need_current(context));
+  SIM_RETURN_FAILURE(check_wait(*context));
   return synchronize(context);
 }
 
@@ -472,19 +452,15 @@ CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   ContextPtr context;
   if (ctx == nullptr)
     return api::cuCtxSynchronize();
-  if (CUresult result = find_exact_context(ctx, context))
-    return result;
-  if (CUresult result = check_wait(*context))
-    return result;
+  SIM_RETURN_FAILURE(find_exact_context(ctx, context));
+  SIM_RETURN_FAILURE(check_wait(*context));
   return synchronize(context);
 }
 
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   ContextPtr context;
-  if (version == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_or_current(ctx, context))
-    return result;
+  SIM_REQUIRE(version != nullptr);
+  SIM_RETURN_FAILURE(find_or_current(ctx, context));
   if (context->destroyed)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   *version = api_version;
@@ -493,12 +469,10 @@ CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
 
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   ContextPtr context, peer;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (Flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_context(peerContext, peer))
-    return result;
+  SIM_RETURN_FAILURE(find_context(peerContext, peer));
   if (peer->device == context->device)
     return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   if (!context->peers.insert(peer->handle).second)
@@ -509,10 +483,8 @@ CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
 
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
   ContextPtr context, peer;
-  if (CUresult result = need_context(context))
-    return result;
-  if (CUresult result = find_context(peerContext, peer))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_RETURN_FAILURE(find_context(peerContext, peer));
   if (context->peers.erase(peer->handle) == 0)
     return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
   state().memory.changed();

@@ -43,16 +43,14 @@ CUresult cuCtxGetFlags(unsigned int *flags) {
   ContextPtr context = current_context();
   if (context == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
-  if (flags == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(flags != nullptr);
   *flags = home_of(context)->primary ? context->flags | CU_CTX_MAP_HOST : context->flags;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetFlags(unsigned int flags) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (!are_context_flags(flags))
     return CUDA_ERROR_INVALID_VALUE;
   context->flags = (flags & ~static_cast<unsigned>(CU_CTX_MAP_HOST)) | (context->flags & CU_CTX_MAP_HOST);
@@ -61,10 +59,8 @@ CUresult cuCtxSetFlags(unsigned int flags) {
 
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pvalue == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(pvalue != nullptr);
   if (limit == CU_LIMIT_SHMEM_SIZE)
     *pvalue =
         static_cast<size_t>(device_attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, *context->device));
@@ -79,8 +75,7 @@ CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
 
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (limit == CU_LIMIT_SHMEM_SIZE || limit == CU_LIMIT_CIG_ENABLED)
     return CUDA_ERROR_NOT_PERMITTED;
   size_t *field = limit_of(*context, limit);
@@ -121,8 +116,7 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
 
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (leastPriority != nullptr)
     *leastPriority = 0;
   if (greatestPriority != nullptr)
@@ -132,18 +126,15 @@ CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) 
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pconfig == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(pconfig != nullptr);
   *pconfig = context->cache;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
     return CUDA_ERROR_INVALID_VALUE;
   context->cache = config;
@@ -152,18 +143,15 @@ CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
 
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pConfig == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(pConfig != nullptr);
   *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE || config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
              ? CUDA_ERROR_INVALID_VALUE
              : CUDA_SUCCESS;

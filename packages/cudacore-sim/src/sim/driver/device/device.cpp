@@ -147,8 +147,7 @@ CUresult find_visible_devices(std::vector<int> &numbers) {
 CUresult start() {
   State &s = state();
   std::vector<int> numbers;
-  if (CUresult result = find_visible_devices(numbers))
-    return result;
+  SIM_RETURN_FAILURE(find_visible_devices(numbers));
   /* Eight times the memory, because freed addresses are reused late. */
   uint64_t memory = config().memory * numbers.size();
   if (!s.arena.open(memory > UINT64_MAX / 8 ? UINT64_MAX : memory * 8))
@@ -208,25 +207,21 @@ CUresult cuInit(unsigned int Flags) {
 }
 
 CUresult cuDriverGetVersion(int *driverVersion) {
-  if (driverVersion == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(driverVersion != nullptr);
   *driverVersion = config().driver_version;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   Device *found = nullptr;
-  if (device == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(ordinal, found))
-    return result;
+  SIM_REQUIRE(device != nullptr);
+  SIM_RETURN_FAILURE(find_device(ordinal, found));
   *device = ordinal;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetCount(int *count) {
-  if (count == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(count != nullptr);
   *count = static_cast<int>(state().devices.size());
   return CUDA_SUCCESS;
 }
@@ -235,8 +230,7 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
   Device *device = nullptr;
   if (name == nullptr || len <= 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(dev, device));
   size_t length = std::min(config().name.size(), static_cast<size_t>(len) - 1);
   std::memcpy(name, config().name.data(), length);
   name[length] = '\0';
@@ -245,10 +239,8 @@ CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
   Device *device = nullptr;
-  if (uuid == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(uuid != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   device_uuid(device->number, uuid->bytes);
   return CUDA_SUCCESS;
 }
@@ -257,29 +249,23 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return api::cuDeviceGetUu
 
 CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
   Device *device = nullptr;
-  if (luid == nullptr || deviceNodeMask == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(luid != nullptr && deviceNodeMask != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   return CUDA_ERROR_NOT_SUPPORTED; /* supported only on Windows */
 }
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
   Device *device = nullptr;
-  if (bytes == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(bytes != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   *bytes = device->memory;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
   Device *device = nullptr;
-  if (pi == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(pi != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   int value = 0;
   if (!attribute_of(attrib, *device, value))
     return CUDA_ERROR_INVALID_VALUE;
@@ -291,8 +277,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   Device *device = nullptr;
   if (pciBusId == nullptr || len <= 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(dev, device));
   char text[16];
   int length = std::snprintf(text, sizeof text, "0000:%02X:00.0", pci_bus(device->number));
   if (length >= len)
@@ -302,8 +287,7 @@ CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
 }
 
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
-  if (dev == nullptr || pciBusId == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(dev != nullptr && pciBusId != nullptr);
   unsigned domain = 0, bus = 0, slot = 0, function = 0;
   if (std::sscanf(pciBusId, "%x:%x:%x.%x", &domain, &bus, &slot, &function) < 3) {
     domain = 0;
@@ -320,10 +304,8 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
 
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
   Device *device = nullptr;
-  if (major == nullptr || minor == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(major != nullptr && minor != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   *major = config().compute_major;
   *minor = config().compute_minor;
   return CUDA_SUCCESS;
@@ -331,20 +313,16 @@ CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
 
 CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType, CUdevice dev) {
   Device *device = nullptr;
-  if (pi == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(pi != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   *pi = 0;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
   Device *device = nullptr;
-  if (prop == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_REQUIRE(prop != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
   auto value = [&](CUdevice_attribute attribute) { return device_attribute(attribute, *device); };
   *prop = {};
   prop->maxThreadsPerBlock = value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
@@ -364,12 +342,9 @@ CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
 
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   Device *from = nullptr, *to = nullptr;
-  if (value == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(srcDevice, from))
-    return result;
-  if (CUresult result = find_device(dstDevice, to))
-    return result;
+  SIM_REQUIRE(value != nullptr);
+  SIM_RETURN_FAILURE(find_device(srcDevice, from));
+  SIM_RETURN_FAILURE(find_device(dstDevice, to));
   if (from == to)
     return CUDA_ERROR_INVALID_DEVICE;
   switch (attrib) {
@@ -388,12 +363,9 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdev
 
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
   Device *device = nullptr, *peer = nullptr;
-  if (canAccessPeer == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
-  if (CUresult result = find_device(peerDev, peer))
-    return result;
+  SIM_REQUIRE(canAccessPeer != nullptr);
+  SIM_RETURN_FAILURE(find_device(dev, device));
+  SIM_RETURN_FAILURE(find_device(peerDev, peer));
   *canAccessPeer = device != peer;
   return CUDA_SUCCESS;
 }

@@ -79,14 +79,11 @@ CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice de
   if (phCtx == nullptr || (flags & ~static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM)) != 0 ||
       (flags == 0 && needs_stream))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_device(dev, device))
-    return result;
-  if (CUresult result = find_share(desc, *device, share))
-    return result;
+  SIM_RETURN_FAILURE(find_device(dev, device));
+  SIM_RETURN_FAILURE(find_share(desc, *device, share));
   if (share.sms.device != device)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = retain_primary(*device))
-    return result;
+  SIM_RETURN_FAILURE(retain_primary(*device));
   State &s = state();
   ContextPtr green = new_context(*device, device->primary->flags, false);
   green->home = device->primary;
@@ -112,21 +109,17 @@ CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
 
 CUresult cuCtxFromGreenCtx(CUcontext *pContext, CUgreenCtx hCtx) {
   ContextPtr green;
-  if (CUresult result = find_green(hCtx, green))
-    return result;
-  if (pContext == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_green(hCtx, green));
+  SIM_REQUIRE(pContext != nullptr);
   *pContext = handle_of<CUcontext>(green->handle);
   return CUDA_SUCCESS;
 }
 
 CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId) {
   ContextPtr green = current_context();
-  if (greenCtxId == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(greenCtxId != nullptr);
   if (greenCtx != nullptr)
-    if (CUresult result = find_green(greenCtx, green))
-      return result;
+    SIM_RETURN_FAILURE(find_green(greenCtx, green));
   if (green == nullptr || green->home == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
   *greenCtxId = green->id;
@@ -135,24 +128,20 @@ CUresult cuGreenCtxGetId(CUgreenCtx greenCtx, unsigned long long *greenCtxId) {
 
 CUresult cuGreenCtxGetDevResource(CUgreenCtx hCtx, CUdevResource *resource, CUdevResourceType type) {
   ContextPtr green;
-  if (CUresult result = find_green(hCtx, green))
-    return result;
+  SIM_RETURN_FAILURE(find_green(hCtx, green));
   return describe(share_of(*green), type, resource);
 }
 
 CUresult cuCtxGetDevResource(CUcontext hCtx, CUdevResource *resource, CUdevResourceType type) {
   ContextPtr context;
-  if (CUresult result = find_any_context(hCtx, context))
-    return result;
-  if (CUresult result = usable(context))
-    return result;
+  SIM_RETURN_FAILURE(find_any_context(hCtx, context));
+  SIM_RETURN_FAILURE(usable(context));
   return describe(share_of(*context), type, resource);
 }
 
 CUresult cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
   if (type != CU_DEV_RESOURCE_TYPE_SM)
     return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   ContextPtr green = stream->green.lock();
@@ -161,8 +150,7 @@ CUresult cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdev
 
 CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigned int flags, int priority) {
   ContextPtr green;
-  if (CUresult result = find_green(greenCtx, green))
-    return result;
+  SIM_RETURN_FAILURE(find_green(greenCtx, green));
   if (flags != CU_STREAM_NON_BLOCKING)
     return CUDA_ERROR_INVALID_VALUE;
   return new_stream(phStream, green, flags, priority);
@@ -171,14 +159,11 @@ CUresult cuGreenCtxStreamCreate(CUstream *phStream, CUgreenCtx greenCtx, unsigne
 CUresult cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent) {
   ContextPtr green;
   std::shared_ptr<Event> event;
-  if (CUresult result = find_green(hCtx, green))
-    return result;
-  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
-    return result;
+  SIM_RETURN_FAILURE(find_green(hCtx, green));
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, hEvent, event));
   if (event->context.lock() != green->home)
     return CUDA_ERROR_INVALID_HANDLE;
-  if (CUresult result = check_green_capture(green))
-    return result;
+  SIM_RETURN_FAILURE(check_green_capture(green));
   state().executor.submit(record(*event, green->home), outstanding(*green));
   return CUDA_SUCCESS;
 }
@@ -186,12 +171,9 @@ CUresult cuGreenCtxRecordEvent(CUgreenCtx hCtx, CUevent hEvent) {
 CUresult cuGreenCtxWaitEvent(CUgreenCtx hCtx, CUevent hEvent) {
   ContextPtr green;
   std::shared_ptr<Event> event;
-  if (CUresult result = find_green(hCtx, green))
-    return result;
-  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
-    return result;
-  if (CUresult result = check_green_capture(green))
-    return result;
+  SIM_RETURN_FAILURE(find_green(hCtx, green));
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, hEvent, event));
+  SIM_RETURN_FAILURE(check_green_capture(green));
   if (event->captured != nullptr) {
     invalidate_capture(*event);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

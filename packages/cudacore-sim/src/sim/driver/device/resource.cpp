@@ -44,8 +44,7 @@ void write(const SmSet &set, CUdevResource &out, bool says_alignment = is_13_1()
 }
 
 CUresult read(const CUdevResource *resource, SmSet &out) {
-  if (resource == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(resource != nullptr);
   if (resource->type != CU_DEV_RESOURCE_TYPE_SM)
     return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   Hidden hidden;
@@ -153,8 +152,7 @@ SmSet all_multiprocessors(const Device &device) {
 }
 
 CUresult describe(const DeviceShare &share, CUdevResourceType type, CUdevResource *out) {
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(out != nullptr);
   if (type == CU_DEV_RESOURCE_TYPE_SM) {
     SmSet set = share.sms;
     set.split = 0;
@@ -188,8 +186,7 @@ namespace api {
 
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type) {
   Device *found = nullptr;
-  if (CUresult result = find_device(device, found))
-    return result;
+  SIM_RETURN_FAILURE(find_device(device, found));
   return describe({all_multiprocessors(*found), all_queues()}, type, resource);
 }
 
@@ -272,8 +269,7 @@ CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *res
     if (resource.type == CU_DEV_RESOURCE_TYPE_WORKQUEUE && is_13_1())
       return CUDA_ERROR_NOT_SUPPORTED;
     SmSet set;
-    if (CUresult result = read(&resource, set))
-      return result;
+    SIM_RETURN_FAILURE(read(&resource, set));
     /*
      * Before 13.1, only the numbers of multiprocessors count: they are added up, and the multiprocessors are chosen
      * again.

@@ -36,8 +36,7 @@ uint32_t settled_state(int process, const ProcessPage &page) {
 CUresult change(int process, CUprocessState from, CUprocessState to) {
   ProcessPage *page = nullptr;
   std::unique_ptr<SharedFile> file;
-  if (CUresult result = open_page(process, file, page))
-    return result;
+  SIM_RETURN_FAILURE(open_page(process, file, page));
   uint32_t expected = from;
   settled_state(process, *page);
   return page->state.compare_exchange_strong(expected, to) ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
@@ -60,10 +59,8 @@ namespace api {
 CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state) {
   ProcessPage *page = nullptr;
   std::unique_ptr<SharedFile> file;
-  if (state == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = open_page(pid, file, page))
-    return result;
+  SIM_REQUIRE(state != nullptr);
+  SIM_RETURN_FAILURE(open_page(pid, file, page));
   *state = static_cast<CUprocessState>(settled_state(pid, *page));
   return CUDA_SUCCESS;
 }
@@ -71,10 +68,8 @@ CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state) {
 CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {
   ProcessPage *page = nullptr;
   std::unique_ptr<SharedFile> file;
-  if (tid == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = open_page(pid, file, page))
-    return result;
+  SIM_REQUIRE(tid != nullptr);
+  SIM_RETURN_FAILURE(open_page(pid, file, page));
   return refuse(CUDA_ERROR_NOT_SUPPORTED, "a simulated process has no thread that restores it: "
                                           "cuCheckpointProcessGetRestoreThreadId answers CUDA_ERROR_NOT_SUPPORTED");
 }
@@ -82,8 +77,7 @@ CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) {
 CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) {
   ProcessPage *page = nullptr;
   std::unique_ptr<SharedFile> file;
-  if (CUresult result = open_page(pid, file, page))
-    return result;
+  SIM_RETURN_FAILURE(open_page(pid, file, page));
   const unsigned timeout = args != nullptr ? args->timeoutMs : 0;
   const uint64_t began = monotonic_ns();
   for (uint32_t expected = CU_PROCESS_STATE_RUNNING; !page->state.compare_exchange_strong(expected, locking);

@@ -22,8 +22,7 @@ Text text_of(CUresult error) {
 }
 
 CUresult give(const char *text, const char **out) {
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(out != nullptr);
   *out = text;
   return text != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -72,12 +72,10 @@ bool is_joined(const Capture &capture, const Stream &origin) {
 
 CUresult begin(CUstream handle, CUstreamCaptureMode mode, const GraphPtr &graph, std::vector<CaptureEdge> edges) {
   StreamPtr stream;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL || mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_legacy(stream, true))
-    return result;
+  SIM_RETURN_FAILURE(check_legacy(stream, true));
   if (stream->legacy)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   if (stream->capture != nullptr || (graph != nullptr && graph->captures > 0))
@@ -102,8 +100,7 @@ CUresult read_edges(const Graph &graph, const CUgraphNode *nodes, const CUgraphE
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
     CaptureEdge edge{nullptr, data != nullptr ? data[i] : CUgraphEdgeData{}};
-    if (CUresult result = find_node(nodes[i], edge.node))
-      return result;
+    SIM_RETURN_FAILURE(find_node(nodes[i], edge.node));
     if (edge.node->graph != &graph || !may_leave(edge.data, edge.node->type))
       return CUDA_ERROR_INVALID_VALUE;
     add_edge(out, edge);
@@ -117,10 +114,8 @@ CUresult end(CUstream handle, CUgraph *out) {
   if (out == nullptr)
     out = &ignored;
   *out = nullptr;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
-  if (CUresult result = check_legacy(stream, true))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
+  SIM_RETURN_FAILURE(check_legacy(stream, true));
   if (stream->capture == nullptr)
     return CUDA_ERROR_ILLEGAL_STATE;
   CapturePtr capture = stream->capture->capture;
@@ -156,12 +151,10 @@ struct InfoRequest {
 
 CUresult tell(CUstream handle, const InfoRequest &wanted) {
   StreamPtr stream;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
   if (wanted.status == nullptr || (wanted.data != nullptr && wanted.nodes == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_legacy(stream, false))
-    return result;
+  SIM_RETURN_FAILURE(check_legacy(stream, false));
   StreamCapture *part = stream->capture.get();
   if (part == nullptr || !part->capture->is_valid) {
     *wanted.status = part == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE : CU_STREAM_CAPTURE_STATUS_INVALIDATED;
@@ -196,8 +189,7 @@ CUresult tell(CUstream handle, const InfoRequest &wanted) {
 CUresult update(CUstream handle, const CUgraphNode *nodes, const CUgraphEdgeData *data, size_t count, unsigned flags) {
   StreamPtr stream;
   std::vector<CaptureEdge> edges;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
   if (stream->capture == nullptr)
     return CUDA_ERROR_ILLEGAL_STATE;
   if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
@@ -207,8 +199,7 @@ CUresult update(CUstream handle, const CUgraphNode *nodes, const CUgraphEdgeData
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
     edges = part.edges;
-  if (CUresult result = read_edges(*part.capture->graph, nodes, data, count, edges))
-    return result;
+  SIM_RETURN_FAILURE(read_edges(*part.capture->graph, nodes, data, count, edges));
   part.edges = std::move(edges);
   return CUDA_SUCCESS;
 }
@@ -314,10 +305,8 @@ CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUg
                                      CUstreamCaptureMode mode) {
   GraphPtr graph;
   std::vector<CaptureEdge> edges;
-  if (CUresult result = find_graph(hGraph, graph))
-    return result;
-  if (CUresult result = read_edges(*graph, dependencies, dependencyData, numDependencies, edges))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(hGraph, graph));
+  SIM_RETURN_FAILURE(read_edges(*graph, dependencies, dependencyData, numDependencies, edges));
   return begin(hStream, mode, graph, std::move(edges));
 }
 

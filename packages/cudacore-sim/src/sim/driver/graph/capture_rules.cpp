@@ -62,8 +62,7 @@ CUresult check_work(const StreamPtr &stream, bool &is_captured) {
 
 CUresult check_uncaptured_work(const StreamPtr &stream) {
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   return is_captured ? refuse(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) : CUDA_SUCCESS;
 }
 
@@ -88,8 +87,7 @@ CUresult check_wait(Context &context) {
 namespace api {
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  if (mode == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(mode != nullptr);
   std::swap(*mode, thread_mode);
   return CUDA_SUCCESS;
 }

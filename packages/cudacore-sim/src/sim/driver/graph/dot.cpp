@@ -89,10 +89,8 @@ namespace api {
 
 CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
   GraphPtr graph;
-  if (CUresult result = find_graph(hGraph, graph))
-    return result;
-  if (path == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_graph(hGraph, graph));
+  SIM_REQUIRE(path != nullptr);
   std::FILE *file = std::fopen(path, "w");
   if (file == nullptr)
     return CUDA_ERROR_OPERATING_SYSTEM;

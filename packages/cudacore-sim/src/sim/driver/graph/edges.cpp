@@ -68,23 +68,20 @@ CUresult give_edges(const std::vector<Edge> &edges, CUgraphNode *nodes, CUgraphE
 
 CUresult dependencies(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, bool with_data, size_t *count) {
   NodePtr node;
-  if (CUresult result = find_node(handle, node))
-    return result;
+  SIM_RETURN_FAILURE(find_node(handle, node));
   return give_edges(node->before, nodes, data, with_data, count);
 }
 
 CUresult dependents(CUgraphNode handle, CUgraphNode *nodes, CUgraphEdgeData *data, bool with_data, size_t *count) {
   NodePtr node;
-  if (CUresult result = find_node(handle, node))
-    return result;
+  SIM_RETURN_FAILURE(find_node(handle, node));
   return give_edges(node->after, nodes, data, with_data, count);
 }
 
 CUresult edges(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *data, bool with_data,
                size_t *count) {
   GraphPtr graph;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
   if (count == nullptr || (from == nullptr) != (to == nullptr) || (from == nullptr && data != nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   std::vector<CUgraphNode> before, after;
@@ -119,10 +116,8 @@ CUresult read_pairs(const GraphPtr &graph, const CUgraphNode *from, const CUgrap
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
     Pair pair{nullptr, nullptr, data != nullptr ? data[i] : ordinary};
-    if (CUresult result = find_node(from[i], pair.from))
-      return result;
-    if (CUresult result = find_node(to[i], pair.to))
-      return result;
+    SIM_RETURN_FAILURE(find_node(from[i], pair.from));
+    SIM_RETURN_FAILURE(find_node(to[i], pair.to));
     if (pair.from->graph != graph.get() || pair.to->graph != graph.get() || pair.from == pair.to)
       return CUDA_ERROR_INVALID_VALUE;
     out.push_back(std::move(pair));
@@ -134,10 +129,8 @@ CUresult add(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, con
              size_t count) {
   GraphPtr graph;
   std::vector<Pair> pairs;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
-  if (CUresult result = read_pairs(graph, from, to, data, count, pairs))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
+  SIM_RETURN_FAILURE(read_pairs(graph, from, to, data, count, pairs));
   /* Edges before a refused one are added. */
   for (const Pair &pair : pairs) {
     if (find_edge(*pair.from, *pair.to) != nullptr || !is_edge(pair.data, pair.from->type, pair.to->type))
@@ -152,12 +145,10 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
                 size_t count) {
   GraphPtr graph;
   std::vector<Pair> pairs;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
   if (graph->has_memory_nodes)
     return CUDA_ERROR_NOT_SUPPORTED; /* even if there are no edges */
-  if (CUresult result = read_pairs(graph, from, to, data, count, pairs))
-    return result;
+  SIM_RETURN_FAILURE(read_pairs(graph, from, to, data, count, pairs));
   /* Edges before a missing one are removed. Without annotations, any edge between the nodes is meant. */
   for (const Pair &pair : pairs) {
     const Edge *edge = find_edge(*pair.from, *pair.to);
@@ -171,10 +162,8 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
 
 CUresult nodes(CUgraph handle, CUgraphNode *out, size_t *count) {
   GraphPtr graph;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
-  if (count == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
+  SIM_REQUIRE(count != nullptr);
   std::vector<CUgraphNode> found;
   for (const auto &[id, node] : graph->nodes)
     found.push_back(handle_of_node(*node));
@@ -184,10 +173,8 @@ CUresult nodes(CUgraph handle, CUgraphNode *out, size_t *count) {
 /* The newest root is the first. */
 CUresult roots(CUgraph handle, CUgraphNode *out, size_t *count) {
   GraphPtr graph;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
-  if (count == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
+  SIM_REQUIRE(count != nullptr);
   std::vector<CUgraphNode> found;
   for (auto entry = graph->nodes.rbegin(); entry != graph->nodes.rend(); ++entry)
     if (entry->second->before.empty())
@@ -197,10 +184,8 @@ CUresult roots(CUgraph handle, CUgraphNode *out, size_t *count) {
 
 template <class T, class Answer> CUresult read(CUgraphNode handle, T *out, Answer answer) {
   NodePtr node;
-  if (CUresult result = find_node(handle, node))
-    return result;
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_node(handle, node));
+  SIM_REQUIRE(out != nullptr);
   *out = answer(*node);
   return CUDA_SUCCESS;
 }
@@ -227,8 +212,7 @@ CUresult read_dependencies(const Graph &graph, const CUgraphNode *nodes, const C
   std::vector<const GraphNode *> seen;
   for (size_t i = 0; i < count; i++) {
     NodePtr node;
-    if (CUresult result = find_node(nodes[i], node))
-      return result;
+    SIM_RETURN_FAILURE(find_node(nodes[i], node));
     Edge edge{node.get(), data != nullptr ? data[i] : ordinary};
     if (node->graph != &graph || !is_edge(edge.data, node->type, type))
       return CUDA_ERROR_INVALID_VALUE;

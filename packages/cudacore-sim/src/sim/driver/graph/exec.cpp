@@ -204,11 +204,9 @@ std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph) {
 }
 
 CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node) {
-  if (CUresult result = find_exec(exec_handle, exec))
-    return result;
+  SIM_RETURN_FAILURE(find_exec(exec_handle, exec));
   NodePtr source; /* it must still exist */
-  if (CUresult result = find_node(node_handle, source))
-    return result;
+  SIM_RETURN_FAILURE(find_node(node_handle, source));
   node = find_writable(*exec, node_handle);
   return node != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -254,8 +252,7 @@ CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNod
 CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
   Refusal why;
-  if (instantiateParams == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(instantiateParams != nullptr);
   CUresult result = instantiate(phGraphExec, hGraph, instantiateParams->flags, why);
   bool is_uploaded = (instantiateParams->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
   if (result == CUDA_SUCCESS && is_uploaded)
@@ -267,8 +264,7 @@ CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph,
 
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   ExecPtr exec;
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
+  SIM_RETURN_FAILURE(find_exec(hGraphExec, exec));
   state().graph_execs.remove(exec->handle);
   exec->handle = 0;
   if (GraphPtr graph = state().graphs.find(exec->graph); graph != nullptr && graph->executable.lock() == exec)
@@ -278,10 +274,8 @@ CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
 
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
   ExecPtr exec;
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
-  if (flags == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_exec(hGraphExec, exec));
+  SIM_REQUIRE(flags != nullptr);
   constexpr uint64_t untold = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD | CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   *flags = exec->flags & ~untold;
   return CUDA_SUCCESS;
@@ -289,10 +283,8 @@ CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
 
 CUresult cuGraphExecGetId(CUgraphExec hGraphExec, unsigned int *graphId) {
   ExecPtr exec;
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
-  if (graphId == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_exec(hGraphExec, exec));
+  SIM_REQUIRE(graphId != nullptr);
   *graphId = exec->id;
   return CUDA_SUCCESS;
 }

@@ -139,8 +139,7 @@ CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out) {
     copies[node.get()] = copy;
     out->origin[node->handle] = copy->handle;
     copy->params = node->params;
-    if (CUresult result = node->params->clone(*copy, params))
-      return result;
+    SIM_RETURN_FAILURE(node->params->clone(*copy, params));
     if (params != nullptr)
       set_params(*copy, std::move(params));
   }
@@ -181,8 +180,7 @@ CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
 
 CUresult cuGraphDestroy(CUgraph hGraph) {
   GraphPtr graph;
-  if (CUresult result = find_graph(hGraph, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(hGraph, graph));
   if (graph->owner != nullptr)
     return CUDA_ERROR_INVALID_VALUE; /* it is destroyed with its node */
   if (graph->captures > 0) {
@@ -195,17 +193,13 @@ CUresult cuGraphDestroy(CUgraph hGraph) {
 
 CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
   GraphPtr graph, copy;
-  if (CUresult result = find_graph(originalGraph, graph))
-    return result;
-  if (phGraphClone == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_graph(originalGraph, graph));
+  SIM_REQUIRE(phGraphClone != nullptr);
   bool is_body = graph->owner != nullptr && graph->owner->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
   if (is_body || has_memory(*graph) || has_conditions(*graph))
     return CUDA_ERROR_NOT_SUPPORTED;
-  if (CUresult result = check_kernels(*graph))
-    return result;
-  if (CUresult result = clone_graph(*graph, nullptr, copy))
-    return result;
+  SIM_RETURN_FAILURE(check_kernels(*graph));
+  SIM_RETURN_FAILURE(clone_graph(*graph, nullptr, copy));
   *phGraphClone = handle_of_graph(*copy);
   return CUDA_SUCCESS;
 }
@@ -213,12 +207,9 @@ CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
 CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
   NodePtr original;
   GraphPtr graph;
-  if (CUresult result = find_node(hOriginalNode, original))
-    return result;
-  if (CUresult result = find_graph(hClonedGraph, graph))
-    return result;
-  if (phNode == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_node(hOriginalNode, original));
+  SIM_RETURN_FAILURE(find_graph(hClonedGraph, graph));
+  SIM_REQUIRE(phNode != nullptr);
   auto found = graph->origin.find(original->handle);
   if (found == graph->origin.end() || state().graph_nodes.peek(found->second) == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
@@ -228,8 +219,7 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, 
 
 CUresult cuGraphDestroyNode(CUgraphNode hNode) {
   NodePtr node;
-  if (CUresult result = find_node(hNode, node))
-    return result;
+  SIM_RETURN_FAILURE(find_node(hNode, node));
   if (node->graph->has_memory_nodes)
     return CUDA_ERROR_NOT_SUPPORTED;
   destroy_graph_node(node);
@@ -238,10 +228,8 @@ CUresult cuGraphDestroyNode(CUgraphNode hNode) {
 
 CUresult cuGraphGetId(CUgraph hGraph, unsigned int *graphId) {
   GraphPtr graph;
-  if (CUresult result = find_graph(hGraph, graph))
-    return result;
-  if (graphId == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_graph(hGraph, graph));
+  SIM_REQUIRE(graphId != nullptr);
   *graphId = graph->id;
   return CUDA_SUCCESS;
 }
@@ -249,10 +237,8 @@ CUresult cuGraphGetId(CUgraph hGraph, unsigned int *graphId) {
 CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
   GraphPtr found;
   UserObjectPtr retained;
-  if (CUresult result = find_graph(graph, found))
-    return result;
-  if (CUresult result = find_user_object(object, retained))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(graph, found));
+  SIM_RETURN_FAILURE(find_user_object(object, retained));
   if (count == 0 || count > INT32_MAX || (flags & ~static_cast<unsigned>(CU_GRAPH_USER_OBJECT_MOVE)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if ((flags & CU_GRAPH_USER_OBJECT_MOVE) == 0)
@@ -264,10 +250,8 @@ CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned in
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
   GraphPtr found;
   UserObjectPtr released;
-  if (CUresult result = find_graph(graph, found))
-    return result;
-  if (CUresult result = find_user_object(object, released))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(graph, found));
+  SIM_RETURN_FAILURE(find_user_object(object, released));
   if (count == 0 || count > INT32_MAX)
     return CUDA_ERROR_INVALID_VALUE;
   return found->references.remove(released, count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -28,11 +28,9 @@ CUresult account(const GraphExec &exec) {
 CUresult check_nodes(const ExecGraph &graph) {
   for (const ExecNode &node : graph.nodes) {
     if (node.enabled)
-      if (CUresult result = node.params->check_launch())
-        return result;
+      SIM_RETURN_FAILURE(node.params->check_launch());
     for (const std::shared_ptr<ExecGraph> &part : node.parts)
-      if (CUresult result = check_nodes(*part))
-        return result;
+      SIM_RETURN_FAILURE(check_nodes(*part));
   }
   return CUDA_SUCCESS;
 }
@@ -77,12 +75,9 @@ CUresult submit_graph(const LaunchPtr &launch, const std::shared_ptr<ExecGraph> 
 
 CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
   ContextPtr context = stream->context.lock();
-  if (CUresult result = account(*exec))
-    return result;
-  if (CUresult result = check_nodes(*exec->top))
-    return result;
-  if (CUresult result = reserve_memory(exec->allocations))
-    return result;
+  SIM_RETURN_FAILURE(account(*exec));
+  SIM_RETURN_FAILURE(check_nodes(*exec->top));
+  SIM_RETURN_FAILURE(reserve_memory(exec->allocations));
   auto launch = std::make_shared<GraphLaunch>();
   launch->context = context;
   launch->priority = stream->priority;
@@ -121,10 +116,8 @@ namespace {
 
 /* The graph and the stream of a launch or upload. */
 CUresult find_launched(CUgraphExec exec_handle, CUstream stream_handle, ExecPtr &exec, StreamPtr &stream) {
-  if (CUresult result = find_stream(stream_handle, stream))
-    return result;
-  if (CUresult result = find_exec(exec_handle, exec))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(stream_handle, stream));
+  SIM_RETURN_FAILURE(find_exec(exec_handle, exec));
   return check_uncaptured_work(stream);
 }
 
@@ -135,10 +128,8 @@ namespace api {
 CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
   ExecPtr exec;
   StreamPtr stream;
-  if (CUresult result = find_launched(hGraphExec, hStream, exec, stream))
-    return result;
-  if (CUresult result = reserve_memory(exec->allocations))
-    return result;
+  SIM_RETURN_FAILURE(find_launched(hGraphExec, hStream, exec, stream));
+  SIM_RETURN_FAILURE(reserve_memory(exec->allocations));
   enqueue(stream, new_unit("upload of a graph", stream->context.lock()), {exec->last});
   return CUDA_SUCCESS;
 }
@@ -146,8 +137,7 @@ CUresult cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
 CUresult cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
   ExecPtr exec;
   StreamPtr stream;
-  if (CUresult result = find_launched(hGraphExec, hStream, exec, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_launched(hGraphExec, hStream, exec, stream));
   return launch_graph(exec, stream);
 }
 

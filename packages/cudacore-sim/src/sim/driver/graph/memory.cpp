@@ -12,8 +12,7 @@ constexpr uint64_t piece = 32 << 20; /* memory for graphs is reserved in multipl
 
 CUresult find_value(CUdevice ordinal, CUgraphMem_attribute attribute, uint64_t *&out) {
   Device *device = nullptr;
-  if (CUresult result = find_device(ordinal, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(ordinal, device));
   GraphMemoryUse &use = device->graph_memory;
   switch (static_cast<int>(attribute)) {
   case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT:
@@ -88,18 +87,15 @@ namespace api {
 
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
   uint64_t *found = nullptr;
-  if (CUresult result = find_value(device, attr, found))
-    return result;
-  if (value == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_value(device, attr, found));
+  SIM_REQUIRE(value != nullptr);
   std::memcpy(value, found, sizeof *found);
   return CUDA_SUCCESS;
 }
 
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
   uint64_t *found = nullptr, given = 0;
-  if (CUresult result = find_value(device, attr, found))
-    return result;
+  SIM_RETURN_FAILURE(find_value(device, attr, found));
   bool is_mark = attr == CU_GRAPH_MEM_ATTR_USED_MEM_HIGH || attr == CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH;
   if (value == nullptr || !is_mark)
     return CUDA_ERROR_INVALID_VALUE;
@@ -113,8 +109,7 @@ CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
   Device *found = nullptr;
-  if (CUresult result = find_device(device, found))
-    return result;
+  SIM_RETURN_FAILURE(find_device(device, found));
   GraphMemoryUse &use = found->graph_memory;
   uint64_t needed = std::min(use.reserved, (use.used + piece - 1) / piece * piece);
   found->discharge(use.reserved - needed);

@@ -110,8 +110,7 @@ CUresult update_exec_graph(GraphExec &exec, std::shared_ptr<ExecGraph> &old, con
     }
     std::vector<GraphPtr> parts = node->params->graphs();
     for (size_t i = 0; i < parts.size(); i++)
-      if (CUresult result = update_exec_graph(exec, like.parts[i], *parts[i], info))
-        return result;
+      SIM_RETURN_FAILURE(update_exec_graph(exec, like.parts[i], *parts[i], info));
     if (!find_node_type(like.type)->has_memory) /* its memory does not change */
       like.params = node->params;
   }
@@ -128,16 +127,12 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
   if (resultInfo == nullptr)
     resultInfo = &ignored;
   *resultInfo = {};
-  if (CUresult result = find_exec(hGraphExec, exec))
-    return result;
-  if (CUresult result = find_graph(hGraph, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_exec(hGraphExec, exec));
+  SIM_RETURN_FAILURE(find_graph(hGraph, graph));
   if (graph->owner != nullptr || graph->captures > 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_kernels(*graph))
-    return result;
-  if (CUresult result = update_exec_graph(*exec, exec->top, *graph, *resultInfo))
-    return result;
+  SIM_RETURN_FAILURE(check_kernels(*graph));
+  SIM_RETURN_FAILURE(update_exec_graph(*exec, exec->top, *graph, *resultInfo));
   exec->references = references_of(*graph);
   exec->conditions = graph->conditions;
   return CUDA_SUCCESS;
@@ -146,8 +141,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
 CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
                            CUgraphExecUpdateResult *updateResult_out) {
   CUgraphExecUpdateResultInfo info{};
-  if (hErrorNode_out == nullptr || updateResult_out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(hErrorNode_out != nullptr && updateResult_out != nullptr);
   CUresult result = api::cuGraphExecUpdate_v2(hGraphExec, hGraph, &info);
   *hErrorNode_out = info.errorNode;
   *updateResult_out = info.result;

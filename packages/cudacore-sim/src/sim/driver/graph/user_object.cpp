@@ -171,8 +171,7 @@ CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destro
 
 CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
   UserObjectPtr found;
-  if (CUresult result = find_user_object(object, found))
-    return result;
+  SIM_RETURN_FAILURE(find_user_object(object, found));
   if (!is_count(count))
     return CUDA_ERROR_INVALID_VALUE;
   retain(*found, count);
@@ -181,8 +180,7 @@ CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
 
 CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
   UserObjectPtr found;
-  if (CUresult result = find_user_object(object, found))
-    return result;
+  SIM_RETURN_FAILURE(find_user_object(object, found));
   if (!is_count(count))
     return CUDA_ERROR_INVALID_VALUE;
   release(found, count);

@@ -98,8 +98,7 @@ CUresult check(const Device &device, const Descriptor &d, bool is_mipmapped) {
 
 /* Memory for an array. It counts as memory of the context, but not as an allocation of the application. */
 CUresult new_array_memory(const ContextPtr &context, uint64_t bytes, AllocationPtr &out) {
-  if (CUresult result = new_device_memory(context, bytes, out))
-    return result;
+  SIM_RETURN_FAILURE(new_device_memory(context, bytes, out));
   out->internal = out->is_array = true;
   fill_new_memory(out->host, bytes);
   return CUDA_SUCCESS;
@@ -139,17 +138,13 @@ unsigned max_levels(const Descriptor &d) {
 
 CUresult create(CUarray *out, const Descriptor *descriptor) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (out == nullptr || descriptor == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check(*context->device, *descriptor, false))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(out != nullptr && descriptor != nullptr);
+  SIM_RETURN_FAILURE(check(*context->device, *descriptor, false));
   Array sized;
   sized.descriptor = *descriptor;
   AllocationPtr memory;
-  if (CUresult result = new_array_memory(context, sized.bytes(), memory))
-    return result;
+  SIM_RETURN_FAILURE(new_array_memory(context, sized.bytes(), memory));
   *out = handle_of<CUarray>(add_array(context, *descriptor, memory, memory->base)->handle);
   return CUDA_SUCCESS;
 }
@@ -161,8 +156,7 @@ CUresult find_mipmapped(CUmipmappedArray handle, std::shared_ptr<MipmappedArray>
 /* Waits for the work of the context, as cuMemFree does, and frees the memory. */
 CUresult free_after_work(const std::weak_ptr<Context> &of, AllocationPtr &memory) {
   if (ContextPtr context = of.lock(); context != nullptr && !context->destroyed)
-    if (CUresult result = synchronize(context))
-      return result;
+    SIM_RETURN_FAILURE(synchronize(context));
   if (memory != nullptr)
     release_memory(memory, symbol_of(Call::current().entry));
   memory = nullptr;
@@ -249,39 +243,33 @@ CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAlloca
 
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
   std::shared_ptr<Array> array;
-  if (pArrayDescriptor == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_array(hArray, array))
-    return result;
+  SIM_REQUIRE(pArrayDescriptor != nullptr);
+  SIM_RETURN_FAILURE(find_array(hArray, array));
   *pArrayDescriptor = array->descriptor;
   return CUDA_SUCCESS;
 }
 
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
   CUDA_ARRAY3D_DESCRIPTOR whole{};
-  if (CUresult result = api::cuArray3DGetDescriptor_v2(pArrayDescriptor != nullptr ? &whole : nullptr, hArray))
-    return result;
+  SIM_RETURN_FAILURE(api::cuArray3DGetDescriptor_v2(pArrayDescriptor != nullptr ? &whole : nullptr, hArray));
   *pArrayDescriptor = {whole.Width, whole.Height, whole.Format, whole.NumChannels};
   return CUDA_SUCCESS;
 }
 
 CUresult cuArrayGetPlane(CUarray *, CUarray hArray, unsigned int) {
   std::shared_ptr<Array> array;
-  if (CUresult result = find_array(hArray, array))
-    return result;
+  SIM_RETURN_FAILURE(find_array(hArray, array));
   return CUDA_ERROR_INVALID_VALUE; /* no array has planes of several formats */
 }
 
 CUresult cuArrayDestroy(CUarray hArray) {
   std::shared_ptr<Array> array;
-  if (CUresult result = find_array(hArray, array))
-    return result;
+  SIM_RETURN_FAILURE(find_array(hArray, array));
   if (array->whole.lock() != nullptr) {
     report("cuArrayDestroy was given a level of a mipmapped array, which is destroyed with that");
     return CUDA_SUCCESS; /* does nothing, like the driver */
   }
-  if (CUresult result = free_after_work(array->context, array->memory))
-    return result;
+  SIM_RETURN_FAILURE(free_after_work(array->context, array->memory));
   if (state().arrays.find(array->handle) == array)
     state().arrays.remove(array->handle);
   return CUDA_SUCCESS;
@@ -290,13 +278,10 @@ CUresult cuArrayDestroy(CUarray hArray) {
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc,
                                 unsigned int numMipmapLevels) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pHandle == nullptr || pMipmappedArrayDesc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(pHandle != nullptr && pMipmappedArrayDesc != nullptr);
   const Descriptor &descriptor = *pMipmappedArrayDesc;
-  if (CUresult result = check(*context->device, descriptor, true))
-    return result;
+  SIM_RETURN_FAILURE(check(*context->device, descriptor, true));
   unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* the driver's result for other formats */
   constexpr uint64_t alignment = 512;                                        /* alignment of a level's first texel */
   std::vector<uint64_t> offsets;
@@ -308,8 +293,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
     bytes = (bytes + sized.bytes() + alignment - 1) / alignment * alignment;
   }
   auto made = std::make_shared<MipmappedArray>();
-  if (CUresult result = new_array_memory(context, bytes, made->memory))
-    return result;
+  SIM_RETURN_FAILURE(new_array_memory(context, bytes, made->memory));
   made->context = context;
   made->descriptor = descriptor;
   for (unsigned level = 0; level < levels; level++) {
@@ -324,10 +308,8 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
 
 CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
   std::shared_ptr<MipmappedArray> array;
-  if (pLevelArray == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_mipmapped(hMipmappedArray, array))
-    return result;
+  SIM_REQUIRE(pLevelArray != nullptr);
+  SIM_RETURN_FAILURE(find_mipmapped(hMipmappedArray, array));
   if (level >= array->levels.size())
     return CUDA_ERROR_INVALID_VALUE;
   *pLevelArray = handle_of<CUarray>(array->levels[level]->handle);
@@ -336,10 +318,8 @@ CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmap
 
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
   std::shared_ptr<MipmappedArray> array;
-  if (CUresult result = find_mipmapped(hMipmappedArray, array))
-    return result;
-  if (CUresult result = free_after_work(array->context, array->memory))
-    return result;
+  SIM_RETURN_FAILURE(find_mipmapped(hMipmappedArray, array));
+  SIM_RETURN_FAILURE(free_after_work(array->context, array->memory));
   if (state().mipmapped_arrays.find(array->handle) != array)
     return CUDA_SUCCESS; /* another thread has destroyed it meanwhile */
   for (const std::shared_ptr<Array> &level : array->levels)

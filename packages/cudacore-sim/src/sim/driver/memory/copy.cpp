@@ -342,8 +342,7 @@ CUresult check_node(const Context &context, const Side &side, const Shape &shape
 } // namespace
 
 CUresult check_copy_node(const Context &context, const Side &to, const Side &from, const Shape &shape) {
-  if (CUresult result = check_node(context, to, shape, true))
-    return result;
+  SIM_RETURN_FAILURE(check_node(context, to, shape, true));
   return check_node(context, from, shape, false);
 }
 

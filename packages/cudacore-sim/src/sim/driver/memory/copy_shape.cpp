@@ -10,10 +10,8 @@ namespace {
 /* Finds one side of a copy: a box of an array, which must not exceed the array. */
 CUresult side_of_array(CUarray handle, size_t x, size_t y, size_t z, const Shape &shape, Side &out) {
   std::shared_ptr<Array> array;
-  if (handle == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_array(handle, array))
-    return result;
+  SIM_REQUIRE(handle != nullptr);
+  SIM_RETURN_FAILURE(find_array(handle, array));
   uint64_t pitch = array->pitch(), slice = pitch * array->rows();
   auto is_in = [](uint64_t from, uint64_t count, uint64_t all) { return from <= all && count <= all - from; };
   if (!is_in(x, shape.width, pitch) || !is_in(y, shape.height, array->rows()) ||
@@ -64,9 +62,8 @@ template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Sid
   if ((p.srcMemoryType == CU_MEMORYTYPE_ARRAY && p.srcLOD != 0) ||
       (p.dstMemoryType == CU_MEMORYTYPE_ARRAY && p.dstLOD != 0))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY, p.srcZ,
-                                p.srcPitch, p.srcHeight, shape, from))
-    return result;
+  SIM_RETURN_FAILURE(side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY, p.srcZ,
+                             p.srcPitch, p.srcHeight, shape, from));
   return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray, p.dstXInBytes, p.dstY, p.dstZ, p.dstPitch,
                  p.dstHeight, shape, to);
 }
@@ -76,9 +73,8 @@ template <class Parameters> CUresult sides_of(const Parameters &p, Side &to, Sid
 CUresult read_copy(const CUDA_MEMCPY2D &fields, Side &to, Side &from, Shape &shape) {
   const CUDA_MEMCPY2D &p = fields;
   shape = {p.WidthInBytes, p.Height};
-  if (CUresult result = side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY, 0,
-                                p.srcPitch, 0, shape, from))
-    return result;
+  SIM_RETURN_FAILURE(side_of(p.srcMemoryType, p.srcHost, p.srcDevice, p.srcArray, p.srcXInBytes, p.srcY, 0, p.srcPitch,
+                             0, shape, from));
   return side_of(p.dstMemoryType, p.dstHost, p.dstDevice, p.dstArray, p.dstXInBytes, p.dstY, 0, p.dstPitch, 0, shape,
                  to);
 }

@@ -128,8 +128,7 @@ namespace api {
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (total != nullptr)
     *total = context->device->memory;
   if (free != nullptr)
@@ -139,13 +138,11 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
 
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (dptr == nullptr || bytesize == 0)
     return CUDA_ERROR_INVALID_VALUE;
   AllocationPtr allocation;
-  if (CUresult result = new_device_memory(context, bytesize, allocation))
-    return result;
+  SIM_RETURN_FAILURE(new_device_memory(context, bytesize, allocation));
   fill_new_memory(allocation->host, bytesize);
   *dptr = allocation->base;
   return CUDA_SUCCESS;
@@ -167,16 +164,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInByt
 }
 
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
-  if (CUresult result = current_error())
-    return result;
+  SIM_RETURN_FAILURE(current_error());
   if (dptr == 0)
     return CUDA_SUCCESS;
   AllocationPtr allocation = allocation_at(dptr);
   if (allocation == nullptr || allocation->freed || allocation->internal)
     return bad_free(dptr);
   if (ContextPtr context = allocation->context.lock())
-    if (CUresult result = usable(context))
-      return result;
+    SIM_RETURN_FAILURE(usable(context));
   switch (allocation->kind) {
   case Allocation::Kind::device:
   case Allocation::Kind::managed:
@@ -185,8 +180,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
   case Allocation::Kind::graph: {
     for (const ContextPtr &context : state().contexts.all())
       if (context->device == allocation->device || allocation->device == nullptr)
-        if (CUresult result = synchronize(context))
-          return result;
+        SIM_RETURN_FAILURE(synchronize(context));
     if (allocation->freed || state().memory.find(dptr) != allocation)
       return CUDA_ERROR_INVALID_VALUE;
     if (allocation->kind == Allocation::Kind::graph) {
@@ -205,8 +199,7 @@ CUresult cuMemFree_v2(CUdeviceptr dptr) {
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   AllocationPtr allocation = state().memory.find(dptr);
   if (allocation == nullptr || allocation->freed)
     return CUDA_ERROR_NOT_FOUND;
@@ -225,8 +218,7 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr 
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (pp == nullptr || (Flags & ~known) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (bytesize == 0) {
@@ -251,8 +243,7 @@ CUresult cuMemFreeHost(void *p) {
   if (allocation == nullptr || allocation->kind != Allocation::Kind::pinned)
     return bad_free(value_of(p));
   if (ContextPtr context = allocation->context.lock())
-    if (CUresult result = usable(context))
-      return result;
+    SIM_RETURN_FAILURE(usable(context));
   return free_after_work(allocation);
 }
 
@@ -260,8 +251,7 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   /* Not CU_MEMHOSTREGISTER_IOMEMORY: memory of other devices is not simulated. */
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY;
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (p == nullptr || bytesize == 0 || (Flags & ~known) != 0 || bytesize > UINT64_MAX - value_of(p))
     return CUDA_ERROR_INVALID_VALUE;
   uint64_t base = value_of(p);
@@ -307,8 +297,7 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int 
 CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   AllocationPtr allocation = state().memory.find(value_of(p));
   using Kind = Allocation::Kind;
-  if (pFlags == nullptr || allocation == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(pFlags != nullptr && allocation != nullptr);
   if (allocation->kind != Kind::pinned && allocation->kind != Kind::registered && allocation->kind != Kind::managed)
     return CUDA_ERROR_INVALID_VALUE;
   *pFlags = allocation->kind == Kind::managed ? CU_MEMHOSTALLOC_DEVICEMAP : allocation->flags;
@@ -317,15 +306,13 @@ CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
 
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (dptr == nullptr || bytesize == 0 || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
   if (!may_promise(bytesize))
     return refuse(CUDA_ERROR_OUT_OF_MEMORY, host_exhausted_text());
   AllocationPtr allocation;
-  if (CUresult result = new_host_memory(context, Allocation::Kind::managed, bytesize, flags, allocation))
-    return result;
+  SIM_RETURN_FAILURE(new_host_memory(context, Allocation::Kind::managed, bytesize, flags, allocation));
   add_managed(allocation->host, allocation->size, false);
   *dptr = allocation->base;
   return CUDA_SUCCESS;

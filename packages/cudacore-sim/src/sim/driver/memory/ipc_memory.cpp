@@ -55,8 +55,7 @@ namespace api {
 CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
   ContextPtr context;
   State &s = state();
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   AllocationPtr allocation = s.memory.find(dptr);
   if (pHandle == nullptr || allocation == nullptr || allocation->kind != Allocation::Kind::device || allocation->freed)
     return CUDA_ERROR_INVALID_VALUE;
@@ -74,8 +73,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (pdptr == nullptr || (Flags & CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == 0)
     return CUDA_ERROR_INVALID_VALUE;
   Reference reference;
@@ -91,8 +89,7 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned 
 
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   AllocationPtr allocation = state().memory.find(dptr);
   if (allocation == nullptr || allocation->base != dptr || allocation->kind != Allocation::Kind::imported) {
     report("cuIpcCloseMemHandle was given " + hex(dptr) +

@@ -25,8 +25,7 @@ namespace api {
 CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType,
                                           unsigned long long flags) {
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  SIM_RETURN_FAILURE(find_pool(pool, found));
   if (handle_out == nullptr || flags != 0 || handleType != by_descriptor || found->file == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   int descriptor = found->file->file().duplicate(false);
@@ -90,13 +89,11 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPo
   State &s = state();
   Record record;
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  SIM_RETURN_FAILURE(find_pool(pool, found));
   if (ptr_out == nullptr || shareData == nullptr || found->imported == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Import> import = import_reference(shareData, found->imported, Shared::pool_memory, record);
-  if (import == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(import != nullptr);
   if (AllocationPtr known = imported(*found, record.name)) {
     if (found->is_shared_with_host())
       return CUDA_ERROR_ALREADY_MAPPED;

@@ -188,16 +188,14 @@ CUresult find_ranges(const CUdeviceptr *addresses, const size_t *sizes, size_t c
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
     out.emplace_back();
-    if (CUresult result = find_range(addresses[i], sizes[i], out.back()))
-      return result;
+    SIM_RETURN_FAILURE(find_range(addresses[i], sizes[i], out.back()));
   }
   return CUDA_SUCCESS;
 }
 
 /* Batches are refused on the legacy default stream. */
 CUresult find_batch_stream(CUstream handle, StreamPtr &out) {
-  if (CUresult result = find_stream(handle, out))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, out));
   return out->legacy ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -205,8 +203,7 @@ CUresult prefetch_batch(const CUdeviceptr *addresses, const size_t *sizes, size_
                         const size_t *starts, size_t location_count, unsigned long long flags, CUstream handle) {
   StreamPtr stream;
   std::vector<Pages> ranges;
-  if (CUresult result = find_batch_stream(handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_batch_stream(handle, stream));
   if (flags != 0 || locations == nullptr || starts == nullptr || location_count == 0 || location_count > count ||
       starts[0] != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -216,15 +213,13 @@ CUresult prefetch_batch(const CUdeviceptr *addresses, const size_t *sizes, size_
     if (check_location(locations[i]) != CUDA_SUCCESS)
       return CUDA_ERROR_INVALID_VALUE;
   }
-  if (CUresult result = find_ranges(addresses, sizes, count, ranges))
-    return result;
+  SIM_RETURN_FAILURE(find_ranges(addresses, sizes, count, ranges));
   for (size_t i = 0, which = 0; i < count; i++) {
     if (i > 0 && which + 1 < location_count && starts[which + 1] == i)
       which++;
     change(ranges[i], [&](Hint &hint) { hint.prefetched = normal(locations[which]); });
   }
-  if (CUresult result = check_uncaptured_work(stream))
-    return result;
+  SIM_RETURN_FAILURE(check_uncaptured_work(stream));
   enqueue(stream, new_unit("prefetch", stream->context.lock()));
   return CUDA_SUCCESS;
 }
@@ -237,8 +232,7 @@ CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, C
   Pages pages;
   if (check_location(location) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_range(devPtr, count, pages))
-    return result;
+  SIM_RETURN_FAILURE(find_range(devPtr, count, pages));
   if (pages.allocation->pool != nullptr) {
     explain("advice is for the memory of cuMemAllocManaged, not for that of pools");
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -270,8 +264,7 @@ CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUde
   /* Three kinds of advice do not use their location. */
   bool needs_location = advice == CU_MEM_ADVISE_SET_PREFERRED_LOCATION || advice >= CU_MEM_ADVISE_SET_ACCESSED_BY;
   CUmemLocation location = location_of(needs_location ? device : CU_DEVICE_CPU);
-  if (CUresult result = check_location(location))
-    return result;
+  SIM_RETURN_FAILURE(check_location(location));
   return api::cuMemAdvise_v2(devPtr, count, advice, location);
 }
 
@@ -279,17 +272,13 @@ CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation l
                                CUstream hStream) {
   StreamPtr stream;
   Pages pages;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_location(location))
-    return result;
-  if (CUresult result = find_range(devPtr, count, pages))
-    return result;
+  SIM_RETURN_FAILURE(check_location(location));
+  SIM_RETURN_FAILURE(find_range(devPtr, count, pages));
   change(pages, [&](Hint &hint) { hint.prefetched = normal(location); });
-  if (CUresult result = check_uncaptured_work(stream))
-    return result;
+  SIM_RETURN_FAILURE(check_uncaptured_work(stream));
   enqueue(stream, new_unit("prefetch", stream->context.lock()));
   return CUDA_SUCCESS;
 }
@@ -315,14 +304,11 @@ CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
                                 CUstream hStream) {
   StreamPtr stream;
   std::vector<Pages> ranges;
-  if (CUresult result = find_batch_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_batch_stream(hStream, stream));
   if (flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_ranges(dptrs, sizes, count, ranges))
-    return result;
-  if (CUresult result = check_uncaptured_work(stream))
-    return result;
+  SIM_RETURN_FAILURE(find_ranges(dptrs, sizes, count, ranges));
+  SIM_RETURN_FAILURE(check_uncaptured_work(stream));
   enqueue(stream, new_unit("discard", stream->context.lock()));
   return CUDA_SUCCESS;
 }
@@ -330,8 +316,7 @@ CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr,
                                 size_t count) {
   Pages pages;
-  if (CUresult result = find_range(devPtr, count, pages))
-    return result;
+  SIM_RETURN_FAILURE(find_range(devPtr, count, pages));
   return read_attribute(data, dataSize, attribute, pages);
 }
 
@@ -340,24 +325,20 @@ CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_att
   Pages pages;
   if (data == nullptr || dataSizes == nullptr || attributes == nullptr || numAttributes == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_range(devPtr, count, pages))
-    return result;
+  SIM_RETURN_FAILURE(find_range(devPtr, count, pages));
   for (size_t i = 0; i < numAttributes; i++)
-    if (CUresult result = read_attribute(data[i], dataSizes[i], attributes[i], pages))
-      return result;
+    SIM_RETURN_FAILURE(read_attribute(data[i], dataSizes[i], attributes[i], pages));
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
   StreamPtr stream;
   AllocationPtr allocation = state().memory.find(dptr);
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
   bool whole = allocation != nullptr && !allocation->freed && (length == 0 || length == allocation->size);
   if (!whole || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_uncaptured_work(stream))
-    return result;
+  SIM_RETURN_FAILURE(check_uncaptured_work(stream));
   enqueue(stream, new_unit("attach", stream->context.lock()));
   return CUDA_SUCCESS;
 }

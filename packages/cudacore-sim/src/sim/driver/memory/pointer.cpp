@@ -150,8 +150,7 @@ namespace api {
 
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   AllocationPtr allocation = live_at(ptr);
-  if (data == nullptr || allocation == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(data != nullptr && allocation != nullptr);
   return read_attribute(data, attribute, *allocation, ptr);
 }
 

@@ -129,8 +129,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   if (pool == nullptr || poolProps == nullptr || config().driver_version < first_with(*poolProps))
     return CUDA_ERROR_INVALID_VALUE;
   auto created = std::make_shared<Pool>();
-  if (CUresult result = check_pool_location(poolProps->location, poolProps->allocType, created->device))
-    return result;
+  SIM_RETURN_FAILURE(check_pool_location(poolProps->location, poolProps->allocType, created->device));
   auto is_set = [](unsigned char byte) { return byte != 0; };
   if (std::any_of(std::begin(poolProps->reserved), std::end(poolProps->reserved), is_set))
     return CUDA_ERROR_INVALID_VALUE;
@@ -164,8 +163,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
 
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  SIM_RETURN_FAILURE(find_pool(pool, found));
   if (found->is_default) {
     report("cuMemPoolDestroy was given a default pool, which cannot be destroyed");
     return CUDA_ERROR_INVALID_VALUE;
@@ -183,18 +181,15 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  SIM_RETURN_FAILURE(find_pool(pool, found));
   found->trim(minBytesToKeep);
   return CUDA_SUCCESS;
 }
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_pool(pool, found))
-    return result;
-  if (value == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_pool(pool, found));
+  SIM_REQUIRE(value != nullptr);
   switch (static_cast<int>(attr)) {
   case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
   case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
@@ -223,10 +218,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_pool(pool, found))
-    return result;
-  if (value == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_pool(pool, found));
+  SIM_REQUIRE(value != nullptr);
   uint64_t number = 0;
   switch (static_cast<int>(attr)) {
   case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -254,14 +247,12 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  SIM_RETURN_FAILURE(find_pool(pool, found));
   if (map == nullptr || count == 0)
     return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < count; i++) {
     Device *device = nullptr;
-    if (CUresult result = find_accessor(*found, map[i].location, device))
-      return result;
+    SIM_RETURN_FAILURE(find_accessor(*found, map[i].location, device));
     /* The pool's own device cannot lose access, and no device can have read access alone. */
     bool has_it = device == found->device && !found->is_managed();
     switch (static_cast<int>(map[i].flags)) {
@@ -290,10 +281,8 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
   std::shared_ptr<Pool> found;
   Device *device = nullptr;
-  if (CUresult result = find_pool(memPool, found))
-    return result;
-  if (flags == nullptr || location == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_pool(memPool, found));
+  SIM_REQUIRE(flags != nullptr && location != nullptr);
   CUresult accessor = find_accessor(*found, *location, device);
   bool is_host = location->type == CU_MEM_LOCATION_TYPE_HOST || location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   if (accessor != CUDA_SUCCESS && !is_host)

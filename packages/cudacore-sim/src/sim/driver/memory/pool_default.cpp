@@ -21,20 +21,17 @@ PoolPlace &place_of(const CUmemLocation &location, CUmemAllocationType type, Dev
 
 CUresult find_place(const CUmemLocation *location, CUmemAllocationType type, PoolPlace *&out) {
   Device *device = nullptr;
-  if (location == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(location != nullptr);
   if (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT)
     return CUDA_ERROR_NOT_SUPPORTED;
-  if (CUresult result = check_pool_location(*location, type, device))
-    return result;
+  SIM_RETURN_FAILURE(check_pool_location(*location, type, device));
   out = &place_of(*location, type, device);
   return CUDA_SUCCESS;
 }
 
 CUresult find_place(CUdevice ordinal, PoolPlace *&out) {
   Device *device = nullptr;
-  if (CUresult result = find_device(ordinal, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(ordinal, device));
   out = &device->pools;
   return CUDA_SUCCESS;
 }
@@ -90,10 +87,8 @@ namespace {
 CUresult give_pool(CUmemoryPool *out, const CUmemLocation *location, CUmemAllocationType type,
                    std::shared_ptr<Pool> PoolPlace::*pool) {
   PoolPlace *place = nullptr;
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_place(location, type, place))
-    return result;
+  SIM_REQUIRE(out != nullptr);
+  SIM_RETURN_FAILURE(find_place(location, type, place));
   *out = handle_to(place->*pool);
   return CUDA_SUCCESS;
 }
@@ -113,10 +108,8 @@ CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAlloc
 CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
   PoolPlace *place = nullptr;
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_place(location, type, place))
-    return result;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  SIM_RETURN_FAILURE(find_place(location, type, place));
+  SIM_RETURN_FAILURE(find_pool(pool, found));
   const Pool &like = *place->initial;
   if (found->imported != nullptr || found->device != like.device || found->is_managed() != like.is_managed())
     return CUDA_ERROR_INVALID_VALUE;
@@ -126,10 +119,8 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
   PoolPlace *place = nullptr;
-  if (pool_out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_place(dev, place))
-    return result;
+  SIM_REQUIRE(pool_out != nullptr);
+  SIM_RETURN_FAILURE(find_place(dev, place));
   *pool_out = handle_to(place->initial);
   return CUDA_SUCCESS;
 }

@@ -34,8 +34,7 @@ CUresult read_type(CUarray_format format, unsigned channels, Texels &out) {
 CUresult read_linear(const Context &context, const Resource &resource, Texels &out) {
   const auto &linear = resource.res.linear;
   const Device &device = *context.device;
-  if (CUresult result = read_type(linear.format, linear.numChannels, out))
-    return result;
+  SIM_RETURN_FAILURE(read_type(linear.format, linear.numChannels, out));
   uint64_t texels = linear.sizeInBytes / out.texel_bytes();
   if (linear.devPtr == 0 || !is_aligned(linear.devPtr, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device))
     return CUDA_ERROR_INVALID_VALUE;
@@ -48,8 +47,7 @@ CUresult read_linear(const Context &context, const Resource &resource, Texels &o
 CUresult read_pitched(const Context &context, const Resource &resource, Texels &out) {
   const auto &rows = resource.res.pitch2D;
   const Device &device = *context.device;
-  if (CUresult result = read_type(rows.format, rows.numChannels, out))
-    return result;
+  SIM_RETURN_FAILURE(read_type(rows.format, rows.numChannels, out));
   if (rows.devPtr == 0 || !is_aligned(rows.devPtr, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, device) ||
       !is_aligned(rows.pitchInBytes, CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT, device) ||
       !is_within_limit(rows.width, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH, device) ||
@@ -72,8 +70,7 @@ CUresult read_resource(const Context &context, const Resource &resource, Texels 
     return CUDA_ERROR_INVALID_VALUE;
   switch (static_cast<int>(resource.resType)) {
   case CU_RESOURCE_TYPE_ARRAY:
-    if (CUresult result = find_array(resource.res.array.hArray, array))
-      return result;
+    SIM_RETURN_FAILURE(find_array(resource.res.array.hArray, array));
     out = texels_of({array});
     return CUDA_SUCCESS;
   case CU_RESOURCE_TYPE_MIPMAPPED_ARRAY:
@@ -146,8 +143,7 @@ CUtexObject add(Table &table, std::shared_ptr<TextureObject> object) {
 
 CUresult destroy(Table &table, Kind kind, CUtexObject handle) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (handle == 0)
     return CUDA_SUCCESS;
   /* The driver accepts any handle without an error. */
@@ -198,19 +194,15 @@ namespace api {
 CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc,
                            const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pTexObject == nullptr || pResDesc == nullptr || pTexDesc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(pTexObject != nullptr && pResDesc != nullptr && pTexDesc != nullptr);
   if (pResViewDesc != nullptr) {
     explain("a texture with a resource view: views are not simulated");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   auto sampler = std::make_shared<Sampler>();
-  if (CUresult result = read_resource(*context, *pResDesc, sampler->texels))
-    return result;
-  if (CUresult result = read_sampling(*pTexDesc, *sampler))
-    return result;
+  SIM_RETURN_FAILURE(read_resource(*context, *pResDesc, sampler->texels));
+  SIM_RETURN_FAILURE(read_sampling(*pTexDesc, *sampler));
   auto object = std::make_shared<TextureObject>();
   object->context = context;
   object->resource = *pResDesc;
@@ -224,8 +216,7 @@ CUresult cuTexObjectDestroy(CUtexObject texObject) { return destroy(state().text
 
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) {
   std::shared_ptr<TextureObject> object;
-  if (pResDesc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(pResDesc != nullptr);
   if (find(state().textures, Kind::texture, texObject, object) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   *pResDesc = object->resource;
@@ -234,8 +225,7 @@ CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject te
 
 CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
   std::shared_ptr<TextureObject> object;
-  if (pTexDesc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(pTexDesc != nullptr);
   if (find(state().textures, Kind::texture, texObject, object) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   *pTexDesc = object->sampling;
@@ -255,13 +245,11 @@ CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, C
 CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
   ContextPtr context;
   std::shared_ptr<Array> array;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   if (pSurfObject == nullptr || pResDesc == nullptr || pResDesc->resType != CU_RESOURCE_TYPE_ARRAY ||
       pResDesc->flags != 0 || pResDesc->res.array.hArray == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_array(pResDesc->res.array.hArray, array))
-    return result;
+  SIM_RETURN_FAILURE(find_array(pResDesc->res.array.hArray, array));
   if ((array->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST) == 0)
     report("cuSurfObjectCreate was given an array that was created without CUDA_ARRAY3D_SURFACE_LDST");
   auto sampler = std::make_shared<Sampler>();
@@ -279,8 +267,7 @@ CUresult cuSurfObjectDestroy(CUsurfObject surfObject) { return destroy(state().s
 
 CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) {
   std::shared_ptr<TextureObject> object;
-  if (pResDesc == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(pResDesc != nullptr);
   if (find(state().surfaces, Kind::surface, surfObject, object) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
   *pResDesc = object->resource;
@@ -290,8 +277,7 @@ CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject 
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned numChannels,
                                             CUdevice dev) {
   Device *device = nullptr;
-  if (CUresult result = find_device(dev, device))
-    return result;
+  SIM_RETURN_FAILURE(find_device(dev, device));
   if (maxWidthInElements == nullptr || channel_bytes(format) == 0 ||
       (numChannels != 1 && numChannels != 2 && numChannels != 4))
     return CUDA_ERROR_INVALID_VALUE;

@@ -17,8 +17,7 @@ CUresult check_properties(const CUmemAllocationProp *properties, Device *&device
   device = nullptr;
   switch (static_cast<int>(properties->location.type)) {
   case CU_MEM_LOCATION_TYPE_DEVICE:
-    if (CUresult result = find_device(properties->location.id, device))
-      return result;
+    SIM_RETURN_FAILURE(find_device(properties->location.id, device));
     break;
   case CU_MEM_LOCATION_TYPE_HOST_NUMA:
     if (properties->location.id != 0)
@@ -189,8 +188,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
   Device *device = nullptr;
   if (handle == nullptr || size == 0 || size % granularity != 0 || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_properties(prop, device))
-    return result;
+  SIM_RETURN_FAILURE(check_properties(prop, device));
   if (device != nullptr && !device->charge(size))
     return CUDA_ERROR_OUT_OF_MEMORY;
   auto physical = std::make_shared<Physical>();
@@ -206,8 +204,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   std::shared_ptr<Physical> physical;
-  if (CUresult result = find_physical(handle, physical))
-    return result;
+  SIM_RETURN_FAILURE(find_physical(handle, physical));
   if (--physical->references == 0)
     state().physicals.remove(handle);
   return CUDA_SUCCESS;
@@ -217,8 +214,7 @@ CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAlloc
                   unsigned long long flags) {
   State &s = state();
   std::shared_ptr<Physical> physical;
-  if (CUresult result = find_physical(handle, physical))
-    return result;
+  SIM_RETURN_FAILURE(find_physical(handle, physical));
   if (flags != 0 || size == 0 || ptr == 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (offset != 0 || size != physical->size) /* it has to be mapped as a whole */
@@ -299,11 +295,9 @@ CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *des
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
   AllocationPtr mapping = state().memory.find(ptr);
   Device *device = nullptr;
-  if (flags == nullptr || location == nullptr || mapping == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(flags != nullptr && location != nullptr && mapping != nullptr);
   if (location->type == CU_MEM_LOCATION_TYPE_DEVICE)
-    if (CUresult result = find_device(location->id, device))
-      return result;
+    SIM_RETURN_FAILURE(find_device(location->id, device));
   *flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   if (is_host(*location) && mapping->host_accessible())
     *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -315,10 +309,8 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
   std::shared_ptr<Physical> physical;
-  if (CUresult result = find_physical(handle, physical))
-    return result;
-  if (prop == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_physical(handle, physical));
+  SIM_REQUIRE(prop != nullptr);
   *prop = physical->properties;
   return CUDA_SUCCESS;
 }
@@ -326,8 +318,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmem
 CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
                                       CUmemAllocationHandleType handleType, unsigned long long flags) {
   std::shared_ptr<Physical> physical;
-  if (CUresult result = find_physical(handle, physical))
-    return result;
+  SIM_RETURN_FAILURE(find_physical(handle, physical));
   if (shareableHandle == nullptr || flags != 0 || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
       physical->properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE)
     return CUDA_ERROR_INVALID_VALUE;

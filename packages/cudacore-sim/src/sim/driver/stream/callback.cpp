@@ -16,13 +16,10 @@ namespace api {
 
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (fn == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
+  SIM_REQUIRE(fn != nullptr);
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (is_captured) {
     capture_node(stream, CU_GRAPH_NODE_TYPE_HOST, make_host(fn, userData));
     return CUDA_SUCCESS;
@@ -42,12 +39,10 @@ CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsi
 
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
   if (callback == nullptr || flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_uncaptured_work(stream))
-    return result;
+  SIM_RETURN_FAILURE(check_uncaptured_work(stream));
   ContextPtr context = stream->context.lock();
   UnitPtr unit = new_unit("stream callback", context, [hStream, callback, userData, context] {
     CUresult error = error_of(*context);

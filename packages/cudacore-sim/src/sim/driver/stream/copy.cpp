@@ -17,8 +17,7 @@ CUmemorytype type_of(const Side &side) {
 
 CUresult capture_copy(const StreamPtr &stream, const Side &to, const Side &from, const Shape &shape) {
   ContextPtr context = stream->context.lock();
-  if (CUresult result = check_copy_node(*context, to, from, shape))
-    return result;
+  SIM_RETURN_FAILURE(check_copy_node(*context, to, from, shape));
   CUDA_MEMCPY3D fields{};
   fields.srcMemoryType = type_of(from);
   fields.dstMemoryType = type_of(to);
@@ -60,15 +59,12 @@ CUresult copy(const StreamPtr &stream, const Side &to, const Side &from, const S
     return CUDA_ERROR_INVALID_VALUE;
   ContextPtr context = stream->context.lock();
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (is_captured)
     return when == Return::at_once ? capture_copy(stream, to, from, shape) : check_uncaptured_work(stream);
   CheckedSide target, source;
-  if (CUresult result = check_side(*context, to, shape, true, target))
-    return result;
-  if (CUresult result = check_side(*context, from, shape, false, source))
-    return result;
+  SIM_RETURN_FAILURE(check_side(*context, to, shape, true, target));
+  SIM_RETURN_FAILURE(check_side(*context, from, shape, false, source));
   bool wait = !target.known || (!source.known && size_of(shape) > max_staged) ||
               (when == Return::when_synchronous && (is_on_host(target) || is_on_host(source)));
   std::shared_ptr<std::vector<std::byte>> kept;
@@ -102,8 +98,7 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
     return CUDA_ERROR_INVALID_VALUE;
   ContextPtr context = stream->context.lock();
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (is_captured) {
     CUDA_MEMSET_NODE_PARAMS_v2 fields{
         to.address, to.pitch, value, bytes, shape.width / bytes, shape.height, handle_of<CUcontext>(context->handle)};
@@ -119,8 +114,7 @@ CUresult fill(const StreamPtr &stream, const Side &to, const Shape &shape, uint3
             " has no access to it (cuCtxEnablePeerAccess, cuMemPoolSetAccess)");
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (CUresult result = check_side(*context, to, shape, true, target))
-    return result;
+  SIM_RETURN_FAILURE(check_side(*context, to, shape, true, target));
   UnitPtr unit = new_unit("fill", context, fill_work(context, to, shape, value, bytes));
   if (unit->traced != nullptr)
     describe_shape(*unit->traced, shape);

@@ -11,8 +11,7 @@ namespace {
 
 CUresult line(CUstream handle, const Side &to, const Side &from, size_t bytes, Return when) {
   StreamPtr stream;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
   return copy(stream, to, from, {bytes}, when);
 }
 
@@ -27,22 +26,17 @@ template <class Parameters> CUresult box(CUstream handle, const Parameters *p, R
   StreamPtr stream;
   Side to{}, from{};
   Shape shape{};
-  if (CUresult result = find_stream(handle, stream))
-    return result;
-  if (p == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read_copy(*p, to, from, shape))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
+  SIM_REQUIRE(p != nullptr);
+  SIM_RETURN_FAILURE(read_copy(*p, to, from, shape));
   return copy(stream, to, from, shape, when);
 }
 
 /* Bytes of the first row of an array, the range of the functions with an A in their names. */
 CUresult texels(CUarray handle, size_t offset, size_t bytes, Side &out) {
   std::shared_ptr<Array> array;
-  if (handle == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_array(handle, array))
-    return result;
+  SIM_REQUIRE(handle != nullptr);
+  SIM_RETURN_FAILURE(find_array(handle, array));
   if (offset > array->pitch() || bytes > array->pitch() - offset)
     return CUDA_ERROR_INVALID_VALUE;
   out = {Place::device, array->address + offset, array->pitch(), 0, nullptr, handle, {offset, 0, 0}};
@@ -62,8 +56,7 @@ CUresult from_texels(CUstream stream, const Side &to, CUarray array, size_t offs
 }
 
 CUresult find_peers(CUcontext to, CUcontext from, ContextPtr &to_found, ContextPtr &from_found) {
-  if (CUresult result = find_context(to, to_found))
-    return result;
+  SIM_RETURN_FAILURE(find_context(to, to_found));
   return find_context(from, from_found);
 }
 
@@ -73,14 +66,10 @@ CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   Side to{}, from{};
   Shape shape{};
   ContextPtr to_context, from_context;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
-  if (p == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read_copy(*p, to, from, shape))
-    return result;
-  if (CUresult result = check_uncaptured_work(stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
+  SIM_REQUIRE(p != nullptr);
+  SIM_RETURN_FAILURE(read_copy(*p, to, from, shape));
+  SIM_RETURN_FAILURE(check_uncaptured_work(stream));
   if (p->dstContext != nullptr && find_context(p->dstContext, to_context) == CUDA_SUCCESS)
     to.context = to_context;
   if (p->srcContext != nullptr && find_context(p->srcContext, from_context) == CUDA_SUCCESS)
@@ -102,8 +91,7 @@ CUresult batch(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count, 
   StreamPtr stream;
   if (failed != nullptr)
     *failed = SIZE_MAX;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
   if (to == nullptr || from == nullptr || sizes == nullptr || stream->legacy ||
       std::find(sizes, sizes + count, size_t{0}) != sizes + count)
     return CUDA_ERROR_INVALID_VALUE;
@@ -188,8 +176,7 @@ CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, s
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
                       size_t ByteCount) {
   ContextPtr to, from;
-  if (CUresult result = find_peers(dstContext, srcContext, to, from))
-    return result;
+  SIM_RETURN_FAILURE(find_peers(dstContext, srcContext, to, from));
   return line(nullptr, device(dstDevice, to), device(srcDevice, from), ByteCount, Return::when_synchronous);
 }
 
@@ -197,12 +184,9 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
                            size_t ByteCount, CUstream hStream) {
   StreamPtr stream;
   ContextPtr to, from;
-  if (CUresult result = find_peers(dstContext, srcContext, to, from))
-    return result;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = check_uncaptured_work(stream))
-    return result;
+  SIM_RETURN_FAILURE(find_peers(dstContext, srcContext, to, from));
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
+  SIM_RETURN_FAILURE(check_uncaptured_work(stream));
   return line(hStream, device(dstDevice, to), device(srcDevice, from), ByteCount, Return::at_once);
 }
 

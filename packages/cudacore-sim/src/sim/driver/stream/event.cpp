@@ -9,8 +9,7 @@ namespace {
 constexpr unsigned known_flags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
 CUresult find_event(CUevent handle, std::shared_ptr<Event> &out) {
-  if (CUresult result = find_object(state().events, Kind::event, handle, out))
-    return result;
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, handle, out));
   ContextPtr context = out->context.lock();
   return context == nullptr ? CUDA_ERROR_CONTEXT_IS_DESTROYED : usable(context);
 }
@@ -67,10 +66,8 @@ namespace {
 
 /* An event that is queried or waited for, which captures may forbid. */
 CUresult find_queried(CUevent handle, std::shared_ptr<Event> &out) {
-  if (CUresult result = find_event(handle, out))
-    return result;
-  if (CUresult result = check_event(*out, true))
-    return result;
+  SIM_RETURN_FAILURE(find_event(handle, out));
+  SIM_RETURN_FAILURE(check_event(*out, true));
   return check_unsafe();
 }
 
@@ -80,8 +77,7 @@ namespace api {
 
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
   bool shared_with_timing = (Flags & CU_EVENT_INTERPROCESS) != 0 && (Flags & CU_EVENT_DISABLE_TIMING) == 0;
   if (phEvent == nullptr || (Flags & ~known_flags) != 0 || shared_with_timing)
     return CUDA_ERROR_INVALID_VALUE;
@@ -97,8 +93,7 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
 
 CUresult cuEventDestroy_v2(CUevent hEvent) {
   std::shared_ptr<Event> event;
-  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
-    return result;
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, hEvent, event));
   ContextPtr context = event->context.lock();
   state().events.remove(event->handle);
   return context != nullptr ? context->error : CUDA_SUCCESS;
@@ -107,14 +102,11 @@ CUresult cuEventDestroy_v2(CUevent hEvent) {
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   ContextPtr context;
   std::shared_ptr<Event> event;
-  if (CUresult result = find_exact_context(hCtx, context))
-    return result;
-  if (CUresult result = find_event(hEvent, event))
-    return result;
+  SIM_RETURN_FAILURE(find_exact_context(hCtx, context));
+  SIM_RETURN_FAILURE(find_event(hEvent, event));
   if (home_of(context) != event->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
-  if (CUresult result = check_wait(*context))
-    return result;
+  SIM_RETURN_FAILURE(check_wait(*context));
   state().executor.submit(record(*event, home_of(context)), outstanding(*context));
   return CUDA_SUCCESS;
 }
@@ -122,12 +114,9 @@ CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
 CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   ContextPtr context;
   std::shared_ptr<Event> event;
-  if (CUresult result = find_exact_context(hCtx, context))
-    return result;
-  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
-    return result;
-  if (CUresult result = check_wait(*context))
-    return result;
+  SIM_RETURN_FAILURE(find_exact_context(hCtx, context));
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, hEvent, event));
+  SIM_RETURN_FAILURE(check_wait(*context));
   wait_in_context(*context, *event);
   return CUDA_SUCCESS;
 }
@@ -137,15 +126,12 @@ CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int f
   std::shared_ptr<Event> event;
   if ((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = find_event(hEvent, event))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
+  SIM_RETURN_FAILURE(find_event(hEvent, event));
   if (stream->context.lock() != event->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (flags != 0 && !is_captured)
     return CUDA_ERROR_ILLEGAL_STATE;
   if (is_captured) {
@@ -163,8 +149,7 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream) { return api::cuEventRe
 
 CUresult cuEventQuery(CUevent hEvent) {
   std::shared_ptr<Event> event;
-  if (CUresult result = find_queried(hEvent, event))
-    return result;
+  SIM_RETURN_FAILURE(find_queried(hEvent, event));
   state().executor.poll();
   if (latest_record(*event) != nullptr)
     return CUDA_ERROR_NOT_READY;
@@ -175,8 +160,7 @@ CUresult cuEventQuery(CUevent hEvent) {
 
 CUresult cuEventSynchronize(CUevent hEvent) {
   std::shared_ptr<Event> event;
-  if (CUresult result = find_queried(hEvent, event))
-    return result;
+  SIM_RETURN_FAILURE(find_queried(hEvent, event));
   UnitPtr recorded = awaited_record(*event);
   ContextPtr context = event->context.lock();
   state().executor.wait(Call::current().lock, recorded);
@@ -186,18 +170,14 @@ CUresult cuEventSynchronize(CUevent hEvent) {
 
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   std::shared_ptr<Event> start, end;
-  if (CUresult result = find_event(hStart, start))
-    return result;
-  if (CUresult result = find_event(hEnd, end))
-    return result;
+  SIM_RETURN_FAILURE(find_event(hStart, start));
+  SIM_RETURN_FAILURE(find_event(hEnd, end));
   for (const std::shared_ptr<Event> &event : {start, end})
-    if (CUresult result = check_event(*event, false))
-      return result;
+    SIM_RETURN_FAILURE(check_event(*event, false));
   if (((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 || start->recorded == nullptr ||
       end->recorded == nullptr || start->context.lock() != end->context.lock())
     return CUDA_ERROR_INVALID_HANDLE;
-  if (pMilliseconds == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(pMilliseconds != nullptr);
   state().executor.poll();
   if (!start->recorded->done || !end->recorded->done)
     return CUDA_ERROR_NOT_READY;

@@ -19,10 +19,8 @@ constexpr CUresult no_opengl = CUDA_ERROR_INVALID_GRAPHICS_CONTEXT;
 
 CUresult register_resource(CUgraphicsResource *out, unsigned name, unsigned target, unsigned flags) {
   ContextPtr context;
-  if (CUresult result = need_current(context))
-    return result;
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(need_current(context));
+  SIM_REQUIRE(out != nullptr);
   State &s = state();
   if (s.gl_buffers.empty())
     return refuse(no_opengl, "there is no OpenGL on the simulated driver, and no context of it: " +
@@ -61,8 +59,7 @@ CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped
     return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; i++) {
     std::shared_ptr<GraphicsResource> resource;
-    if (CUresult result = find(handles[i], resource))
-      return result;
+    SIM_RETURN_FAILURE(find(handles[i], resource));
     if ((resource->memory != nullptr) != mapped)
       return mapped ? CUDA_ERROR_NOT_MAPPED : CUDA_ERROR_ALREADY_MAPPED;
     if (std::find(out.begin(), out.end(), resource) != out.end()) /* twice */
@@ -75,10 +72,8 @@ CUresult find_all(unsigned count, const CUgraphicsResource *handles, bool mapped
 /* The resources and the stream of a call that maps or unmaps. */
 CUresult find_work(unsigned count, const CUgraphicsResource *resources, bool mapped, CUstream handle,
                    std::vector<std::shared_ptr<GraphicsResource>> &found, StreamPtr &stream) {
-  if (CUresult result = find_stream(handle, stream))
-    return result;
-  if (CUresult result = find_all(count, resources, mapped, found))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
+  SIM_RETURN_FAILURE(find_all(count, resources, mapped, found));
   return check_uncaptured_work(stream);
 }
 
@@ -113,8 +108,7 @@ CUresult cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, unsigned i
 
 CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource) {
   std::shared_ptr<GraphicsResource> found;
-  if (CUresult result = find(resource, found))
-    return result;
+  SIM_RETURN_FAILURE(find(resource, found));
   if (found->memory != nullptr)
     return CUDA_ERROR_ALREADY_MAPPED;
   state().graphics.remove(found->handle);
@@ -124,12 +118,10 @@ CUresult cuGraphicsUnregisterResource(CUgraphicsResource resource) {
 CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream) {
   std::vector<std::shared_ptr<GraphicsResource>> found;
   StreamPtr stream;
-  if (CUresult result = find_work(count, resources, false, hStream, found, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_work(count, resources, false, hStream, found, stream));
   ContextPtr context = stream->context.lock();
   for (const auto &resource : found) {
-    if (CUresult result = new_device_memory(context, resource->buffer->size(), resource->memory))
-      return result;
+    SIM_RETURN_FAILURE(new_device_memory(context, resource->buffer->size(), resource->memory));
     resource->memory->internal = true; /* it cannot be freed by its address */
     enqueue(stream, new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
               std::memcpy(memory->host, buffer->data(), buffer->size());
@@ -141,8 +133,7 @@ CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resource
 CUresult cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resources, CUstream hStream) {
   std::vector<std::shared_ptr<GraphicsResource>> found;
   StreamPtr stream;
-  if (CUresult result = find_work(count, resources, true, hStream, found, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_work(count, resources, true, hStream, found, stream));
   for (const auto &resource : found)
     unmap(*resource, stream);
   return CUDA_SUCCESS;
@@ -150,8 +141,7 @@ CUresult cuGraphicsUnmapResources(unsigned int count, CUgraphicsResource *resour
 
 CUresult cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *pDevPtr, size_t *pSize, CUgraphicsResource resource) {
   std::shared_ptr<GraphicsResource> found;
-  if (CUresult result = find(resource, found))
-    return result;
+  SIM_RETURN_FAILURE(find(resource, found));
   if (found->memory == nullptr)
     return CUDA_ERROR_NOT_MAPPED;
   if (found->is_image)
@@ -165,8 +155,7 @@ CUresult cuGraphicsResourceGetMappedPointer_v2(CUdeviceptr *pDevPtr, size_t *pSi
 
 CUresult cuGraphicsResourceSetMapFlags_v2(CUgraphicsResource resource, unsigned int flags) {
   std::shared_ptr<GraphicsResource> found;
-  if (CUresult result = find(resource, found))
-    return result;
+  SIM_RETURN_FAILURE(find(resource, found));
   if (found->memory != nullptr)
     return CUDA_ERROR_ALREADY_MAPPED;
   return flags <= 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

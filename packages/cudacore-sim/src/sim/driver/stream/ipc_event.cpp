@@ -80,12 +80,9 @@ namespace api {
 CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   std::shared_ptr<Event> found;
   ContextPtr context;
-  if (CUresult result = need_context(context))
-    return result;
-  if (pHandle == nullptr || event == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_object(state().events, Kind::event, event, found))
-    return result;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(pHandle != nullptr && event != nullptr);
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, event, found));
   if (found->shared == nullptr || found->shared->mine == nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
   Reference reference = found->shared->mine->reference();
@@ -96,10 +93,8 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
 CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
   ContextPtr context;
   Device *device = nullptr;
-  if (CUresult result = need_context(context))
-    return result;
-  if (phEvent == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(need_context(context));
+  SIM_REQUIRE(phEvent != nullptr);
   Reference reference;
   std::memcpy(&reference, &handle, sizeof reference);
   if (reference.process == getpid())

@@ -13,8 +13,7 @@ namespace {
 
 CUresult read_attributes(const CUlaunchAttribute *attributes, unsigned count, LaunchRequest &request) {
   for (unsigned i = 0; i < count; i++)
-    if (CUresult result = read_attribute(attributes[i], request))
-      return result;
+    SIM_RETURN_FAILURE(read_attribute(attributes[i], request));
   return CUDA_SUCCESS;
 }
 
@@ -47,25 +46,20 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
   Callable what;
   if (handle == nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
-  if (CUresult result = find_stream(stream_handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(stream_handle, stream));
   ContextPtr context = stream->context.lock();
-  if (CUresult result = find_callable(handle, context, what))
-    return result;
+  SIM_RETURN_FAILURE(find_callable(handle, context, what));
   if (what.context != context)
     return CUDA_ERROR_INVALID_HANDLE;
   for (const auto &[event, port] : request.events)
     if (event->context.lock() != context)
       return CUDA_ERROR_INVALID_HANDLE;
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   std::vector<std::byte> arguments;
   const Dim3 asked_cluster = request.cluster;
-  if (CUresult result = read_arguments(what.info(), parameters, extra, arguments))
-    return result;
-  if (CUresult result = is_captured ? CUDA_SUCCESS : check_code(what))
-    return result;
+  SIM_RETURN_FAILURE(read_arguments(what.info(), parameters, extra, arguments));
+  SIM_RETURN_FAILURE(is_captured ? CUDA_SUCCESS : check_code(what));
   request.multiprocessors = multiprocessors_of(*stream);
   if (CUresult result = check_sizes(what, *context->device, request)) {
     if (is_captured)
@@ -78,8 +72,7 @@ CUresult launch_kernel(CUfunction handle, LaunchRequest request, CUstream stream
     return CUDA_SUCCESS;
   }
   std::function<void()> work;
-  if (CUresult result = kernel_work(what, request, arguments, work))
-    return result;
+  SIM_RETURN_FAILURE(kernel_work(what, request, arguments, work));
   s.last_launch = {s.last_launch.number + 1,
                    what.info().name,
                    value_of(stream_handle),
@@ -138,8 +131,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **ker
   request.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
   request.block = {config->blockDimX, config->blockDimY, config->blockDimZ};
   request.dynamic_shared = config->sharedMemBytes;
-  if (CUresult result = read_attributes(config->attrs, config->numAttrs, request))
-    return result;
+  SIM_RETURN_FAILURE(read_attributes(config->attrs, config->numAttrs, request));
   request.attributes.assign(config->attrs, config->attrs + config->numAttrs);
   return launch_kernel(f, std::move(request), config->hStream, kernelParams, extra);
 }

@@ -11,8 +11,7 @@ namespace {
 CUresult set(std::optional<CUstream> handle, CUdeviceptr address, size_t pitch, uint32_t value, unsigned bytes,
              size_t count, size_t height) {
   StreamPtr stream;
-  if (CUresult result = find_stream(handle.value_or(nullptr), stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle.value_or(nullptr), stream));
   Shape shape{0, height};
   if (__builtin_mul_overflow(count, size_t{bytes}, &shape.width) || (height > 1 && pitch < shape.width))
     return CUDA_ERROR_INVALID_VALUE;

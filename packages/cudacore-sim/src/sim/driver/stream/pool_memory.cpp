@@ -14,8 +14,7 @@ CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, con
   fields.poolProps.allocType = pool.properties.allocType;
   fields.poolProps.location = pool.properties.location;
   fields.bytesize = size;
-  if (CUresult result = read_alloc(*stream->capture->capture->graph, fields, params))
-    return result;
+  SIM_RETURN_FAILURE(read_alloc(*stream->capture->capture->graph, fields, params));
   capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(params));
   *out = fields.dptr;
   return CUDA_SUCCESS;
@@ -24,16 +23,13 @@ CUresult capture_allocation(CUdeviceptr *out, size_t size, const Pool &pool, con
 /* Allocates the memory now, and makes it visible in the order of the stream. */
 CUresult allocate(CUdeviceptr *out, size_t size, const std::shared_ptr<Pool> &pool, const StreamPtr &stream) {
   State &s = state();
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(out != nullptr);
   if (pool->imported != nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (!is_captured)
-    if (CUresult result = check_unsafe())
-      return result;
+    SIM_RETURN_FAILURE(check_unsafe());
   if (size == 0) {
     *out = 0;
     return CUDA_SUCCESS;
@@ -107,37 +103,30 @@ namespace api {
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
   return allocate(dptr, bytesize, stream->context.lock()->device->pools.current, stream);
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   StreamPtr stream;
   std::shared_ptr<Pool> found;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (CUresult result = find_pool(pool, found))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
+  SIM_RETURN_FAILURE(find_pool(pool, found));
   return allocate(dptr, bytesize, found, stream);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (!is_captured)
-    if (CUresult result = check_unsafe())
-      return result;
+    SIM_RETURN_FAILURE(check_unsafe());
   if (dptr == 0)
     return CUDA_SUCCESS;
   if (is_captured) {
     ParamsPtr params;
-    if (CUresult result = read_free(*stream->capture->capture->graph, dptr, params))
-      return result;
+    SIM_RETURN_FAILURE(read_free(*stream->capture->capture->graph, dptr, params));
     capture_node(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(params));
     return CUDA_SUCCESS;
   }

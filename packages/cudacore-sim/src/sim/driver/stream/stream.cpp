@@ -45,8 +45,7 @@ bool is_default(CUstream handle) {
 
 CUresult create(CUstream *out, unsigned flags, int priority) {
   ContextPtr context;
-  if (CUresult result = need_current(context))
-    return result;
+  SIM_RETURN_FAILURE(need_current(context));
   return new_stream(out, context, flags, priority);
 }
 
@@ -74,13 +73,10 @@ CUstreamAttrValue *attribute_of(Stream &stream, CUstreamAttrID attribute) {
 /* Returns the result of a query about a stream. Some queries are refused while the stream is captured. */
 template <class T, class Answer> CUresult read(CUstream handle, T *out, bool in_capture, Answer answer) {
   StreamPtr stream;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
   if (!in_capture)
-    if (CUresult result = check_question(stream))
-      return result;
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+    SIM_RETURN_FAILURE(check_question(stream));
+  SIM_REQUIRE(out != nullptr);
   *out = answer(*stream);
   return CUDA_SUCCESS;
 }
@@ -114,16 +110,14 @@ uint64_t this_thread() {
 CUresult find_stream(CUstream handle, StreamPtr &out) {
   if (is_default(handle)) {
     ContextPtr context;
-    if (CUresult result = need_current(context))
-      return result;
+    SIM_RETURN_FAILURE(need_current(context));
     bool own = handle == CU_STREAM_PER_THREAD || (handle == nullptr && Call::current().per_thread);
     if (context->home != nullptr && own)
       return CUDA_ERROR_INVALID_HANDLE; /* a green context has a single default stream */
     out = own ? per_thread_stream(context) : context->legacy;
     return CUDA_SUCCESS;
   }
-  if (CUresult result = find_object(state().streams, Kind::stream, handle, out))
-    return result;
+  SIM_RETURN_FAILURE(find_object(state().streams, Kind::stream, handle, out));
   if (ContextPtr green = out->green.lock(); green != nullptr && green->ending)
     return is_13_1() ? CUDA_ERROR_STREAM_DETACHED : CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return usable(out->context.lock());
@@ -242,10 +236,8 @@ namespace {
 
 /* A stream that is queried or waited for, which captures may forbid. */
 CUresult find_queried(CUstream handle, StreamPtr &out) {
-  if (CUresult result = find_stream(handle, out))
-    return result;
-  if (CUresult result = check_question(out))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, out));
+  SIM_RETURN_FAILURE(check_question(out));
   return check_unsafe();
 }
 
@@ -263,8 +255,7 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
   StreamPtr stream;
   if (is_default(hStream))
     return CUDA_ERROR_INVALID_HANDLE;
-  if (CUresult result = find_object(state().streams, Kind::stream, hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_object(state().streams, Kind::stream, hStream, stream));
   if (stream->capture != nullptr)
     abandon_capture(stream);
   ContextPtr context = owner_of(*stream);
@@ -283,15 +274,13 @@ CUresult cuStreamDestroy_v2(CUstream hStream) {
 
 CUresult cuStreamSynchronize(CUstream hStream) {
   StreamPtr stream;
-  if (CUresult result = find_queried(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_queried(hStream, stream));
   return synchronize(stream);
 }
 
 CUresult cuStreamQuery(CUstream hStream) {
   StreamPtr stream;
-  if (CUresult result = find_queried(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_queried(hStream, stream));
   state().executor.poll();
   for (const UnitPtr &unit : outstanding(stream))
     if (unit != nullptr && !unit->done)
@@ -338,15 +327,12 @@ CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
   StreamPtr stream;
   std::shared_ptr<Event> event;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
   if ((Flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_object(state().events, Kind::event, hEvent, event))
-    return result;
+  SIM_RETURN_FAILURE(find_object(state().events, Kind::event, hEvent, event));
   bool is_captured = false, is_external = Flags != 0;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (is_external && !is_captured)
     return CUDA_ERROR_ILLEGAL_STATE;
   if (is_external) {
@@ -362,34 +348,28 @@ CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags)
 
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (value_out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
+  SIM_REQUIRE(value_out != nullptr);
   if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
     value_out->priority = stream->priority;
     return CUDA_SUCCESS;
   }
   CUstreamAttrValue *value = attribute_of(*stream, attr);
-  if (value == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(value != nullptr);
   std::memcpy(value_out, value, sizeof *value);
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value) {
   StreamPtr stream;
-  if (CUresult result = find_stream(hStream, stream))
-    return result;
-  if (value == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_stream(hStream, stream));
+  SIM_REQUIRE(value != nullptr);
   if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
     stream->priority = std::clamp(value->priority, greatest_priority, least_priority);
     return CUDA_SUCCESS;
   }
   CUstreamAttrValue *field = attribute_of(*stream, attr);
-  if (field == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_REQUIRE(field != nullptr);
   bool is_policy = attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY;
   if (is_policy && (value->syncPolicy < CU_SYNC_POLICY_AUTO || value->syncPolicy > CU_SYNC_POLICY_BLOCKING_SYNC))
     return CUDA_ERROR_INVALID_VALUE;
@@ -399,10 +379,8 @@ CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstr
 
 CUresult cuStreamCopyAttributes(CUstream dst, CUstream src) {
   StreamPtr to, from;
-  if (CUresult result = find_stream(dst, to))
-    return result;
-  if (CUresult result = find_stream(src, from))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(dst, to));
+  SIM_RETURN_FAILURE(find_stream(src, from));
   to->synchronization_policy = from->synchronization_policy;
   to->access_policy = from->access_policy;
   to->memory_domain = from->memory_domain;

@@ -167,8 +167,7 @@ CUresult check_write(const Context &context, const Operation &operation, unsigne
 
 CUresult give(const StreamPtr &stream, const std::vector<Operation> &operations) {
   bool is_captured = false;
-  if (CUresult result = check_work(stream, is_captured))
-    return result;
+  SIM_RETURN_FAILURE(check_work(stream, is_captured));
   if (is_captured)
     capture_operations(stream, operations);
   else
@@ -179,19 +178,15 @@ CUresult give(const StreamPtr &stream, const std::vector<Operation> &operations)
 
 CUresult wait(CUstream handle, const Operation &operation) {
   StreamPtr stream;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
-  if (CUresult result = check_wait(*stream->context.lock(), operation))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
+  SIM_RETURN_FAILURE(check_wait(*stream->context.lock(), operation));
   return give(stream, {operation});
 }
 
 CUresult write(CUstream handle, const Operation &operation, unsigned flags) {
   StreamPtr stream;
-  if (CUresult result = find_stream(handle, stream))
-    return result;
-  if (CUresult result = check_write(*stream->context.lock(), operation, flags))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(handle, stream));
+  SIM_RETURN_FAILURE(check_write(*stream->context.lock(), operation, flags));
   return give(stream, {operation});
 }
 
@@ -257,14 +252,12 @@ CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t v
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray,
                                unsigned int flags) {
   StreamPtr found;
-  if (CUresult result = find_stream(stream, found))
-    return result;
+  SIM_RETURN_FAILURE(find_stream(stream, found));
   if (flags != 0 || count > max_operations || (paramArray == nullptr && count != 0))
     return CUDA_ERROR_INVALID_VALUE;
   std::vector<Operation> operations(count);
   for (unsigned i = 0; i < count; i++)
-    if (CUresult result = check_operation(*found->context.lock(), paramArray[i], operations[i]))
-      return result;
+    SIM_RETURN_FAILURE(check_operation(*found->context.lock(), paramArray[i], operations[i]));
   return give(found, operations);
 }
 

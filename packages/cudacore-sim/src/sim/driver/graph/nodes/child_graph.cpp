@@ -16,8 +16,7 @@ struct ChildParams : Params {
 
   CUresult clone(GraphNode &owner, ParamsPtr &out) const override {
     GraphPtr copy;
-    if (CUresult result = clone_graph(*graph, &owner, copy))
-      return result;
+    SIM_RETURN_FAILURE(clone_graph(*graph, &owner, copy));
     out = std::make_shared<ChildParams>(copy);
     return CUDA_SUCCESS;
   }
@@ -31,8 +30,7 @@ struct ChildParams : Params {
     UnitPtr head = new_unit("child graph", launch->context);
     submit_unit(launch, head, before);
     std::vector<UnitPtr> leaves;
-    if (CUresult result = submit_graph(launch, node.parts[0], head, leaves))
-      return result;
+    SIM_RETURN_FAILURE(submit_graph(launch, node.parts[0], head, leaves));
     out = new_unit("end of a child graph", launch->context);
     submit_unit(launch, out, leaves);
     return CUDA_SUCCESS;
@@ -43,8 +41,7 @@ struct ChildParams : Params {
 
 CUresult read_fields(const Graph *into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from, ParamsPtr &out) {
   GraphPtr graph, made;
-  if (CUresult result = find_graph(from.graph, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(from.graph, graph));
   bool is_moved = from.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
   if (!is_moved && from.ownership != CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE)
     return CUDA_ERROR_INVALID_VALUE;
@@ -59,10 +56,8 @@ CUresult read_fields(const Graph *into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from
   } else {
     if (graph->owner != nullptr || has_memory(*graph))
       return CUDA_ERROR_NOT_SUPPORTED;
-    if (CUresult result = check_kernels(*graph))
-      return result;
-    if (CUresult result = clone_graph(*graph, nullptr, made))
-      return result;
+    SIM_RETURN_FAILURE(check_kernels(*graph));
+    SIM_RETURN_FAILURE(clone_graph(*graph, nullptr, made));
   }
   out = std::make_shared<ChildParams>(std::move(made));
   return CUDA_SUCCESS;
@@ -71,13 +66,11 @@ CUresult read_fields(const Graph *into, const CUDA_CHILD_GRAPH_NODE_PARAMS &from
 /* The node of an executable graph keeps its own graph, which takes over the parameters of the other one. */
 CUresult update_child(GraphExec &exec, ExecNode &node, CUgraph handle) {
   GraphPtr graph;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
   if (node.type != type)
     return CUDA_ERROR_INVALID_VALUE;
   CUgraphExecUpdateResultInfo info{};
-  if (CUresult result = update_exec_graph(exec, node.parts[0], *graph, info))
-    return result;
+  SIM_RETURN_FAILURE(update_exec_graph(exec, node.parts[0], *graph, info));
   add_references_of(exec, *graph);
   return CUDA_SUCCESS;
 }
@@ -116,8 +109,7 @@ CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
   ExecPtr exec;
   ExecNode *node = nullptr;
-  if (CUresult result = find_exec_node(hGraphExec, hNode, exec, node))
-    return result;
+  SIM_RETURN_FAILURE(find_exec_node(hGraphExec, hNode, exec, node));
   return update_child(*exec, *node, childGraph);
 }
 

@@ -117,8 +117,7 @@ CUresult read_fields(const Graph *into, const CUDA_CONDITIONAL_NODE_PARAMS &from
     return CUDA_ERROR_INVALID_VALUE;
   if (from.ctx == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
-  if (CUresult result = find_context(from.ctx, params->context))
-    return result;
+  SIM_RETURN_FAILURE(find_context(from.ctx, params->context));
   out = std::move(params);
   return CUDA_SUCCESS;
 }
@@ -170,14 +169,12 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, C
                                         unsigned int defaultLaunchValue, unsigned int flags) {
   GraphPtr graph;
   ContextPtr context;
-  if (CUresult result = find_graph(hGraph, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(hGraph, graph));
   if (pHandle_out == nullptr || (flags & ~static_cast<unsigned>(CU_GRAPH_COND_ASSIGN_DEFAULT)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (ctx == nullptr)
     return CUDA_ERROR_INVALID_CONTEXT;
-  if (CUresult result = find_context(ctx, context))
-    return result;
+  SIM_RETURN_FAILURE(find_context(ctx, context));
   auto condition = std::make_shared<Condition>();
   condition->context = context;
   condition->initial = defaultLaunchValue;

@@ -13,8 +13,7 @@ CUresult find_callable_of(const CUDA_KERNEL_NODE_PARAMS &from, Callable &out) {
   if (from.kern == nullptr || !state().kernels.bears(value_of(from.kern)))
     return CUDA_ERROR_INVALID_HANDLE;
   ContextPtr context;
-  if (CUresult result = from.ctx != nullptr ? find_context(from.ctx, context) : need_context(context))
-    return result;
+  SIM_RETURN_FAILURE(from.ctx != nullptr ? find_context(from.ctx, context) : need_context(context));
   return find_callable(reinterpret_cast<CUfunction>(from.kern), context, out);
 }
 
@@ -46,10 +45,8 @@ void point_to_arguments(KernelParams &params, bool as_block) {
 CUresult read_with(const CUDA_KERNEL_NODE_PARAMS &from, KernelAttributes attributes, ParamsPtr &out) {
   Callable what;
   std::vector<std::byte> arguments;
-  if (CUresult result = find_callable_of(from, what))
-    return result;
-  if (CUresult result = read_arguments(what.info(), from.kernelParams, from.extra, arguments))
-    return result;
+  SIM_RETURN_FAILURE(find_callable_of(from, what));
+  SIM_RETURN_FAILURE(read_arguments(what.info(), from.kernelParams, from.extra, arguments));
   LaunchRequest request;
   request.grid = {from.gridDimX, from.gridDimY, from.gridDimZ};
   request.block = {from.blockDimX, from.blockDimY, from.blockDimZ};
@@ -57,8 +54,7 @@ CUresult read_with(const CUDA_KERNEL_NODE_PARAMS &from, KernelAttributes attribu
   bool as_block = from.kernelParams == nullptr && from.extra != nullptr;
   uint64_t handle = from.func != nullptr ? value_of(from.func) : value_of(from.kern);
   ParamsPtr made = make_kernel(handle, what, request, std::move(arguments), as_block, std::move(attributes));
-  if (CUresult result = as<KernelParams>(made).check(request))
-    return result;
+  SIM_RETURN_FAILURE(as<KernelParams>(made).check(request));
   out = std::move(made);
   return CUDA_SUCCESS;
 }
@@ -122,8 +118,7 @@ CUresult replace_attributes(const KernelParams &old, KernelAttributes attributes
   KernelParams changed = old;
   LaunchRequest ignored;
   changed.attributes = attributes;
-  if (CUresult result = changed.check(ignored))
-    return result;
+  SIM_RETURN_FAILURE(changed.check(ignored));
   return read_with(old.fields(), std::move(attributes), out);
 }
 
@@ -135,11 +130,9 @@ CUresult KernelParams::check(LaunchRequest &out) const {
     CUlaunchAttribute attribute{};
     attribute.id = id;
     attribute.value = value;
-    if (CUresult result = read_attribute(attribute, out))
-      return result;
+    SIM_RETURN_FAILURE(read_attribute(attribute, out));
   }
-  if (CUresult result = usable(what.context))
-    return result;
+  SIM_RETURN_FAILURE(usable(what.context));
   return check_sizes(what, *what.context->device, out);
 }
 
@@ -194,10 +187,8 @@ CUresult KernelParams::submit(const LaunchPtr &launch, const ExecNode &, std::ve
                               UnitPtr &out) const {
   LaunchRequest complete;
   std::function<void()> work;
-  if (CUresult result = check(complete))
-    return result;
-  if (CUresult result = kernel_work(what, complete, arguments, work))
-    return result;
+  SIM_RETURN_FAILURE(check(complete));
+  SIM_RETURN_FAILURE(kernel_work(what, complete, arguments, work));
   out = new_unit("kernel of a graph", what.context, std::move(work));
   if (out->traced != nullptr)
     describe_launch(*out->traced, what, complete);

@@ -19,8 +19,7 @@ CUlaunchAttributeValue initial(CUlaunchAttributeID attribute) {
 
 CUresult set_attributes(GraphNode &node, KernelAttributes attributes) {
   ParamsPtr params;
-  if (CUresult result = replace_attributes(as<KernelParams>(node.params), std::move(attributes), params))
-    return result;
+  SIM_RETURN_FAILURE(replace_attributes(as<KernelParams>(node.params), std::move(attributes), params));
   set_params(node, std::move(params));
   return CUDA_SUCCESS;
 }
@@ -49,8 +48,7 @@ namespace api {
 
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
   NodePtr node;
-  if (CUresult result = find_kernel_node(hNode, node))
-    return result;
+  SIM_RETURN_FAILURE(find_kernel_node(hNode, node));
   if (value_out == nullptr || !is_node_attribute(attr))
     return CUDA_ERROR_INVALID_VALUE;
   const auto &attributes = as<KernelParams>(node->params).attributes;
@@ -64,8 +62,7 @@ CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
 
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
   NodePtr node;
-  if (CUresult result = find_kernel_node(hNode, node))
-    return result;
+  SIM_RETURN_FAILURE(find_kernel_node(hNode, node));
   if (value == nullptr || !is_node_attribute(attr))
     return CUDA_ERROR_INVALID_VALUE;
   auto attributes = as<KernelParams>(node->params).attributes;
@@ -81,10 +78,8 @@ CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID att
 
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
   NodePtr to, from;
-  if (CUresult result = find_kernel_node(dst, to))
-    return result;
-  if (CUresult result = find_kernel_node(src, from))
-    return result;
+  SIM_RETURN_FAILURE(find_kernel_node(dst, to));
+  SIM_RETURN_FAILURE(find_kernel_node(src, from));
   return set_attributes(*to, as<KernelParams>(from->params).attributes);
 }
 

@@ -44,8 +44,7 @@ CUresult check_access(const CUDA_MEM_ALLOC_NODE_PARAMS &from, std::vector<CUmemA
     Device *device = nullptr;
     if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
       return CUDA_ERROR_INVALID_VALUE;
-    if (CUresult result = find_device(access.location.id, device))
-      return result;
+    SIM_RETURN_FAILURE(find_device(access.location.id, device));
     if (access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_NOT_SUPPORTED;
     out.push_back(access);
@@ -87,8 +86,7 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
     return CUDA_ERROR_NOT_SUPPORTED;
   if (find_device(pool.location.id, device) != CUDA_SUCCESS)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_access(from, params->access))
-    return result;
+  SIM_RETURN_FAILURE(check_access(from, params->access));
   if (from.bytesize > device->memory)
     return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t base = s.arena.take(from.bytesize);

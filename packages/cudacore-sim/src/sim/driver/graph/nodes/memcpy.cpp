@@ -89,15 +89,13 @@ struct MemcpyParams : Params {
 CUresult read_fields(const CUDA_MEMCPY3D &fields, CUcontext context, ParamsPtr &out) {
   auto params = std::make_shared<MemcpyParams>();
   params->fields = fields;
-  if (CUresult result = find_node_context(context, params->context))
-    return result;
+  SIM_RETURN_FAILURE(find_node_context(context, params->context));
   if (CUresult result = read_copy(fields, params->to, params->from, params->shape))
     return result == CUDA_ERROR_NOT_SUPPORTED ? CUDA_ERROR_INVALID_VALUE : result;
   if (params->shape.width == 0 || params->shape.height == 0 || params->shape.depth == 0)
     return CUDA_ERROR_INVALID_VALUE;
   if (params->context != nullptr)
-    if (CUresult result = check_copy_node(*params->context, params->to, params->from, params->shape))
-      return result;
+    SIM_RETURN_FAILURE(check_copy_node(*params->context, params->to, params->from, params->shape));
   out = std::move(params);
   return CUDA_SUCCESS;
 }

@@ -57,16 +57,14 @@ CUresult read_fields(const CUDA_MEMSET_NODE_PARAMS_v2 &from, ParamsPtr &out) {
   params->fields = from;
   params->to = {Place::device, from.dst, from.pitch};
   params->shape = {0, from.height};
-  if (CUresult result = find_node_context(from.ctx, params->context))
-    return result;
+  SIM_RETURN_FAILURE(find_node_context(from.ctx, params->context));
   bool is_size = from.elementSize == 1 || from.elementSize == 2 || from.elementSize == 4;
   if (!is_size || from.width == 0 || from.height == 0 ||
       __builtin_mul_overflow(from.width, size_t{from.elementSize}, &params->shape.width) ||
       (from.height > 1 && from.pitch < params->shape.width))
     return CUDA_ERROR_INVALID_VALUE;
   if (params->context != nullptr) {
-    if (CUresult result = check_fill_node(*params->context, params->to, params->shape, from.elementSize))
-      return result;
+    SIM_RETURN_FAILURE(check_fill_node(*params->context, params->to, params->shape, from.elementSize));
     params->fields.ctx = handle_of<CUcontext>(params->context->handle);
   }
   out = std::move(params);

@@ -24,17 +24,13 @@ CUresult add_any(CUgraphNode *out, CUgraph handle, const CUgraphNode *dependenci
   GraphPtr graph;
   std::vector<Edge> before;
   ParamsPtr params;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
   const NodeType *type = from != nullptr ? find_node_type(from->type) : nullptr;
   if (out == nullptr || from == nullptr || !is_clear(*from, type))
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read_dependencies(*graph, dependencies, data, count, from->type, before))
-    return result;
-  if (type == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = type->read(graph.get(), nullptr, *from, params))
-    return result;
+  SIM_RETURN_FAILURE(read_dependencies(*graph, dependencies, data, count, from->type, before));
+  SIM_REQUIRE(type != nullptr);
+  SIM_RETURN_FAILURE(type->read(graph.get(), nullptr, *from, params));
   NodePtr node = add_node(*graph, from->type, std::move(params), before);
   if (type->complete != nullptr)
     type->complete(*node, *from);
@@ -54,15 +50,12 @@ CUresult read_other(const Graph *graph, CUgraphNodeType type, const Params &old,
 CUresult set_any(CUgraphNode handle, CUgraphNodeParams *from) {
   NodePtr node;
   ParamsPtr params;
-  if (CUresult result = find_node(handle, node))
-    return result;
-  if (from == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
+  SIM_RETURN_FAILURE(find_node(handle, node));
+  SIM_REQUIRE(from != nullptr);
   std::vector<GraphPtr> replaced = node->params->graphs();
   if (node->type == CU_GRAPH_NODE_TYPE_GRAPH && node->graph->has_memory_nodes)
     return CUDA_ERROR_NOT_SUPPORTED; /* the node could not be removed either */
-  if (CUresult result = read_other(node->graph, node->type, *node->params, *from, params))
-    return result;
+  SIM_RETURN_FAILURE(read_other(node->graph, node->type, *node->params, *from, params));
   set_params(*node, std::move(params));
   for (const GraphPtr &graph : replaced)
     destroy_graph(graph);
@@ -79,8 +72,7 @@ const NodeType *find_node_type(CUgraphNodeType type) {
 }
 
 CUresult find_node_of(CUgraphNodeType type, CUgraphNode handle, NodePtr &out) {
-  if (CUresult result = find_node(handle, out))
-    return result;
+  SIM_RETURN_FAILURE(find_node(handle, out));
   return out->type == type ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -115,12 +107,9 @@ CUresult cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParam
 
 CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   NodePtr node;
-  if (CUresult result = find_node(hNode, node))
-    return result;
-  if (nodeParams == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_readable(*node))
-    return result;
+  SIM_RETURN_FAILURE(find_node(hNode, node));
+  SIM_REQUIRE(nodeParams != nullptr);
+  SIM_RETURN_FAILURE(check_readable(*node));
   *nodeParams = {};
   nodeParams->type = node->type;
   node->params->write(*nodeParams);
@@ -131,25 +120,21 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUg
   ExecPtr exec;
   ExecNode *node = nullptr;
   ParamsPtr params;
-  if (nodeParams == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = find_exec_node(hGraphExec, hNode, exec, node))
-    return result;
+  SIM_REQUIRE(nodeParams != nullptr);
+  SIM_RETURN_FAILURE(find_exec_node(hGraphExec, hNode, exec, node));
   const NodeType *type = find_node_type(nodeParams->type);
   if (type != nullptr && type->change_in_exec != nullptr)
     return type->change_in_exec(*exec, *node, *nodeParams);
   if (node->type != nodeParams->type)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read_other(nullptr, node->type, *node->params, *nodeParams, params))
-    return result;
+  SIM_RETURN_FAILURE(read_other(nullptr, node->type, *node->params, *nodeParams, params));
   return replace_params(*exec, *node, std::move(params));
 }
 
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
   ExecPtr exec;
   ExecNode *node = nullptr;
-  if (CUresult result = find_exec_node(hGraphExec, hNode, exec, node))
-    return result;
+  SIM_RETURN_FAILURE(find_exec_node(hGraphExec, hNode, exec, node));
   if (!find_node_type(node->type)->can_be_disabled)
     return CUDA_ERROR_INVALID_VALUE;
   node->enabled = isEnabled != 0;
@@ -159,8 +144,7 @@ CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
   ExecPtr exec;
   ExecNode *node = nullptr;
-  if (CUresult result = find_exec_node(hGraphExec, hNode, exec, node))
-    return result;
+  SIM_RETURN_FAILURE(find_exec_node(hGraphExec, hNode, exec, node));
   if (!find_node_type(node->type)->can_be_disabled || isEnabled == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   *isEnabled = node->enabled;

@@ -32,14 +32,10 @@ CUresult add_one(CUgraphNodeType type, CUgraphNode *out, CUgraph handle, const C
   GraphPtr graph;
   std::vector<Edge> before;
   ParamsPtr params;
-  if (CUresult result = find_graph(handle, graph))
-    return result;
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read_dependencies(*graph, dependencies, nullptr, count, type, before))
-    return result;
-  if (CUresult result = read(graph.get(), nullptr, params))
-    return result;
+  SIM_RETURN_FAILURE(find_graph(handle, graph));
+  SIM_REQUIRE(out != nullptr);
+  SIM_RETURN_FAILURE(read_dependencies(*graph, dependencies, nullptr, count, type, before));
+  SIM_RETURN_FAILURE(read(graph.get(), nullptr, params));
   *out = handle_of_node(*add_node(*graph, type, std::move(params), before));
   return CUDA_SUCCESS;
 }
@@ -54,12 +50,9 @@ CUresult find_node_of(CUgraphNodeType type, CUgraphNode handle, NodePtr &out);
 template <class T, class Out, class Write>
 CUresult get_one(CUgraphNodeType type, CUgraphNode handle, Out *out, Write write) {
   NodePtr node;
-  if (CUresult result = find_node_of(type, handle, node))
-    return result;
-  if (out == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = check_readable(*node))
-    return result;
+  SIM_RETURN_FAILURE(find_node_of(type, handle, node));
+  SIM_REQUIRE(out != nullptr);
+  SIM_RETURN_FAILURE(check_readable(*node));
   write(as<T>(node->params), *out);
   return CUDA_SUCCESS;
 }
@@ -67,10 +60,8 @@ CUresult get_one(CUgraphNodeType type, CUgraphNode handle, Out *out, Write write
 template <class Read> CUresult set_one(CUgraphNodeType type, CUgraphNode handle, Read read) {
   NodePtr node;
   ParamsPtr params;
-  if (CUresult result = find_node_of(type, handle, node))
-    return result;
-  if (CUresult result = read(node->graph, node->params.get(), params))
-    return result;
+  SIM_RETURN_FAILURE(find_node_of(type, handle, node));
+  SIM_RETURN_FAILURE(read(node->graph, node->params.get(), params));
   set_params(*node, std::move(params));
   return CUDA_SUCCESS;
 }
@@ -80,12 +71,10 @@ CUresult set_in_exec(CUgraphNodeType type, CUgraphExec exec_handle, CUgraphNode 
   ExecPtr exec;
   ExecNode *node = nullptr;
   ParamsPtr params;
-  if (CUresult result = find_exec_node(exec_handle, handle, exec, node))
-    return result;
+  SIM_RETURN_FAILURE(find_exec_node(exec_handle, handle, exec, node));
   if (node->type != type)
     return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult result = read(nullptr, node->params.get(), params))
-    return result;
+  SIM_RETURN_FAILURE(read(nullptr, node->params.get(), params));
   return replace_params(*exec, *node, std::move(params));
 }
 
