@@ -46,8 +46,8 @@ def test_live_counts(calls: Any) -> None:
     made = calls.prepare("cuUserObjectCreate", c_void_p, None, function, 1, 1)
     live = cudacore_sim.live()
     assert (live["graph"], live["graph_exec"], live["user_object"]) == (2, 1, 1)
-    assert cudacore_sim.describe_live("graph")[0].endswith("of 2 nodes")
-    assert cudacore_sim.describe_live("user_object")[0].endswith("with 1 references")
+    assert " of 2 nodes" in cudacore_sim.describe_live("graph")[0]
+    assert " with 1 references" in cudacore_sim.describe_live("user_object")[0]
     calls.prepare("cuUserObjectRelease", made, 1)
     calls.prepare("cuGraphExecDestroy", executable)
     calls.prepare("cuGraphDestroy", graph)
