@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import call_driver
 from cudacore_handles._base.handle import address, hold
 from cudacore_handles._cffi import ffi, lib
-from cudacore_handles._driver.context import Context, current_context
+from cudacore_handles._driver.context import current_context
 from cudacore_handles._driver.device import Device
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
@@ -18,6 +19,8 @@ from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
     from cudacore_handles._memory.managed import ManagedBuffer
+
+_B = TypeVar("_B", bound=Buffer)
 
 _MEMHOSTALLOC_PORTABLE = 1  # pinned for all contexts
 _MEM_ATTACH_GLOBAL = 1  # the memory can be used on all streams of all devices
@@ -93,82 +96,35 @@ class MemoryResource:
         raise TypeError(f"{type(self).__name__} does not implement device_id")
 
 
-class _SynchronousMemoryResource(MemoryResource):
-    """A memory resource that allocates synchronously, without a pool: device memory, or that of a subclass.
-
-    Subclasses allocate memory that the host can use, in the current context.
-    """
-
-    _device_id = -1
-    _is_host_accessible = True
-    _free_function = "cuMemFree"
-
-    def __init__(self, device_id: int) -> None:
-        self._device_id = Device(device_id).device_id
-        self._is_host_accessible = False
-
-    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
-        """Allocate memory.
-
-        Parameters
-        ----------
-        size : int
-            Bytes; a buffer of 0 bytes has no memory.
-        stream : Stream, optional
-            A stream to wait for before the memory is freed. Default None.
-        """
-        nbytes = check_size(size)
-        accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
-        if nbytes == 0:
-            return empty_buffer(self._buffer_class(), self)
-        context, out = self._context(), ffi.new("cch_deviceptr **")
-        allocate_with(self, nbytes, accepted, self._where(), lambda: self._call(out, context, nbytes))
-        buffer = self._buffer_class()._adopt_memory(address(out[0]), self, None)
-        if accepted is not None:
-            buffer.set_deallocation_stream(accepted)
-        return buffer
-
-    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
-        """Free memory that was allocated by other means, after the stream's work is done."""
-        if stream is not None:
-            Stream_accept(stream, allow_stream_protocol=True).sync()
-        call_driver(self._free_function, as_address(ptr, _PTR))
-
-    def _buffer_class(self) -> type[Buffer]:
-        return Buffer
-
-    def _context(self) -> Context:
-        """Return the context that the memory is allocated in."""
-        if self._device_id < 0:
-            return current_context() or Device().context
-        return Device(self._device_id)._target()
-
-    def _where(self) -> str:
-        """Return the kind of memory, for errors."""
-        return f"device {self._device_id}"
-
-    def _call(self, out: Any, context: Context, nbytes: int) -> int:
-        """Call the library's function that allocates, and return its status."""
-        status: int = lib.cch_deviceptr_alloc(out, hold(context), nbytes)
-        return status
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: Whether the host can use the memory."""
-        return self._is_host_accessible
-
-    @property
-    def device_id(self) -> int:
-        """int: Ordinal of the device; -1 for memory that belongs to no device."""
-        return self._device_id
+def _allocate(
+    cls: type[_B],
+    resource: MemoryResource,
+    size: int,
+    stream: Stream | IsStreamType | None,
+    function: Callable[[Any, int], int],
+    where: str,
+) -> _B:
+    """Allocate synchronously by a function of the library; `where` names the kind of memory in its error."""
+    out = ffi.new("cch_deviceptr **")
+    nbytes = check_size(size)
+    accepted = None if stream is None else Stream_accept(stream, allow_stream_protocol=True)
+    if nbytes == 0:
+        return empty_buffer(cls, resource)
+    allocate_with(resource, nbytes, accepted, where, lambda: function(out, nbytes))
+    buffer = cls._adopt_memory(address(out[0]), resource, None)
+    if accepted is not None:
+        buffer.set_deallocation_stream(accepted)
+    return buffer
 
 
-class LegacyPinnedMemoryResource(_SynchronousMemoryResource):
+def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None:
+    """Free memory synchronously by a function of the driver, after the stream's work is done."""
+    if stream is not None:
+        Stream_accept(stream, allow_stream_protocol=True).sync()
+    call_driver(function, as_address(ptr, _PTR))
+
+
+class LegacyPinnedMemoryResource(MemoryResource):
     """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc).
 
     Examples
@@ -178,22 +134,50 @@ class LegacyPinnedMemoryResource(_SynchronousMemoryResource):
     >>> array[:] = 1  # the host and the device can use it
     """
 
-    _free_function = "cuMemFreeHost"
-
-    def __init__(self) -> None: ...
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    def _where(self) -> str:
-        return "page-locked host memory"
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate host memory.
 
-    def _call(self, out: Any, context: Context, nbytes: int) -> int:
-        status: int = lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE)
-        return status
+        Parameters
+        ----------
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
+        context = current_context() or Device().context
+        return _allocate(
+            Buffer,
+            self,
+            size,
+            stream,
+            lambda out, nbytes: lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE),
+            "page-locked host memory",
+        )
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free host memory that was allocated by other means, after the stream's work is done (cuMemFreeHost)."""
+        _free("cuMemFreeHost", ptr, stream)
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def device_id(self) -> int:
+        """int: -1, because it is host memory."""
+        return -1
 
 
-class LegacyManagedMemoryResource(_SynchronousMemoryResource):
+class LegacyManagedMemoryResource(MemoryResource):
     """A memory resource that allocates managed memory synchronously (cuMemAllocManaged).
 
     Its buffers are :class:`ManagedBuffer` objects. CUDA accepts all advice for them: :attr:`ManagedBuffer.read_mostly`,
@@ -217,23 +201,85 @@ class LegacyManagedMemoryResource(_SynchronousMemoryResource):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
-    if TYPE_CHECKING:
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
+        """Allocate managed memory in the current context.
 
-        def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer: ...
-
-    def _buffer_class(self) -> type[ManagedBuffer]:
+        Parameters
+        ----------
+        size : int
+            Bytes; a buffer of 0 bytes has no memory.
+        stream : Stream, optional
+            A stream to wait for before the memory is freed. Default None.
+        """
         from cudacore_handles._memory.managed import ManagedBuffer
 
-        return ManagedBuffer
+        context = current_context() or Device().context
+        return _allocate(
+            ManagedBuffer,
+            self,
+            size,
+            stream,
+            lambda out, nbytes: lib.cch_deviceptr_alloc_managed(out, hold(context), nbytes, _MEM_ATTACH_GLOBAL),
+            "managed memory",
+        )
 
-    def _where(self) -> str:
-        return "managed memory"
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free managed memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
+        _free("cuMemFree", ptr, stream)
 
-    def _call(self, out: Any, context: Context, nbytes: int) -> int:
-        status: int = lib.cch_deviceptr_alloc_managed(out, hold(context), nbytes, _MEM_ATTACH_GLOBAL)
-        return status
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
 
     @property
     def is_managed(self) -> bool:
         """bool: True."""
         return True
+
+    @property
+    def device_id(self) -> int:
+        """int: -1, because the memory belongs to no device."""
+        return -1
+
+
+class _SynchronousMemoryResource(MemoryResource):
+    """A memory resource that allocates device memory synchronously (cuMemAlloc), for devices without pools."""
+
+    def __init__(self, device_id: int) -> None:
+        self._device_id = Device(device_id).device_id
+
+    def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
+        """Allocate device memory; see :meth:`LegacyPinnedMemoryResource.allocate`."""
+        return _allocate(
+            Buffer,
+            self,
+            size,
+            stream,
+            lambda out, nbytes: lib.cch_deviceptr_alloc(out, hold(Device(self._device_id)._target()), nbytes),
+            f"device {self._device_id}",
+        )
+
+    def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
+        """Free device memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
+        _free("cuMemFree", ptr, stream)
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: False."""
+        return False
+
+    @property
+    def device_id(self) -> int:
+        """int: Ordinal of the device."""
+        return self._device_id
