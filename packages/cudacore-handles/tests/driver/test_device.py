@@ -115,7 +115,7 @@ def test_properties(device: ch.Device) -> None:
 
 
 def test_a_device_reaches_itself(device: ch.Device) -> None:
-    """For a device and itself, a program that queries every pair of devices would get False for copies."""
+    """For a device and itself, a program that queries every pair of devices would get False."""
     assert device.can_access_peer(device) is True
     assert device.can_access_peer(device.device_id) is True
 
@@ -123,12 +123,6 @@ def test_a_device_reaches_itself(device: ch.Device) -> None:
 def test_peer_access(device: ch.Device, other_device: ch.Device) -> None:
     """Whether devices reach each other's memory would be wrong for a Device or an ordinal."""
     assert device.can_access_peer(1) is device.can_access_peer(other_device)
-
-
-def test_a_device_can_access_itself(device: ch.Device) -> None:
-    """For a device and itself, a program that queries every pair of devices would get False for access."""
-    assert device.can_access_peer(device) is True
-    assert device.can_access_peer(device.device_id) is True
 
 
 # ---- the current context
