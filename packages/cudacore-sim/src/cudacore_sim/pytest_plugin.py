@@ -41,7 +41,7 @@ MARKERS = (
     "cuda_gpu: needs a real GPU; skipped on the simulated driver",
     "cuda_sim: needs the simulated driver; skipped on a GPU",
     "cuda_leaks_ok(reason): may end with more live objects of the driver than it began with",
-    "cuda_misuse_ok(reason): misuses the driver on purpose, or lets a kernel fail",
+    "cuda_misuse_ok(reason): misuses the driver on purpose, lets a kernel fail, or has findings of --cuda-check",
 )
 
 _SECONDS_TO_SETTLE = 2
