@@ -27,8 +27,10 @@ MISTAKES = ROOT / "packages" / "cudacore" / "tests" / "wrong_programs.py"
 NO_PROGRAM = {"gallery", "simulator/extending", "simulator/testing", "tutorial/testing"}
 #: The rules of pyright that guides must satisfy: those about calls.
 CALLS = {"reportArgumentType", "reportCallIssue"}
-# The default settings, which are those of users. Libraries that are not installed have the type Any.
-MYPY = ["mypy", "--config-file=", "--ignore-missing-imports", "--output=json", "--no-error-summary"]
+# The default settings, which are those of users, who see no errors in installed packages. Libraries that are not
+# installed have the type Any.
+MYPY = ["mypy", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--output=json"]
+MYPY += ["--no-error-summary"]
 PYRIGHT = ["pyright", "--outputjson"]
 
 Complaint = tuple[str, int, str]  # name of the file, line, text
