@@ -43,13 +43,20 @@ const char *name_of(Kind kind);
  */
 uint64_t number_object();
 
+/* Whether objects of the kind are numbered. Nodes, kernels and others end with the object that they belong to. */
+constexpr bool is_numbered(Kind kind) {
+  return kind != Kind::graph_node && kind != Kind::kernel && kind != Kind::function && kind != Kind::condition &&
+         kind != Kind::green_context;
+}
+
 /*
  * A table of handles of one kind. A handle is not a valid address: nothing is mapped there. Its value contains the
  * kind. Without CUDACORE_SIM_REUSE no value is used twice, so that destroyed handles stay known.
  */
 template <class T> class Handles {
 public:
-  explicit Handles(Kind kind) : base(uint64_t{0x5C} << 40 | static_cast<uint64_t>(kind) << 34) {}
+  explicit Handles(Kind kind)
+      : numbered(is_numbered(kind)), base(uint64_t{0x5C} << 40 | static_cast<uint64_t>(kind) << 34) {}
 
   uint64_t add(std::shared_ptr<T> object) {
     size_t index = slots.size();
@@ -57,10 +64,10 @@ public:
       index = vacant.back();
       vacant.pop_back();
       slots[index] = std::move(object);
-      numbers[index] = number_object();
+      numbers[index] = next_number();
     } else {
       slots.push_back(std::move(object));
-      numbers.push_back(number_object());
+      numbers.push_back(next_number());
     }
     live++;
     return base + index * 16 + 16;
@@ -69,7 +76,7 @@ public:
   /* Gives a removed handle a new object. The primary contexts of a device all have the same handle. */
   void restore(uint64_t handle, std::shared_ptr<T> object) {
     slots[index_of(handle)] = std::move(object);
-    numbers[index_of(handle)] = number_object();
+    numbers[index_of(handle)] = next_number();
     live++;
   }
 
@@ -112,12 +119,15 @@ public:
   bool bears(uint64_t handle) const { return handle >> 34 == base >> 34; }
 
 private:
+  uint64_t next_number() const { return numbered ? number_object() : 0; }
+
   size_t index_of(uint64_t handle) const {
     if (!bears(handle) || handle == base || handle % 16 != 0)
       return SIZE_MAX;
     return (handle - base) / 16 - 1;
   }
 
+  const bool numbered;
   const uint64_t base;
   std::deque<std::shared_ptr<T>> slots;
   std::deque<uint64_t> numbers; /* of the objects in the slots */
