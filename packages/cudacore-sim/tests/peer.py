@@ -188,8 +188,9 @@ def receive(channel: socket.socket) -> tuple[Any, list[int]]:
 
 class Peer:
     """
-    A separate process. Calling the object runs a statement there, or returns the value of an expression: `cu` has the
-    entry points, `fds` the descriptors that were sent, and keywords become variables; `settings` are its configuration.
+    A separate process that uses the simulator. Calling the object runs a statement there, or returns the value of an
+    expression. In that code, `cu` has the entry points, `fds` has the file descriptors that were sent, and each keyword
+    argument is a variable. `settings` configure the simulator of the process.
     """
 
     def __init__(self, **settings: object) -> None:

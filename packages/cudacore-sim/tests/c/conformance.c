@@ -69,7 +69,7 @@ static void open(void) {
   FUNCTIONS(CHECK_LOAD)
 }
 
-/* The pointer alone does not show whether an entry point is missing, or newer than requested. */
+/* An entry point that is missing could not be told from one that is newer than the requested version. */
 static void entry_points(void) {
   void *entry = &entry;
   CUdriverProcAddressQueryResult found;
@@ -147,7 +147,7 @@ static void tear_down(void) {
   ANSWERS(0, cuDevicePrimaryCtxRelease(0));
 }
 
-/* Flags, priorities or unrecorded events would give other results. */
+/* Calls with unusual flags or priorities, or on events that were never recorded, would give other results. */
 static void streams_and_events(void) {
   CUstream made;
   CUevent event;
@@ -169,7 +169,7 @@ static void streams_and_events(void) {
   ANSWERS(CUDA_ERROR_INVALID_HANDLE, cuEventElapsedTime(&elapsed, untimed, untimed));
 }
 
-/* Empty, huge, foreign or unknown memory would give other results. */
+/* Calls on memory that is empty, huge, or unknown to the driver would give other results. */
 static void memory_calls(void) {
   CUdeviceptr ptr;
   void *pinned = &ptr;
@@ -198,7 +198,7 @@ static void memory_calls(void) {
   CHECK_EQ(type, CU_MEMORYTYPE_DEVICE);
 }
 
-/* The end of a parameter list, or arguments of a wrong size, would give other results. */
+/* A query beyond the last parameter, or a launch with arguments of a wrong size, would give other results. */
 static void kernels(void) {
   CUkernel found;
   size_t offset = 0, size = 0, args_size;
@@ -219,7 +219,7 @@ static void kernels(void) {
       .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 1, .blockDimY = 1, .blockDimZ = 1, .hStream = stream};
   args_size = CHECK_MIXED_SIZE;
   ANSWERS(0, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
-  args_size = 4; /* too few are accepted silently, so the library must check */
+  args_size = 4; /* too few bytes are accepted silently, so the library must check the size */
   ANSWERS(0, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
   args_size = CHECK_MIXED_SIZE + 4;
   ANSWERS(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cuLaunchKernelEx(&config, (CUfunction)kernel, NULL, extra));
@@ -271,7 +271,7 @@ static void without_a_context(void) {
   ANSWERS(0, cuMemHostAlloc(&pinned, 64, 0));
   ANSWERS(0, cuCtxSetCurrent(NULL));
 
-  /* The context of every object with a stream, and of every object that is destroyed, is known. */
+  /* Calls with a stream, and calls that destroy an object, take the context from the object. */
   ANSWERS(0, cuStreamSynchronize(stream));
   ANSWERS(0, cuStreamGetFlags(stream, &flags));
   ANSWERS(0, cuStreamGetCtx(stream, &of_stream));

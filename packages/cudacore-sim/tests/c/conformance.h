@@ -43,7 +43,7 @@ static inline PFN_cuGetProcAddress_v12000 check_open_driver(void) {
   return get_proc_address;
 }
 
-/* Stores an entry point of the driver, with the ABI of a version of CUDA, in the field of `cu` with its name. */
+/* Looks up the function `name` of the driver, with the ABI of CUDA `version`, and stores it in `cu.name`. */
 #define CHECK_LOAD(name, version)                                                                                      \
   CHECK_EQ(get_proc_address(#name, &entry, version, 0, NULL), 0);                                                      \
   memcpy(&cu.name, &entry, sizeof entry);

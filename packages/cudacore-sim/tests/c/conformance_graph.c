@@ -124,7 +124,7 @@ static CUgraphNode add_empty(CUgraph graph, CUgraphNode before) {
   return add(graph, (CUgraphNodeParams){.type = CU_GRAPH_NODE_TYPE_EMPTY}, before);
 }
 
-/* Nodes need the current context, or do not. */
+/* A node whose parameters name a context would need a current context, or other nodes would not need one. */
 static void contexts_of_nodes(void) {
   CUgraph graph = new_graph();
   CUgraphNode node;
@@ -175,7 +175,7 @@ static void edges(void) {
   ANSWERS(0, cuGraphDestroy(other));
 }
 
-/* At each step of a change, the grid of a kernel must be divisible into clusters. */
+/* A change of a kernel node is refused if the grid is not divisible into clusters after it. */
 static void clusters(void) {
   CUgraph graph = new_graph();
   CUgraphNodeParams params = kernel_params(NULL, 4);
@@ -226,7 +226,7 @@ static void expect_ends(int expected) {
   CHECK_EQ(atomic_load(&ended), expected);
 }
 
-/* Everything made from a graph keeps what the graph keeps, including its children. */
+/* Clones and executable graphs keep the user objects of their graph and of its child graphs. */
 static void user_objects(void) {
   CUgraph graph = new_graph(), child = new_graph(), clone, inner;
   CUuserObject user = retained_by(graph);
@@ -270,7 +270,8 @@ static void children(void) {
   ANSWERS(0, cuGraphDestroy(graph));
 }
 
-/* The driver stores the bodies in its own array during the call. A graph without a cycle is needed to instantiate. */
+/* The call that adds a conditional node returns its bodies in an array of the driver. A cycle cannot be instantiated.
+ */
 static void structures(void) {
   CUgraph graph = new_graph();
   CUgraphNode a = add_empty(graph, NULL), b = add_empty(graph, a), node;
@@ -342,7 +343,7 @@ static void *end_elsewhere(void *unused) {
   return unused;
 }
 
-/* From the beginning of a capture, its graph is known, and keeps objects. */
+/* The graph of a capture can be queried from the beginning of the capture, and can retain user objects. */
 static void captures(void) {
   CUgraph graph, ended_graph, into = new_graph();
   CUstreamCaptureStatus status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many threads that launch, copy, allocate, record, wait, capture and run graphs at once: a data race in the driver
- * would show under ThreadSanitizer, and a lost dependency in the numbers.
+ * Many threads launch, copy, allocate, record, wait, capture and run graphs at once. ThreadSanitizer reports a data
+ * race in the driver. A lost dependency gives wrong numbers.
  */
 #include "cudacore_sim.h"
 

@@ -48,7 +48,7 @@ def test_live(cuda: Any) -> None:
 
 
 def test_origins(run_python: Any) -> None:
-    """An object would have the line of another one, or origins of destroyed objects would fill the memory."""
+    """A live object would get the line that created another object, or lines of destroyed objects would pile up."""
     run = run_python(
         """
         import cudacore_sim._origins as origins
@@ -83,7 +83,7 @@ def test_log(cuda: Any) -> None:
 
 
 def test_failures(cuda: Any) -> None:
-    """The wrong call would fail, or it would fail twice, or after the call was made."""
+    """An injected failure would hit the wrong call, hit two calls, or come after the call had its effect."""
     cudacore_sim.fail("cuMemAlloc", 2, 2)
     before = cudacore_sim.live()
     cuda.cuMemFree_v2(cuda.malloc(16))
@@ -247,7 +247,7 @@ def test_start_is_quick(run_python: Python) -> None:
         code = "import time; t = time.perf_counter(); cu.cuInit(0); print(time.perf_counter() - t)"
         return float(run_python(code).stdout)
 
-    assert any(seconds() < 0.02 for _ in range(10))  # a busy machine can interrupt some of them
+    assert any(seconds() < 0.02 for _ in range(10))  # because a busy machine can delay some of the starts
 
 
 def test_get_include() -> None:
@@ -276,7 +276,7 @@ def test_counting_what_does_not_exist(driver: Any) -> None:
 
 
 def test_last_launch(cuda: Any) -> None:
-    """The last launch would be wrong, or a refused launch would be reported."""
+    """``last_launch`` would return wrong values, or those of a refused launch."""
     cudacore_sim.reset_device()
     cuda.cuCtxSetCurrent(ctypes.c_void_p(cuda.out("cuDevicePrimaryCtxRetain", 0)))
     library = ctypes.c_void_p(cuda.out("cuLibraryLoadData", kernels.PTX, None, None, 0, None, None, 0))
@@ -297,7 +297,7 @@ def test_last_launch(cuda: Any) -> None:
 
 
 def test_no_launch(run_python: Python) -> None:
-    """A last launch would be reported although nothing was launched."""
+    """``last_launch`` would return a launch although nothing was launched."""
     child = run_python("cu.cuInit(0)\ntry: cudacore_sim.last_launch()\nexcept LookupError as e: print(e)")
     assert child.stdout == "nothing was launched yet\n"
 
@@ -322,7 +322,7 @@ def test_hiding(cuda: Any) -> None:
 
 
 def test_held_calls(cuda: Any) -> None:
-    """A call would not wait where a test holds it, have an effect before, or wait forever."""
+    """A call that a test holds would not wait, would have its effect too early, or would wait forever."""
     made = []
 
     def create() -> None:
@@ -388,7 +388,7 @@ def test_calls_at_exit(run_python: Python) -> None:
 
 
 def test_forbidden_calls(cuda: Any) -> None:
-    """Calls that are forbidden in host functions could be tested only there, or the test would count as misuse."""
+    """A test could not make calls fail as in a host function, or such a test would be reported as misuse."""
     count = ctypes.c_int()
     with cudacore_sim.forbidding():
         assert cuda.code("cuStreamCreate", ctypes.byref(ctypes.c_void_p()), 0) == 800
@@ -416,7 +416,7 @@ def test_depth(cuda: Any) -> None:
 
 
 def test_streams_in_the_log(cuda: Any) -> None:
-    """The log would not have the stream of work, or would name a function unlike all other controls."""
+    """A call in the log would lack its stream, or its function would have a suffix such as ``_v2`` or ``_ptsz``."""
     stream, event, config = cuda.stream(), cuda.event(), (ctypes.c_uint64 * 8)()
     config[4] = stream.value  # CUlaunchConfig.hStream, after seven 32-bit numbers
     with cudacore_sim.logging() as calls:
@@ -464,7 +464,7 @@ def test_clearing_errors_waits_for_no_value(cuda: Any) -> None:
 
 
 def test_what_is_not_simulated(run_python: Python) -> None:
-    """The missing function would not be reported, be reported at every call, or fail a test by itself."""
+    """A function that is not simulated would go unreported, be reported at every call, or count as misuse."""
     code = """
     cu.cuInit(0)
     graph = c_void_p()
@@ -510,7 +510,7 @@ def test_a_context_with_something_in_it(run_python: Python, begin: str, end: str
 
 
 def test_an_empty_context(run_python: Python) -> None:
-    """The usual end of a program would be reported, or the destruction of objects by the test's own controls."""
+    """A program that destroys its objects before its context, or calls ``reset_device``, would be reported."""
     clean = "cu.cuStreamDestroy_v2(stream), cu.cuEventDestroy_v2(event), cu.cuMemFree_v2(memory)"
     release = "cu.cuDevicePrimaryCtxRelease_v2(0)"
     code = END.format(begin=PRIMARY, end=f"{clean}\n{release}").replace("cu.cuEventCreate(byref(event), 0), ", "", 1)

@@ -61,7 +61,7 @@ def test_the_recipe_works_as_written(tmp_path: Path, environment: dict[str, str]
     shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("__pycache__", ".pytest_cache"))
     ran = []
     for command in commands():
-        # In the same way as GitHub on Linux.
+        # GitHub runs a step on Linux in the same way.
         made = subprocess.run(
             ["bash", "-e", "-c", command], cwd=project, env=environment, capture_output=True, text=True, timeout=600
         )

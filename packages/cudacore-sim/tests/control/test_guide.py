@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not (SOURCES.is_dir() and GUIDE.is_file()), reas
 
 
 def files_with(pattern: str) -> dict[str, set[str]]:
-    """Return the files of the simulator in which each match of a pattern occurs."""
+    """Find a pattern in the simulator's sources; return the files by the text that matched."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in SOURCES.rglob("*"):
         if path.suffix in {".cpp", ".h"}:

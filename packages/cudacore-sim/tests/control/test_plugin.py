@@ -18,7 +18,7 @@ pytest_plugins = ["pytester"]
 INSTALLED = any(point.name == "cudacore_sim" for point in entry_points(group="pytest11"))
 PLUGINS = ["-p", "no:cacheprovider", "-p", "no:randomly", *([] if INSTALLED else ["-p", "cudacore_sim.pytest_plugin"])]
 
-# An editable install imports a module before pytest does, of which pytest warns.
+# pytest warns that an editable install has imported a module before pytest could rewrite its assertions.
 EDITABLE = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
 STRICT = ["-W", "error", *EDITABLE]
 
@@ -95,7 +95,7 @@ def test_leaks():
         [
             "*were not there before this test: 2 x stream, 7 x event",
             f"  stream 0x*, created at {name}:{made} in stream, called at {name}:{line} in test_leaks",
-            "  stream 0x????????????",  # only the main thread sees its lines in time
+            "  stream 0x????????????",  # created by another thread, whose lines are not recorded
             *[event] * 5,
             "  and 2 more",
         ],
@@ -205,7 +205,7 @@ def test_gpu(): pass
 
 
 def test_the_default_of_the_option(project: pytest.Pytester) -> None:
-    """The configuration file would not choose the driver, or choose it over the command line."""
+    """The configuration file would not choose the driver, or would override the command line."""
     project.makeini("[pytest]\ncuda_driver = sim")
     result = run(project, "def test_sim(cuda_sim): assert cuda_sim.is_loaded()")
     result.assert_outcomes(passed=1)
@@ -262,7 +262,7 @@ def test_good(buffer):
 
 
 def test_a_kernel_that_fails(project: pytest.Pytester) -> None:
-    """Later tests would also fail, objects that could not be freed would be leaks, or no report would be shown."""
+    """After a failed kernel, later tests would fail, its objects would count as leaks, or no report would be shown."""
     result = run(
         project,
         FAULT
@@ -287,7 +287,7 @@ def test_excused(buffer): test_fault(buffer)
 
 
 def test_a_test_that_fails_by_its_kernel(project: pytest.Pytester) -> None:
-    """The failure would be followed by those of its fixtures and of the next test, or not name the kernel."""
+    """The failure would not name the kernel, or the test's fixtures and the next test would fail, too."""
     result = run(
         project,
         FAULT
@@ -479,7 +479,7 @@ def test_random_order(project: pytest.Pytester, seed: int) -> None:
 
 
 def test_the_report_of_a_fault(project: pytest.Pytester) -> None:
-    """Without capturing, or with a log for CI, the problem of the kernel would not be shown."""
+    """The report of a failed kernel would be missing if pytest runs with ``-s`` and short tracebacks."""
     result = run(project, SEVERAL, "--cuda-driver=sim", "-s", "-k", "test_fault or test_silent", "--tb=short")
     result.assert_outcomes(failed=1, passed=1, errors=1, deselected=8)
     result.stdout.fnmatch_lines(["*What the simulated driver said*", "kernel 'fail'*: trap*"])

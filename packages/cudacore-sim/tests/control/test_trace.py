@@ -80,7 +80,7 @@ def test_trace(run_python: Run, tmp_path: Path) -> None:
     assert tracks[place["void wait<float>(float)"]] != tracks[place["fill"]]
     assert tracks[place["fill"]].startswith("stream 0x")
     assert kernel["ts"] + kernel["dur"] <= fill["ts"]
-    # Arrows: from the calls, and from the kernel to what waited for it.
+    # Arrows lead from calls to their work, and from the kernel to the fill that waited for it.
     ends = {e["id"]: e for e in events if e["ph"] == "f"}
     arrows = [(e, ends[e["id"]]) for e in events if e["ph"] == "s"]
     launch = slices["cuLaunchKernel"]

@@ -153,7 +153,7 @@ assert ctypes.sizeof(Edge) == 8
 
 
 def register(module: str, name: str, about: str, function: Callable[[Recorder], None]) -> None:
-    """Register a sequence that is made from a row of a table."""
+    """Register a function that was made from a row of a table as a sequence."""
 
     def prepared(cu: Recorder) -> None:
         cu.use_primary_context()

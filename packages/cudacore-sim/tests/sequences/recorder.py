@@ -145,7 +145,7 @@ class Recorder:
             outputs.append(argument())
             return ctypes.byref(outputs[-1])
         if isinstance(argument, int):
-            # All integers have the width of a register, of which the driver reads the part that it needs.
+            # Each integer is passed as 64 bits. The driver reads as many of them as its parameter has.
             return c_uint64(argument & (1 << 64) - 1)
         if argument is None or isinstance(argument, bytes):
             return ctypes.c_char_p(argument)

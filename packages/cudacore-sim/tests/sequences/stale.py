@@ -169,8 +169,8 @@ def _context(cu: Recorder) -> int:
     return context
 
 
-# The driver lets a destroyed context be current. That is not misuse, because libraries restore the context that was
-# current before.
+# The driver accepts a destroyed context as the current one. This is not misuse, because libraries restore the context
+# that was current before.
 _register(
     "context",
     _context,

@@ -93,7 +93,7 @@ class Copy3D(ctypes.Structure):
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute; the value is its first four words."""
+    """CUlaunchAttribute. A sequence sets the first four words of the value."""
 
     _fields_ = [("id", c_int), ("pad", c_int), ("value", c_uint * 16)]
 
@@ -139,7 +139,7 @@ def launch_configuration(
 
 
 class Resource(ctypes.Structure):
-    """CUdevResource. `words` are the fields that may be read; for multiprocessors, the first one is their number."""
+    """CUdevResource. `words` are its readable fields. The first of them is the number of multiprocessors."""
 
     _fields_ = [("type", c_int), ("internal", c_ubyte * 92), ("words", c_uint * 10), ("next", c_void_p)]
 

@@ -36,7 +36,7 @@ _SPECIALS[1] = tuple(x & 0xFF for x in _SPECIALS[4]) + tuple(x >> 24 for x in _S
 
 
 def specials(size: int, width: int, step: int) -> Bytes:
-    """Return memory of special numbers; with `step` 1, in another order each time."""
+    """Return memory that repeats the special numbers; with `step` 1, each repetition begins at another number."""
     values = np.array(_SPECIALS[width], dtype=f"<u{width}")
     i = np.arange(size // width)
     return values[(i // len(values) * step + i) % len(values)].view(np.uint8)
@@ -134,7 +134,7 @@ class Copier:
             return int(case["chan"] * case["pix"]) * size
         steps = list(case["es"] or [1] * 5)
         box = list(case["box"])
-        if case["il"]:  # units of 16 or 32 bytes; of the slices of channels, one
+        if case["il"]:  # interleaved: one slice of channels, in units of 16 or 32 bytes
             box[-2], size = 1, 16 * case["il"]
         else:
             steps[0] = 1

@@ -57,7 +57,7 @@ def run(graph, count: int = 1) -> list[int]:
 
 
 def capture() -> None:
-    """Work of a stream, of two that fork and join, and of a builder in another one."""
+    """Captured work: of one stream, and of two streams that fork and join."""
     builder = device.create_graph_builder().begin_building()
     launch(builder, one, add, address, 1)
     left, right = builder.split(2)
@@ -145,7 +145,7 @@ def definition() -> None:
 
 
 def updates() -> None:
-    """A whole graph, and a node of it, get other parameters."""
+    """An update of a whole executable graph, and of one node in it."""
 
     def build(value: int):
         definition = GraphDefinition()
@@ -188,6 +188,6 @@ captured_conditionals()
 definition()
 updates()
 memory()
-values = None  # the shown memory is freed
+values = None  # so that the memory of this view can be freed
 buffer.close()
 print("right")

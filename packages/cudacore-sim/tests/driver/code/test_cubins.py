@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cubins that carry the PTX they were made of: what NVRTC and nvJitLink make in the process."""
+"""Cubins that NVRTC and nvJitLink make in the process. They carry the PTX from which they were made."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CUBIN, PTX, LTOIR = 1, 2, 3  # inputs of nvJitLink
 
 
 class Library:
-    """A compiler's library, with its functions as the simulator gives them."""
+    """A compiler's library. Its functions are those that the simulator puts in their place."""
 
     def __init__(self, name: str) -> None:
         pathfinder = pytest.importorskip("cuda.pathfinder")
@@ -110,14 +110,14 @@ def test_ltoir_of_which_nothing_calls_a_part(cuda: Any, compile_to: Callable[...
 
 
 def test_ltoir_that_calls_others(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """The reverse: kernels of LTO-IR, and the functions that they call."""
+    """Kernels in LTO-IR could not call functions in PTX."""
     caller = (LTOIR, compile_to(CALLER, "LTOIR", b"-arch=sm_90", b"-dlto"))
     called = (PTX, compile_to(CALLED, "PTX", b"-arch=compute_90", b"-rdc=true"))
     assert run_f(cuda, link([caller, called], b"-arch=sm_90", b"-lto")) == 42
 
 
 def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """The number of registers would be an estimate, although the cubin has that of the assembler."""
+    """The number of registers would be an estimate, although the assembler has written it into the cubin."""
     code = compile_to(WHOLE, "CUBIN", b"-arch=sm_90", b"-maxrregcount=16")
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), code)
@@ -129,7 +129,7 @@ def test_registers_are_the_machine_code_s(cuda: Any, compile_to: Callable[..., b
 
 
 def test_ptx_that_cannot_run(cuda: Any, compile_to: Callable[..., bytes]) -> None:
-    """A cubin with any contents loads, and a launch must report what its PTX lacks."""
+    """A cubin whose PTX the simulator cannot run would not load, or a launch would not report the reason."""
     source = b'extern "C" __global__ void f() { asm volatile("multimem.red.global.add.u32 [%0], 1;" ::"l"(0ull)); }'
     code = compile_to(source, "CUBIN", b"-arch=sm_90")
     module, function = c_void_p(), c_void_p()
@@ -170,7 +170,7 @@ def test_other_programs(tmp_path: Path) -> None:
     assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
 
 
-# Two libraries with the same function, the first of which looks up the next one, and a program that calls it.
+# Two libraries define the same function. That of the first library calls the next one. A program calls the function.
 FIRST = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -211,7 +211,9 @@ extern "C" __global__ void none(int *p) { *p = 1; }
 
 def test_shared_memory_of_any_cubin(cuda: Any) -> None:
     """Shared memory that the system reserves would count as the kernel's, unlike on a GPU."""
-    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")  # without the simulator's replacement: such code carries no PTX
+    nvrtc = pytest.importorskip(
+        "cuda.bindings.nvrtc"
+    )  # its functions are not replaced by the simulator, so the cubin carries no PTX
     _, program = nvrtc.nvrtcCreateProgram(SHARED, b"a.cu", 0, [], [])
     nvrtc.nvrtcCompileProgram(program, 1, [b"-arch=sm_90"])
     _, size = nvrtc.nvrtcGetCUBINSize(program)
@@ -281,5 +283,5 @@ def test_code_of_a_newer_compiler(compile_to: Callable[..., bytes], tmp_path: Pa
 
     has_cubin = kind.startswith("cubin")
     assert load(f"{major}.0") == ("runs" if has_cubin else "222")  # CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-    if major == 13:  # its cubins have another form
+    if major == 13:  # the cubins of CUDA 13 have another form
         assert load("12.9") == ("200" if kind == "cubin" else "222")  # CUDA_ERROR_INVALID_IMAGE

@@ -100,7 +100,7 @@ def test_bad_launches(cuda: Any) -> None:
 def test_out_of_bounds_where_memory_was_freed(cuda: Any) -> None:
     """The report would describe an earlier allocation at these addresses."""
     freed = set()
-    for _ in range(10_000):  # until addresses are used again
+    for _ in range(10_000):  # until the driver reuses an address
         memory = cuda.malloc(128)
         freed.add(memory.value)
         cuda.cuMemFree_v2(memory)

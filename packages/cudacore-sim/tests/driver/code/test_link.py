@@ -112,7 +112,7 @@ def test_internal_names(cuda: Any) -> None:
     """Texts with equal internal names, as compilers generate them, would not be linked, or would be mixed up."""
     own = ".global .u32 own = {};\n.func (.reg .u32 %out) read()\n{{\n  ld.global.u32 %out, [own];\n  ret;\n}}\n"
     function = f".visible .func {FUNCTION}\n{{\n  call (%out), read, ();\n  add.u32 %out, %out, %in;\n  ret;\n}}\n"
-    # In the kernel, a label and a register have the name, so it is not a function there.
+    # The kernel has a label with the name of the function. It must not be taken for the function.
     kernel = f".extern .func {FUNCTION};" + KERNEL.replace("  ret;", "  bra read;\nread:\n  ret;")
     link = Link(cuda)
     assert link.add(HEADER + own.format(1) + kernel) == 0
@@ -147,7 +147,7 @@ def test_conflicts(cuda: Any, first: str, second: str, said: str) -> None:
 
 
 def test_what_nothing_defines(cuda: Any) -> None:
-    """A kernel would call nothing."""
+    """Code that calls an undefined function would be linked."""
     link = Link(cuda)
     assert link.add(HEADER + ".global .u32 y;\n", "a") == 0
     assert link.add(HEADER + f".extern .func {FUNCTION};" + KERNEL, "b") == 0
@@ -192,7 +192,7 @@ def test_files_and_what_was_linked_before(cuda: Any, tmp_path: Path) -> None:
 
 
 def test_device_runtime(cuda: Any) -> None:
-    """Kernels that wait for all blocks of a grid call a library of the toolkit, which has no PTX."""
+    """Kernels that synchronise the grid could not be linked: they call a library of the toolkit that has no PTX."""
     kernel = """
 .extern .func (.param .b64 out) cudaCGGetIntrinsicHandle(.param .b32 scope);
 .extern .func (.param .b32 out) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cubins of compilers that are not looked up in this process: linked to programs, or started as processes."""
+"""Cubins of compilers that are linked to a program, or that run as processes such as nvcc."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALLER = 'extern "C" __device__ int g(int); extern "C" __global__ void f(int *p)
 CALLED = 'extern "C" __device__ int g(int x) { return x + 2; }'
 WHOLE = 'extern "C" __global__ void f(int *p) { *p = 42; }'
 
-# Functions that write a cubin of f to a file, by a compiler that they are linked with.
+# Functions that compile f and write the cubin to a file. They are linked with the compiler's library.
 MAKERS = r"""
 #include <cstddef>
 #include <cstdint>
@@ -91,7 +91,7 @@ int link_with_nvjitlink(const char *file) {
 #endif
 """
 
-# Calls them in the program itself, or in a library that is loaded later and whose symbols are local.
+# LINKED is a program that contains such a function. LOADER loads a library that contains it, with local symbols.
 LINKED = MAKERS + "int main(int, char **arguments) { return MAKER(arguments[1]); }\n"
 LOADER = r"""
 #include <cstdio>
@@ -107,7 +107,7 @@ int main(int, char **arguments) {
 
 
 def simulated(*command: object, **settings: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command as users do."""
+    """Run a command by ``python -m cudacore_sim``."""
     words = [sys.executable, "-m", "cudacore_sim", *map(str, command)]
     return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **settings)
 
@@ -188,7 +188,7 @@ def test_nvcc_errors_and_version(tmp_path: Path) -> None:
         assert (done.stdout, done.stderr, done.returncode) == (plain.stdout, plain.stderr, plain.returncode)
 
 
-# Copies $CUBIN to its output, as an assembler that has just made it; "fail" is an error, after which it writes nothing.
+# Acts as an assembler whose output is always $CUBIN. With the argument "fail", it writes no output and fails.
 STAND_IN = r"""
 #include <cstdio>
 #include <cstdlib>

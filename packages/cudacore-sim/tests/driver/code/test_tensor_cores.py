@@ -178,7 +178,7 @@ FIRST_LANES = "mov.u32 %r1, %laneid; mov.u32 %r2, tile; shl.b32 %r3, %r1, 4; add
         ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 4; STORE", MISALIGNED, "misaligned write of 16 bytes"),
         ("setp.eq.u32 %p1, %r1, 3; @%p1 add.u32 %r4, %r4, 1048576; LOAD", ILLEGAL_ADDRESS, "the block has 512 bytes"),
         ("setp.eq.u32 %p1, %r1, 5; @%p1 add.u32 %r4, %r4, 1048576; STORE", ILLEGAL_ADDRESS, "thread (5,0,0)"),
-        # The addresses of lanes that have no row are ignored.
+        # Only the first lanes have the address of a row. The addresses of the other lanes are ignored.
         ("setp.gt.u32 %p1, %r1, 7; @%p1 mov.u32 %r4, 0xfffffff3; LOAD STORE", 0, ""),
         (
             POINTER + "ldmatrix.sync.aligned.m8n8.x1.b16 {%r5}, [%rd1];",
@@ -217,7 +217,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
 @pytest.mark.parametrize(
     ("a", "b", "c", "sum_of_products"),
     [
-        # -2**-152.1, and -2**-150.1 with a C of -0: no zero has a sign.
+        # Sums of -2**-152.1, and of -2**-150.1 with -0 as C, are rounded to a zero without a sign.
         ((0x0144BF19, 0x008C28E8, 0x00A604BC, 0x80750B65), (0x055B0E15, 0x185D7C16, 0xB2334787, 0x2AFCBD2C), 0, 0),
         (
             (0x8160F2E0, 0x00D89710, 0x0042AA37, 0x8112487B),
@@ -225,8 +225,7 @@ def test_accesses_that_fault(cuda: Any, body: str, code: int, said: str) -> None
             1 << 31,
             0,
         ),
-        # The first product is too small to change a sum with the smallest numbers, although 2**-140 has the bit that it
-        # would change.
+        # The sum ignores the first product, although a number as small as 2**-140 has a bit that it would change.
         (
             (0x803A54DF, 0x809D0B18, 0x00E37C29, 0x80DCEE11),
             (0x25C4FBD4, 0xB1E60810, 0xB75C69C6, 0x389F2A78),
@@ -276,7 +275,7 @@ AGAIN:
 
 
 def run_group(cuda: Any, descriptor: int) -> tuple[int, set[float]]:
-    """Multiply ones by 1, then 2, 3 and 4, part of which each warp writes; return the error and the sums."""
+    """Multiply ones by 1, then by 2, 3 and 4, which the warps write together; return the error and the sums."""
     module, function, memory = c_void_p(), c_void_p(), c_uint64()
     body = GROUP.replace("DESCRIPTOR", hex(descriptor))
     cuda.cuModuleLoadData(byref(module), FRAME.format(body=body).replace("sm_90", "sm_90a").encode())
@@ -298,6 +297,6 @@ def test_warps_of_a_group_wait_for_each_other(cuda: Any) -> None:
 
 
 def test_matrices_outside_of_shared_memory(cuda: Any) -> None:
-    """A descriptor that points outside of the block's memory would multiply other data; the code is that of an H200."""
+    """A descriptor that points outside of the block's memory would not fail with the error of an H200."""
     assert run_group(cuda, 0x3000 << 16 | 16 << 32)[0] == ILLEGAL_ADDRESS
     assert "illegal read of 16 bytes at 0x30400 in shared memory: the block has 512 bytes" in cudacore_sim.why()

@@ -76,7 +76,7 @@ def test_a_system_without_the_library(run_python: Callable[..., Any], tmp_path: 
     code = tmp_path / "code.fatbin"
     code.write_bytes(fat_binary(b"never looked at", 100))
     kept = os.environ.get("LD_PRELOAD")
-    os.environ["LD_PRELOAD"] = f"{kept or ''} {library}"  # a sanitizer must be the first one
+    os.environ["LD_PRELOAD"] = f"{kept or ''} {library}"  # after a sanitizer, which must come first
     try:
         child = run_python(
             f"""

@@ -102,13 +102,13 @@ def test_what_a_reset_took_along(calls: Any, cuda: Any, kind: str, retained: boo
         assert cuda.code(name, c_void_p(getattr(made[kind], "value", made[kind]))) == CONTEXT_IS_DESTROYED
         *_, report = cudacore_sim.reports()
         assert "destroyed with its context" in report
-        # A driver for CUDA 13.0 then does not access streams and events as long as the current context is destroyed.
+        # While the current context is destroyed, a driver for CUDA 13.0 does not access streams and events.
         assert report.endswith("here the driver crashes") is (retained or kind == "executable")
 
 
 @pytest.mark.parametrize("retained", [False, True], ids=["", "retained again"])
 def test_graphs_from_before_a_reset(calls: Any, cuda: Any, retained: bool) -> None:
-    """The same holds for graphs with kernels, which can only be destroyed; memory of a pool still exists."""
+    """After a reset, the use of a graph with kernels would go unreported, or memory of a pool would be lost."""
     kernel, out = calls.kernel(KERNELS, "store"), cuda.malloc(4)
     graph, plain, other = (tools.graph(calls) for _ in range(3))
     node = tools.kernel(calls, graph, None, out, ctypes.c_uint32(7), kern=kernel)

@@ -122,11 +122,11 @@ def test_streams_do_not_block(cuda: Any) -> None:
     flags = c_uint()
     cuda.cuStreamGetFlags(cuda.stream(0), byref(flags))
     assert flags.value == NON_BLOCKING
-    assert cuda.code("cuStreamQuery", c_void_p(2)) == INVALID_HANDLE  # there are no per-thread default streams
+    assert cuda.code("cuStreamQuery", c_void_p(2)) == INVALID_HANDLE  # a green context has no per-thread default stream
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
-    """A wait for a green context would wait for other contexts, or a wait for the primary one not for all."""
+    """Waiting for a green context would include other contexts, or waiting for the primary one would not include all."""
     home, green, other = primary(cuda), Green(cuda), Green(cuda)
     mine, theirs = green.stream(), other.stream()
     opened = threading.Event()

@@ -39,7 +39,7 @@ def state(cuda: Any, pid: int = SELF) -> int:
 
 @pytest.fixture(autouse=True)
 def _runs_at_the_end(cuda: Any) -> Iterator[None]:
-    """Make the process run again in any case, because all later tests would wait."""
+    """Unlock the process after each test. In a locked process, all later tests would wait."""
     yield
     cuda.code("cuCheckpointProcessRestore", SELF, None)
     cuda.code("cuCheckpointProcessUnlock", SELF, None)
@@ -54,7 +54,7 @@ def locked(cuda: Any) -> Any:
 
 @contextlib.contextmanager
 def in_thread(function: Callable[[], object]) -> Iterator[threading.Event]:
-    """Run a function on another thread, which must end; the event is set then."""
+    """Run a function on another thread, which must end in time. The event is set when the function returns."""
     done = threading.Event()
     thread = threading.Thread(target=lambda: (function(), done.set()))
     thread.start()
@@ -103,7 +103,7 @@ def test_a_wait_in_memory_is_work(cuda: Any) -> None:
     """A stream that waits for a value would count as done."""
     stream, memory = cuda.stream(1), cuda.malloc(4)
     cuda.cuMemsetD32_v2(memory, 0, ctypes.c_size_t(1))
-    cuda.cuCtxSynchronize()  # the stream does not wait for the default stream
+    cuda.cuCtxSynchronize()  # the stream does not wait for work of the default stream
     cuda.cuStreamWaitValue32_v2(stream, memory, 1, 0)
     assert lock(cuda, 20) == NOT_READY
     cuda.cuMemsetD32_v2(memory, 1, ctypes.c_size_t(1))
@@ -113,11 +113,11 @@ def test_a_wait_in_memory_is_work(cuda: Any) -> None:
 
 
 def test_a_call_under_way_is_done_first(cuda: Any, run_in_stream: Callable[..., None]) -> None:
-    """A thread that waits for its stream would be locked in the middle."""
+    """The process would be locked while a call of another thread still waits for its stream."""
     stream, go = cuda.stream(1), threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
     with in_thread(lambda: cuda.cuStreamSynchronize(stream)) as done:
-        time.sleep(0.3)  # until it waits, even on a busy machine
+        time.sleep(0.3)  # until the thread waits, even on a busy machine
         with in_thread(lambda: cuda.cuCheckpointProcessLock(SELF, None)):
             time.sleep(0.02)
             go.set()
@@ -155,7 +155,7 @@ def test_other_processes(cuda: Any) -> None:
     if child_of_fork == 0:
         time.sleep(20)
         os._exit(0)
-    assert lock(cuda, 10, child_of_fork) == NOT_INITIALIZED  # it has the descriptors of this process
+    assert lock(cuda, 10, child_of_fork) == NOT_INITIALIZED  # although it inherits the descriptors of this process
     assert state(cuda) == RUNNING
     os.kill(child_of_fork, 9)
     os.waitpid(child_of_fork, 0)

@@ -44,9 +44,10 @@ FIXED: dict[str, Any] = {
 NAMES = (b"store", b"empty", b"count", b"fail", b"counter", b"table", b"nope")
 NUMBERS = (0, 1, 2, 3, 4, 7, 64, 1000, 1 << 16, 1 << 21, 1 << 22, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
 
-# Parameters by letter: a word that is a kind of handle; "o" out, or "o" + a kind that it makes; "n" a number, "i" a
-# small integer, "h" host memory, "t" a name, "d" a device, "q" a location, "w" the size of an integer; "g" a handle of
-# IPC by its address, "v" itself. "nodes" is an array of two nodes; structures have their own names.
+# The parameters of each function. A letter is a kind of value: "n" a number, "i" a small integer, "h" host memory, "t"
+# a name, "d" a device, "q" a location, "w" the size of an integer, "g" the address of an IPC handle, "v" an IPC handle
+# by value. "o" is an output; "o:stream" is the output of a new stream. A word is a kind of handle, or a structure.
+# "nodes" is an array of two nodes.
 CALLS = """
 cuIpcGetMemHandle g memory|cuIpcOpenMemHandle_v2 o:memory v i|cuIpcCloseMemHandle memory
 cuIpcGetEventHandle g event|cuIpcOpenEventHandle o:event v|cuMemPoolExportPointer g memory
@@ -138,7 +139,7 @@ class Calls(RuleBasedStateMachine):
         assert 0 <= code <= 999
         if not code:
             for kind, out in made:
-                if kind and out[0]:  # other outputs may be addresses of the host
+                if kind and out[0]:  # outputs without a kind are not kept, because they may be addresses of the host
                     self.handles.setdefault(kind, []).append(out[0])
 
     def argument(self, data: st.DataObject, letter: str, made: list[tuple[str, Any]]) -> Any:

@@ -57,7 +57,7 @@ def test_code_that_cannot_be_loaded(cuda: Any, text: str, code: int, said: str) 
 
 
 def test_launches_that_cannot_be(cuda: Any) -> None:
-    """The error of a refused launch would not have the invalid number."""
+    """The reason for a refused launch would not contain the invalid number."""
     module, function = c_void_p(), c_void_p()
     cuda.cuModuleLoadData(byref(module), PTX)
     cuda.cuModuleGetFunction(byref(function), module, b"small")  # .maxntid 64
@@ -79,7 +79,7 @@ def test_launches_that_cannot_be(cuda: Any) -> None:
 
 
 def test_what_went_wrong_before(cuda: Any) -> None:
-    """An error would not name the kernel that left it, or the misused object."""
+    """The reason for an error would not name the kernel that caused it, or the misused object."""
     module, function = c_void_p(), c_void_p()
     stream = cuda.stream()
     cuda.cuStreamDestroy_v2(stream)
@@ -151,7 +151,7 @@ def test_exceptions_have_it_as_a_note(run_python: Callable[..., Any]) -> None:
 
 
 def test_a_count_of_none(cuda: Any) -> None:
-    """Reading an explanation that does not exist would look like an empty one."""
+    """An explanation that does not exist would be read as an empty one."""
     library = cudacore_sim.load()
     library.cudasim_explanation.restype = ctypes.c_size_t
     assert library.cudasim_explanation(ctypes.c_size_t(99), None, ctypes.c_size_t(0)) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that ends, or that gets no memory or threads, gets error codes or its results, and never crashes."""
+"""A process that is ending, or cannot get memory or threads, does not crash: calls succeed or return errors."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def run(run_python: RunPython, code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_exit_with_host_functions_in_flight(run_python: RunPython) -> None:
-    """Python unwinds the threads that enter it while it ends, which would abort the process."""
+    """The process would abort at exit, because Python unwinds a driver's thread that runs a host function then."""
     child = run(
         run_python,
         """
-        kept = [[] for _ in range(100000)]  # which take a while to finalise
+        kept = [[] for _ in range(100000)]  # finalising them takes a while
         function = CFUNCTYPE(None, c_void_p)(lambda _: time.sleep(0.0002))
         pythonapi.Py_IncRef(py_object(function))
         for _ in range(3000):
@@ -53,7 +53,7 @@ def test_exit_with_host_functions_in_flight(run_python: RunPython) -> None:
 
 
 def test_a_host_function_that_ends_its_thread(run_python: RunPython) -> None:
-    """A unit whose thread was unwound would never be done, and threads that wait for it would hang."""
+    """If a host function ends its thread, that work would never be done, and a wait for it would hang."""
     child = run(
         run_python,
         """

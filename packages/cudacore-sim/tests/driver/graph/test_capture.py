@@ -36,7 +36,7 @@ def wait_for(calls: Any, stream: int, other: int) -> None:
 
 @pytest.mark.parametrize("ends", ["destroyed", "lost"])
 def test_user_objects_of_a_captured_graph(calls: Any, ends: str) -> None:
-    """An event that was recorded in a capture would keep what its graph kept (recorded on an H200)."""
+    """An event that was recorded in a capture would keep the user objects of its graph, unlike on an H200."""
     stream, other, event = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.event(DISABLE_TIMING)
     gone = threading.Event()
     function = tools.keep(HOST_FUNCTION(lambda _: gone.set()))
@@ -60,7 +60,7 @@ def test_user_objects_of_a_captured_graph(calls: Any, ends: str) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_forks_and_joins(calls: Any, seed: int) -> None:
-    """A captured node would lack a dependency, or have one that its stream does not."""
+    """A captured node would lack a dependency of its stream, or have one too many."""
     choose = random.Random(seed)
     streams = [calls.stream(NON_BLOCKING) for _ in range(4)]
     seen: list[int] = []
@@ -128,7 +128,7 @@ def test_nothing_runs_in_a_capture(calls: Any) -> None:
 
 
 def test_per_thread_functions(calls: Any) -> None:
-    """Stream 0 of a program for per-thread default streams could not capture, or another one would."""
+    """In a program for per-thread default streams, stream 0 would not capture on the per-thread stream."""
     out = calls.memory(4, 0)
     library = calls._library
     assert library.cuStreamBeginCapture_v2_ptsz(None, 0) == SUCCESS
@@ -166,7 +166,7 @@ def test_a_reset_in_a_capture(calls: Any) -> None:
 
 
 def test_lost_captures_leave_nothing(calls: Any) -> None:
-    """A capture that fails would leave its graph behind, or a stream in capture."""
+    """A failed capture would leak its graph, or leave one of its streams in the state of capturing."""
     one, two, out = calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING), calls.memory(4, 0)
     tools.begin(calls, one)
     wait_for(calls, two, one)

@@ -280,7 +280,7 @@ def test_general_parameters(calls: Any) -> None:
 
 
 def test_identifiers(calls: Any) -> None:
-    """Nodes and graphs could not be distinguished by their numbers."""
+    """Nodes or graphs would have equal identifiers."""
     graph, other = tools.graph(calls), tools.graph(calls)
     nodes = [tools.empty(calls, graph), tools.empty(calls, graph), tools.empty(calls, other)]
     assert len({calls.prepare("cuGraphNodeGetToolsId", node, c_uint64) for node in nodes}) == 3
@@ -325,7 +325,7 @@ def test_dot_file(calls: Any, tmp_path: Path) -> None:
 
 
 def test_events_of_a_graph_are_waited_for(calls: Any) -> None:
-    """A stream would not wait for the record in a graph, or a graph not for a stream."""
+    """A stream would not wait for an event that a graph records, or a graph for one that a stream records."""
     graph, one, two = tools.graph(calls), calls.stream(NON_BLOCKING), calls.stream(NON_BLOCKING)
     before, after, out = calls.event(), calls.event(), calls.memory(8, 0)
     waited = tools.wait(calls, graph, before)

@@ -49,7 +49,7 @@ def run(run_python: RunPython, code: str, memory: str) -> None:
 
 
 def test_memory_does_not_wear_out(run_python: RunPython) -> None:
-    """Freed addresses of other sizes would be lost, so that allocations fail while all memory is free."""
+    """Addresses that were freed by allocations of other sizes would not be reused, and allocations would fail."""
     run(run_python, "churn(cu.cuMemAlloc_v2, cu.cuMemFree_v2, 4 << 30, 3 << 29, 4000)", "4G")
 
 
@@ -65,7 +65,7 @@ def test_large_allocations_one_at_a_time(run_python: RunPython) -> None:
 
 
 def test_pools_with_files_do_not_wear_out(run_python: RunPython) -> None:
-    """A pool that can be exported would refuse memory that it has."""
+    """After many allocations and frees, an exportable pool would refuse an allocation although it has room."""
     code = """
 pool, properties = c_void_p(), PoolProperties(type=1, handles=1, location=Location(1, 0))
 assert cu.cuMemPoolCreate(byref(pool), byref(properties)) == 0

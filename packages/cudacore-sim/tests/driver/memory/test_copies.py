@@ -68,7 +68,7 @@ def test_other_fills_are_not(cuda: Any, run_in_stream: Callable[..., None]) -> N
 
 @pytest.mark.parametrize("kind", ["pinned", "managed", "registered"])
 def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callable[..., None], kind: str) -> None:
-    """A batch would read a source after the call, although the source must be read before it returns."""
+    """A batch would read its sources after the call, although their attributes demand a read during the call."""
     source, memory, stream = host_memory(cuda, kind), cuda.malloc(2 * SIZE), cuda.stream(1)
     go = threading.Event()
     run_in_stream(lambda: go.wait(20), stream)
@@ -76,7 +76,7 @@ def test_sources_that_are_read_during_the_call(cuda: Any, run_in_stream: Callabl
     half = SIZE // 2
     targets = (c_uint64 * 3)(memory.value, memory.value + half, memory.value + SIZE)
     sources = (c_uint64 * 3)(source.value, source.value + half, source.value)
-    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # during the call; in the stream's order
+    attributes = (Attributes * 2)(Attributes(order=2), Attributes(order=1))  # during the call, in stream order
     cuda.cuMemcpyBatchAsync_v2(
         *(targets, sources, (c_size_t * 3)(half, half, half), c_size_t(3), attributes),
         *((c_size_t * 2)(0, 2), c_size_t(2), stream),
@@ -162,7 +162,7 @@ def test_between_devices_in_a_capture(run_python: Callable[..., Any]) -> None:
 
 
 def test_addresses_where_they_are_wanted(cuda: Any) -> None:
-    """A range could not extend one that ends at its beginning, as growing buffers do, or would overlap other memory."""
+    """A growing buffer could not reserve the addresses behind its own, or ranges would overlap."""
     mib = 2 << 20
 
     def reserve(size: int, hint: int) -> int:
@@ -184,7 +184,7 @@ def test_addresses_where_they_are_wanted(cuda: Any) -> None:
     cuda.cuMemAddressFree(c_uint64(second), c_size_t(3 * mib))
     cuda.cuMemAddressFree(c_uint64(first), c_size_t(mib))
     cuda.cuMemAddressFree(c_uint64(third), c_size_t(mib))
-    # After the end of a range, there must be nothing else.
+    # Nothing else may begin directly behind the end of a range.
     block = cuda.malloc(mib)
     last = reserve(mib, 0)
     assert abs(block.value - last) >= 2 * mib

@@ -110,7 +110,7 @@ def test_registering_mapped_files(cuda: Any, folder: str, tmp_path: Path) -> Non
 
 
 def test_memory_that_was_registered_to_be_read(cuda: Any, pages: Map) -> None:
-    """A program that writes such memory would succeed, although the driver refuses that (H200)."""
+    """Copies into memory that was registered as read-only would succeed, unlike on an H200."""
     address, memory = pages(2, WRITE), cuda.malloc(PAGE)
     cuda.cuMemHostRegister_v2(Pointer(address), Size(PAGE), 8)
     cuda.cuMemHostRegister_v2(Pointer(address + PAGE), Size(PAGE), 0)

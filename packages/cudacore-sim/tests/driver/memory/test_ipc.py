@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sharing between processes: memory, events, pools, physical memory; with the codes of an H200, if it defines any."""
+"""Sharing of memory, events, pools and physical memory between processes. The error codes are those of an H200."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_memory_is_one(cuda: Any, cu: Any, peer: Peer) -> None:
 
 
 def test_memory_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Equal handles would differ, or opening twice would give two addresses, or need only one close."""
+    """Two handles of one allocation would differ, or opening one twice would give two addresses or need one close."""
     pointer = cuda.malloc(CHUNK)
     handle = memory_handle(cu, pointer)
     assert handle_of(cu, "cuIpcGetMemHandle", U64(pointer.value + 4096)) == (0, handle)
@@ -239,7 +239,7 @@ def test_leaks_name_imported_memory(cuda: Any, cu: Any) -> None:
 
 
 def test_event_orders_two_processes(cuda: Any, cu: Any, peer: Peer) -> None:
-    """In one process, an event would be done before the work after which another process recorded it."""
+    """An event would be done in one process before the work that another process recorded in it."""
     event, stream = cuda.event(EVENT_FLAGS), cuda.stream(1)
     flag = U64(cuda.out("cuMemHostAlloc", Size(64), 0))
     ctypes.memset(flag.value, 0, 64)
@@ -292,13 +292,15 @@ def test_event_of_a_process_that_ended(cuda: Any, cu: Any) -> None:
 
 
 def test_event_handles(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Events without the flag would have handles, or be opened in their own process, or after their destruction."""
+    """An event without the interprocess flag, of the same process, or already destroyed could be opened."""
     event = cuda.event(EVENT_FLAGS)
     _, handle = handle_of(cu, "cuIpcGetEventHandle", event)
     assert handle_of(cu, "cuIpcGetEventHandle", cuda.event(2))[0] == INVALID_HANDLE
     assert handle_of(cu, "cuIpcGetEventHandle", None)[0] == INVALID_VALUE
     assert cu.cuIpcGetEventHandle(None, event) == INVALID_VALUE
-    assert cu.cuEventCreate(ctypes.byref(Pointer()), 4) == INVALID_VALUE  # it has a time
+    assert (
+        cu.cuEventCreate(ctypes.byref(Pointer()), 4) == INVALID_VALUE
+    )  # an event between processes must not measure time
     assert open_event(cu, handle)[0] == INVALID_CONTEXT
     peer("(code, e), (again, f) = open_event(cu, h), open_event(cu, h)", h=handle)
     assert peer("code, again, e.value != f.value") == (0, 0, True)
@@ -428,7 +430,7 @@ def test_free_of_pool_memory_that_is_open_is_reported(cuda: Any, cu: Any, peer: 
     [(DEVICE, 1, {0, 1}), (HOST, 1, {0}), (HOST_NUMA, 1, {0, 1}), (4, 1, set()), (DEVICE, 2, {0}), (0, 2, {0})],
 )
 def test_pools_that_there_are(cuda: Any, cu: Any, location: int, kind: int, good: set[int]) -> None:
-    """Pools, or handle types of a kind of memory, that an H200 refuses would be accepted, or the reverse."""
+    """A pool would be created with a location, a type or handle types that an H200 refuses, or the reverse."""
     made = {handles for handles in (0, 1, 2, 4) if new_pool(cu, handles, location, kind)[0] == 0}
     assert made == good
 
@@ -462,7 +464,7 @@ def test_physical_memory_is_one(cuda: Any, cu: Any, peer: Peer, location: int) -
 
 
 def test_physical_memory_of_the_host(cuda: Any, cu: Any) -> None:
-    """Host code could not use memory of the host that is mapped for it, or still could afterwards."""
+    """Host code could not use mapped memory of the host, or could still use it after it was unmapped."""
     handle = new_physical(cu, 0, HOST)[1]
     address = map_physical(cu, handle, DEVICE, HOST)
     ctypes.memset(address.value, 7, 4)
@@ -486,7 +488,7 @@ def test_import_without_device(cuda: Any, cu: Any) -> None:
 
 
 def test_attributes_of_shared_memory(cuda: Any, cu: Any, peer: Peer) -> None:
-    """Attributes would promise types of handles that are not supported, or the reverse."""
+    """The attributes of memory would list a type of handle that it does not support, or the reverse."""
     legacy_capable, handle_types, pool_handle = 10, 14, 17
 
     def attribute(which: int, pointer: Any) -> int:
@@ -539,7 +541,7 @@ def test_default_pools(cuda: Any, cu: Any) -> None:
 
 
 def test_access_of_the_host(cuda: Any, cu: Any) -> None:
-    """The host would have access to a device's pool, or be unknown to it, unlike on an H200."""
+    """Unlike on an H200, the host would have access to a pool of a device, or no access to a pool of the host."""
     access = ctypes.c_int(7)
     for place, expected in ((DEVICE, 0), (HOST, 3), (HOST_NUMA, 3)):
         pool = new_pool(cu, 0, place)[1]

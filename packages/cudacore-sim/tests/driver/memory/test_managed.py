@@ -54,7 +54,7 @@ def test_what_was_not_said(managed: Managed) -> None:
 
 
 def test_preferred_location(managed: Managed) -> None:
-    """A preference would be reported for a range that has another preference in a part of it."""
+    """A preferred location would be reported for a range whose halves have different ones."""
     assert managed.advise(3, DEVICE) == 0
     assert [managed.get(a) for a in (PREFERRED, PREFERRED_TYPE, PREFERRED_ID)] == [0, 1, 0]
     assert managed.advise(3, HOST, HALF) == 0
@@ -75,7 +75,7 @@ def test_read_mostly(managed: Managed) -> None:
 
 
 def test_accessed_by(managed: Managed) -> None:
-    """A processor would be listed that has only a part of the range mapped, or the host before the devices."""
+    """A processor that accesses only a part of the range would be listed, or the host would precede the devices."""
     assert managed.processors() == [NONE] * 3
     assert [managed.advise(5, DEVICE), managed.advise(5, HOST)] == [0, 0]
     assert managed.processors() == [0, CPU, NONE]

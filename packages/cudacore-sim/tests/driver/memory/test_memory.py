@@ -105,7 +105,7 @@ def test_use_after_a_free_in_order(cuda: Any) -> None:
 
 
 def test_out_of_memory(cuda: Any) -> None:
-    """A device would have more memory than it reports, or lose some after a failure."""
+    """More memory could be allocated than is reported as free, or a failed allocation would use some up."""
     free, total = Size(), Size()
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     pointer = ctypes.c_uint64()
@@ -164,7 +164,7 @@ def test_memory_that_a_pool_keeps_is_its_own(cuda: Any) -> None:
 
 
 class Place(ctypes.Structure):
-    """A CUmemLocation: device 0."""
+    """CUmemLocation."""
 
     _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
 

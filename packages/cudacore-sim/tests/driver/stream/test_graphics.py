@@ -101,7 +101,7 @@ def test_what_is_not_a_resource_is_reported(cuda: Any, buffer: sim.GLBuffer) -> 
 
 
 def test_without_opengl(cuda: Any) -> None:
-    """OpenGL would seem to work here."""
+    """Without OpenGL, its buffers and images would be registered, or the error would not give the reason."""
     out = ctypes.byref(ctypes.c_void_p())
     assert cuda.code("cuGraphicsGLRegisterBuffer", out, 1, 0) == INVALID_GRAPHICS_CONTEXT
     assert cuda.code("cuGraphicsGLRegisterImage", out, 1, GL_TEXTURE_2D, 0) == INVALID_GRAPHICS_CONTEXT

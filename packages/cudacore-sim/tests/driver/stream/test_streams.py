@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work runs in the order of streams and events, and has no other order."""
+"""The order of work: streams and events determine it, and nothing else does."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_per_thread_streams(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_a_destroyed_streams_work_goes_on(cuda: Any, run_in_stream: Run) -> None:
-    """Destroying a stream would drop its work, or the context not wait for it."""
+    """Destroying a stream would drop its work, or synchronising the context would not wait for that work."""
     stream, seen = cuda.stream(), []
     gate = Gate(run_in_stream, stream)
     run_in_stream(lambda: seen.append(1), stream)
@@ -151,7 +151,7 @@ def test_callbacks_after_an_error(cuda: Any, run_in_stream: Run) -> None:
     gate.open.set()
     error = cuda.code("cuStreamSynchronize", stream)
     assert error != 0
-    deadline = time.monotonic() + 20  # a context that has failed is not waited for
+    deadline = time.monotonic() + 20  # calls that synchronise return at once in a context that has failed
     while len(told) < 2 and time.monotonic() < deadline:
         time.sleep(0.001)
     assert (told, ran) == ([0, error], [])
@@ -176,7 +176,7 @@ again:
 
 
 def test_many_kernels_at_once(cuda: Any) -> None:
-    """Kernels on as many streams as a GPU runs at once would wait forever for a later one."""
+    """Kernels that wait until later work sets a flag would hang, although a GPU runs that many at once."""
     library, kernel, flag = ctypes.c_void_p(), ctypes.c_void_p(), cuda.malloc(4)
     cuda.cuLibraryLoadData(ctypes.byref(library), SPINNING, None, None, 0, None, None, 0)
     cuda.cuLibraryGetKernel(ctypes.byref(kernel), library, b"wait")
@@ -211,7 +211,7 @@ def test_cuda_calls_in_host_functions(cuda: Any, run_in_stream: Run) -> None:
 
 
 def test_question_in_a_host_function(cuda: Any, run_in_stream: Run) -> None:
-    """Checking whether calls are permitted, as a destructor must that may run anywhere, would be reported as misuse."""
+    """A destructor that checks whether calls are permitted on its thread would be reported as misuse."""
     codes: list[int] = []
     run_in_stream(lambda: codes.append(cuda.code("cuCtxGetCurrent", None)), ctypes.c_void_p())
     cuda.cuCtxSynchronize()

@@ -16,7 +16,7 @@ CLUSTER = 4  # of launch attributes
 
 @sequence
 def attributes(cu: Recorder) -> None:
-    """Attributes that depend on the code, except the number of registers, which depends on the compiler."""
+    """The attributes of functions, except the number of registers, which depends on the compiler."""
     for name in ("nothing", "at_most_64", "just_96", "static_shared", "dynamic_shared", "cluster_of_2", "any_cluster"):
         cu.see("function", name)
         function = cu.function(KERNELS, name)
@@ -86,7 +86,7 @@ def kernels_are_no_functions(cu: Recorder) -> None:
 
 @sequence
 def loading_of_kernels(cu: Recorder) -> None:
-    """Whether a kernel is loaded like a function."""
+    """The functions that load a function, called with a kernel."""
     kernel = cu.kernel(KERNELS, "nothing")
     cu.call("cuFuncLoad", kernel)
     cu.call("cuFuncIsLoaded", c_int, kernel)

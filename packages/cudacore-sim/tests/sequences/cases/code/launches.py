@@ -239,7 +239,7 @@ def launch_attributes(cu: Recorder) -> None:
 
 @sequence
 def programmatic_order(cu: Recorder) -> None:
-    """A launch that may begin before the one before it has ended."""
+    """A launch that may begin before the previous launch has ended."""
     increase, address, stream = cu.function(KERNELS, "increase"), cu.memory(4, 0), cu.stream()
     arguments = pointers(c_uint64(address), c_uint32(1))
     cu.call("cuLaunchKernelEx", launch_configuration(stream=stream), increase, arguments, None)
@@ -264,7 +264,7 @@ def printing(cu: Recorder) -> None:
 
 @sequence
 def host_and_device(cu: Recorder) -> None:
-    """Kernels use pinned and managed memory at its address on the host."""
+    """Kernels use pinned and managed memory by its address on the host."""
     store = cu.function(KERNELS, "store")
     pinned = cu.prepare("cuMemHostAlloc", c_void_p, 4, 0)
     managed = cu.prepare("cuMemAllocManaged", c_uint64, 4, 1)

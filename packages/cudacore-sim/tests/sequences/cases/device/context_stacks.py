@@ -56,7 +56,7 @@ def set_replaces_the_top(cu: Recorder) -> None:
 
 @sequence
 def set_null_and_pop(cu: Recorder) -> None:
-    """The context below one that was removed by cuCtxSetCurrent(NULL)."""
+    """The stack after cuCtxSetCurrent(NULL) has removed its top."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     first, second = create(cu), create(cu)
     known = {"primary": primary, "first": first, "second": second}

@@ -135,7 +135,7 @@ def released_while_current(cu: Recorder) -> None:
 
 @sequence
 def released_and_retained(cu: Recorder) -> None:
-    """A thread with the primary context current can continue once it is retained again."""
+    """A thread whose current context is the primary one can continue after that context is retained again."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     identifier = cu.prepare("cuCtxGetId", primary, c_uint64)
     address = cu.memory(64)
@@ -289,7 +289,7 @@ def destroyed_below_the_top(cu: Recorder) -> None:
 
 @sequence
 def destroyed_where_it_is_twice(cu: Recorder) -> None:
-    """If a context that is on the stack twice is destroyed, it is removed only from the top."""
+    """A context that is on the stack twice is destroyed: only the entry on top is removed."""
     primary = cu.prepare("cuCtxGetCurrent", c_void_p)
     context = create(cu)
     cu.call("cuCtxPushCurrent_v2", context)

@@ -43,7 +43,7 @@ def create(cu: Recorder, count: int = 16) -> tuple[int, int]:
 
 
 def see_resource(cu: Recorder, what: str, resource: Resource) -> None:
-    """See the kind of a resource, and those of its fields that can be read."""
+    """See the kind of a resource, and its readable fields."""
     cu.see(what, f"type {resource.type} {list(resource.words)}")
 
 
@@ -59,7 +59,7 @@ def see_split(cu: Recorder, count: int, groups: int, flags: int = 0) -> None:
 
 @sequence
 def device_resources(cu: Recorder) -> None:
-    """The resources of a device and its primary context, and those that do not exist."""
+    """The resources of a device and its primary context, and resources that do not exist."""
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     for kind in (SM, QUEUE_CONFIGURATION, QUEUE, 0, 2, -1):
         resource = Resource()
@@ -85,7 +85,7 @@ def split_counts(cu: Recorder) -> None:
 
 @sequence
 def split_flags(cu: Recorder) -> None:
-    """Without co-scheduling groups can be smaller, and for large clusters they are larger."""
+    """Without co-scheduling, groups can be smaller. For large clusters, they are larger."""
     for flags in (1, 2, 3, 4):
         for count in (0, 1, 3, 8, 16, 17):
             see_split(cu, count, 8, flags)

@@ -47,7 +47,7 @@ def plain(name: str, *arguments: Any) -> Setup:
 
 
 def prepared(name: str, *arguments: Any) -> Setup:
-    """Make a call. Arguments that are functions are called before the capture, and return the real arguments."""
+    """Make a call. An argument that is a function is called before the capture; its result is the real argument."""
 
     def setup(cu: Recorder, scene: Scene) -> Thunk:
         given = [argument(cu, scene) if callable(argument) and not isinstance(argument, type) else argument

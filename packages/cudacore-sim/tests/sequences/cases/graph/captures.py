@@ -226,7 +226,7 @@ def fork_from_nothing(cu: Recorder) -> None:
 
 @sequence
 def fork_of_a_fork(cu: Recorder) -> None:
-    """A fork forks, and the last one is joined by the first stream."""
+    """A forked stream forks another one, which the first stream joins."""
     one, two, three = streams(cu, 3)
     address = cu.memory(16, 0)
     tools.begin(cu, one)
@@ -388,7 +388,7 @@ def external_events(cu: Recorder) -> None:
 
 @sequence
 def waits_add_dependencies(cu: Recorder) -> None:
-    """A stream waits twice for the same event, for its own event, and for an older one."""
+    """A stream waits for its own event, twice for the event of another stream, and for an event older than that."""
     one, two = streams(cu, 2)
     address, early = cu.memory(16, 0), cu.event()
     tools.begin(cu, one)
@@ -527,7 +527,7 @@ def programmatic_events(cu: Recorder) -> None:
 
 @sequence
 def programmatic_event_before_another_node(cu: Recorder) -> None:
-    """Work other than a kernel follows an annotated dependency."""
+    """A fork by a programmatic event has an annotated dependency, and its next work is a memset."""
     one, two = streams(cu, 2)
     function, event, address = cu.function(KERNELS, "nothing"), cu.event(DISABLE_TIMING), cu.memory(4)
     tools.begin(cu, one)
@@ -891,7 +891,7 @@ def memory_is_captured(cu: Recorder) -> None:
 
 @sequence
 def memory_is_not_freed_in_the_capture(cu: Recorder) -> None:
-    """An allocation of a capture is freed outside of it, and in another capture."""
+    """Memory that is allocated in a capture is freed outside of it, and in another capture."""
     stream = cu.stream(NON_BLOCKING)
     tools.begin(cu, stream)
     address = cu.new("cuMemAllocAsync", c_uint64, 64, stream)

@@ -93,7 +93,7 @@ def upload(cu: Recorder) -> None:
 
 @sequence
 def launches_in_order(cu: Recorder) -> None:
-    """Nodes run in the order of their edges; launches of one graph one after the other."""
+    """Nodes run in the order of their edges. Launches of one graph run one after the other."""
     graph, stream, other = tools.graph(cu), cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING)
     seen: list[int] = []
     nodes = [tools.host(cu, graph, lambda _: seen.append(0))]
@@ -554,7 +554,7 @@ def calls_in_host_nodes(cu: Recorder) -> None:
 
 @sequence
 def another_context(cu: Recorder) -> None:
-    """A graph is launched in a stream of another context than that of its nodes."""
+    """A graph is launched in a stream whose context is not that of its nodes."""
     graph, out = tools.graph(cu), cu.memory(8, 0)
     primary = tools.context(cu)
     tools.memset(cu, graph, out, 3, 1)

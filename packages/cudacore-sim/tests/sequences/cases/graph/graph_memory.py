@@ -115,7 +115,7 @@ def restrictions(cu: Recorder) -> None:
 
 @sequence
 def edges_are_not_removed(cu: Recorder) -> None:
-    """Removing edges from a graph with a memory node: some, none, and invalid ones."""
+    """Removing edges from a graph with memory nodes fails. The errors for some edges, none, and invalid ones."""
     plain, graph, other = tools.graph(cu), tools.graph(cu), tools.graph(cu)
     one, two = tools.empty(cu, graph), tools.empty(cu, graph)
     _, address = tools.alloc(cu, graph, 64)
@@ -197,7 +197,7 @@ def not_freed_in_the_graph(cu: Recorder) -> None:
 
 @sequence
 def auto_free(cu: Recorder) -> None:
-    """A graph that frees the memory left by its last launch when it is launched again."""
+    """A graph that is instantiated to free, at each launch, the memory that its previous launch left."""
     graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
     node, address = tools.alloc(cu, graph, 64)
     tools.memset(cu, graph, address, 7, 4, node)

@@ -59,7 +59,7 @@ def kernel(name: str = "store", value: int = 1, *, attribute: tuple[int, ...] | 
 
 
 def fan(order: str, swap: bool = False) -> Build:
-    """Make one node and two or three after it, added in the order given."""
+    """Make a memset, then a node for each letter of `order`."""
 
     def build(cu: Recorder, graph: int, things: Things) -> None:
         first = tools.memset(cu, graph, things.out, 1, 1)

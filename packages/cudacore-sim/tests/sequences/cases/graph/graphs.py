@@ -112,7 +112,7 @@ def shape(cu: Recorder) -> None:
 
 @sequence
 def order_of_many(cu: Recorder) -> None:
-    """The order of nodes and edges if the edges do not follow that of the nodes."""
+    """The order of nodes and edges if edges lead from later nodes to earlier ones."""
     graph = tools.graph(cu)
     nodes = [tools.empty(cu, graph) for _ in range(8)]
     names = {node: str(i) for i, node in enumerate(nodes)}

@@ -29,7 +29,7 @@ class Witness:
         return int(self._cu.prepare("cuUserObjectCreate", c_void_p, data, self.function, count, 1))
 
     def see(self, what: str, count: int = 0) -> None:
-        """See the destroyed objects, once a number of them is destroyed, and again after a while."""
+        """Wait until `count` objects are destroyed, and a little longer; then see all destroyed objects."""
         for _ in range(1000):
             if len(self.seen) >= count:
                 break
@@ -279,7 +279,7 @@ def threads_of_destructors(cu: Recorder) -> None:
     def look(what: str, name: str, *arguments: object) -> None:
         seen.clear()
         cu.prepare(name, *arguments)
-        at_once = int(seen == [here])  # if another thread runs it, the time varies
+        at_once = int(seen == [here])  # another thread runs it at any time
         for _ in range(100):
             if seen:
                 break

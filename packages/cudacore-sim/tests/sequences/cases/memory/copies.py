@@ -135,7 +135,7 @@ def fills_of_rows(cu: Recorder) -> None:
 
 
 def set_operands(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> None:
-    """Set the operands of a copy, then other fields. A device address is given as an int."""
+    """Set the source, the target and other fields of a copy. An int is a device address."""
     for side, where in (("src", source), ("dst", target)):
         if isinstance(where, int):
             setattr(copy, f"{side}MemoryType", FROM_DEVICE)
@@ -288,7 +288,7 @@ class CopyAttributes(ctypes.Structure):
 
 @sequence
 def batches(cu: Recorder) -> None:
-    """Several copies by one call, which does not accept the legacy stream."""
+    """Several copies by one call. The call does not accept the legacy stream."""
     stream, data = cu.stream(), numbers(16)
     first, second = cu.memory(16, 0), cu.memory(16, 0)
     targets = (c_uint64 * 2)(first, second + 4)

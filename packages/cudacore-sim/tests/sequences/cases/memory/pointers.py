@@ -120,7 +120,7 @@ def several_attributes(cu: Recorder) -> None:
 
 @sequence
 def synchronous_operations(cu: Recorder) -> None:
-    """The one attribute that can be set."""
+    """The only attribute of an address that can be set, and other attributes."""
     address = cu.memory(1000)
     for value in (1, 0):
         cu.call("cuPointerSetAttribute", c_uint(value), SYNC_MEMOPS, address)

@@ -22,7 +22,7 @@ def create(cu: Recorder, place: tuple[int, int], shared: bool) -> int:
 
 
 def pools(cu: Recorder) -> Iterator[tuple[tuple[int, int], bool]]:
-    """Yield the locations of pools, and whether pools there can be shared: pools of the whole host cannot."""
+    """Yield each location of pools with False, and with True if pools there can be shared with other processes."""
     for place in PLACES:
         for shared in (False, True):
             if shared and place[0] == HOST:

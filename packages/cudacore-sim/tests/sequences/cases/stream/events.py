@@ -50,7 +50,7 @@ def null(cu: Recorder) -> None:
 
 @sequence
 def recorded(cu: Recorder) -> None:
-    """An event is done when the work before it is, and not sooner."""
+    """An event is done when the work before it is done, and not sooner."""
     stream, event = cu.stream(NON_BLOCKING), cu.event()
     gate = cu.gate(stream)
     cu.call("cuEventRecord", event, stream)

@@ -81,7 +81,7 @@ def not_ready(cu: Recorder) -> None:
 
 @sequence
 def legacy_waits_for_blocking(cu: Recorder) -> None:
-    """Work of the legacy stream comes after that of blocking streams, and theirs after it."""
+    """Work of the legacy stream waits for earlier work of blocking streams, whose later work waits for it."""
     stream, other, free = cu.stream(), cu.stream(), cu.stream(NON_BLOCKING)
     gate = cu.gate(stream)
     event = cu.event()
