@@ -126,7 +126,7 @@ def test_streams_do_not_block(cuda: Any) -> None:
 
 
 def test_who_waits_for_whom(cuda: Any, run_in_stream: Run) -> None:
-    """Waiting for a green context would include other contexts, or waiting for the primary one would not include all."""
+    """Waiting for a green context would include other contexts, or waiting for the primary one would not include it."""
     home, green, other = primary(cuda), Green(cuda), Green(cuda)
     mine, theirs = green.stream(), other.stream()
     opened = threading.Event()
