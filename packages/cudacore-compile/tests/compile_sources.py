@@ -71,7 +71,7 @@ SLOW = "".join(
 
 
 def run_map(device: Device, code: ObjectCode, values: Any, *, count: bool = True) -> np.ndarray[Any, Any]:
-    """Return the results of the kernel ``map`` for some floats; `count`: whether it takes the number of elements."""
+    """Return the results of the kernel ``map`` for some floats. If `count`, it also takes the number of elements."""
     stream, buffer = device.create_stream(), LegacyPinnedMemoryResource().allocate(4 * len(values))
     numbers = np.frombuffer(buffer.__buffer__(), np.float32)
     numbers[:] = values

@@ -78,13 +78,14 @@ count({kind!r}, [data[: rng.randrange(1, len(data) * 9 // 10)] for _ in range(30
     assert result.returncode == 0, result.stderr
     fine, refused = map(int, result.stdout.split())
     assert fine + refused == 30
-    # Text without an end after a declaration is still text.
+    # Text that is cut off after a complete declaration is valid.
     assert fine <= (3 if kind in ("ptx", "ptx program", "nvvm") else 0)
 
 
 # Each input is linked in a separate process, with our linker. If that process ends, by a signal or by nvJitLink's
-# exit(1), the input is tried again with nvJitLink's functions alone. They may read beyond the end of the code, so there
-# are several such processes; if none of them ends early, our linker gets as many processes.
+# exit(1), the input is tried again with nvJitLink's functions alone. They may read beyond the end of the code, with
+# results that differ from process to process. So there are TRIES processes, and if none of them ends early, TRIES more
+# with our linker.
 FUZZ = """
 import ctypes, os, random, resource, signal, subprocess, sys, time
 from cudacore_compile import Linker, NVJitLinkError

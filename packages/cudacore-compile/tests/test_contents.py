@@ -193,7 +193,7 @@ def test_suggestions(device: Device, name: str, meant: str) -> None:
 
 @pytest.mark.parametrize("name", ["n::counter", "&n::counter", "& n::counter", "_ZN1n7counterE"])
 def test_global(device: Device, name: str) -> None:
-    """A variable could not be read and written, or be that of another name."""
+    """A variable could not be read and written, or another variable would be returned."""
     stream = device.create_stream()
     code = build("cubin", f"sm_{device.arch}")
     buffer = code.get_global(name)
@@ -208,7 +208,7 @@ def test_global(device: Device, name: str) -> None:
 
 
 def test_global_that_is_not_there(device: Device) -> None:
-    """For a misspelt name of a variable, the error would only be NOT_FOUND."""
+    """For a misspelt name of a variable, the error would only have the driver's code NOT_FOUND."""
     code = build("cubin", f"sm_{device.arch}")
     with pytest.raises(CUDAError) as caught:
         code.get_global("tables")

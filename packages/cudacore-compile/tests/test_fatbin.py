@@ -81,7 +81,7 @@ def test_code_for_a_family() -> None:
 
 
 def test_ltoir_is_linked() -> None:
-    """A linker would not use the LTO-IR of a fat binary, or not that for its architecture."""
+    """A linker would not use the LTO-IR of a fat binary, or would use that for another architecture."""
     function = 'extern "C" __device__ int f(int x) { return x + __CUDA_ARCH__; }'
     kernel = 'extern "C" __device__ int f(int x); extern "C" __global__ void k(int *p) { *p = f(*p); }'
     fatbin = make_fatbin(compile_many([(function, {"arch": arch}, "ltoir") for arch in ("sm_80", "sm_90")]))
@@ -93,7 +93,7 @@ def test_ltoir_is_linked() -> None:
 
 @pytest.mark.parametrize("code", [b"nothing", b"\xedCN\x7f" + bytes(60), b"\xedCN\x7f" + b"\xff" * 60])
 def test_ltoir_of_no_architecture(code: bytes) -> None:
-    """LTO-IR of an unknown format would be labelled with a number that is something else."""
+    """LTO-IR of an unknown format would be labelled with an arbitrary architecture."""
     with pytest.raises(ValueError, match="LTO-IR does not say for which architecture it is"):
         make_fatbin([ObjectCode.from_ltoir(code)])
 

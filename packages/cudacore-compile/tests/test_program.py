@@ -278,10 +278,10 @@ def test_logs_of_failure() -> None:
 def test_log_of_several_phases() -> None:
     """NULs between the outputs of the compiler's phases would stay in the log."""
     logs = io.StringIO()
-    options = ProgramOptions(arch="sm_90", ptxas_options="-v", no_cache=True)  # NVRTC's own, which has no logs
+    options = ProgramOptions(arch="sm_90", ptxas_options="-v", no_cache=True)  # NVRTC's cache has no logs
     Program(WARNING, "c++", options).compile("cubin", logs=logs)
     assert "warning #177-D" in logs.getvalue()
-    assert re.search("(ptxas )?info +:", logs.getvalue())  # the compiler names its phase as it likes
+    assert re.search("(ptxas )?info +:", logs.getvalue())  # the name of the phase depends on the compiler's version
     assert "\0" not in logs.getvalue()
 
 
@@ -562,7 +562,7 @@ def test_repr() -> None:
 
 
 def test_no_copies() -> None:
-    """A copy would share the program of the compiler, which compiles each one once."""
+    """A copy would share the compiler's program, which can be compiled only once."""
     program = Program(KERNEL, "c++", SM_90)
     for make in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="a Program cannot be pickled or copied"):

@@ -60,7 +60,7 @@ class Versioned(ctypes.Structure):
 
 
 class Exporter:
-    """An object whose ``__dlpack__`` returns a capsule that exists."""
+    """An object whose ``__dlpack__`` returns an existing capsule."""
 
     def __init__(self, capsule: object) -> None:
         self.capsule = capsule
@@ -92,7 +92,7 @@ FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(c
 TENSOR_FROM_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(Tensor))
 CURRENT_STREAM = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
 
-_lent: dict[int, tuple[Any, ...]] = {}  # for each structure's address, its data and the array
+_lent: dict[int, tuple[Any, ...]] = {}  # by the address of each structure: what its pointers refer to, and the array
 
 
 def _delete(address: int) -> None:
@@ -170,7 +170,7 @@ class OldArray(Array):
         return super().__dlpack__(stream=stream)
 
 
-current_stream = 0  # the current stream of the library of the next class
+current_stream = 0  # the current stream of the library that ExchangedArray imitates
 
 
 class ExchangedArray(Array):

@@ -85,13 +85,13 @@ def mr_device(mr: ch.DeviceMemoryResource) -> ch.Device:
 
 
 def fill_from(channel: Any) -> None:
-    """The same, for an object that is received through a queue or a pipe."""
+    """Receive a buffer, an event and a value through a queue or a pipe; call fill() with them."""
     receive = channel.get if hasattr(channel, "get") else channel.recv
     fill(*receive())
 
 
 def fill_by_descriptors(address: str) -> None:
-    """The same, with a file descriptor and pickles from a socket."""
+    """Receive a file descriptor and pickles through a socket; import the objects and call fill() with them."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(address)
         data, (descriptor,), _, _ = socket.recv_fds(channel, 4096, 1)
@@ -196,7 +196,7 @@ def use_parts(channel: Any, *parts: ch.Buffer) -> None:
 
 
 def import_pinned(channel: Any, handle: ch.IPCAllocationHandle) -> None:
-    """Import a pool of the host as one of a device; then correctly, by its handle and by a number."""
+    """Import a host pool as a device pool, which must fail; then import it by its handle and by a file descriptor."""
     try:
         ch.DeviceMemoryResource.from_allocation_handle(0, handle)
     except ValueError as error:
@@ -223,13 +223,13 @@ def use_virtual(buffer: ch.Buffer, value: int) -> None:
 
 
 def use_virtual_from(channel: Any, value: int) -> None:
-    """The same for memory that is sent."""
+    """Receive virtual memory through a pipe and use it."""
     use_virtual(channel.recv(), value)
     channel.send(True)
 
 
 def use_virtual_by_descriptors(path: str, value: int) -> None:
-    """The same for memory whose descriptors come by a socket."""
+    """Receive the descriptors of virtual memory through a socket, import it and use it."""
     device = ch.Device(0)
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(path)

@@ -14,5 +14,5 @@ ADDRESS = 0x7F12_3456_7800
 
 
 def one(value: Any, size: int, kind: int = 0, *, device: int = -1) -> bytes:
-    """Return the bytes that a parameter of a size and a kind gets of a value."""
+    """Return the bytes that a parameter of a size and a kind gets for a value."""
     return _native.pack(struct.pack("=3I", 0, size, kind), (value,), device)

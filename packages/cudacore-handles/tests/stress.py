@@ -35,7 +35,7 @@ from kernel_sources import PTX
 import cudacore_handles as ch
 
 SIZE = 64  # bytes of a buffer
-SLOTS = 6  # for each kind; there are few, so that threads use the same objects
+SLOTS = 6  # the number of objects of each kind; it is small, so that threads use the same objects
 ROUND = 2.0  # seconds
 HANGS = 60.0  # after so many seconds beyond a round's end, its threads count as deadlocked
 INVALID_HANDLE, NOT_READY = 400, 600  # the possible results of measuring the time between two events
@@ -135,7 +135,7 @@ class Lane:
         self.array = Array(device.allocate(SIZE, stream=self.keeper))
         kernel = CODE.get_kernel("add")
         self.prepared = [kernel.prepare(self.keeper, ONE_BLOCK, self.buffers[i], i) for i in range(SLOTS)]
-        # Launches add to it, and must have added this in the end.
+        # Launches add numbers to `total` on the device. `added` has the same numbers, for the check at the end.
         self.total = device.allocate(4, stream=self.keeper)
         self.total.fill(0, stream=self.keeper)
         self.added: list[int] = []
@@ -417,7 +417,7 @@ def idle_part(world: World, rng: random.Random) -> object:
 @operation()
 def idle_of_a_buffer(world: World, rng: random.Random) -> object:
     owner = rng.choice(world.idle)
-    address = owner.handle  # 0 when it is closed or empty
+    address = owner.handle  # 0 if the owner is closed or empty
     return replace(world.idle, rng, ch.Buffer.from_handle(address, 1, owner=owner)) if address else None
 
 
@@ -646,7 +646,7 @@ def lane_prepared_launch(world: World, rng: random.Random) -> None:
 
 
 class Findings:
-    """The unexpected results, each once, with their number."""
+    """The unexpected results, and how often each occurred."""
 
     def __init__(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Imports that a program does not need: importing cuda.bindings takes longer than a short program."""
+"""Capsules, by which other extension modules use our handles."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_exceptions_are_no_cycles(device: ch.Device, call: Callable[[ch.Device, 
 
 
 def test_a_refused_launch_is_no_cycle(device: ch.Device, stream: ch.Stream, code: ch.ObjectCode) -> None:
-    """Likewise of the explanation why a kernel was not launched."""
+    """An exception about a refused launch would keep the contents of its frames until the next garbage collection."""
     kernel = code.get_kernel("small_blocks")  # the kernel allows at most 64 threads
     with pytest.raises(ch.CUDAError):
         ch.launch(stream, ch.LaunchConfig(grid=1, block=1024), kernel, None)
@@ -192,7 +192,7 @@ def test_a_refused_launch_is_no_cycle(device: ch.Device, stream: ch.Stream, code
 
 
 def test_an_error_without_a_context_is_no_cycle(device: ch.Device, in_new_thread: Callable[..., Any]) -> None:
-    """Likewise of a driver's error on a thread that has no current context."""
+    """A driver's error on a thread without a context would keep its frames until the next garbage collection."""
     stream = device.create_stream()
     buffer = device.allocate(8, stream=stream)
     on = ch.LEGACY_DEFAULT_STREAM

@@ -17,7 +17,7 @@ def ok(result: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_import_is_light(run_python: Run) -> None:
-    """Importing the package would cost what only a program with a GPU needs, or load the driver."""
+    """Importing the package would load the driver, or modules that only a program with a GPU needs."""
     ok(
         run_python("""
         import sys

@@ -13,7 +13,7 @@ assert stress.main(["--seconds", "{seconds}", "--seed", "{seed}"]) == 0
 
 @pytest.mark.parametrize("reuse", ["0", "1"])
 def test_what_threads_share(run_on_driver: Callable[..., str], reuse: str) -> None:
-    """A thread that uses what another closes would crash, or use another object.
+    """A thread that uses an object while another thread closes it would crash, or use another object.
 
     The test runs with and without immediate reuse of addresses by the simulated driver.
     """

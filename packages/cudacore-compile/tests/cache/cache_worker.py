@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that works on a file cache with several threads: test_cache_stress.py starts and kills it.
 
-Prints a line for each operation, so that the parent can count them even if this process is killed.
+It prints a line for each operation, so that the parent can count them even if this process is killed.
 """
 
 from __future__ import annotations

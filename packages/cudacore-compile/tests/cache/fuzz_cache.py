@@ -27,7 +27,7 @@ from cudacore_compile._cache import inputs
 
 PLACES = ("src", "inc0", "inc1", "inc2")
 NAMES = ("a.h", "b.h", "sub/c.h", "sub/d.h", "e", "linux.h", "f.stdh")
-SLOTS = 6  # possible values of a program; a header can set each of them
+SLOTS = 6  # the number of values that headers set and the program reads
 
 
 class StaleError(AssertionError):
@@ -41,7 +41,7 @@ class Generator:
         self.choose = choose
         self.macros: list[str] = []
         self.count = 0
-        self.exotic = choose.random() < 0.4  # whether there is anything that should be refused
+        self.exotic = choose.random() < 0.4  # whether the program may have constructs that the cache should refuse
 
     def name(self) -> str:
         return self.choose.choice(NAMES).removesuffix(".stdh")
@@ -333,12 +333,12 @@ class Case:
     def write(self, path: str) -> None:
         text = self.choose.choice(self.versions[path])
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        if os.path.islink(path) and not os.path.isfile(path):  # to a directory, to nothing or to itself
+        if os.path.islink(path) and not os.path.isfile(path):  # a link to a directory, to a missing file or to itself
             os.unlink(path)
         elif os.path.isdir(path):
             os.rmdir(path)
         how = self.choose.random()
-        if how < 0.15 and os.path.isfile(path):  # as if nothing had happened
+        if how < 0.15 and os.path.isfile(path):  # the times of the file do not show the change
             times = os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns
             Path(path).write_text(text, newline="")
             os.utime(path, ns=times)
@@ -362,7 +362,7 @@ class Case:
         """Change one file, or a directory or link on its path."""
         how = self.choose.random()
         path = self.choose.choice(list(self.versions) or ["inc0/none.h"])
-        if self.headers and how < 0.1:  # NVRTC identifies a header in memory with the file of its name
+        if self.headers and how < 0.1:  # NVRTC treats a header in memory and a file of the same name as one file
             name = self.choose.choice(list(self.headers))
             if os.path.lexists(name):
                 os.unlink(name)
@@ -420,7 +420,7 @@ class Case:
             if cache.statistics.uncacheable > before[1]:
                 self.counts["refused programs"] += 1
                 if not self.choose.random() < 0.2:
-                    return  # whatever changes, it will be refused
+                    return  # it will be refused again after any change
             for _ in range(self.choose.choice([0, 1, 1, 1, 2])):
                 self.change()
 

@@ -140,7 +140,7 @@ def test_least_recently_used_goes(make: Make) -> None:
     cache = make(max_size_bytes=3 * size + 500)  # in files, an entry has a footer
     for key in "abc":
         cache[key] = key.encode() * size
-        time.sleep(0.01)  # two entries of one tick of the clock are equally old
+        time.sleep(0.01)  # entries that are written in the same tick of the clock are equally old
     assert cache["a"] == b"a" * size
     cache["d"] = b"d" * size
     assert [cache.get(key) is not None for key in "abcd"] == [True, False, True, True]
@@ -249,7 +249,7 @@ def test_cache_of_a_users(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_spoiled_process(python: Callable[..., Any]) -> None:
-    """Code that an earlier compilation of the process has changed would be kept for processes that never made it."""
+    """Code that an earlier compilation of the process has affected would be returned to other processes."""
     result = python("""
         import warnings
         from cudacore_compile import *
@@ -293,7 +293,7 @@ COMPILE_ELSEWHERE = """
 def test_process_that_another_library_has_spoiled(
     python: Callable[..., Any], nvrtc_version: tuple[int, ...], flags: list[bytes], options: dict[str, Any]
 ) -> None:
-    """Options that cuda.core, CuPy or numba set would be in code that is kept for processes without them."""
+    """Code with options that cuda.core, CuPy or numba have set would be returned to processes without these options."""
     if "arch" in options and nvrtc_version < (13, 5):
         pytest.skip("NVRTC 13.5 keeps --use_fast_math")
     result = python(
@@ -328,7 +328,7 @@ def test_fast_math_does_not_end_caching(python: Callable[..., Any]) -> None:
 
 
 def test_what_is_kept_does_not_come_from_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver's cache can have code that was compiled with other libraries' options, and it has no logs."""
+    """Code from the driver's cache would be stored: it has no log, and perhaps the options of other libraries."""
     given: list[Sequence[bytes]] = []
     compile_now = nvrtc.NVRTC.compile
 

@@ -43,7 +43,7 @@ def test_hit_without_the_compiler(tmp_path: Path) -> None:
 
 
 class Searches:
-    """A process that searches for NVRTC below a folder, and a cache with the results of earlier ones."""
+    """A process that searches for NVRTC below a folder, and a cache with the results of earlier searches."""
 
     def __init__(self, folder: Path) -> None:
         self.library = folder / "site" / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
@@ -134,7 +134,7 @@ def test_environment_has_changed(searches: Searches, monkeypatch: pytest.MonkeyP
 
 
 def test_change_during_the_search(searches: Searches, tmp_path: Path) -> None:
-    """A compiler that is upgraded while it is loaded would always be mistaken for the other version."""
+    """If a compiler is upgraded while it is loaded, the new version would later be mistaken for the old one."""
     searches.during = lambda: make("site/nvidia/cu13/lib/new")(tmp_path)
     assert searches.loads()
     assert not searches.notes

@@ -137,7 +137,7 @@ TRICKS = [
     ("#include <call.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
     ("#include <goes_on.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
     ("#include <dollar.h>\n#include <parts.h>\n", "of which __TIME__ can be pasted"),
-    # names of files that the compiler changes before it reads them
+    # the compiler changes these names of files before it looks for the files
     ("#define ID(x) x\n#define lib other\n#if ID(__has_include(<lib.h>))\n#endif", "in the arguments of a macro"),
     ("#define ID(x) x\n#define E ID(\n#if E __has_include(<lib.h>))\n#endif", "behind a macro that may take its name"),
     ("#include <a'b'c.h>", "has #include <a'...'c.h>"),

@@ -50,7 +50,7 @@ def test_header_of_a_header() -> None:
 
 
 def test_header_that_appears_before_another() -> None:
-    """A new file that is found before the one that was read would not be noticed, because the latter is unchanged."""
+    """A new header in an earlier directory of the include path would not be noticed."""
     write("last/v.h", "#define VALUE 1111")
 
     def change(number: int) -> None:
@@ -278,7 +278,7 @@ def test_paths_to_one_file() -> None:
 
 @pytest.mark.parametrize("kind", ["file", "directory", "two headers"])
 def test_files_with_names_of_headers_in_memory(kind: str) -> None:
-    """NVRTC identifies a header in memory with the file of its name, and would read only that or a link to the file."""
+    """Old code would be used, because NVRTC treats a header in memory and a file of the same name as one file."""
     write("inc/v.h", "#pragma once\n#define VALUE 2222")
     Path("directory").mkdir()
     headers = {"m.h": "#pragma once\n"}
@@ -380,7 +380,7 @@ def test_every_option_counts() -> None:
         "ofast_compile": "max", "pch_dir": "d",
     }  # fmt: skip
     elsewhere = {"time", "fdevice_time_trace", "create_pch", "pch", "use_pch", "raw_options"}  # no key
-    elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}  # for other languages, or set by target
+    elsewhere |= {"extra_sources", "use_libdevice", "link_time_optimization"}  # other languages; set by target
     seen = {key()}
     for field in dataclasses.fields(ProgramOptions):
         if field.name not in elsewhere:
@@ -483,7 +483,7 @@ def test_library_that_was_replaced(tmp_path: Path) -> None:
 
 
 def test_other_builtin_functions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """NVRTC loads its built-in functions at the first compilation: they could differ from those in the key."""
+    """Code could be stored with a key that names other built-in functions than those that NVRTC has loaded."""
     write("v.h", "#define VALUE 1111")
     program = Program('#include "v.h"' + KERNEL, "c++", {"arch": "sm_90"})
     program.compile("ptx")

@@ -303,7 +303,7 @@ def test_given_again(run: Run) -> None:
 
 
 def test_closed_output() -> None:
-    """If a listing is not read to its end, a Python error would be printed, at exit if the output is buffered."""
+    """If the reader of the output ends early, the command would print a Python traceback."""
     Path("k.ptx").write_text(".version 8.0\n.target sm_90\n.address_size 64\n.entry f() { ret; }\n")
     command = f"{sys.executable} -m cudacore_compile k.ptx --list-kernels"
     gone = f"{{ sleep 0.1; {command}; }} | true; exit ${{PIPESTATUS[0]}}"
@@ -424,7 +424,7 @@ def test_interrupt() -> None:
     """Ctrl-C would wait for the compiler, print a traceback, or return a status after which a shell loop continues."""
     Path("slow.cu").write_text(SLOW)
     command = [sys.executable, "-m", "cudacore_compile", "slow.cu", "--arch", "sm_80,sm_90", "--no-cache"]
-    # The background jobs of a shell begin without the signal, and so do their children.
+    # Shells start background jobs with SIGINT ignored, and their children inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     signal.signal(signal.SIGINT, before)

@@ -21,7 +21,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A cache for all tests of this file, which compile the same."""
+    """One cache for all tests of this file, because they compile the same sources."""
     return str(tmp_path_factory.mktemp("cache"))
 
 
@@ -112,7 +112,7 @@ def test_nvvm_ir(run: Run) -> None:
 
 
 def test_content_counts(run: Run) -> None:
-    """A file with an unknown suffix would be treated as C++, or one with a wrong suffix as its content's type."""
+    """A file with an unknown suffix would always be treated as C++, or a file with a wrong suffix be accepted."""
     assert run("kernel.cu", "-arch=sm_90", "-rdc=true", "-o", "kernel.cubin")[0] == 0
     Path("kernel.bin").write_bytes(Path("kernel.cubin").read_bytes())
     assert run("kernel.bin", "--list-kernels")[1].startswith("kernel.bin, cubin for sm_90:")

@@ -103,7 +103,7 @@ def test_options_with_one_dash(word: str, run: Run) -> None:
 
 
 def test_values_without_a_space() -> None:
-    """Options that gcc and nvcc accept as one word would be errors, or other options."""
+    """Options that are joined with their values, as gcc and nvcc accept them, would be refused or misread."""
     found = parse(make_parser(), ["k.cu", "-xcu", "-Iinc", "-ok.ptx", "-MFk.d", "-MTall", "-MQa b", "-MT=c", "-t2"])
     assert (found.language, found.include_path, found.output, found.jobs) == ("c++", ["inc"], "k.ptx", 2)
     assert (found.rule_file, found.rule_targets, found.quoted_targets) == ("k.d", ["all", "c"], ["a b"])

@@ -36,7 +36,7 @@ def test_error_survives_pickling() -> None:
 
 
 def test_error_without_command() -> None:
-    """An error of another call would mention a command line that does not exist."""
+    """An error of a call without options would mention a command line."""
     error = NVRTCError("nvrtcVersion", 3, "NVRTC_ERROR_INVALID_INPUT", "an argument is not valid")
     assert str(error) == "nvrtcVersion: NVRTC_ERROR_INVALID_INPUT (3): an argument is not valid"
     assert isinstance(error, CUDAError)

@@ -57,7 +57,7 @@ def test_compiling_needs_no_cuda_bindings(python: Run) -> None:
 @pytest.mark.parametrize("no_cache", [True, None])
 def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None) -> None:
     """Compiling or linking would load the driver, and so be slow, or fail, on machines without a GPU."""
-    # Something that dlopen() finds as the driver on any machine, so that loading it shows, and using it fails.
+    # dlopen() finds this library as the driver on any machine. So the test sees if it is loaded, and its use fails.
     shutil.copy(_ctypes.__file__, tmp_path / "libcuda.so.1")
     result = python(
         f"""
@@ -97,8 +97,8 @@ def test_no_driver_is_needed(python: Run, tmp_path: Path, no_cache: bool | None)
 
 def test_missing_nvrtc(python: Run, tmp_path: Path) -> None:
     """The error for a missing NVRTC would not name the package, or code that needs no compiler would fail."""
-    # NVRTC is searched for in the folders of installed packages: this environment does not have it, but can import
-    # ours.
+    # NVRTC is searched for in the folders of installed packages. This environment can import our packages, but has no
+    # NVRTC of its own.
     venv.create(tmp_path / "venv", symlinks=True)
     result = python(
         f"""

@@ -240,7 +240,7 @@ WRONG_VALUES = [
     ("extra_sources", [("a\0b", "; a module")]),
     ("extra_sources", [("a", b"")]),
 ]
-# NVRTC cuts white space off the end of an option, and would look into another directory than a cache does.
+# NVRTC removes white space at the end of an option. It would search another directory than the one that a cache checks.
 ENDS = [
     ("include_path", ["/a", "/b "]),
     ("pre_include", "a.h\t"),
@@ -396,7 +396,7 @@ SET = {field: True if value is False else value for field, value, flags in FLAGS
 @pytest.mark.parametrize("field", sorted(SET))
 @pytest.mark.parametrize(("backend", "known"), [("NVVM", FOR_NVVM), ("nvJitLink", FOR_PTX)])
 def test_options_that_a_backend_cannot_honour(field: str, backend: str, known: set[str]) -> None:
-    """A compiler without an option would ignore it silently, or it would be refused where cuda.core accepts it."""
+    """A compiler would ignore an option that it lacks, or an option that cuda.core accepts would be refused."""
     options = ProgramOptions(arch="sm_90", **{field: SET[field]})
     ignored = IGNORED_BY_NVVM if backend == "NVVM" else SET.keys() - FOR_PTX - {"extra_sources", "raw_options"}
     if field in known:
@@ -417,7 +417,7 @@ def test_options_that_a_backend_cannot_honour(field: str, backend: str, known: s
 
 
 def test_repr() -> None:
-    """The options that were set would be lost among fifty that were not."""
+    """The repr would show all options, not only those that were set."""
     options = ProgramOptions(arch="sm_90", std="c++17", debug=False)
     assert repr(options) == "ProgramOptions(name='default_program', arch='sm_90', debug=False, std='c++17')"
 
@@ -599,7 +599,7 @@ def test_headers_of_wheels_without_those_of_a_toolkit(
 
 
 def test_cuda_headers_of_another_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """For headers that NVRTC cannot compile, the error would be inside of them."""
+    """For headers that NVRTC cannot compile, the error would only have a line in the headers."""
     import cuda.pathfinder
 
     (tmp_path / "cuda_runtime_api.h").write_text("// CUDA\n#define CUDART_VERSION  11080\n")
@@ -679,8 +679,8 @@ def test_disable_warnings(build: Build) -> None:
 
 
 def test_restrict(python: Run) -> None:
-    """Pointers would not become restrict pointers, or there would be no warning that NVRTC keeps this for other
-    programs."""
+    """Pointers would not become restrict pointers, or no warning would say that NVRTC applies this to later
+    programs, too."""
     result = python(
         """
         import warnings
@@ -732,7 +732,7 @@ def test_device_float128(build: Build) -> None:
 
 def test_optimization_info(python: Run) -> None:
     """Optimizations would not be reported."""
-    # In a separate process, because NVRTC reports them from now on.
+    # In a separate process, because NVRTC then reports the optimizations of all later programs.
     result = python(
         """
         import sys

@@ -61,5 +61,5 @@ def test_wrong_types(value: Any) -> None:
 
 
 def test_case_does_not_matter() -> None:
-    """Programs that write C++ in capitals would not run."""
+    """Programs that write "C++" or "PTX" in capitals would not run."""
     assert Program("__device__ int x;", "C++", ProgramOptions(arch="sm_90")).compile("PTX").code_type == "ptx"

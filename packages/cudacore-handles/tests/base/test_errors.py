@@ -250,7 +250,8 @@ OPERATIONS = {
     "PreparedLaunch": ("prepared = code.get_kernel('add').prepare(stream, config, a, 1)", "prepared(a, 2)"),
 }
 
-# Every operation runs in its own context. Those that do not depend on the current context run in others, too.
+# Every operation runs in its own context. Operations that do not depend on the current context run in other contexts,
+# too.
 ABOUT_CURRENT = ("set_current", "current context", "default stream")
 CASES = [(name, "own") for name in OPERATIONS]
 CASES += [

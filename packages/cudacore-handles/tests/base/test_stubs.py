@@ -16,7 +16,7 @@ from cudacore_handles import _native
 
 FOLDER = Path(cudacore_handles.__file__).parent
 STUBS = [FOLDER / "_native.pyi", FOLDER / "_sdk" / "graph_native.pyi"]
-#: The objects that have the methods that add nodes.
+#: Graphs, nodes and other objects whose methods add nodes.
 CLASSES = {"NodeMethods": _native.GraphHandle}
 
 

@@ -190,7 +190,7 @@ def test_from_handle_of_nothing(device: ch.Device) -> None:
     assert ch.live_counts() == before
 
 
-@pytest.mark.needs_driver("12.4", "parameters of kernels of others")  # test_older_driver.py tests drivers that do not
+@pytest.mark.needs_driver("12.4", "parameters of kernels of others")  # test_older_driver.py tests older drivers
 def test_a_foreign_kernel(device: ch.Device, stream: ch.Stream) -> None:
     """A kernel that cuda.bindings loaded could not be launched, or would be unloaded by us."""
     from cuda.bindings import driver

@@ -348,7 +348,7 @@ def test_max_potential_block_size_by_function(empty: Kernel, device: Device, lan
 
 
 def test_more_shared_memory_than_every_kernel_has(limited: Kernel, device: Device) -> None:
-    """A possible launch would be reported as impossible: launch() raises the kernel's limit, the driver does not."""
+    """A possible launch would be reported as impossible, because only launch() raises the kernel's limit."""
     properties, stream = device.properties, device.create_stream()
     most = properties.max_shared_memory_per_block_optin - 1024
     ask = limited.occupancy.max_active_blocks_per_multiprocessor

@@ -81,7 +81,7 @@ def test_contradicting_declarations() -> None:
     assert ptx_signatures(ptx) == {"f": "n4"}
 
 
-@settings(deadline=None)  # for machines that are also used by others
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.text(alphabet='.paramentryu3264fb8[](),/*{} \n"', max_size=80))
 def test_any_text_as_ptx(text: str) -> None:
     """For code that is not PTX, loading would fail with another error than the driver's."""
@@ -101,7 +101,7 @@ def test_any_text_as_ptx(text: str) -> None:
         ("_Z3allbcahstijlmxyfd", "bool1 bits1 int1 uint1 int2 uint2 int4 uint4 int uint int8 uint8 float4 float8"),
         ("_ZN2ns1fIiJffEEEvT_DpT0_", "int4 float4 float4"),
         ("_Z1fIJifEEvDpPKT_", "pointer8 pointer8"),
-        ("_Z1fIJEEvDpT_", None),  # no parameters, or a pack that is not understood
+        ("_Z1fIJEEvDpT_", None),  # the pack is empty, or its contents are not understood
         ("_Z1fIN2ns1SEEvT_", "unknown"),
         ("_Z1f6__half13__nv_bfloat16S_S0_P6float2", "float2 bfloat2 float2 bfloat2 pointer8"),
         ("_Z1fDF16_DF16bDh", "float2 bfloat2 float2"),
@@ -262,7 +262,7 @@ def types(draw: st.DrawFn, depth: int = 3) -> str:
     )
 
 
-@settings(deadline=None)  # for machines that are also used by others
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.lists(types(), min_size=1, max_size=6))
 def test_fuzzed_parameters(parameters: list[str]) -> None:
     """A type within a type would end early, and shift all parameters after it."""
@@ -273,7 +273,7 @@ def test_fuzzed_parameters(parameters: list[str]) -> None:
     assert [p.kind is ParamKind.POINTER for p in found] == [p.startswith("P") for p in parameters]
 
 
-@settings(deadline=None)  # for machines that are also used by others
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.text(alphabet="NEIJLTXSPKRFDpfdijvZ_0123456789sth", max_size=40))
 def test_any_text_as_a_name(text: str) -> None:
     """A name that is not understood would make its kernel unusable."""

@@ -202,7 +202,7 @@ def test_acts_on_its_own_device(
         elif hasattr(made, "device_id"):
             assert made.device_id == 0
         assert ch.Device() is before
-        if current == "none":  # still without a current context, which only a default stream needs
+        if current == "none":  # there is still no current context: only a default stream needs one
             with pytest.raises(ch.CUDAError, match="CUDA_ERROR_INVALID_CONTEXT"):
                 _ = ch.LEGACY_DEFAULT_STREAM.context
 

@@ -151,7 +151,7 @@ def test_bad_options(sm: ch.SMResource, fields: dict[str, Any], error: type[Exce
 
 
 def test_no_options(sm: ch.SMResource) -> None:
-    """A call without any request would split the multiprocessors anyhow."""
+    """A call without any request would split the multiprocessors."""
     with pytest.raises(TypeError, match="options is required: SMResourceOptions"):
         sm.split(None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="The SMResource options must be provided as an object of type"):

@@ -155,7 +155,7 @@ ORDERS = list(itertools.permutations(["context", "stream", "event", "buffer", "r
 
 
 def check_use(name: str, thing: Any) -> None:
-    """The remaining multiprocessors can be used."""
+    """Use a context, a stream, an event or resources that remain after the others were closed."""
     if name == "context":
         assert thing.create_stream().context == thing
     elif name == "stream":

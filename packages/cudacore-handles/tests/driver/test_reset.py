@@ -276,7 +276,7 @@ assert back == bytes(range(64))
 
 
 def test_parts_are_closed_after_a_reset(run_reset: Callable[[str], None]) -> None:
-    """The driver would get the lost stream of the whole when the memory is freed after the streams of parts."""
+    """When memory with parts is freed after a reset, the driver would get a stream that the reset has destroyed."""
     run_reset("""
 class Foreign(ch.MemoryResource):
     is_device_accessible, is_host_accessible, device_id = True, False, 0

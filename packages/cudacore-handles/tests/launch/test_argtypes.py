@@ -86,7 +86,7 @@ def test_numpy_scalars_that_no_kernel_has(value: Any) -> None:
     ],
 )
 def test_ctypes_scalar_keeps_its_own_size(value: Any, form: str) -> None:
-    """A ctypes scalar would be converted, or given to a parameter of another size; a null c_void_p not be null."""
+    """A ctypes scalar would be converted, or fill a parameter of another size; or a null c_void_p not be null."""
     itemsize = struct.calcsize(form)
     content = ord(value.value) if isinstance(value, ctypes.c_char) else value.value
     assert one(value, itemsize) == struct.pack("@" + form, content or 0)
@@ -290,7 +290,7 @@ HOST_ARRAYS = [
 @pytest.mark.parametrize("value", HOST_ARRAYS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("kind", [POINTER, ADDRESS_OR_INT, UNKNOWN])
 def test_host_arrays_are_no_addresses(value: Any, kind: int) -> None:
-    """np.array(5.0) given to a `float*` would be an address from which the kernel reads: the bits of 5.0."""
+    """np.array(5.0) given to a `float*` would arrive as the bits of 5.0, which the kernel uses as an address."""
     with pytest.raises(TypeError, match=r"is in host memory; copy it to the device and pass the array that is there"):
         one(value, 8, kind)
     assert one(value, 8, BYTES) == bytes(memoryview(value) if value is not HOST_ARRAYS[-1] else bytes(8))
@@ -332,7 +332,7 @@ def test_dates(value: Any) -> None:
 
 
 def test_dates_that_do_not_fit() -> None:
-    """A date before 1970 would be far in the future for an unsigned parameter, and any be cut off in an `int`."""
+    """A date before 1970 would be far in the future for an unsigned parameter, or a late one be cut off in an `int`."""
     assert one(np.datetime64(5, "s"), 4, INT) == struct.pack("=i", 5)
     with pytest.raises(OverflowError, match="does not fit a parameter of 8 bytes"):
         one(np.datetime64(-5, "s"), 8, UINT)
@@ -341,7 +341,7 @@ def test_dates_that_do_not_fit() -> None:
 
 
 class generic:  # noqa: N801 - as NumPy's
-    """The base classes of NumPy's scalars, and of those of ml_dtypes."""
+    """The base classes of NumPy's scalars and of ml_dtypes' scalars."""
 
 
 generic.__module__, generic.__qualname__ = "numpy", "generic"

@@ -454,7 +454,7 @@ def test_the_first_value_does_not_decide_for_its_type(checked: list[tuple[int, i
 
 
 def test_a_class_whose_interface_fails_at_first(checked: list[tuple[int, int]]) -> None:
-    """Likewise of a class whose host instances have no interface."""
+    """If the first instance of a class has no array interface, later instances would be treated as integers."""
 
     class Array:
         on_device = False
@@ -542,7 +542,7 @@ def test_pytorch() -> None:
         assert one(tensor, 8) == struct.pack("=Q", tensor.data_ptr())
         assert one(tensor[2:], 8, POINTER) == struct.pack("=Q", tensor.data_ptr() + 8)
         del tensor, value
-        torch.cuda.empty_cache()  # else PyTorch's own memory is found to be leaked at exit
+        torch.cuda.empty_cache()  # otherwise PyTorch's own memory counts as leaked at exit
 
 
 def test_cupy() -> None:

@@ -124,7 +124,7 @@ def test_mixed_sizes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any) -> Non
 
 
 class DLPackArray:
-    """An array of a library with DLPack, since before version 1.0."""
+    """An array of a library with the DLPack protocol of before version 1.0."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer
@@ -188,7 +188,7 @@ def test_values_of_host_memory_by_kind(
     assert arrives("echo_float32", np.float64(0.1))[:4] == struct.pack("=f", 0.1)
     assert arrives("echo_int32", np.array(7))[:4] == struct.pack("=i", 7)
     for wrong in (np.array(5.0), np.array(5), 2.0, True, np.float64(2), np.bool_(True), array.array("d", [1.0])):
-        for kernel in ("echo_int64", "echo_pointer"):  # PTX does not show which of them is a pointer
+        for kernel in ("echo_int64", "echo_pointer"):  # in PTX, both parameters have the same type
             with pytest.raises(TypeError, match="argument 0: "):
                 arrives(kernel, wrong)
     with pytest.raises(TypeError, match="argument 0: a float cannot fill a parameter of 8 bytes that is a pointer"):

@@ -91,7 +91,7 @@ def test_an_error_of_an_argument_is_not_hidden(code: ch.ObjectCode, stream: ch.S
 
 
 class Closes:
-    """A number that closes a buffer when it is read."""
+    """An integer whose conversion closes a buffer."""
 
     def __init__(self, buffer: ch.Buffer) -> None:
         self.buffer = buffer

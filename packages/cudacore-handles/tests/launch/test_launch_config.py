@@ -118,7 +118,7 @@ def test_default_options() -> None:
 
 
 def test_arguments_come_in_the_order_of_cuda_core() -> None:
-    """A program that passes them by position would launch another geometry."""
+    """A program that passes the arguments of LaunchConfig by position would launch another geometry."""
     config = LaunchConfig((8, 2), (2, 1), (4, 4), 64, True, True)
     assert (config.grid, config.cluster, config.block) == ((8, 2, 1), (2, 1, 1), (4, 4, 1))
     assert (config.shmem_size, config.is_cooperative, config.programmatic_stream_serialization) == (64, True, True)
@@ -292,7 +292,7 @@ def test_too_much_shared_memory(device: ch.Device, code: ch.ObjectCode, stream: 
 
 @pytest.mark.parametrize("block", [1025, (1, 1, 65), (32, 33), (2**31 - 1,) * 3])
 def test_more_threads_than_any_device_takes(code: ch.ObjectCode, stream: ch.Stream, pinned: Any, block: Any) -> None:
-    """A program that tries block sizes would not get the error of the launch, or it would not say what is too large."""
+    """For a block that is too large, the error would not be the driver's, or would not name the limit."""
     kernel, out = code.get_kernel("dynamic_shared"), pinned(4)
     config = LaunchConfig(grid=1, block=block)
     message = f"CUDA_ERROR_INVALID_VALUE .*{re.escape(str(config.block))} threads: a block has at most 1024.* 64 in z"
@@ -305,7 +305,7 @@ def test_more_threads_than_any_device_takes(code: ch.ObjectCode, stream: ch.Stre
 def test_large_shared_memory_on_two_devices(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, pinned: Any
 ) -> None:
-    """A kernel that was allowed more shared memory on one device would not be on the next, whichever is current."""
+    """The limit of shared memory would be raised on the first device only, or on the current one."""
     kernel, size = code.get_kernel("dynamic_shared"), 64 * 1024
     if other_device.arch != device.arch:
         pytest.skip("the devices have different architectures")

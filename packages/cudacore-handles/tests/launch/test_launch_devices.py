@@ -109,7 +109,7 @@ def test_from_a_thread_without_a_context(
 def test_on_the_streams_device(
     device: ch.Device, other_device: ch.Device, code: ch.ObjectCode, stream: ch.Stream, pinned: Any
 ) -> None:
-    """A launch would run on the device that is current, or leave the stream's current."""
+    """A launch would run on the current device, or would change the current device to the stream's."""
     out = pinned(4)
     other_device.set_current()
     ch.launch(stream, ONE_BLOCK, code.get_kernel("add"), out, 3)

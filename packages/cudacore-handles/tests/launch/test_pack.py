@@ -67,7 +67,7 @@ def resolver() -> Iterator[Callable[..., None]]:
 # ---- numbers
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.data())
 def test_int_takes_the_size_of_its_parameter(data: st.DataObject) -> None:
     """An int would arrive truncated, sign-flipped or in the neighbouring parameter."""
@@ -112,7 +112,7 @@ def test_number_for_a_struct_is_an_error(value: complex, name: str) -> None:
         one(value, 12)
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.floats(), st.sampled_from([4, 8]))
 def test_float_takes_the_size_of_its_parameter(value: float, size: int) -> None:
     """A Python float would arrive as 0.0 in a `float` parameter."""
@@ -139,7 +139,7 @@ def test_every_half_and_every_tie_between_halves() -> None:
             one(value, 2)
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.floats(allow_nan=False))
 def test_half_of_any_double(value: float) -> None:
     """Tiny or large doubles would hit an undefined shift on their way to binary16."""
@@ -190,7 +190,7 @@ INTEGERS = (INT, UINT, BITS)
 FLOATS = {(4, FLOAT): "f", (8, FLOAT): "d", (2, FLOAT): "e"}
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.data())
 def test_int_for_a_float(data: st.DataObject) -> None:
     """3 given to a `float` would arrive as 4.2e-45, or a large int as another number."""
@@ -423,7 +423,7 @@ def test_bytes_fill_any_kind(kind: int) -> None:
     assert one(b"12345678", 8, kind) == b"12345678"
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.lists(st.tuples(st.integers(-(1 << 63), (1 << 64) - 1), st.sampled_from([UNKNOWN, POINTER, ADDRESS_OR_INT]))))
 def test_addresses_take_the_short_way(params: list[tuple[int, int]]) -> None:
     """Integers for pointers would be packed differently if all arguments are such integers."""
@@ -472,7 +472,7 @@ def test_bytes_fill_a_struct_exactly(make: Callable[[bytes], Any], size: int) ->
 
 
 def test_memoryview_need_not_be_contiguous() -> None:
-    """A strided memoryview would be copied with the bytes in between; a released one be read."""
+    """A strided memoryview would be copied with the bytes in between, or a released one would be read."""
     view = memoryview(bytes(range(16)))
     assert one(view[::2], 8) == bytes(range(0, 16, 2))
     view.release()
@@ -495,7 +495,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(deadline=None)  # on machines that others use as well
+@settings(deadline=None)  # a busy machine can be slow
 @given(st.lists(NUMBERS, max_size=40))
 def test_block_is_what_a_compiler_lays_out(params: list[tuple[str, Any]]) -> None:
     """Values would lie at wrong offsets, or padding carry stale memory."""
@@ -880,7 +880,7 @@ def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
 
 
 def test_resolver_is_asked_once_for_a_type(resolver: Callable[..., None]) -> None:
-    """Every launch would pay for a type that is already known."""
+    """Every launch would resolve a type that is already registered."""
     asked = []
 
     def resolve(cls: type, value: Any) -> bool:
@@ -896,7 +896,7 @@ def test_resolver_is_asked_once_for_a_type(resolver: Callable[..., None]) -> Non
 
 
 def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
-    """A resolver that refuses, lies or fails would let an unknown type through."""
+    """A value of an unknown type would be packed if the resolver refuses it, registers nothing, or raises an error."""
     value = object()
     for answer in (lambda cls, value: False, lambda cls, value: True, None):
         resolver(answer)
@@ -926,7 +926,7 @@ def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
 
 
 def test_registry_does_not_keep_types_alive() -> None:
-    """Classes that a program makes as it runs would pile up, and a new class at an old address be packed as the old."""
+    """Classes that a program makes would never be freed, or a new class at an old address be packed as the old one."""
     for i in range(300):
         cls = type("Passing", (), {"__slots__": ()})
         assert _native.registered(cls) is None
@@ -996,12 +996,12 @@ def test_no_references_leak() -> None:
     measure()
     refs, blocks = measure()
     growth = []
-    for _ in range(3):  # caches elsewhere grow from time to time; a leak would grow each time
+    for _ in range(3):  # caches elsewhere grow in some rounds; a leak would grow in each
         again, blocks_again = measure()
         assert again == refs
         growth.append(abs(blocks_again - blocks))
         blocks = blocks_again
-    assert min(growth) < 50  # hundreds of calls of each kind in between
+    assert min(growth) < 50  # a round has hundreds of calls of each kind
 
 
 def test_module_instances_are_independent() -> None:

@@ -306,7 +306,7 @@ class Looks(Array):
 def test_an_argument_goes_after_the_block_has_another(
     code: ch.ObjectCode, stream: ch.Stream, out: ch.Buffer, pinned: Any, replaced_by: str
 ) -> None:
-    """A launch by another thread at this moment would use memory that was just freed."""
+    """While an argument is replaced, a launch by another thread would use memory that was just freed."""
     array, seen, launches = Looks(pinned(4)), [], []
     address = array.buffer.handle
     array.seen, array.prepared = seen, launches

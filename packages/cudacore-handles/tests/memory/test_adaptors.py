@@ -234,7 +234,7 @@ def test_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream, tmp_path: Path)
 
 
 def test_long_chain(pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """A chain would have a limit."""
+    """The number of adaptors around each other would have a limit."""
     chain: list[Any] = [ch.StatisticsResourceAdaptor(pool)]
     for _ in range(40):
         chain.append(ch.StatisticsResourceAdaptor(chain[-1]))
@@ -258,7 +258,7 @@ def test_subclass_of_an_adaptor(adapt: Adapt, pool: ch.DeviceMemoryResource, str
 
 
 def test_resource_that_gives_parts(adapt: Adapt, pool: ch.DeviceMemoryResource, stream: ch.Stream) -> None:
-    """Memory that is a part of a larger one would count as freed while parts of it are in use."""
+    """A buffer that the resource cut from a larger one would count as freed while parts of the buffer are in use."""
 
     class Arena(ch.MemoryResource):
         block, begin = pool.allocate(1000, stream=stream), 0
@@ -533,7 +533,7 @@ def test_limit_of_sizes_that_are_rounded_up(device: ch.Device, cuda_sim: Any) ->
 def test_limit_collects_garbage(
     direct: bool, pool: ch.DeviceMemoryResource, host_memory: Any, stream: ch.Stream
 ) -> None:
-    """Garbage would count against the limit."""
+    """Buffers in garbage would count against the limit, although a collection can free them."""
     limiting = ch.LimitingResourceAdaptor(pool if direct else host_memory, MIB)
     for _ in range(3):
         cycle: dict[str, Any] = {"buffer": limiting.allocate(MIB, stream=stream)}
@@ -595,7 +595,7 @@ def test_failure_callback_is_not_for_outer_limits(pool: ch.DeviceMemoryResource,
 
 
 def test_failure_callback_of_a_resource_of_a_user(stream: ch.Stream, host_memory: Any) -> None:
-    """A MemoryError of a user's resource would not be treated as a lack of memory, or another error would be."""
+    """The callback would not be called for a MemoryError of a user's resource, or be called for another error."""
     errors: list[BaseException] = [MemoryError("none left")]
 
     class Failing(type(host_memory)):  # type: ignore[misc]

@@ -100,7 +100,7 @@ def test_closed(buffer: ch.Buffer, stream: ch.Stream, pinned: Pinned) -> None:
 
 
 def test_view_of_a_buffer_that_another_thread_closes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A view would keep the memory and be empty: the size would be read after the close."""
+    """If another thread closes the buffer, a view could be empty, because the size was read after the close."""
     buffer = ch.LegacyPinnedMemoryResource().allocate(64)
 
     def hold_and_close(face: ch.Buffer) -> Any:

@@ -202,7 +202,7 @@ def test_copies_of_what_is_no_array(buffer: ch.Buffer, stream: ch.Stream, copy: 
 
 
 def test_copy_of_a_scalar_of_another_format(device: ch.Device, stream: ch.Stream, content: Content) -> None:
-    """The memory that a NumPy scalar's interface names is freed already: anything would be copied."""
+    """Freed memory would be copied, because the interface of a NumPy scalar has the address of a temporary."""
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
     buffer = device.allocate(2, stream=stream)
     buffer.copy_from(ml_dtypes.bfloat16(1.5), stream=stream)

@@ -180,7 +180,7 @@ def test_a_batch_is_one_call(device: ch.Device, stream: ch.Stream, sources: list
 @pytest.mark.cuda_sim
 @pytest.mark.parametrize(("version", "calls"), [("12.9", "cuMemcpyBatchAsync"), ("12.4", "cuMemcpyAsync")])
 def test_older_drivers(run_on_sim: Callable[..., str], version: str, calls: str) -> None:
-    """If the driver has no batches, nothing would be copied; or one for CUDA 12 would get arguments for CUDA 13."""
+    """A driver without batches would copy nothing, or a driver for CUDA 12 would get the arguments of CUDA 13."""
     out = run_on_sim(
         """
         import cudacore_handles as ch
@@ -255,7 +255,7 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     assert (view[5:8] == array[0, 1, 2:5]).all()
     assert (view[15:18] == array[0, 2, 2:5]).all()
     assert view.sum() == int(array[0, 1:3, 2:5].sum())
-    # In three dimensions, with and without pitches of the destination's own.
+    # In three dimensions, into adjacent rows.
     offset = array[1, 2, 3:].ctypes.data - array.ctypes.data
     out.copy_part_from(
         source, 4, height=3, depth=2, src_offset=offset, src_pitch=8, src_height=6, dst_offset=0, stream=stream
@@ -265,7 +265,7 @@ def test_parts(device: ch.Device, stream: ch.Stream, pinned: Pinned) -> None:
     out.copy_part_from(source, array.nbytes, stream=stream)
     stream.sync()
     assert (view == array.ravel()).all()
-    # Unused fields can have any value; otherwise the driver would refuse them.
+    # The driver would refuse these values in fields that the copy uses; in unused ones, they are ignored.
     view[:] = 0
     for pitch, height in ((0, 0), (1, 1), (2**63 - 1, 2**63 - 1)):
         out.copy_part_from(source, 4, src_pitch=pitch, dst_pitch=pitch, src_height=height, stream=stream)
@@ -341,8 +341,8 @@ KINDS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("source", list(KINDS))
 def test_between_memory_of_every_kind(device: ch.Device, stream: ch.Stream, pinned: Pinned, source: str) -> None:
-    """Memory of a kind could not be filled, copied from or to; or not by its pattern."""
-    whole = 1 << 21  # what virtual memory is rounded up to
+    """Memory of some kind could not be filled with a pattern, or could not be copied from or to."""
+    whole = 1 << 21  # sizes of virtual memory are multiples of this
     made = KINDS[source]().allocate(whole, stream=stream)
     made.fill(np.float32(1.5), stream=stream)
     out = pinned(whole)
@@ -393,7 +393,7 @@ def test_between_devices(
     """Memory could not be copied where no single device has access to all of it, in any kind of copy, on any stream."""
     streams = device.create_stream(), other_device.create_stream()
     target_device, target_stream = (device, streams[0]) if same else (other_device, streams[1])
-    whole = 1 << 21  # what virtual memory is rounded up to
+    whole = 1 << 21  # sizes of virtual memory are multiples of this
 
     def allocate(kind: str, on: ch.Device, stream: ch.Stream) -> ch.Buffer:
         if kind == "pinned":

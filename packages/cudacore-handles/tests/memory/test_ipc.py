@@ -164,9 +164,9 @@ def test_another_device(
 
 
 def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children: None) -> None:
-    """Processes that import, use and drop a pool while others do would leak, or end the mapping of another.
+    """Processes that import, use and drop a pool at the same time would leak, or unmap each other's memory.
 
-    CUDACORE_IPC_PROCESSES=200 starts as many.
+    CUDACORE_IPC_PROCESSES=200 runs 200 of them.
     """
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
@@ -183,7 +183,7 @@ def test_processes_come_and_go(device: ch.Device, stream: ch.Stream, in_children
         assert joined(process) == 0
         process.close()
 
-    end(begin(0))  # after everything that is made only once
+    end(begin(0))  # makes the objects and files that are made only once
     gc.collect()
     opened = descriptors()
     running: list[Any] = []
@@ -298,7 +298,7 @@ def test_what_came_back_can_be_sent_again(
 
 
 def test_parts(device: ch.Device, stream: ch.Stream, start: Callable[..., Any]) -> None:
-    """A part would come as the whole buffer, or end the other parts' mapping."""
+    """A part would arrive as the whole buffer, or end the mapping that other parts use."""
     mr = new_pool()
     buffer = mr.allocate(SIZE, stream=stream)
     buffer.fill(1, stream=stream)
@@ -403,7 +403,7 @@ def test_threads_import_an_event(
     find_device = event_ipc.find_device
 
     def find_together(name: str | None) -> ch.Device:
-        """Find the device, once each thread is about to open the event; or a moment later."""
+        """Wait until both threads are about to open the event, or 0.2 seconds; then find the device."""
         with suppress(threading.BrokenBarrierError):
             gate.wait(0.2)
         return find_device(name)
@@ -584,7 +584,7 @@ def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
 
 
 def test_handle_that_is_closed_during_an_import(device: ch.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another file would be imported, which got the number of the descriptor."""
+    """If another thread closes the handle, a new file with the same descriptor number would be imported."""
     mr = new_pool()
     handle = type(mr.allocation_handle)._init(os.dup(int(mr.allocation_handle)), None)
     dup = os.dup
@@ -602,7 +602,7 @@ def test_handle_that_is_closed_during_an_import(device: ch.Device, monkeypatch: 
 
 
 def test_order_of_closing(device: ch.Device, stream: ch.Stream, exporter: Callable[..., Any]) -> None:
-    """A pool that is closed before its memory would take it along."""
+    """Memory would be lost if its pool is closed first."""
     mr, (buffer, other), event, _ = exporter(2)
     mr.close()
     assert (mr.is_mapped, mr.is_ipc_enabled, mr.uuid) == (False, False, None)

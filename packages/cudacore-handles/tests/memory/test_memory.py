@@ -119,7 +119,7 @@ def test_any_stream(resource: Any, stream: ch.Stream) -> None:
 
 
 def test_a_buffer_keeps_what_it_needs(resource: Any, device: ch.Device) -> None:
-    """The stream that memory is freed on, or the pool that it is of, would go before the memory."""
+    """The pool of the memory, or the stream on which it is freed, would be destroyed before the memory."""
     before = ch.live_counts()
     stream = device.create_stream()
     buffer = resource.allocate(64, stream=stream)
@@ -277,7 +277,7 @@ def test_the_base_class_says_what_is_missing() -> None:
 
 @pytest.mark.parametrize("made", [None, 5, "buffer"])
 def test_an_allocator_that_returns_no_buffer(device: ch.Device, stream: ch.Stream, made: object) -> None:
-    """`allocate` would return None, and the program fail far away from the allocator that forgot its return."""
+    """If an allocator has no return statement, `allocate` would return None, and the program would fail elsewhere."""
 
     class Mine(ch.LegacyPinnedMemoryResource):
         def allocate(self, size: int, *, stream: Any = None) -> Any:
@@ -366,7 +366,7 @@ def test_an_error_in_deallocate_is_printed(run_python: Any) -> None:
 
 
 def test_a_pool_that_was_not_made() -> None:
-    """A class whose __init__ leaves ours out would fail by the name of something private, in its repr too."""
+    """If a subclass does not call our __init__, the error, or its repr(), would name a private attribute."""
 
     class Mine(ch.DeviceMemoryResource):
         def __init__(self) -> None:

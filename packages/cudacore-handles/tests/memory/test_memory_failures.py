@@ -173,7 +173,7 @@ operation("callback", lambda w: w.stream.callback(int), lambda w, _: w.stream.sy
 operation("close on another stream", lambda w: w.device.allocate(SIZE, stream=w.stream).close(w.other))
 
 
-# With another device as the destination.
+# Operations with a second device.
 operation(
     "device 1: peer access",
     lambda w: w.pool.peer_accessible_by.add(1),
@@ -269,7 +269,7 @@ def test_each_call(device: ch.Device, cuda_sim: Any, name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name.startswith("device 1")])
 def test_each_call_with_two_devices(device: ch.Device, other_device: ch.Device, cuda_sim: Any, name: str) -> None:
-    """The same, with another device current, which must stay current."""
+    """With another device current, a failure would be lost or leak, or change the current device."""
     access = other_device.memory_resource.peer_accessible_by  # type: ignore[attr-defined]
     access.add(device)
     try:

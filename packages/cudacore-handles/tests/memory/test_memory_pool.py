@@ -149,7 +149,7 @@ def test_numa_nodes(device: ch.Device) -> None:
 
 
 def test_devices_are_given_access(device: ch.Device) -> None:
-    """The driver gives only the host access to a new pool of the host."""
+    """Devices could not access memory of a host pool: the driver gives access only to the host."""
     from cudacore_handles._base.handle import hold
     from cudacore_handles._cffi import ffi, lib
 
@@ -194,7 +194,7 @@ def test_preferred_locations(
 
 
 def test_the_closest_node(device: ch.Device) -> None:
-    """The default node would belong to another device."""
+    """The default NUMA node would be that of another device."""
     mr = ch.ManagedMemoryResource(ch.ManagedMemoryResourceOptions(preferred_location_type="host_numa"))
     node = max(device.properties.host_numa_id, 0)
     assert mr.preferred_location == (ManagedMemoryLocationType.HOST_NUMA, node)

@@ -256,7 +256,7 @@ def test_after_a_fault(on_sim: bool, run_python: Callable[..., Any]) -> None:
 
 
 def test_garbage_is_collected(limited: ch.DeviceMemoryResource, stream: ch.Stream, collections: list[int]) -> None:
-    """Buffers in cycles of garbage would make an allocation fail that has room."""
+    """An allocation would fail although garbage collection can free enough memory."""
     for _ in range(4):
         Cycle(limited.allocate(48 * MIB, stream=stream))
     assert len(collections) == 3
@@ -309,7 +309,7 @@ def test_finalizer_that_allocates(limited: ch.DeviceMemoryResource, stream: ch.S
         def __del__(self) -> None:
             try:
                 limited.allocate(48 * MIB, stream=stream)
-            except ch.OutOfMemoryError as error:  # a reference to it would keep this object
+            except ch.OutOfMemoryError as error:  # its traceback would keep this object alive
                 errors.append(str(error))
 
     Finalized(limited.allocate(48 * MIB, stream=stream))

@@ -281,7 +281,7 @@ def test_access_between_devices(resource: DeviceMemoryResource, device: Device) 
 
 
 def test_closed_resource(resource: DeviceMemoryResource, other_device: Device) -> None:
-    """The driver would get no pool."""
+    """The driver would be called without a pool."""
     peers = resource.peer_accessible_by
     resource.close()
     for use in (lambda: len(peers), lambda: other_device in peers, lambda: peers.add(other_device)):

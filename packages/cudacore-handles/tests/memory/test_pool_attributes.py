@@ -49,7 +49,7 @@ def set_attribute(mr: DeviceMemoryResource, name: str, value: object) -> None:
 
 
 def test_release_threshold(resource: DeviceMemoryResource) -> None:
-    """A number of 64 bits would be cut down."""
+    """A number of 64 bits would be truncated."""
     set_attribute(resource, "release_threshold", driver.cuuint64_t(2**40 + 1))
     assert resource.attributes.release_threshold == 2**40 + 1
 
@@ -182,7 +182,7 @@ def test_closed_resource(resource: DeviceMemoryResource) -> None:
 
 @pytest.mark.parametrize("keep", [1, 31 * MIB, 33 * MIB, 64 * MIB])
 def test_what_is_kept(resource: DeviceMemoryResource, device: Device, keep: int) -> None:
-    """The simulated driver would keep a part of a piece, or more than the threshold (13.0, H200)."""
+    """A trimmed pool would keep another amount in the simulator than on a GPU (13.0, H200): whole pieces."""
     stream, attributes = device.create_stream(), resource.attributes
     resource.allocate(40 * MIB, stream=stream).close()
     stream.sync()

@@ -95,7 +95,7 @@ def test_the_array_lives_as_long_as_its_memory_is_used(device: ch.Device, stream
 
 
 def test_it_can_be_registered_again(device: ch.Device) -> None:
-    """The end of the buffer would not unregister the memory."""
+    """Closing the buffer would not unregister the memory."""
     array = np.zeros(100)
     for _ in range(3):
         with register_host_memory(array):
@@ -131,7 +131,7 @@ def test_same_bytes_twice(device: ch.Device) -> None:
 
 
 def test_other_bytes_of_the_same_page(device: ch.Device, stream: ch.Stream) -> None:
-    """Small arrays are neighbours: only one of a page could be registered."""
+    """Of several small arrays in one page of memory, only one could be registered."""
     whole = np.zeros(3 * mmap.PAGESIZE, np.uint8)
     start = -whole.ctypes.data % mmap.PAGESIZE
     first, second = whole[start + 3 : start + 100], whole[start + 100 : start + 5001]
@@ -144,7 +144,7 @@ def test_other_bytes_of_the_same_page(device: ch.Device, stream: ch.Stream) -> N
 
 
 def test_no_bytes(device: ch.Device) -> None:
-    """An array without elements would be an error of the driver."""
+    """Registering an array without elements would raise an error of the driver."""
     for array in (np.zeros(0), np.zeros((3, 0, 2)), b"", bytearray()):
         with register_host_memory(array) as buffer:
             assert buffer.size == 0
@@ -203,7 +203,7 @@ def test_flags(device: ch.Device) -> None:
 
 
 class TestReadOnly:
-    """Memory that a device must not write."""
+    """Memory that is registered for reading only."""
 
     @pytest.fixture
     def array(self) -> np.ndarray[Any, Any]:
@@ -221,13 +221,13 @@ class TestReadOnly:
         assert back == array.tobytes()
 
     def test_writable_memory_that_is_only_read(self, device: ch.Device) -> None:
-        """The option would have no effect if the array is writable."""
+        """The option `read_only` would have no effect on a writable array."""
         with register_host_memory(bytearray(64), read_only=True) as buffer:
             assert buffer.is_read_only
             assert buffer[8:].is_read_only
 
     def test_writes(self, device: ch.Device, stream: ch.Stream, array: Any) -> None:
-        """A copy into read-only memory causes a fault of the device, after which nothing works."""
+        """A write to read-only memory would reach the device: it causes a fault, after which nothing works."""
         memory = device.allocate(64, stream=stream)
         with register_host_memory(array) as buffer:
             for write in (
@@ -247,7 +247,7 @@ class TestReadOnly:
         assert array[1] == 1
 
     def test_exports(self, device: ch.Device, array: Any) -> None:
-        """Another library would write it."""
+        """Another library would write to read-only memory."""
         with register_host_memory(array) as buffer:
             assert buffer.__buffer__().readonly
             assert buffer.view("uint8").readonly

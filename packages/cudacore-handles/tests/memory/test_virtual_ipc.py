@@ -76,7 +76,7 @@ def test_memory_that_grew(
 ) -> None:
     """A process would have the beginning of the memory only, or the pieces in another order."""
     blocked = resource.modify_allocation(buffer, buffer.size + 1)
-    moved = resource.modify_allocation(buffer, buffer.size + 1)  # the addresses after it are taken
+    moved = resource.modify_allocation(buffer, buffer.size + 1)  # the addresses behind it are taken, so it moves
     longest = resource.modify_allocation(moved, 3 * buffer.size)
     longest.fill(3, stream=stream)
     stream.sync()
@@ -139,7 +139,7 @@ def test_the_memory_outlives_the_exporter(
     imported.close()
     assert read(part, stream) == b"\3" * 8
     part.close()
-    assert descriptors() <= before  # the simulated driver has one for the memory itself
+    assert descriptors() <= before  # the simulated driver has a file descriptor for the memory itself
 
 
 def test_imports_are_mappings_of_the_same_memory(
@@ -185,7 +185,7 @@ def test_descriptors_are_closed(resource: VirtualMemoryResource, buffer: ch.Buff
 def test_closed_during_an_import(
     resource: VirtualMemoryResource, buffer: ch.Buffer, stream: ch.Stream, cuda_sim: Any, tmp_path: Path
 ) -> None:
-    """The driver would import another file, which got the number of a descriptor that another thread closed."""
+    """If another thread closes the descriptor, the driver would import a new file with the same number."""
     before = descriptors()
     handle = resource.export_allocation(buffer)
     call = "cuMemImportFromShareableHandle"

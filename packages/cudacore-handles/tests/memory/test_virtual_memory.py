@@ -90,7 +90,7 @@ def test_a_buffer_grows(resource: VirtualMemoryResource, stream: ch.Stream, pinn
 def test_a_buffer_grows_in_place_or_elsewhere(
     resource: VirtualMemoryResource, stream: ch.Stream, pinned: Pinned
 ) -> None:
-    """The addresses after a buffer would belong to other memory, or never be used."""
+    """A buffer would grow over other memory that has the addresses behind it."""
     unit = resource.granularity
     first = resource.allocate(unit)
     hint = VirtualMemoryResource(0, VirtualMemoryResourceOptions(addr_hint=first.handle + unit))
@@ -143,7 +143,7 @@ def test_a_stream_is_waited_for(resource: VirtualMemoryResource, stream: ch.Stre
     import cudacore_sim as sim
 
     buffer = resource.allocate(1, stream=stream)
-    # The memory after it leaves no room to grow.
+    # A neighbour at the next addresses leaves the buffer no room to grow.
     neighbour = resource.allocate(1, stream=stream) if moves else None
     grown = resource.modify_allocation(buffer, buffer.size + 1)
     assert (grown.handle == buffer.handle) != moves
@@ -295,14 +295,15 @@ def test_what_fails_half_way(device: ch.Device, stream: ch.Stream, pinned: Pinne
         return resource.modify_allocation(buffer, buffer.size + unit)
 
     first = resource.allocate(unit)
-    # If the driver follows hints, the addresses after both are taken: they must move, the second with its two parts.
+    # If the driver follows hints, the addresses behind both buffers are taken. Then both must move when they grow, and
+    # the second one has two pieces.
     blocks += [first, grow(first)]
     blocks.append(VirtualMemoryResource(device, {"addr_hint": blocks[1].handle + 2 * unit}).allocate(unit))
     blocks[1].fill(1, stream=stream)
     stream.sync()
 
     def attempt(use: Callable[[], ch.Buffer]) -> bool:
-        """Whether it fails as it must, or the failure comes too late for it."""
+        """Let a driver call fail during `use`; return whether `use` raised the error, or did not make the call."""
         sim.fail(call, nth, 999)
         try:
             use().close()

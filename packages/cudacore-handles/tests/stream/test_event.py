@@ -263,7 +263,7 @@ def test_elapsed_time_between_devices(device: ch.Device, other_device: ch.Device
 
 
 def test_only_events_are_subtracted(device: ch.Device, stream: ch.Stream) -> None:
-    """A program with a typing error would continue with a wrong time."""
+    """A number could be subtracted from an event, and the program would continue with a wrong time."""
     event = stream.record(options=TIMED)
     with pytest.raises(TypeError):
         event - 1  # type: ignore[operator]

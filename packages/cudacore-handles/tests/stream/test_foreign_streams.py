@@ -65,7 +65,7 @@ def test_a_foreign_handle_is_borrowed(device: ch.Device, foreign: Foreign) -> No
 
 
 def test_a_foreign_stream_is_kept_exactly_as_long_as_it_is_used(device: ch.Device) -> None:
-    """A foreign stream would go while we use it, or never."""
+    """A foreign stream would be destroyed while we use it, or never."""
     owner = Foreign()
     raw, gone = owner.stream, weakref.ref(owner)
     stream = device.create_stream(owner)

@@ -24,7 +24,7 @@ def test_cannot_be_made_directly() -> None:
 
 @pytest.mark.parametrize("nonblocking", [True, False])
 def test_nonblocking(device: ch.Device, nonblocking: bool) -> None:
-    """A stream would be ordered with the legacy default stream, or not, against the options."""
+    """The option `is_nonblocking` would be ignored or reversed."""
     stream = device.create_stream(options=ch.StreamOptions(nonblocking=nonblocking))
     assert stream.is_nonblocking is nonblocking
 
@@ -74,7 +74,7 @@ def test_bad_options(device: ch.Device, options: Any) -> None:
 
 
 def test_identity(device: ch.Device) -> None:
-    """Faces of one stream would differ, or those of two be the same."""
+    """Two faces of the same stream would be unequal, or faces of different streams would be equal."""
     stream, other = device.create_stream(), device.create_stream()
     twin = ch.Stream.from_handle(int(stream.handle))
     assert stream == twin

@@ -246,7 +246,7 @@ class LazyTensor(producers.ExchangedArray):
 
 
 class LazyInterface(LazyTensor):
-    """The same, if the other protocols do not report it, either."""
+    """A LazyTensor whose array interface does not report the flag, either."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cudacore_handles._views.layout import _StridedLayout as Layout
 
 MOST = 2**63 - 1
-UNHURRIED = settings(deadline=None)  # on machines that others use as well
+UNHURRIED = settings(deadline=None)  # a busy machine can be slow
 SHAPES = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 FULL = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 SLICES = st.builds(slice, *[st.none() | st.integers(-5, 5)] * 2, st.none() | st.integers(-3, 3).filter(bool))
@@ -192,7 +192,7 @@ def test_repacked(data: st.DataObject, itemsize: int) -> None:
     except ValueError:
         assert itemsize > 4
         return
-    # bytes that each element of the packed layout has, by their offsets, against those of the original
+    # the offsets of all bytes must be the same in both layouts
     places = offsets(packed)[..., None] * itemsize + np.arange(itemsize)
     expected = offsets(layout)[..., None] * 4 + np.arange(4)
     assert np.array_equal(places.reshape(-1), expected.reshape(-1))

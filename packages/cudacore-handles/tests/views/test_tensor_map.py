@@ -24,7 +24,7 @@ from cudacore_handles.typing import (
 
 T = TypeVar("T")
 
-# Gives back the bytes of the tensor map that it is given.
+# A kernel that copies the bytes of its tensor map into its second argument.
 PTX = b"""
 .version 8.0
 .target sm_90
@@ -112,7 +112,7 @@ def test_other_parameters(view: ch.StridedMemoryView, stream: ch.Stream, memory:
 
 
 def test_it_keeps_the_memory(memory: ch.Buffer, kernel: ch.Kernel, stream: ch.Stream, device: ch.Device) -> None:
-    """A kernel would copy from memory that was freed, and is another buffer's."""
+    """A kernel would copy from memory that was freed and given to another buffer."""
     before = ch.live_counts()["deviceptr"]
     buffer = device.allocate(SIZE, stream=stream)
     tensor_map = view_of(buffer).as_tensor_map((8, 8))
@@ -162,7 +162,7 @@ class Array:
 
 
 def test_it_keeps_an_array(memory: ch.Buffer, kernel: ch.Kernel, stream: ch.Stream) -> None:
-    """The same of memory that another library owns: its array is kept."""
+    """A kernel would copy from freed memory of another library, because its array was not kept."""
     array = Array(memory)
     seen = weakref.ref(array)
     tensor_map = ch.StridedMemoryView.from_any_interface(array, stream_ptr=-1).as_tensor_map((8, 8))
@@ -282,7 +282,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("tensor", "box", "options", "message"), WRONG)
 def test_rules(memory: ch.Buffer, tensor: Any, box: Any, options: Any, message: str) -> None:
-    """The driver's error is only CUDA_ERROR_INVALID_VALUE."""
+    """Invalid tensors and options would reach the driver, whose error is only CUDA_ERROR_INVALID_VALUE."""
     with pytest.raises((ValueError, TypeError), match=re.escape(message)):
         view_of(memory, **tensor).as_tensor_map(box, **options)
 
@@ -298,7 +298,7 @@ def test_the_memory(memory: ch.Buffer, view: ch.StridedMemoryView, pinned: Calla
 
 
 def test_without_a_context(view: ch.StridedMemoryView, in_new_thread: Callable[[Callable[[], T]], T]) -> None:
-    """The driver refuses to encode a map on a thread that has no current context."""
+    """A tensor map could not be made on a thread without a current context, because the driver refuses that."""
 
     def make() -> tuple[bytes, int]:
         return bytes(view.as_tensor_map((8, 8))), ch._native.current_device()
@@ -358,7 +358,7 @@ def test_replace_address(memory: ch.Buffer, view: ch.StridedMemoryView, device: 
 
 
 def test_memory_that_does_not_fit(memory: ch.Buffer, view: ch.StridedMemoryView) -> None:
-    """Copies would leave memory that is smaller than the tensor was."""
+    """A descriptor could get memory that is too small for its tensor, and copies would go beyond its end."""
     tensor_map = view.as_tensor_map((8, 8))
     then = bytes(tensor_map)
     for tensor, message in (

@@ -323,7 +323,7 @@ def test_memory_of_an_allocator(
 
 @pytest.mark.cuda_sim
 def test_the_kernel_is_no_leak(run_python: Callable[..., Any]) -> None:
-    """The first test that copies with the kernel would fail, because the kernel is kept."""
+    """The check for leaks would report the kernel for copies, which is loaded once and kept."""
     test = """
 import cudacore_handles as ch
 

@@ -194,7 +194,7 @@ def test_the_first_error_where_all_interfaces_fail() -> None:
 
 
 def test_dates_by_any_interface() -> None:
-    """DLPack has no dates: NumPy refuses to export them, and its other interface was not tried."""
+    """Arrays of dates, which NumPy cannot export by DLPack, would be refused instead of read by another interface."""
     dates = np.array(["2026-01-01", "2026-01-02"], "M8[D]")
     assert np.array_equal(np.asarray(View.from_any_interface(dates, -1)), dates)
 
@@ -230,7 +230,7 @@ def test_an_attribute_error_inside_of_an_interface() -> None:
 
 
 def test_scalars_of_numpy_have_no_memory() -> None:
-    """The interface of a NumPy scalar names memory that is freed already."""
+    """A view would read freed memory: the interface of a NumPy scalar has the address of a temporary."""
     for value in (np.float32(1), np.datetime64(1, "s")):
         with pytest.raises(TypeError, match=r"is freed already; give np\.asarray\(obj\)"):
             View.from_any_interface(value, -1)
