@@ -247,7 +247,7 @@ _LATER = {
     "._views.viewable": ("args_viewable_as_strided_memory",),
 }
 
-if not TYPE_CHECKING:  # a type checker would accept any name
+if not TYPE_CHECKING:  # a type checker that sees __getattr__ accepts any name
     __getattr__ = _later(__name__, _LATER, globals())
 
 

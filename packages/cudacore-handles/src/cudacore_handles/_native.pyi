@@ -301,7 +301,7 @@ class Builder:
     """The base of GraphBuilder: an object that is accepted wherever a stream is."""
 
     _stream: Stream | None
-    _gate: bytearray  # of GraphBuilder, as the next one
+    _gate: bytearray  # set by GraphBuilder, which also defines _accept_work()
     def _accept_work(self) -> Stream: ...
 
 def adopt_node(address: int, /) -> Any:
@@ -438,7 +438,7 @@ def launch_now(stream: Stream, config: LaunchConfig, kernel: Kernel, args: tuple
 def pack(layout: bytes, args: tuple[Any, ...], device: int = -1, /) -> bytes:
     """Return the argument block of a launch: each value at its parameter's offset, with zeros as padding.
 
-    Checks that the device can access the memory; -1: no check.
+    Raise an error if `device` cannot access the memory of an argument; -1: no check.
     """
 
 def register(cls: type, code: _Code, /) -> None:
@@ -470,7 +470,7 @@ def make_capsule(
     read_only: bool = False,
     copied: bool = False,
 ) -> object:
-    """Return a DLPack capsule of size bytes at ptr, which keeps the cch_deviceptr at the address box."""
+    """Return a DLPack capsule of `size` bytes at `ptr`. It keeps the ``cch_deviceptr`` at the address `box`."""
 
 def read_capsule(capsule: object, /) -> tuple[int, int, int]:
     """Return (address of the first element, device type, device id) of a DLPack capsule without taking its tensor."""

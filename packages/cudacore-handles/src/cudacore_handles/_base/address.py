@@ -26,7 +26,7 @@ def as_integer(value: Any) -> int | None:
 
 
 def check_int(name: str, value: Any, what: str = "an int") -> int:
-    """Return an argument that must be an int; `what` says for the error what it should be."""
+    """Return an argument as an int. The error for any other value says that it must be `what`."""
     number = as_integer(value)
     if number is None:
         raise TypeError(f"{name} must be {what}, not {type(value).__name__}")

@@ -24,8 +24,8 @@ class CUDAError(RuntimeError):
     Parameters
     ----------
     operation : str
-        The name of the function of the driver, a compiler or the handle library that failed. If it is the only
-        argument, it is the whole message, as in ``CUDAError("...")`` of programs written for ``cuda.core``.
+        The name of the function that failed: a function of the driver, of a compiler or of the handle library. If it
+        is the only argument, it is the whole message, as in ``CUDAError("...")`` of programs written for ``cuda.core``.
     code : int
         Its result code: positive for CUDA's own codes, negative for codes of the handle library (``CCH_E*``).
         Default 0.

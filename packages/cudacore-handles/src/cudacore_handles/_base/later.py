@@ -36,7 +36,8 @@ def later(
             if instead is not None and name in instead:
                 meant = f": {instead[name]}"
             else:
-                # Modules are imported by their private names, and introspection reads special names that packages lack.
+                # No suggestions for private names: the import system reads names of private modules here, and
+                # introspection reads special names that packages lack.
                 meant = "" if name.startswith("_") else suggestion(name, namespace.get("__all__", where))
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}", name=name)
         value = getattr(importlib.import_module(where[name], package), name)

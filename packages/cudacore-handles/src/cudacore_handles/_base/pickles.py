@@ -46,7 +46,7 @@ restore.__module__, restore.__qualname__, restore.__name__ = "cudacore_handles",
 
 
 def restorer(function: _F) -> _F:
-    """Register a function that ``__reduce__`` returns, as a decorator. Its name in pickles must not change.
+    """Decorate a function that ``__reduce__`` returns, to register it. Its name in pickles must not change.
 
     Its module must be imported with the package.
     """
@@ -55,7 +55,10 @@ def restorer(function: _F) -> _F:
 
 
 def public(cls: _C) -> _C:
-    """Pickle objects of a class by its public name, and suggest fields if it is a dataclass (a decorator)."""
+    """Decorate a class, so that its objects are pickled by its public name.
+
+    For a dataclass, errors about unknown fields suggest similar ones.
+    """
     if "__dataclass_fields__" in vars(cls):
         suggest_fields(cls)
     _register(f"{cls.__module__.partition('.')[0]}.{cls.__name__}", cls)

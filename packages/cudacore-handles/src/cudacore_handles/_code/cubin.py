@@ -21,9 +21,9 @@ _EIATTR_FRAME_SIZE = 0x11
 _EIATTR_KPARAM_INFO = 0x17
 _EIATTR_REGCOUNT = 0x2F
 _EIFMT_BVAL, _EIFMT_HVAL, _EIFMT_SVAL = 0x02, 0x03, 0x04
-# How a cubin for one architecture only, such as sm_90a, differs from one for its generation. Up to CUDA 12 (before
-# version 8 of the ABI), a bit of the ELF header's flags says so. From CUDA 13 on, an attribute says so, in the section
-# .nv.compat. A cubin for a family, such as sm_100f, looks like one for the family's first architecture.
+# The mark of a cubin that runs on one architecture only, such as sm_90a. Up to CUDA 12 (before version 8 of the ABI),
+# it is a bit of the ELF header's flags. From CUDA 13 on, it is an attribute in the section .nv.compat. A cubin for a
+# family, such as sm_100f, has the mark of a cubin for the family's first architecture.
 _EF_ACCELERATED, _EF_ACCELERATED_8 = 0x800, 0x8
 _EICOMPAT_ATTR_CUDA_ACCELERATOR_TARGET = 0x09
 # From sm_90 on, the system reserves the first KiB of a block's shared memory, and the cubin has this section.

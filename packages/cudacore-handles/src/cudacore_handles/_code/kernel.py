@@ -229,8 +229,8 @@ class Kernel(_native.KernelHandle):
                     f"memory on {device.name}"
                 )
             attributes._allow_dynamic_shared(nbytes)
-        # The order matters: until the limit is raised, another thread that launches must come here too, and must not
-        # use the limit of another device.
+        # The order of the assignments matters. Until the limit is raised, a launch on another thread must come here,
+        # too, and must not use the limit of another device.
         self._shared_allowed = 0
         self._shared_device = device.device_id
         self._shared_allowed = nbytes

@@ -23,7 +23,7 @@ class _Type:
     ) -> None:
         self.kind = kind
         self.size = size
-        self.inner = inner  # of a derived type: the type that replaces it in parameters
+        self.inner = inner  # the type that this one is derived from, such as T of const T and of T *
         self.number = number  # of a template parameter
 
 
@@ -265,7 +265,7 @@ class _Name:
             while not self._take("E"):
                 pack.append(self._template_argument())
             return _Pack(pack)
-        # an expression: only the value of a template parameter, which is not a substitution candidate
+        # An expression. Only a template parameter is supported. It is not a substitution candidate.
         if self._take("X"):
             self._match(_TEMPLATE_PARAMETER)
             self._expect("E")

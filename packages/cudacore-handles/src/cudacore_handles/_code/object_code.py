@@ -34,8 +34,8 @@ _MOST_NAMES = 20  # symbols listed in an error message
 
 SymbolMapping = Mapping[str, str | bytes] | Mapping[bytes, str | bytes]
 
-# If two threads load the same code, the copy of the second one is unloaded. The lock is never held during a CUDA call.
-# It is an RLock, because a garbage collection while it is held can load code.
+# If two threads load the same code, the second thread unloads its copy. The lock is never held during a CUDA call. It
+# is an RLock, because a garbage collection while it is held can load code.
 _load_lock = threading.RLock()
 
 

@@ -27,9 +27,11 @@ class Context(_native.Handle):
 
     :attr:`Device.context` returns a device's context, and :attr:`Stream.context` a stream's. Each caller gets a
     separate object, and may close it. :meth:`Device.create_context` creates a green context, whose work runs on a part
-    of the device. A primary context stays retained, and a green context exists, while there is an object of it, or a
-    stream, an event or memory that was created in it, and while :meth:`Device.set_current` keeps it current. Two
-    contexts are equal if they are the same CUDA context.
+    of the device. Two contexts are equal if they are the same CUDA context.
+
+    A primary context is released, and a green context is destroyed, when nothing uses it any more: no object of this
+    class, no stream, event or memory that was created in it, and no thread on which :meth:`Device.set_current` made it
+    current.
     """
 
     __slots__ = ("__weakref__",)

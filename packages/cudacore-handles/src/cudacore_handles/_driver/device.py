@@ -438,7 +438,7 @@ class Device:
         return Context._adopt(self._target()._reference())
 
     @property
-    def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers assume the initial one
+    def memory_resource(self) -> DeviceMemoryResource | Any:  # type checkers assume the type of the initial resource
         """MemoryResource: The memory resource of :meth:`allocate`; can be set.
 
         The initial one is the device's own pool, a :class:`DeviceMemoryResource`. Setting a resource for memory of
@@ -501,7 +501,7 @@ def _find(device_id: object) -> Device:
     device._memory_resource = None
     device._properties = None
     device._resources = None
-    # One object is shared, without a lock: a garbage collection while a lock is held could need the object too.
+    # No lock is needed to share one object. A garbage collection while a lock is held could need the object, too.
     return _devices.setdefault(ordinal, device)
 
 

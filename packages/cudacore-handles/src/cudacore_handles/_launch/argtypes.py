@@ -348,7 +348,7 @@ def _read_numpy_array(value: Any, size: int, kind: int) -> _Answer:
 
 
 def _check_host_array(value: Any, ndim: int, nbytes: int, size: int, kind: int) -> None:
-    """Raise an error for an array in host memory, unless the caller can mean its bytes or its only element."""
+    """Raise an error for an array in host memory, unless its bytes or its only element can be the argument."""
     wanted = KINDS[kind]
     if wanted in _POINTERS:
         raise TypeError(f"{_name(value)} is in host memory; {_ON_DEVICE}")

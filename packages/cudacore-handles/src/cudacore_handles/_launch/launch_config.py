@@ -183,7 +183,7 @@ CONFIG_NAMES = frozenset(_code.co_varnames[1 : _code.co_argcount])
 
 
 def check_config(config: object) -> LaunchConfig:
-    """Return a launch's configuration; raise an error if it is none."""
+    """Return the argument if it is a LaunchConfig; otherwise raise an error."""
     if not isinstance(config, LaunchConfig):
         raise TypeError(
             f"config must be a LaunchConfig, not {type(config).__name__}; write LaunchConfig(grid=..., block=...)"

@@ -16,7 +16,7 @@ from cudacore_handles._memory.resource import MemoryResource
 
 
 class Allocator(_native.Handle):
-    """Holds a ``cch_allocator``. No function runs Python code that has nothing to do with the allocation."""
+    """Holds a ``cch_allocator``. Its functions run no unrelated Python code: they do not collect garbage."""
 
     __slots__ = ("__weakref__",)
 

@@ -31,7 +31,7 @@ def has_protocol(obj: Any, name: str) -> bool:
     try:
         return hasattr(obj, name)
     except Exception:
-        return True  # it exists: PyTorch raises an error for a tensor that requires a gradient
+        return True  # the attribute exists, but PyTorch raises an error if the tensor requires a gradient
 
 
 def why_no_array(obj: Any, *names: str) -> tuple[str, AttributeError | None]:

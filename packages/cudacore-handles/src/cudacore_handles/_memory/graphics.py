@@ -58,7 +58,7 @@ class MappedBuffer(Buffer):
         resource = getattr(self, "_resource", None)
         if resource is not None and resource._mapped() is self:
             resource.unmap(stream=stream)
-        else:  # a part of the memory, or memory that is no longer mapped
+        else:  # this buffer is a part of the memory, or the resource was unmapped before
             super().close(stream)
 
 

@@ -48,7 +48,7 @@ class Host:
             numa_id = number
         self = object.__new__(cls)
         self._numa_id, self._is_numa_current = numa_id, current
-        # One object is shared, without a lock: a garbage collection during a lock could need the object too.
+        # No lock is needed to share one object. A garbage collection while a lock is held could need the object, too.
         return _hosts.setdefault((numa_id, current), self)
 
     @classmethod

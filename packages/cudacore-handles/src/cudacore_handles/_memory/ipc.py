@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cudacore_handles._memory.buffer import Buffer
     from cudacore_handles._memory.pool import PooledMemoryResource
 else:
-    PooledMemoryResource = object  # the other base of each SharedPool; its module imports this one
+    PooledMemoryResource = object  # the other base class of SharedPool's subclasses; its module imports this one
 
 Resource = TypeVar("Resource", bound="SharedPool")
 
@@ -48,7 +48,7 @@ class IPCAllocationHandle:
 
     __slots__ = ("__weakref__", "_files", "_location", "_uuid")
     _files: Descriptors | None  # None if closed
-    _location: tuple[int, int] | None  # a CCH_LOCATION_* and its id, for host memory
+    _location: tuple[int, int] | None  # for host memory: a CCH_LOCATION_* and its id
     _uuid: UUID | None
 
     def __init__(self, *arg: object, **kwargs: object) -> None:
@@ -280,7 +280,7 @@ class SharedPool(PooledMemoryResource):
         raise NotImplementedError
 
     def _shared_devices(self) -> tuple[str, ...]:
-        """UUIDs of the devices that precede the handle in the arguments of ``from_allocation_handle``."""
+        """Return the UUIDs of the devices that ``from_allocation_handle`` takes before the handle."""
         raise NotImplementedError
 
     @property
@@ -349,7 +349,7 @@ def import_pool(cls: type[Resource], device: Device | None, alloc_handle: int | 
         if known is not None:
             _check_known(known, cls, device)
             if known.is_closed:
-                raise closed(known)  # the driver would treat the pool as another process's
+                raise closed(known)  # if imported again, the driver would treat it as another process's pool
             return known
     else:
         number = as_integer(alloc_handle)

@@ -75,7 +75,7 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
         if not isinstance(locations, Iterable):
             raise TypeError(f"accessed_by must be a set of Device or Host, not {type(locations).__name__}")
         wanted = list(locations)
-        accessors = [_accessor(location) for location in wanted]  # this checks all of them before anything is changed
+        accessors = [_accessor(location) for location in wanted]  # raises an error before any advice is changed
         current = self._locations()
         lost = [(_ACCESSED_BY + 1, _accessor(location)) for location in current if location not in wanted]
         gained = [(_ACCESSED_BY, at) for at, location in zip(accessors, wanted, strict=True) if location not in current]

@@ -27,7 +27,7 @@ _Error = TypeVar("_Error", bound=CUDAError)
 _SHOWN = 5
 _PATIENCE = 0.25  # seconds to wait for the collection of another thread
 _CODES = (lib.CCH_ENOMEM, results.OUT_OF_MEMORY)
-_thread = threading.local()  # `collects`: whether this thread is in _collect(), or must not collect
+_thread = threading.local()  # `collects`: true while this thread is in _collect(), or must not collect
 _ADVICE = (
     "Close buffers that are not needed any more, or ask for less. Memory whose free still waits for its stream can "
     "only be used by its own pool: sync() the stream first. A TrackingResourceAdaptor shows where memory was allocated"
@@ -55,9 +55,10 @@ def collect_garbage(resource: MemoryResource, stream: Stream | IsStreamType | No
 
 def _collect() -> None:
     """Collect garbage. If another thread is collecting, gc.collect() does nothing, so wait for that thread first."""
-    if getattr(_thread, "collects", False):  # a finalizer that this collection runs allocates
+    if getattr(_thread, "collects", False):  # the collection below runs a finalizer that allocates
         return
-    # The wait has a limit, because a finalizer can wait for this thread, or can itself allocate.
+    # The wait for another thread has a limit, because the finalizers that it runs can wait for this thread, or can
+    # allocate.
     deadline = time.monotonic() + _PATIENCE
     before = _full_collections()
     _thread.collects = True

@@ -30,7 +30,11 @@ _MOST_BYTES = 2**63
 
 
 class Pool(_native.Handle):
-    """The owner of a memory pool: a Python class, because the collector does not track objects of its base class."""
+    """The owner of a memory pool.
+
+    This is a Python class, because the garbage collector does not track objects of its base class. The report of an
+    :class:`OutOfMemoryError` finds pools by the garbage collector.
+    """
 
     __slots__ = ("__weakref__",)
 
@@ -44,10 +48,10 @@ class PooledMemoryResource(MemoryResource):
     (``cuMemPoolDestroy``) while another thread waits for a stream.
     """
 
-    _pool = Pool()  # a closed pool, until a pool is set, and for subclasses that have none
+    _pool = Pool()  # a closed pool: until a pool is set, and in subclasses that have none
     _is_handle_owned = False
     _is_host_accessible = False
-    _max_size = 0  # the limit of a pool that was made with one
+    _max_size = 0  # the maximum size that a new pool was given; 0: none
     _buffer_class: type[Buffer] = Buffer
 
     def __init__(self) -> None:
@@ -149,7 +153,7 @@ class PooledMemoryResource(MemoryResource):
         """Return the pool's maximum size if an allocation would exceed it; otherwise 0."""
         try:
             return self._max_size if self.attributes.used_mem_current + size > self._max_size else 0
-        except Exception:  # left out, because nothing can be imported when the interpreter ends
+        except Exception:  # when the interpreter ends, nothing can be imported; then the error does not name the limit
             return 0
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType) -> None:

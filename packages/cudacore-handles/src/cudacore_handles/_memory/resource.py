@@ -38,7 +38,7 @@ class MemoryResource:
     -----
     A memory resource can rely on this:
 
-    - It is kept alive as long as any of its buffers, and objects that were exported from them.
+    - It is kept alive as long as there are buffers that it made, or objects that were exported from them.
     - :meth:`deallocate` is called once for each buffer, when its memory is no longer used, with the address and the
       size that :meth:`Buffer.from_handle` was given. It can be called on any thread and with any context current. The
       thread holds the GIL and may call CUDA.
@@ -58,8 +58,8 @@ class MemoryResource:
 
     #: Whether an allocation collects garbage (``gc.collect()``) and tries once more before it raises OutOfMemoryError.
     #: Cycles of Python objects can keep buffers that are no longer needed. Nothing is collected while a stream is
-    #: captured. It can be set on an object, on a class, or on ``MemoryResource`` for all. A subclass that allocates by
-    #: other means than these classes does not use it.
+    #: captured. It can be set on an object, on a class, or on ``MemoryResource`` for all. It has no effect on a
+    #: subclass that implements its own :meth:`allocate`, unless that calls one of these classes.
     collects_garbage: bool = True
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType) -> Buffer:

@@ -201,7 +201,8 @@ def teach_multiprocessing() -> None:
 
 
 def _reduce_handle(handle: IPCVirtualMemoryDescriptor) -> tuple[Any, ...]:
-    from multiprocessing.resource_sharer import DupFd  # even for a new process: the handle may be closed before
+    # Used even for a process that is being started: the handle may be closed before that process has its descriptors.
+    from multiprocessing.resource_sharer import DupFd
 
     files = handle._open()
     sent = [DupFd(descriptor) for descriptor in files.numbers]

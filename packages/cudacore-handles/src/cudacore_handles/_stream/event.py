@@ -64,8 +64,8 @@ class Event(_native.EventHandle):
     def __await__(self) -> Generator[Any, None, Event]:
         """Wait in asyncio until the recorded work is done: ``await event`` returns the event.
 
-        The event loop runs other tasks meanwhile; no thread waits. The event loop queries the driver at intervals that
-        grow with the time waited: they are a sixteenth of it, at most 5 ms, and longer if hundreds of tasks wait.
+        The event loop runs other tasks meanwhile; no thread waits. The event loop queries the driver at intervals of a
+        sixteenth of the time waited so far, at most 5 ms. If hundreds of tasks wait, the intervals are longer.
         :meth:`Stream.async_done` is woken by the stream instead. If work of the context failed, the :class:`CUDAError`
         is raised. The wait can be cancelled.
         """

@@ -28,7 +28,8 @@ _GROWTH = 1 / 16
 _LONGEST = 5e-3
 _EACH = 20e-6  # added for each waiter, so that many waiters do not keep the event loop busy
 _REST = 3  # the pause between queries is this multiple of their duration, so they take at most a quarter of the time
-_PROMPTED = (50e-3, 1 / 2, 1.0)  # shortest interval, growth and longest, if a host function also wakes the loop
+# If a host function also wakes the loop: the shortest interval, the growth, and the longest interval.
+_PROMPTED = (50e-3, 1 / 2, 1.0)
 
 
 class _Waiting(NamedTuple):
@@ -93,7 +94,7 @@ class _Poller:
             while due:
                 self._ask(due[-1], now)
                 due.pop()
-        finally:  # a KeyboardInterrupt leaves the event loop, which can be run again
+        finally:  # a KeyboardInterrupt can end the event loop, which the program can run again
             for waiting in due:
                 heapq.heappush(self._heap, waiting)
             ended = loop.time()

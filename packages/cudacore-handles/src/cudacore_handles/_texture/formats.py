@@ -128,7 +128,7 @@ class AnyArrayOptions:
             kinds.append(f"surface{rank}d")
         for kind in kinds:
             excess = _excess(device, self.shape, [f"maximum_{kind}_{axis}" for axis in axes[:rank]])
-            if excess and kind == "texture3d":  # 3D textures have two sets of limits; one is enough
+            if excess and kind == "texture3d":  # 3D textures have two sets of limits; extents must fit one of them
                 alternate = [f"maximum_{kind}_{axis}_alternate" for axis in axes]
                 excess = _excess(device, self.shape, alternate) and excess
             if excess:

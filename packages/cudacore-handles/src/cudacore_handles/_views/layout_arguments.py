@@ -88,7 +88,10 @@ def is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...], inner_to_out
 
 
 def nests(shape: tuple[int, ...], strides: tuple[int, ...], *, exactly: bool) -> bool:
-    """Whether each axis, by increasing stride, steps over all elements of the inner ones; `exactly`: without gaps."""
+    """Return whether the axes nest: each stride is larger than the highest offset of the axes with smaller strides.
+
+    If `exactly` is true, the strides must also be positive, and leave no gaps.
+    """
     if 0 in shape:
         return True
     reach = 0  # the highest offset of the inner elements

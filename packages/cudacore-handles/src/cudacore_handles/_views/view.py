@@ -72,7 +72,7 @@ class StridedMemoryView(_native.ViewHandle):
 
     __dlpack_c_exchange_api__: object = _native.exchange_api
 
-    if TYPE_CHECKING:  # the C functions are class methods, too: they determine `cls` themselves
+    if TYPE_CHECKING:  # at run time, these are C functions, which determine `cls` themselves
 
         @classmethod
         def from_dlpack(cls, obj: object, stream_ptr: Any = None) -> StridedMemoryView: ...
@@ -183,8 +183,8 @@ class StridedMemoryView(_native.ViewHandle):
         if reference or self.exporting_obj is None or isinstance(self.exporting_obj, Buffer):
             order_behind(reference, self._device, stream)
         elif self._device[0] == _native.DL_CUDA or (stream is not None and self.is_device_accessible):
-            # Only the exporter knows its stream. A second export makes the consumer's stream wait for it; its tensor is
-            # released.
+            # Only the exporter has its stream. A second export makes the consumer's stream wait for that stream. The
+            # tensor of this export is released.
             _native.from_any_interface(type(self), self.exporting_obj, LEGACY if stream is None else stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:

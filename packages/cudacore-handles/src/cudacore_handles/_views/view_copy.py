@@ -31,13 +31,13 @@ _PAGEABLE = _native.DL_CPU
 _ON_HOST = (_native.DL_CPU, _native.DL_CUDA_HOST)
 
 # From this row size on, a copy of rows is about as fast as a dense one. For shorter rows, a kernel or the host is
-# faster: on an H200, such copies take 3 to 30 times as long as a dense copy.
+# faster: on an H200, the driver's copies of such rows take 3 to 30 times as long as a dense copy.
 _ROW_OF_DEVICE = 256
 _ROW_OF_HOST = 64
 _ROW_TO_PAGEABLE = 4096
 
-# Ordinary host memory with gaps: the whole span is copied to the device if it is at most this many times the size of
-# its elements, and the elements are more than this many bytes. The host would take longer to rearrange them.
+# Ordinary host memory with gaps is copied to the device as one span if the span has at most _MAX_SPAN times the bytes
+# of its elements, and the elements have at least _MIN_SPAN bytes. The host would take longer to rearrange them.
 _MAX_SPAN = 4
 _MIN_SPAN = 1 << 20
 
@@ -165,7 +165,7 @@ class _Copy:
             self._move(self.plan, self.dst, self.src)
 
     def _has_long_rows(self) -> bool:
-        """Whether to copy by rows: the plan consists of rows, and they are long enough, or nothing is faster."""
+        """Return whether to copy by rows: the plan has rows, and these are long enough or a kernel is not faster."""
         rows = self.plan.rows()
         if rows is None:
             return False

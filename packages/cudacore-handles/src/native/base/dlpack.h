@@ -2,9 +2,7 @@
 #ifndef CUDACORE_NATIVE_DLPACK_H
 #define CUDACORE_NATIVE_DLPACK_H
 
-/*
- * The structures of DLPack, written from its specification (versions 1.x, and the structure without a version of 0.x).
- */
+/* The structures of DLPack, written from its specification: versions 1.x, and the unversioned structure of 0.x. */
 
 #include <assert.h>
 #include <stddef.h>

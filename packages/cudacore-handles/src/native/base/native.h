@@ -91,8 +91,8 @@ enum { RESULT_INVALID_VALUE = 1, RESULT_NOT_PERMITTED = 800, RESULT_NOT_SUPPORTE
   X(views, allocate_tensor)   /* (device type, ordinal, bytes) -> a Buffer */                                          \
   X(views, default_stream)    /* () -> the address of the default stream */                                            \
   X(launch, config)           /* the class LaunchConfig */                                                             \
-  X(launch, config_names)     /* a frozenset of its arguments */                                                       \
-  X(launch, config_unknown)   /* (name): raises for an argument that it does not have */                               \
+  X(launch, config_names)     /* a frozenset of the names of LaunchConfig's arguments */                               \
+  X(launch, config_unknown)   /* (name): raises for an argument that LaunchConfig does not have */                     \
   X(launch, kernel)           /* the class Kernel */                                                                   \
   X(launch, launch_checked)   /* launches what the fast path cannot launch, or raises an error that explains why */    \
   X(launch, explain)          /* (status, config, kernel): raises for a launch that was refused */                     \
@@ -300,7 +300,7 @@ void handle_dealloc(PyObject *object);
 bool is_handle(const state *st, PyObject *object);
 
 /*
- * handle_use() where a Context is needed, for an object that may not be a face. The library rejects faces of other
+ * Like handle_use(), for an argument that should be a Context but can be any object. The library rejects faces of other
  * kinds.
  */
 void *context_use(const state *st, PyObject *face);

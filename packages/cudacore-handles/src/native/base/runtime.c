@@ -135,11 +135,14 @@ static bool may_free(void) {
 
 /* Releases all queued owners, oldest first. `free_memory` can be NULL while the interpreter ends. */
 static void drain(runtime *rt, PyObject *free_memory) {
-  /* This can run in a garbage collection between a failing call and the caller's query of its error. */
+  /*
+   * A garbage collection can run this between a failing call and the caller's look at the error record. So the record
+   * is saved here, and set again at the end.
+   */
   cch_error_record error = {.size = sizeof error};
   cch_error_get(&error);
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* before any Python call: calls fail while an exception is set */
+  PyErr_Fetch(&type, &value, &traceback); /* before any Python call: these fail while an exception is set */
   if (is_finalizing() || !may_free()) {
     PyErr_Restore(type, value, traceback);
     cch_error_put(&error);
@@ -207,7 +210,7 @@ static void queue(owner *self) {
    */
   if (rt->is_main && !atomic_load(&rt->ended) && !atomic_exchange(&rt->woken, true)) {
     if (Py_AddPendingCall(drain_pending, rt) == 0)
-      return; /* it has taken over our reference */
+      return; /* the pending call has taken over our reference */
     atomic_store(&rt->woken, false);
   }
   runtime_unref(rt);

@@ -159,7 +159,7 @@ static int read_code(PyObject *code, type_entry *out) {
   return 0;
 }
 
-/* Returns the exchange API in a chain whose layout is known; false if there is none. */
+/* Finds the API of a version whose layout is known, in a chain of exchange APIs; false if there is none. */
 static bool read_exchange_api(PyObject *capsule, type_entry *out) {
   const dl_exchange_api *api = PyCapsule_GetPointer(capsule, DL_EXCHANGE_API);
   while (api && api->version.major > DL_MAJOR)
@@ -181,7 +181,7 @@ static bool is_path(PyObject *names) {
   return true;
 }
 
-/* Stores a registered way to pack that is not a code in an entry; -1 with an exception. */
+/* Stores in an entry how a type is packed: by a converter, an exchange API, or paths. -1 with an exception. */
 static int read_given(PyObject *given, type_entry *out) {
   if (PyCapsule_IsValid(given, DL_EXCHANGE_API)) {
     if (read_exchange_api(given, out))

@@ -39,7 +39,10 @@ static int add_faces(state *st, cch_graph_node **nodes, size_t count, PyObject *
   return 0;
 }
 
-/* The graph whose nodes or edges a function lists, marked as in use: its first argument, of two. */
+/*
+ * Returns the graph whose nodes or edges are listed, marked as in use; NULL with an exception. It is the first of the
+ * function's two arguments.
+ */
 static cch_graph *use_listed_graph(const state *st, const char *function, PyObject *const *arguments,
                                    Py_ssize_t count) {
   if (check_argument_count(function, count, 2) < 0)

@@ -38,7 +38,7 @@ void call_python(void *data) {
   atomic_fetch_add(&under_way, 1);
   if (!owner_ended(kept) && !is_ending()) {
     void *attached = owner_attach(kept);
-    PyObject *function = owner_object(kept); /* the work that calls it keeps the reference */
+    PyObject *function = owner_object(kept); /* the graph or stream that calls the function keeps it alive */
     PyObject *result = PyObject_CallNoArgs(function);
     if (result == NULL)
       PyErr_WriteUnraisable(function);

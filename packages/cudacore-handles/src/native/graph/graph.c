@@ -25,8 +25,8 @@ static atomic_bool
 static void in_forked_child(void) { atomic_store(&forked, true); }
 
 /*
- * Whether the library refuses all work on graphs here. Then locks must not be taken: the thread that holds one may no
- * longer exist, or may wait for the running function.
+ * Whether the library refuses all work on graphs: in a forked child, and on a thread that runs a host function. Then
+ * locks must not be taken: the thread that holds one may no longer exist, or may wait for the host function.
  */
 static bool needs_no_lock(void) { return atomic_load_explicit(&forked, memory_order_relaxed) || cch_callback_active(); }
 

@@ -130,10 +130,10 @@ const char *node_kind_name(const node_kind *kind);
  */
 int node_params_read(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count, PyObject *keywords,
                      void *scratch, node_params *out);
-/* The same for positional arguments: the items of a tuple from `first` on. */
+/* Like node_params_read(), for positional arguments: the items of a tuple from `first` on. */
 int node_params_read_tuple(state *st, const node_kind *kind, PyObject *tuple, Py_ssize_t first, void *scratch,
                            node_params *out);
-/* The same for an array. For a variadic method, its last item is a tuple of the remaining arguments. */
+/* Like node_params_read(), for an array. For a variadic method, its last item is a tuple of the remaining arguments. */
 int node_params_read_given(state *st, const node_kind *kind, PyObject *const *arguments, Py_ssize_t count,
                            void *scratch, node_params *out);
 /* Whether a node with these parameters can be in a graph; -1 with an exception. */
@@ -158,7 +158,7 @@ extern PyMethodDef graph_adders[], node_adders[];
  */
 enum { NO_PLACE = -1, PLACE_IN_EXEC = -2 };
 PyObject *raise_node_failed(const state *st, int status, const node_kind *kind, Py_ssize_t place);
-/* The same for another operation, which failed for a node. */
+/* Like raise_node_failed(), for another operation `what` that failed for a node. */
 PyObject *raise_failed(const state *st, int status, const char *what, Py_ssize_t place);
 
 /*

@@ -44,7 +44,7 @@ static int make_room(state *st) {
 
 static void forget(state *st, node_slot *slot) {
   size_t hole = (size_t)(slot - st->nodes);
-  /* Closes the gap: moves a later entry into it, unless the entry's home slot lies after the gap. */
+  /* Closes the gap: moves a later entry into it, unless the entry's home slot lies between the gap and the entry. */
   for (size_t i = (hole + 1) & st->node_mask; st->nodes[i].box != NULL; i = (i + 1) & st->node_mask) {
     size_t from_home = (i - home_slot(st, st->nodes[i].box)) & st->node_mask;
     if (from_home >= ((i - hole) & st->node_mask)) {

@@ -78,8 +78,8 @@ static int read_array(const state *st, PyObject *value, PyObject *owner, const c
 }
 
 /*
- * Reads an operand, and adds exactly one item to `keep`: what keeps the memory alive, or an empty item. So a change of
- * one operand of a copy can find what keeps the other.
+ * Reads an operand. Adds exactly one item to `keep`: the owner of the memory, or an empty item. So an update of one
+ * operand of a copy finds the owner of the other one by its index.
  */
 static int read_memory(state *st, PyObject *value, PyObject *owner, const char *name, owners *keep, operand *out) {
   *out = (operand){.name = name, .size = -1};
@@ -161,14 +161,14 @@ static uint64_t extent(size_t width, size_t height, size_t depth, size_t pitch, 
   return bytes > UINT64_MAX ? UINT64_MAX : (uint64_t)bytes;
 }
 
-/* Whether an argument is not given, or is its default: faces pass all arguments. */
+/* Whether an argument is missing, or is the default that Python methods pass when their caller leaves it out. */
 static bool is_left_out(PyObject *given, long usual) {
   return given == NULL || given == Py_None || (usual >= 0 && PyLong_CheckExact(given) && PyLong_AsLong(given) == usual);
 }
 
 /*
- * Reads the extents of a copy of which an operand is an array: all its texels. In the memory of the other operand, rows
- * and planes can be apart.
+ * Reads the extents of a copy to or from an array, which copies all texels of the array. In the memory of the other
+ * operand, there can be gaps between rows and between planes.
  */
 static int read_extents_of_array(PyObject *const *given, const operand *dst, const operand *src,
                                  cch_memcpy_node *copy) {

@@ -2,12 +2,12 @@
 /* Parameters of nodes that call host functions. */
 #include "graph/node_kinds.h"
 
-/* Whether an object is certainly a Python function. Foreign function types have a metaclass. */
+/* Whether an object is certainly a Python function, not a foreign one: types of foreign functions have a metaclass. */
 static bool is_python_function(PyObject *function) {
   return Py_TYPE(Py_TYPE(function)) == &PyType_Type && PyCallable_Check(function);
 }
 
-/* Reads a Python function: the data of the call is the owner that keeps the function. */
+/* Reads a Python function. The owner that keeps the function is also the data that the driver passes to the call. */
 static int read_function(const state *st, PyObject *function, node_params *out) {
   owner *kept = owner_make(st, function, false);
   if (kept == NULL)

@@ -42,7 +42,7 @@ int read_size(const state *st, PyObject *value, const char *name, size_t least, 
 
 int take_bundle(const state *st, owners *keep, node_params *out, int status) {
   if (keep->heap == NULL && owners_own_nothing(keep))
-    return status; /* the same as for addresses given as numbers */
+    return status; /* no owners, as if all addresses were given as numbers */
   if (status == 0)
     status = owners_bundle(st, keep, &out->bundle);
   PyObject *type, *value, *traceback;

@@ -84,7 +84,7 @@ static int enter_context(const state *st, PyObject *face, context_change *out) {
     return -1;
   int is_current = 0;
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_is_current(&is_current, node); /* does not wait for anything */
+  int status = cch_graph_node_is_current(&is_current, node); /* this never waits, so the GIL is kept */
   if (status == 0 && !is_current)
     status = cch_graph_node_context(&own, node);
   graph_lock_give(lock);
@@ -262,7 +262,7 @@ static PyObject *alloc_address(PyObject *module, PyObject *face) {
     return NULL;
   cch_alloc_node params = {.size = sizeof params};
   graph_lock lock = graph_lock_take(cch_graph_node_graph(node), NULL);
-  int status = cch_graph_node_get(&params, node); /* the driver does not wait here */
+  int status = cch_graph_node_get(&params, node); /* this never waits, so the GIL is kept */
   graph_lock_give(lock);
   return status == 0 ? PyLong_FromUnsignedLongLong(params.address) : raise_status(st, status);
 }

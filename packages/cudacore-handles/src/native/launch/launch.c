@@ -111,7 +111,7 @@ static PyObject *launch_held(const state *st, cch_stream *stream, int device, Py
   return result;
 }
 
-/* The same for faces of checked classes, which the caller keeps alive. */
+/* Like launch_held(), for faces whose classes were checked. The caller keeps the faces alive. */
 static PyObject *launch_faces(const state *st, PyObject *stream, PyObject *settings, PyObject *face, values given) {
   cch_stream *used_stream = handle_use(stream);
   if (used_stream == NULL)

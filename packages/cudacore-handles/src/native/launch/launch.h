@@ -55,7 +55,7 @@ int owners_add(owners *self, Py_ssize_t index, void *box, PyObject *object);
 int owners_add_argument(owners *self, Py_ssize_t index, PyObject *object);
 /* Releases everything; the list is empty afterwards. Runs Python code, and releases the GIL if there are boxes. */
 void owners_release(owners *self);
-/* Makes a bundle of what is kept here; NULL if that is nothing; -1 with an exception. */
+/* Makes a bundle of the owners; NULL if there are none; -1 with an exception. */
 int owners_bundle(const state *st, owners *self, cch_bundle **out);
 /* Whether nothing is kept, so that releasing would free at most the array. */
 bool owners_own_nothing(owners *self);
@@ -149,7 +149,9 @@ int pack_parameter(const state *st, const layout *params, Py_ssize_t index, PyOb
 
 /* ---- arrays.c ---- */
 
-/* Instead of the ordinal of a device: that of the current context, for a default stream; memory is not checked. */
+/*
+ * Instead of the ordinal of a device: the device of the current context, for a default stream; or no check of memory.
+ */
 enum { CURRENT_DEVICE = -1, UNCHECKED_DEVICE = -1 };
 
 /*

@@ -19,10 +19,10 @@ typedef struct prepared {
   PyObject *layout_bytes; /* the bytes that `params` reads */
   PyObject *config, *kernel;
   PyObject *block; /* the argument block, a bytearray */
-  PyObject *lock;  /* a private view of it: a bytearray that has a view cannot be resized */
+  PyObject *lock;  /* a private view of the block, because a bytearray that has a view cannot be resized */
   PyObject *gate;  /* a bytearray: its byte is 0 while the graph builder accepts no work; NULL for a stream */
   kept *kept;
-  bool cleared; /* the garbage collector has cleared it: the owners of its values were released */
+  bool cleared; /* the garbage collector has released the owners of the values */
   PyObject *weak;
 } prepared;
 
@@ -283,7 +283,7 @@ static int prepared_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static int prepared_clear(PyObject *object) {
   prepared *self = (prepared *)object;
-  /* The object's own fields remain, as long as it can be called. Only what the values point into is released. */
+  /* The object can still be called, so its own fields remain. Only the owners of the values are released. */
   self->cleared = true;
   if (self->kept != NULL && self->kept->references == 1)
     owners_release(&self->kept->owners);

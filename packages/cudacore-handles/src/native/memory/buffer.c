@@ -54,8 +54,8 @@ static int trackers_use(trackers *of, PyObject *faces) {
 }
 
 /*
- * Makes a buffer of a pool's memory, which is newly allocated or, given a handle that another process exported,
- * imported.
+ * Makes a buffer of memory from a pool. The memory is newly allocated; or, if `handle` is given, it is imported from
+ * another process.
  */
 static PyObject *make_of_pool(const state *st, PyObject *cls, PyObject *face, size_t offset, size_t size,
                               PyObject *given, PyObject *mr, PyObject *tracker_faces, const cch_ipc_handle *handle) {
@@ -175,7 +175,7 @@ static PyObject *operands_end(const state *st, operands *of, int status) {
   return status == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* Copies the part that `shape` describes, or everything if that is NULL. */
+/* Copies the part that `shape` describes, or everything if `shape` is NULL. */
 static PyObject *copy_operands(const state *st, PyObject *dst_face, PyObject *src_face, const cch_copy_shape *shape,
                                PyObject *stream) {
   operands of;

@@ -54,7 +54,7 @@ static PyObject *is_done(PyObject *self, void *closure) {
 static PyObject *subtract(PyObject *left, PyObject *right) {
   /* Python calls this for either operand, so the event can be on both sides. */
   const state *st = NULL;
-  PyTypeObject *type = Py_TYPE(left); /* may be a subclass with its own __sub__, which calls this one */
+  PyTypeObject *type = Py_TYPE(left); /* may be a subclass whose own __sub__ calls this function */
   while (type != NULL && (void *)PyType_GetSlot(type, Py_nb_subtract) != (void *)subtract)
     type = PyType_GetSlot(type, Py_tp_base);
   if (type != NULL)

@@ -151,7 +151,7 @@ static PyObject *callback(PyObject *self, PyObject *const *arguments, Py_ssize_t
   cch_stream *stream = handle_use(self);
   if (stream == NULL)
     return NULL;
-  PyObject *name = PyUnicode_FromString("callback"); /* read like the argument of a graph's method */
+  PyObject *name = PyUnicode_FromString("callback"); /* arguments are read as for callback() of graphs */
   const node_kind *kind = name != NULL ? node_kind_find(name) : NULL;
   node_params params = {0};
   int status = -1;

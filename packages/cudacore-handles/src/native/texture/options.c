@@ -12,7 +12,10 @@
 
 enum { KEPT = 8, DEPTH = 3, MAX_FIELDS = 16 };
 
-/* Names and values are borrowed from the fields of the copy. Comparing these arrays is faster than a lookup there. */
+/*
+ * The names and values are borrowed from the fields of the copy. Comparing these arrays is faster than looking up
+ * fields.
+ */
 typedef struct entry {
   checked_options options;
   Py_ssize_t count;

@@ -67,7 +67,7 @@ static void destroy_capsule(PyObject *capsule) {
   if (name == NULL)
     return;
   lent *self = PyCapsule_GetPointer(capsule, name);
-  /* The last reference can be to a foreign owner, whose release runs Python code. */
+  /* This can release a foreign owner, whose release function runs Python code. */
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
   if (self->keeper != NULL)

@@ -13,8 +13,7 @@ static state *state_here(void) {
   return st;
 }
 
-/* Fills in a tensor of the bytes of a buffer. It borrows from the buffer. -1 with an exception. */
-/* The same, read from the pool of the memory; false if it has no pool, or the device of the pool is unknown. */
+/* Reads the DLPack device of memory from its pool; false if it has no pool, or the device of the pool is unknown. */
 static bool device_of_pool(const cch_deviceptr *box, dl_device *out) {
   const cch_pool *pool = cch_deviceptr_pool(box);
   int place = 0, id = 0;
@@ -48,6 +47,7 @@ int buffer_device(const state *st, PyObject *object, dl_device *out) {
   return status;
 }
 
+/* Fills in a tensor of the bytes of a buffer. It borrows from the buffer. -1 with an exception. */
 static int tensor_of_buffer(const state *st, PyObject *object, dl_tensor *out, bool *read_only) {
   static int64_t one = 1;
   static_assert(sizeof(Py_ssize_t) == sizeof(int64_t), "a buffer's size is a shape");

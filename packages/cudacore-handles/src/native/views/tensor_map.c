@@ -81,7 +81,10 @@ static int read_view(const state *st, const view *tensor, cch_tensor_map_config 
   return 0;
 }
 
-/* Whether the sequences of a map have an item for each axis. The library checks the number of axes. */
+/*
+ * Whether the number of axes is one that CUDA supports. If it is not, the sequences are not read, and the library
+ * reports the error.
+ */
 static bool has_known_rank(const cch_tensor_map_config *config) {
   int32_t min_rank = config->kind == CCH_TENSOR_MAP_TILED ? 1 : 3;
   return config->rank >= min_rank && config->rank <= CCH_TENSOR_MAP_MAX_RANK;

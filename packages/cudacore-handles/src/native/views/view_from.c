@@ -147,8 +147,8 @@ static PyObject *view_from_buffer(PyObject *module, PyObject *const *given, Py_s
 /* ---- the order of streams ---- */
 
 /*
- * Reads the consumer's stream: an int, or an object with __cuda_stream__. None is -2; -1 is NO_ORDER. False with an
- * exception.
+ * Reads the consumer's stream, which is an int or an object with __cuda_stream__. The result for None is -2, and for -1
+ * it is NO_ORDER. False with an exception.
  */
 static bool read_stream(const state *st, PyObject *given, long long *out, PyObject **kept) {
   *kept = NULL;
@@ -426,8 +426,8 @@ static PyObject *from_interface(const state *st, PyObject *cls, PyObject *object
 }
 
 /*
- * The same after DLPack has failed. If this fails too, the failure of DLPack is raised. Errors of CUDA, and exceptions
- * that are not about the array, end the search.
+ * Like from_interface(), for an object whose DLPack methods have failed. If this fails, too, the exception of DLPack is
+ * raised. Errors of CUDA, and exceptions that are not about the array, are raised without a second attempt.
  */
 static PyObject *from_interface_instead(const state *st, PyObject *cls, PyObject *object, long long stream,
                                         const char *name) {

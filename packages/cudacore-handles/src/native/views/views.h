@@ -39,7 +39,7 @@ typedef struct view {
   bool versioned;     /* whether `managed` is versioned */
   void *managed;      /* the exporting object's tensor, which must be deleted; NULL if there is none */
   cch_deviceptr *box; /* a reference to the memory of a Buffer; NULL if there is none */
-  PyObject *keeper;   /* the view that has either of them; NULL if there is none */
+  PyObject *keeper;   /* another view that has the tensor or the box; NULL if there is none */
   PyObject *exporting;
   PyObject *dtype, *layout; /* created at first use; NULL before that */
   int64_t inside[2 * VIEW_INLINE];

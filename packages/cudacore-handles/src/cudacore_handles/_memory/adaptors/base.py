@@ -203,7 +203,7 @@ def _try_to_allocate(
     target: MemoryResource, trackers: Sequence[Tracker], nbytes: int, stream: Stream | IsStreamType | None
 ) -> Buffer | int:
     """Return a buffer that all trackers have counted, or the status of the tracker that refused it."""
-    if not nbytes:  # the tracker does not count it
+    if not nbytes:  # trackers do not count buffers of 0 bytes
         return allocate_upstream(target, nbytes, stream)
     for place, tracker in enumerate(trackers):
         status: int = lib.cch_tracker_begin(hold(tracker), nbytes)
@@ -215,7 +215,7 @@ def _try_to_allocate(
         buffer = allocate_upstream(target, nbytes, stream)
         box, number = hold(buffer), ffi.new("uint64_t *")
         for tracker in trackers:
-            added += 1  # a failure withdraws the announcement, too
+            added += 1  # if cch_tracker_add() fails, it has cancelled the allocation in this tracker
             status = lib.cch_tracker_add(number, hold(tracker), box, nbytes)
             if status:
                 _cancel(trackers[added:], nbytes, stream)

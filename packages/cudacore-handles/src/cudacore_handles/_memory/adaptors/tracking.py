@@ -70,7 +70,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
         self._tracker = new_tracker(lists=True)
         super().__init__(upstream_mr)
         self._captures = bool(capture_stacks)
-        self._sites: dict[int, _Site] = {}  # includes some that were freed meanwhile
+        self._sites: dict[int, _Site] = {}  # includes allocations that were freed meanwhile
         self._many = _FEW
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
@@ -97,7 +97,8 @@ class TrackingResourceAdaptor(ResourceAdaptor):
 
     def _forget(self) -> None:
         """Forget allocations that were freed."""
-        known = list(self._sites)  # before the live ones are listed: those that are missing there were freed
+        # This comes before the live allocations are listed. So a number that is missing in the list was freed.
+        known = list(self._sites)
         live = {number for number, _, _ in self._live()}
         for number in known:
             if number not in live:
@@ -107,7 +108,7 @@ class TrackingResourceAdaptor(ResourceAdaptor):
     @property
     def outstanding_allocations(self) -> list[Allocation]:
         """list of Allocation: The live allocations, the oldest first."""
-        unknown: _Site = ("unknown", 0.0, ())  # the thread that allocated it has not stored its site yet
+        unknown: _Site = ("unknown", 0.0, ())  # until the thread that allocated it has stored its site
         live = self._live()
         found = [Allocation(ptr, size, *self._sites.get(number, unknown)) for number, ptr, size in live]
         self._forget()  # last, because other threads free memory meanwhile
