@@ -35,7 +35,7 @@ PACKAGES = ("cudacore-handles", "cudacore-compile", "cudacore-graph", "cudacore-
 HANDLES = ROOT / "packages" / "cudacore-handles"
 COMPILE = ROOT / "packages" / "cudacore-compile"
 SIM = ROOT / "packages" / "cudacore-sim"
-# Made with the simulator's wheel: see ci/build_wheels.py.
+# The build folder of the simulator's wheel: see ci/build_wheels.py.
 SIM_BUILD = BUILD / "sim"
 ENGINE = SIM_BUILD / "tests" / "engine" / "libengine.so"
 
@@ -66,7 +66,7 @@ CLIENTS = {
     "numba-cuda-mlir": (["numba-cuda-mlir[cu13]==0.6.*", "cuda-core[cu13]==1.2.2"], ["with_numba_mlir.py"]),
     "cuda-compute": (["cuda-cccl[cu13]==1.2.*", "cuda-core[cu13]==1.2.2"], ["with_compute.py"]),
     "nvmath": (["nvmath-python==1.0.*", "cuda-core[cu13]==1.2.2"], ["with_nvmath.py"]),
-    # It has no wheels: the program builds it with pip.
+    # PyCUDA has no wheels: the program builds it with pip.
     "pycuda": (["cuda-toolkit[nvcc,cudart,curand,profiler]==13.0.*", "numpy", "pip", "pytest"], ["pycuda_suite.py"]),
     "cupy": (["cupy-cuda13x"], ["refused.py cupy"]),
     "warp": (["warp-lang"], ["refused.py warp"]),
@@ -136,9 +136,9 @@ def run_tests(session: nox.Session, cuda: str, driver: str | None = None, folder
             # Tests that need two devices are skipped if there is only one.
             session.run(*PYTEST, env={"CUDACORE_SIM_DEVICES": "2"} | settings)
     if driver is not None or folder != WHEELS:
-        return  # the simulator is compared with one driver, whatever version it simulates, beside its build folder
-    # The simulator's own tests destroy all objects of their process, so they run in separate processes. They read its
-    # sources.
+        return
+    # The simulator's own tests need its sources and its build folder. They choose the versions to simulate themselves,
+    # and destroy all objects of their process, so they run in separate processes.
     session.run(*PYTEST, "packages/cudacore-sim", env={"CUDACORE_SIM_ENGINE": str(ENGINE)})
 
 
@@ -340,7 +340,7 @@ def stress(session: nox.Session) -> None:
         # Only Python gets the preloaded library; setarch would fail with it, because its addresses are not fixed yet.
         python = ("env", f"LD_PRELOAD={preload(*libraries)}", "python")
         command = (*wrapper.split(), *python, str(HANDLES / "tests" / "stress.py"))
-        for reuse in ("0", "1"):  # whether the driver reuses addresses immediately
+        for reuse in ("0", "1"):  # whether the simulated driver reuses addresses immediately
             arguments = session.posargs or ("--seconds", "30")
             session.run(*command, *arguments, env=env | {"CUDACORE_SIM_REUSE": reuse}, external=True)
 

@@ -62,7 +62,7 @@ def build_wheel(package: Path, architecture: str, out: Path) -> None:
         build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", setup, "--outdir", str(made), str(package)]
         subprocess.run(build, check=True, env=environment)
         (wheel,) = made.glob("*.whl")
-        # It determines the oldest glibc from the symbols. --only-plat: no library may have to be copied into the wheel.
+        # auditwheel determines the oldest glibc from the symbols. --only-plat: the wheel gets no other tag.
         repair = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
         subprocess.run([*repair, "--wheel-dir", str(out), str(wheel)], check=True)
 

@@ -60,7 +60,7 @@ def main() -> None:
     for package in (PACKAGES / name for name in sys.argv[2:]):
         stamp = out / f"{package.name}.sha256"
         sources = digest(package)
-        # Its name can change: the version is in it, and the name of the distribution is one line of pyproject.toml.
+        # A wheel's name contains the version and the name of the distribution, which can change in pyproject.toml.
         made_from, _, old = (stamp.read_text() if stamp.is_file() else "").partition(" ")
         if old and (out / old).is_file():
             if made_from == sources:

@@ -23,12 +23,13 @@ from guide_programs import names_of_pages, program_of
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = os.pathsep.join(map(str, ROOT.glob("packages/*/src")))
 MISTAKES = ROOT / "packages" / "cudacore" / "tests" / "wrong_programs.py"
-#: Pages whose blocks are several files, or parts of files; the gallery has the examples.
+#: Pages whose blocks are not one program but several files, or parts of files. The gallery includes the examples, which
+#: are checked separately.
 NO_PROGRAM = {"gallery", "simulator/extending", "simulator/testing", "tutorial/testing"}
 #: The rules of pyright that guides must satisfy: those about calls.
 CALLS = {"reportArgumentType", "reportCallIssue"}
-# The default settings, which are those of users, who see no errors in installed packages. Libraries that are not
-# installed have the type Any.
+# The default settings, as users have them: errors in installed packages are not reported. Names of libraries that are
+# not installed have the type Any.
 MYPY = ["mypy", "--config-file=", "--follow-imports=silent", "--ignore-missing-imports", "--output=json"]
 MYPY += ["--no-error-summary"]
 PYRIGHT = ["pyright", "--outputjson"]

@@ -50,7 +50,7 @@ def main() -> None:
         subprocess.run(build, check=True)
         (wheel,) = folder.glob(f"{NAME.replace('-', '_')}-*.whl")
         site = folder / "site"
-        # The program does not need cuda.bindings, on which they depend.
+        # Without dependencies, because these include cuda.bindings, which the program does not need.
         install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
         subprocess.run([*install, "cffi", "cuda-pathfinder", "platformdirs", *others, str(wheel)], check=True)
         environment = os.environ | {"PYTHONPATH": str(site), "CUDACORE_DRIVER": "sim"}

@@ -150,7 +150,7 @@ def uses_of_upper_rooms(root: Path) -> Iterator[str]:
 
 
 def sources(root: Path) -> list[Path]:
-    """Return the hand-written sources, without what git ignores."""
+    """Return the hand-written sources, without files that git ignores."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.check_output(command, text=True).split("\0")
     return sorted(Path(name) for name in names if Path(name).suffix in SUFFIXES and (root / name).is_file())

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the contents of the wheels in a folder: missing and unexpected files, tags, versions, dependencies, sizes.
 
-usage: check_wheels.py FOLDER PACKAGE... (PACKAGE: the packages of which there must be wheels, and no others)
+usage: check_wheels.py FOLDER PACKAGE...
+PACKAGE: a package that must have a wheel in the folder; other packages must have none
 
-If there are wheels for several architectures, those of each are checked together with those for all.
+If there are wheels for several architectures, each architecture is checked separately, together with the wheels that
+run on all of them.
 """
 
 from __future__ import annotations
@@ -172,7 +174,8 @@ def check_together(checkers: list[Checker], packages: list[str]) -> list[str]:
         total += size if checker.package != "cudacore-sim" else 0.0
         print(f"{size:8.1f} kB  {len(checker.names):3} files  {checker.path.name}")
     print(f"{total:8.1f} kB  without the simulated driver; at most {LIMIT_OF_ALL:.0f} kB")
-    # The umbrella's extras must have only its own requirements, and a CUDA version only NVRTC.
+    # An extra of cudacore must be the extra of cudacore-compile with the same name. The extra of a CUDA version must
+    # install only NVRTC.
     extras = {checker.package: checker.extras() for checker in checkers}
     compiling, all_of_it = extras.get("cudacore-compile", {}), extras.get("cudacore", {})
     problems = [

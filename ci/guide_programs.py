@@ -54,7 +54,7 @@ def names_of_pages() -> list[str]:
 
 
 def program_of(page: str, can_run: Callable[[str | None], bool]) -> str:
-    """Return the program of a page, without the blocks of a class for which `can_run` is false."""
+    """Return the program of a page: the blocks of Python whose class `can_run` accepts."""
     return "\n".join(block.code for block in blocks_of(page, "python") if can_run(block.options.get("class")))
 
 

@@ -61,9 +61,9 @@ _PTX_TOO_NEW = re.compile(r"CUDA_ERROR_UNSUPPORTED_PTX_VERSION \(222\).*The PTX 
 
 
 def freeze_what_is_there() -> None:
-    """Between two modules, exclude existing objects from garbage collections, of which each test runs several.
+    """Collect the garbage of the last test module, and exclude all remaining objects from later garbage collections.
 
-    Collect the garbage of the last module first.
+    This saves time, because each test collects garbage several times.
     """
     gc.unfreeze()
     gc.collect()
@@ -202,7 +202,7 @@ def _live_objects(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail(f"live CUDA objects that were not there before this test: {what}", pytrace=False)
 
 
-@pytest.hookimpl(optionalhook=True)  # without that plugin, nothing checks this
+@pytest.hookimpl(optionalhook=True)  # the plugin of cudacore-sim may not be installed
 def pytest_cuda_settle() -> None:
     """Destroy the boxes in the reclaim queue (a hook of the plugin of cudacore-sim)."""
     if "cudacore_handles" in sys.modules:
@@ -239,16 +239,16 @@ def _forget_locals(tb: TracebackType) -> None:
     for frame, _ in traceback.walk_tb(tb):
         with contextlib.suppress(RuntimeError):  # it is being executed
             frame.clear()
-            _ = frame.f_locals  # before Python 3.13, the frame also has a copy of its variables, which this updates
+            _ = frame.f_locals  # before Python 3.13, this updates the copy of the variables that the frame keeps
     gc.collect()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # the plugin of cudacore-sim is to see the failure
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost, so that the plugin of cudacore-sim still gets the failure
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.when in {"setup", "call"}:  # the traceback of an expected failure also keeps them
+    if report.when in {"setup", "call"}:  # the traceback of an expected failure also keeps the test's objects
         item.stash[CALL_FAILED] = report.failed or (report.skipped and hasattr(report, "wasxfail"))
     reason = _why_too_old(call.excinfo.value) if report.failed and call.excinfo is not None else None
     if reason is not None and call.excinfo is not None:

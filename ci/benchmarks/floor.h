@@ -76,8 +76,8 @@ CUlaunchConfig one_block(CUstream on);
 bool wanted(const char *name);
 
 /*
- * As worker.py does it: a short warm-up, then `repeat` measurements with nothing running between. `per` is the number
- * of operations in a statement.
+ * Measure a row as worker.py does: a short warm-up, then `repeat` measurements. Nothing runs between them. `per` is the
+ * number of operations in a statement.
  */
 #define ROW_PER(per, name, number, repeat, statement)                                                                  \
   do {                                                                                                                 \

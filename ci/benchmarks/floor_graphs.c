@@ -14,7 +14,10 @@ static CUgraph empty_graph(void) {
   return graph;
 }
 
-/* A chain, or nodes side by side, all with the same parameters; each with a user object if the nodes own something. */
+/*
+ * Build a graph of nodes with the same parameters: a chain, or independent nodes. If `own` is true, the graph retains a
+ * user object for each node.
+ */
 static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
   CUgraph graph = empty_graph();
   for (int i = 0; i < NODES; i++) {
@@ -29,7 +32,7 @@ static CUgraph build(CUgraphNodeParams *params, int in_a_chain, int own) {
   return graph;
 }
 
-/* A chain in which each kernel has its own argument. */
+/* Build a chain in which each kernel has its own argument. */
 static CUgraph build_large(CUgraphNodeParams *params) {
   static CUgraphNode chain[LARGE];
   static CUdeviceptr values[LARGE];

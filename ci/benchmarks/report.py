@@ -21,7 +21,7 @@ class Result:
     unit: str
     minima: dict[str, float]
     quartiles: dict[str, list[float]] = field(default_factory=dict)
-    rounds: dict[str, list[float]] = field(default_factory=dict)  # the minimum of each candidate candidate
+    rounds: dict[str, list[float]] = field(default_factory=dict)  # the minimum of each round, by candidate
     notes: dict[str, str] = field(default_factory=dict)
     target: str = ""
     of_target: float | None = None  # the ratio that is compared with the target

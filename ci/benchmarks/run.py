@@ -39,7 +39,7 @@ HERE = Path(__file__).resolve().parent
 def is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # a comma would end the name of the package
+    except ModuleNotFoundError:  # the package of a submodule is not installed
         return False
 
 
@@ -77,7 +77,7 @@ def first_results(modules: list[Candidate], program: Path | None, folder: Path) 
                 command.append(str(folder / f"cache of {candidate.name}"))
             rows[candidate.name] = functools.partial(time_first_result, command, candidate.env, cache == "cold")
             if cache != "cold":
-                rows[candidate.name]()  # writes what is cached on disk
+                rows[candidate.name]()  # the first call fills the caches on disk
         if program:
             rows[FLOOR] = functools.partial(
                 time_first_result, [str(program), "--first", str(folder / floor.FIRST_FILE)], {}
@@ -93,7 +93,7 @@ def imports(modules: list[Candidate]) -> dict[str, dict[str, Process]]:
         for candidate in modules:
             imported = BASELINE if module_of(candidate) == BASELINE else module
             rows[candidate.name] = functools.partial(time_import, imported, candidate.env)
-            rows[candidate.name]()  # writes what is cached on disk
+            rows[candidate.name]()  # the first import writes the bytecode
     return processes
 
 
@@ -180,7 +180,7 @@ def main() -> int:
 
 
 def report(options: argparse.Namespace) -> int:
-    """Measure, print and write all; return the exit status."""
+    """Measure all rows, print and write the results; return the exit status."""
     results, about, columns = measure_all(options)
     about |= {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
     mean = geometric_mean(results) if about["device"] and not options.only else None

@@ -17,8 +17,8 @@ def run(cases: Mapping[str, Callable[[], object]], known: Mapping[str, str]) -> 
     cases : mapping of str to callable
         The functions to call; an exception is a failure.
     known : mapping of str to str
-        Cases that fail on the simulated driver, whichever library is in use, with the reason. One that passes is an
-        error, too.
+        Cases that fail on the simulated driver, whichever library is in use, with the reason. If such a case passes,
+        that is an error, too.
     """
     wrong = sorted(known.keys() - cases.keys())
     for name, case in cases.items():

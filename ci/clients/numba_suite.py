@@ -106,7 +106,7 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Some tests fill half of the device's memory, so it must fit into the host's. No test needs more than this.
+    # Some tests fill half of the device's memory, which is memory of the host. No test needs more than 4 GB.
     os.environ.setdefault("CUDACORE_SIM_MEMORY", "4G")
     if sys.argv[1:2] == ["--module"]:
         sys.exit(run_module(sys.argv[2]))

@@ -209,7 +209,7 @@ class TestCapture:
 
     @pytest.mark.cuda_leaks_ok("the graph is given up, not destroyed: the driver would crash")
     def test_body_that_is_given_up(self, device: ch.Device, definition: cg.GraphDefinition) -> None:
-        """The same if the capture is never ended."""
+        """The driver would crash if a builder is closed after its capture into the body has failed."""
         condition = definition.create_condition(default_value=1)
         node = definition.if_then(condition)
         stream = device.create_stream()
@@ -239,7 +239,7 @@ class TestCapture:
 
 class TestForks:
     def test_split_and_join(self, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
-        """Branches would wait for each other, or the join not for them."""
+        """Branches would wait for each other, or the joined builder would not wait for them."""
         with stream.create_graph_builder() as builder:
             ch.launch(builder, ONE, add, numbers.buffer, 1)
             first, second, third = builder.split(3)
@@ -304,7 +304,7 @@ class TestForks:
     def test_body_that_is_closed_with_a_fork(
         self, device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, way: str
     ) -> None:
-        """The capture of the body would fail, and the driver destroy the graph that is built around it."""
+        """The capture of the body would fail, and the driver would destroy the graph around the body."""
         with stream.create_graph_builder() as builder:
             condition = builder.create_condition(1)
             body = builder.if_then(condition)
@@ -389,7 +389,7 @@ class TestForks:
         assert len(builder.graph_definition.nodes()) == 1
 
     def test_bad_input(self, stream: ch.Stream, device: ch.Device) -> None:
-        """Builders of two graphs would be joined, or meaningless numbers would be accepted."""
+        """Builders of two graphs would be joined, or an invalid number of forks would be accepted."""
         wrong: Any = "2"
         with stream.create_graph_builder() as builder, device.create_graph_builder() as other:
             _, fork = builder.split(2)
@@ -575,7 +575,7 @@ class TestStates:
         assert is_capturing(stream)
         if drop == "close":
             builder.close()
-            assert not is_capturing(stream)  # though the body holds the graph
+            assert not is_capturing(stream)  # although the builder of the body still has the graph
             body.close()
         del builder, body
         gc.collect()
@@ -611,7 +611,7 @@ class TestStates:
     def test_what_cannot_be_captured(
         self, device: ch.Device, stream: ch.Stream, call: Callable[..., object], match: str
     ) -> None:
-        """The error would not explain the alternative."""
+        """The error of a call that waits for captured work would not say what to do instead."""
         graph = cg.GraphDefinition().instantiate()
         builder = device.create_graph_builder().begin_building()
         with pytest.raises(ch.CUDAError, match=match):
@@ -713,7 +713,7 @@ class TestStates:
         assert len(builder.graph_definition.nodes()) == 1
 
     def test_stream_in_use(self, stream: ch.Stream) -> None:
-        """The error for a stream that two builders capture would only be an illegal state."""
+        """The error for a stream that another builder captures would only say CUDA_ERROR_ILLEGAL_STATE."""
         with stream.create_graph_builder() as builder:
             builder.callback(print)
             with pytest.raises(ch.CUDAError, match="being captured already: give each builder a stream"):
@@ -721,7 +721,7 @@ class TestStates:
         assert len(builder.graph_definition.nodes()) == 1
 
     def test_legacy_default_stream(self, device: ch.Device) -> None:
-        """The error would not say that this stream cannot be captured."""
+        """The error would not say that the legacy default stream cannot be captured."""
         builder = ch.LEGACY_DEFAULT_STREAM.create_graph_builder()
         with pytest.raises(ch.CUDAError, match="The legacy default stream cannot be captured"):
             builder.begin_building()
@@ -757,7 +757,7 @@ class TestStates:
         assert not is_capturing(stream)
 
     def test_many_threads(self, stream: ch.Stream) -> None:
-        """Threads that do the same to one builder at once would undo what one of them has done."""
+        """If several threads make the same call on a builder at once, one would undo the work of another."""
         count = 8
 
         def at_once(function: Callable[[], object]) -> int:
@@ -797,7 +797,7 @@ class TestStates:
         assert len(builder.end_building().graph_definition.nodes()) == 1
         builder = stream.create_graph_builder().begin_building()
         on_another_thread(builder.close)
-        device.create_stream()  # any call that polls would do
+        device.create_stream()  # any call that polls for deferred work
         gc.collect()
         ch._cffi.lib.cch_reclaim_drain()
         assert not is_capturing(stream)
@@ -828,7 +828,7 @@ class TestStates:
         builder.join(builder, fork)
         ch.launch(builder, ONE, add, memory, 1)
         ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
-        on_another_thread(memory.close)  # on another thread: it waits for this one
+        on_another_thread(memory.close)  # the free is deferred to this thread
         device.create_event().close()
         lib = ch._cffi.lib
         lib.cch_reclaim_drain()

@@ -31,7 +31,7 @@ def numbers(device: ch.Device) -> Numbers:
 
 
 class Made:
-    """The objects from which a test is made, before the capture begins."""
+    """The objects that a test uses. They are made before the capture begins."""
 
     def __init__(self, device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
         self.device, self.numbers = device, numbers
@@ -46,7 +46,7 @@ class Made:
         address = int(call_driver("cuMemAllocManaged", 64, 1))
         self.advised = ch.ManagedBuffer.from_handle(address, 64)
         weakref.finalize(self, call_driver, "cuMemFree", address)
-        self.managed = self.advised  # unless the driver has pools of managed memory
+        self.managed = self.advised  # for drivers without pools of managed memory
         if driver_version() >= (13, 0):
             self.managed = ch.ManagedMemoryResource().allocate(64, stream=self.other)
 
@@ -295,7 +295,7 @@ def test_drops_of_what_is_used(
     stream.sync()
 
 
-LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # must be enabled first, which the first launch does
+LARGE = ch.LaunchConfig(grid=1, block=1, shmem_size=60_000)  # the first launch must enable so much shared memory
 
 FIRST_USES: dict[str, Callable[[Made, ch.DeviceMemoryResource], object]] = {
     "default memory resource": lambda made, pool: made.device.memory_resource,
@@ -358,7 +358,8 @@ def test_first_uses(
 @pytest.mark.parametrize("mode", MODES)
 def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
     """Memory that is allocated and dropped in a capture would not belong to it, or the pools would become unusable."""
-    pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None  # not possible in other modes
+    # Only the relaxed mode allows to create a pool during the capture.
+    pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None
     builder = stream.create_graph_builder().begin_building(mode)
     pool = pool or ch.DeviceMemoryResource(device, {})
     memory = pool.allocate(64, stream=builder)
@@ -382,7 +383,7 @@ def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numb
 
 @pytest.mark.parametrize("way", ["view", "view of a view", "part", "prepared"])
 def test_views_of_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, way: str) -> None:
-    """The graph would keep the memory that it allocates, so it could neither free it nor run again."""
+    """The graph would keep the memory that it allocates, so that it could run only once."""
     add = Made(device, stream, numbers).add
     with stream.create_graph_builder() as builder:
         memory = device.allocate(64, stream=builder)
@@ -407,7 +408,7 @@ def test_views_of_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numb
 
 @pytest.mark.needs_driver("12.3", "conditional nodes")
 def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, numbers: Numbers) -> None:
-    """A body would keep memory of the graph around it, which then could neither free it nor run again."""
+    """A body would keep memory that the graph around it allocates, so that this graph could run only once."""
     add = Made(device, stream, numbers).add
     with stream.create_graph_builder() as builder:
         memory = device.allocate(64, stream=builder)
@@ -542,7 +543,7 @@ def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream:
     held = [device.allocate(64, stream=fork), fork, builder]
     del builder, fork, _
     other = device.create_stream()
-    other.callback(held.clear)  # the simulated driver reports calls in there
+    other.callback(held.clear)  # the simulated driver reports CUDA calls in host functions
     other.sync()
     assert not held
     stream.create_graph_builder().begin_building().close()

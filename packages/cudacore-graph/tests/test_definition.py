@@ -256,7 +256,7 @@ def test_cycle_in_a_body(definition: cg.GraphDefinition) -> None:
 
 
 def test_cycle_that_the_driver_does_not_locate(definition: cg.GraphDefinition, cuda_sim: Any) -> None:
-    """For graphs for which the driver does not report a node of the cycle, the error would not name one, either."""
+    """If the driver reports no node of a cycle, our error would not name any."""
     child = cg.GraphDefinition()
     a = child.empty()
     b = a.join()
@@ -333,7 +333,7 @@ def test_child_keeps_its_root(device: ch.Device, add: ch.Kernel, numbers: Number
 
 
 def test_clone(definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run) -> None:
-    """A clone would share nodes with the original, or its mapping lead elsewhere."""
+    """A clone would share nodes with the original, or its mapping would contain other nodes than the clone's."""
     first = definition.launch(ONE, add, numbers.buffer, 1)
     second = first.launch(ONE, add, numbers.buffer, 10)
     copy, pairs = definition.clone()
@@ -551,7 +551,7 @@ class TestBatch:
         assert definition.add_many([]) == []
 
     def test_conditions(self, definition: cg.GraphDefinition) -> None:
-        """A failed batch would use up a condition; or a batch would give one to two nodes."""
+        """A failed batch would use up a condition, or a batch would give the same condition to two nodes."""
         condition = definition.create_condition()
         with pytest.raises(ValueError, match=r"node 1: .* is that of a conditional node already"):
             definition.add_many([("if_then", None, condition), ("while_loop", None, condition)])

@@ -13,7 +13,7 @@ import cudacore_handles as ch
 
 
 class Remote:
-    """A graph all of whose nodes are of the second device, made while that was current."""
+    """A graph with nodes of the second device only. It is made while that device is current."""
 
     def __init__(self, device: ch.Device, other: ch.Device) -> None:
         other.set_current()
@@ -125,7 +125,7 @@ def test_copies_between_devices(
     here = resource.allocate(64, stream=stream)
     here.fill(3, stream=stream)
     stream.sync()
-    # Between the two; from the host to the other device; within the other device.
+    # Copies from this device to the other one, from there to the host, and of rows between the devices.
     node = definition.memcpy(remote.memory, here, 16)
     node = node.memcpy(remote.numbers.buffer, remote.memory, 4)
     node.memcpy(remote.memory, here, 4, height=2, dst_pitch=8, src_pitch=8)

@@ -128,15 +128,15 @@ class World:
 
 
 class Operation(NamedTuple):
-    """One operation: its preparation, the operation itself, and how it is undone."""
+    """One operation, with functions that prepare it, make it, undo it after a success, and clean up."""
 
     name: str
     do: Callable[[World, Any], Any]
     undo: Callable[[World, Any], object]
     begin: Callable[[World], Any]
     end: Callable[[World, Any], object]
-    quiet: tuple[str, ...]  # calls whose failure need not fail it
-    kept: tuple[str, ...]  # kinds of objects of which the capture keeps some until it ends
+    quiet: tuple[str, ...]  # driver calls that may fail although the operation succeeds
+    kept: tuple[str, ...]  # kinds of objects that the capture may keep until it ends
 
 
 OPERATIONS: dict[str, Operation] = {}
@@ -350,7 +350,7 @@ operation(
     lambda w, graph: (graph.launch(w.stream), graph.close()),
     begin=lambda w: updated(w),
     end=lambda w, _: w.stream.sync(),
-    quiet=(*WAITING, "cuEventDestroy_v2"),  # the time depends on when the launch is done
+    quiet=(*WAITING, "cuEventDestroy_v2"),  # when these calls are made depends on when the launch is done
 )
 
 
@@ -514,9 +514,9 @@ captures(
     lambda w, b: b.split(3),
     undo=lambda w, forks: forks[0].join(*forks),
     quiet=ON_THE_WAY,
-    kept=("stream",),  # after the join, memory of the forks is freed on it
+    kept=("stream",),  # the forks' memory is freed on the stream that they are joined into
 )
-operation(  # not launched: if the query for a capture fails, the free is not captured
+operation(  # the graph is not launched, because the free is not captured if the query for the capture fails
     "builder: memory",
     lambda w, b: w.memory.allocate(64, stream=b).close(b),
     begin=building,
@@ -540,7 +540,7 @@ def finish_forks(w: World, forks: tuple[cg.GraphBuilder, ...]) -> None:
 def finish_conditional(
     w: World, builder: cg.GraphBuilder, condition: cg.GraphCondition, name: str, *count: int
 ) -> None:
-    """If the condition is still unused, it is used now."""
+    """Use the condition if the operation has failed to do so, then end the capture."""
     if not condition._used:
         getattr(builder, name)(condition, *count)
     finish(w, builder)
@@ -627,7 +627,7 @@ def run_failing(op: Operation, world: World, sim: Any, here: ch.Device, name: st
             result = op.do(world, begun)
     except AssertionError:
         failed = False
-    except Exception as caught:  # without the objects that its traceback keeps
+    except Exception as caught:  # stored without its traceback, which keeps objects
         error = caught.with_traceback(None)
         error.__context__ = error.__cause__ = None
     context_kept = ch.Device() is here
@@ -659,7 +659,7 @@ def more_alive(boxes: dict[str, int], objects: dict[str, int], sim: Any, kept: t
 
 def fail_each(op: Operation, world: World, sim: Any, here: ch.Device, *, destroys: bool, quiet: tuple[str, ...]) -> int:
     """Make each call fail in turn, either the destroying calls or all others; return their number."""
-    run_unfailed(op, world, sim, here)  # queries that are made only once are made now
+    run_unfailed(op, world, sim, here)  # makes the queries whose results are kept
     before = world.state()
     calls = run_unfailed(op, world, sim, here)
     assert world.state() == before, "the operation is not undone"
@@ -693,7 +693,7 @@ def second_device(first_device: ch.Device) -> ch.Device:
     devices = ch.Device.get_all_devices()
     if len(devices) < 2:
         pytest.skip("needs two devices")
-    _ = devices[1].context  # made at first use and kept
+    _ = devices[1].context  # the context is made now and kept
     return devices[1]
 
 

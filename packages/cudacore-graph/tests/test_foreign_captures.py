@@ -355,7 +355,7 @@ def test_threads_that_launch_into_one_capture_of_others(device: ch.Device, add: 
 def test_a_device_that_changes_while_arguments_are_read(
     device: ch.Device, other_device: ch.Device, add: ch.Kernel, numbers: Numbers
 ) -> None:
-    """A default stream would be that of another device than the one that the arguments were checked against."""
+    """The arguments would be checked for one device, and the default stream would launch on another one."""
 
     class Number:
         def __index__(self) -> int:

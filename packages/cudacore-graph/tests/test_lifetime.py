@@ -27,7 +27,7 @@ TAKES_TENSOR_MAP = b"""
 def test_dropped_in_any_order(
     device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, order: tuple[int, ...]
 ) -> None:
-    """A definition, a node, a body or an executable graph would need another object that was released."""
+    """A definition, node, body or executable graph could no longer be used after one of the others was released."""
     definition = cg.GraphDefinition()
     node = definition.if_then(definition.create_condition(1))
     body = node.then

@@ -397,7 +397,7 @@ class TestMemcpy:
         assert (node.size, fill.width) == (16, 16)
 
     def test_update_by_two_threads(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
-        """An update would keep an operand alive that another thread has replaced, and not the one that it copies."""
+        """If two threads update a node at once, it would copy one operand and keep the other one alive."""
         stream = device.create_stream()
         memory = [device.allocate(16, stream=stream) for _ in range(2)]
         stream.sync()
@@ -434,7 +434,7 @@ class TestMemcpy:
         third = Numbers(1)
         for _ in range(5):
             node.update(src=third.buffer)
-        # The target and the third are kept; the others are not.
+        # Updates released all buffers except the target and the third one.
         gc.collect()
         for _ in range(100):
             if ch.live_counts()["deviceptr"] == live - 1:

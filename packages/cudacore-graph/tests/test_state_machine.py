@@ -160,7 +160,7 @@ def is_for_the_host(steps: list[Step]) -> bool:
 class Node:
     def __init__(self, level: Level, face: Any, op: Op, *, pinned: bool = False) -> None:
         self.level, self.face, self.op = level, face, op
-        self.pinned = pinned  # a loop would not end without it
+        self.pinned = pinned  # whether it must stay, because a loop would not end without it
         self.function: Callable[[], None] | None = None
         self.bodies: list[Level] = []
         self.part: list[Step] = []  # of a child graph
@@ -264,7 +264,7 @@ class Machine(RuleBasedStateMachine):
 
     @staticmethod
     def pick(data: st.DataObject, things: Iterable[Any]) -> Any:
-        # By their numbers, because hypothesis keeps the values that it has drawn.
+        # Indices are drawn, because hypothesis would keep references to drawn objects.
         known = list(things)
         return known[data.draw(st.integers(0, len(known) - 1))]
 
@@ -436,7 +436,7 @@ class Machine(RuleBasedStateMachine):
         face.pred |= {node.face for node in before}
         node = self.enter(level, face, Op(kind, addend=value), (), before)
         node.bodies = [Level(body, node) for body in face.branches]
-        if kind == "while_loop":  # if the loop can run at all, it ends
+        if kind == "while_loop":  # its body gets a kernel that ends the loop after some iterations
             body, cell = node.bodies[0], self.new_cell()
             period = max(value, 1)
             inner = body.face.launch(ONE, self.turn, condition, self.at(cell), period)

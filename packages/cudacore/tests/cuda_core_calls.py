@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the calls of cuda_core_calls.txt with one module, and write the result of each: ``cuda_core_calls.py MODULE``.
 
-That is ``["raises", names of the exception's class and its bases, message]`` or ``["gives", value]``, where a value of
-an ordinary Python type is represented by its repr, and any other value by the name of its type.
+A result is ``["raises", names of the exception's class and its bases, message]`` or ``["gives", value]``. A value of an
+ordinary Python type is represented by its repr, and any other value by the name of its type.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def names(core: Any, folder: str) -> dict[str, Any]:
             return super().__getattribute__(name)
 
     def asked(name: str) -> list[str]:
-        """Return the names of the properties of the memory resource that reading this attribute of a buffer reads."""
+        """Read or call an attribute of a buffer; return the properties of its memory resource that this reads."""
         resource = Resource()
         resource.seen = []
         value = getattr(core.Buffer.from_handle(4096, 16, mr=resource), name)
@@ -198,7 +198,7 @@ def names(core: Any, folder: str) -> dict[str, Any]:
         for name in "man", "man2":  # memory of pools does not accept advice
             managed[name] = core.ManagedBuffer.from_handle(int(driver.cuMemAllocManaged(64, 1)[1]), 64)
     except RuntimeError as error:
-        # cuda.core without CUDA 13 has none; calls that use them are NameErrors.
+        # cuda.core has no managed memory before CUDA 13. Calls that use it then raise NameError.
         if "requires CUDA 13" not in str(error):
             raise
 

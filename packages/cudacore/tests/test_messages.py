@@ -15,7 +15,7 @@ import cudacore_handles as ch
 
 PTX = b".version 7.0\n.target sm_52\n.address_size 64\n.visible .entry k(.param .u64 p){ ret; }\n"
 ONE = ch.LaunchConfig(grid=1, block=1)
-# _StridedLayout is a public name, here as in cuda.ch.
+# _StridedLayout is a public name, here as in cuda.core.
 INTERNAL = re.compile(r"(?<![\w.])_(?!StridedLayout)[A-Z]\w+|\b(?!IPCAllocation)[A-Z]\w*Handle\b|\b_native\b|\b_cffi\b")
 # Methods for which every call is valid.
 ANY_CALL = {"join", "launch"}

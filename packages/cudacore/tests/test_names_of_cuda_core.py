@@ -73,7 +73,7 @@ def is_public(member: str) -> bool:
 
 
 def has(cls: type, member: str) -> bool:
-    """Return whether objects of a class have a member: one of the class, a field, what all enumerations have."""
+    """Return whether objects of a class have a member: an attribute of the class, or a field of a dataclass."""
     if hasattr(cls, member) or (issubclass(cls, enum.Enum) and member in ("name", "value")):
         return True
     return member in getattr(cls, "__dataclass_fields__", ())

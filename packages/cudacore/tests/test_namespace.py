@@ -50,7 +50,7 @@ def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 def public_names(module: types.ModuleType) -> set[str]:
-    """The names that a module defines for its users, without private names and modules that it only imports."""
+    """Return the names that a module defines for its users, without private names and imported modules."""
     package = module.__name__.partition(".")[0]
     return {
         name

@@ -78,7 +78,7 @@ def test_members_of_classes() -> None:
     for module in (peer("system._device"), peer("system._system_events")):
         for name, cls in vars(module).items():
             if isinstance(cls, type) and cls.__module__ == module.__name__ and not name.startswith("_"):
-                kept = {"reserved"} if name == "BAR1MemoryInfo" else set()  # it is of another kind of memory
+                kept = {"reserved"} if name == "BAR1MemoryInfo" else set()  # BAR1 memory has no reserved part
                 assert members(cls) - kept <= members(ours[name]), name
 
 
@@ -234,7 +234,7 @@ def test_machine() -> None:
     driver = system.get_kernel_mode_driver_version()
     assert driver >= (525,)
     assert system.get_nvml_version()[1:] == driver
-    assert re.fullmatch(r"r\d+_\d+", system.get_driver_branch())  # its number is not always that of the version
+    assert re.fullmatch(r"r\d+_\d+", system.get_driver_branch())  # the number can differ from the version's
     assert "python" in system.get_process_name(os.getpid())
     with pytest.raises(system.NotFoundError):
         system.get_process_name(2**22 + 1)

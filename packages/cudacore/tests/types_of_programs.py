@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs for the type checker, checked by ``nox -s types`` and never run.
 
-An ``ignore`` that is not needed is an error there, so the checkers must find a mistake in each of these lines.
+The session reports an ``ignore`` comment that is not needed. So a line with such a comment must be a mistake that the
+checkers find.
 """
 
 from typing_extensions import assert_type

@@ -87,7 +87,7 @@ def compile_many(
         check_cache(cache)
     if logs is not None and not callable(getattr(logs, "write", None)):
         raise TypeError(f"logs must have a write method, which {type(logs).__name__} has not")
-    if callable(getattr(executor, "get_executor", None)):  # its submit() has another signature
+    if callable(getattr(executor, "get_executor", None)):  # the submit() of a Dask client has another signature
         raise TypeError(
             f"executor must be a concurrent.futures.Executor, and this is a {type(executor).__name__} of Dask's: "
             "give its executor, client.get_executor()"

@@ -61,7 +61,7 @@ class PCHStatusType(_Name):
     FAILED = "failed"
 
 
-# Type checkers cannot compute them from the enumerations and SUPPORTED_TARGETS; a test compares them.
+# Type checkers cannot compute these types from the enumerations and SUPPORTED_TARGETS. A test compares them with these.
 SourceCodeName = Literal["c++", "ptx", "nvvm"]
 CompileTargetName = Literal["ptx", "cubin", "ltoir", "optixir"]
 LinkTargetName = Literal["cubin", "ptx", "ltoir"]

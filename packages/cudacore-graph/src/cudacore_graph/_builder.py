@@ -147,7 +147,7 @@ class GraphBuilder(Builder):
     _state = _State.CLOSED
     _capture: _Capture | None = None
     _own: Stream | None = None  # the stream; `_stream` is the same, but set only while the builder accepts work
-    _gate: bytearray  # the same for prepared launches: 1 while the builder accepts work
+    _gate: bytearray  # 1 while the builder accepts work; prepared launches read it
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         raise RuntimeError(
@@ -157,7 +157,7 @@ class GraphBuilder(Builder):
 
     @classmethod
     def _init(cls, stream: Stream, kind: _Kind = _Kind.PRIMARY, capture: _Capture | None = None) -> GraphBuilder:
-        """Make a builder of a stream. Builders that are not primary have a graph."""
+        """Make a builder of a stream. A builder that is not primary gets the capture that its graph is from."""
         self = cls.__new__(cls)
         self._own = _view(stream)
         self._kind = kind
@@ -225,7 +225,7 @@ class GraphBuilder(Builder):
         mode : str, optional
             Which unsafe calls the driver refuses during the capture: none (``"relaxed"``), those of this thread
             (``"thread_local"``), or those of all threads (``"global"``). Default ``"relaxed"``, in which any thread can
-            end the capture. In the other modes, only the thread that began it can. None is not a mode.
+            end the capture. In the other modes, only the thread that began the capture can end it.
 
         Returns
         -------
@@ -344,7 +344,7 @@ class GraphBuilder(Builder):
                 forks.append(GraphBuilder._init(stream, _Kind.FORKED, capture))
                 capture.unjoined[stream] = weakref.ref(forks[-1])
         except BaseException:
-            if forks:  # other code cannot join them
+            if forks:  # the caller does not get the forks, and so could not join them
                 with contextlib.suppress(CUDAError):
                     GraphBuilder.join(self, *forks)
             raise
@@ -541,7 +541,7 @@ class GraphBuilder(Builder):
             raise self._illegal(what)
         if not lost and self._is_lost():
             raise self._lost(what)
-        if not lost:  # ending the capture reports the loss itself
+        if not lost:
             self._check_thread(what)
         return self._capture
 

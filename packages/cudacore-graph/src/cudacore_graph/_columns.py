@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _MOST_NODES = 2**32 - 1
 
-# The elements that a column can have, by the kind of parameter: NumPy's dtype.kind. For other kinds, the size decides.
+# The kinds of elements (NumPy's dtype.kind) that a column can have, by the kind of parameter. For a kind of parameter
+# that is not listed, only the size of the elements must match.
 _ELEMENTS = {
     ParamKind.INT: "i",
     ParamKind.UINT: "u",

@@ -52,7 +52,7 @@ class Picture:
 
     boxes: Sequence[Box]
     places: list[tuple[float, float]]  # left and top
-    # points from top to bottom, and whether the arrow points upwards
+    # for each arrow: its points from top to bottom, and whether it points upwards
     arrows: list[tuple[list[tuple[float, float]], bool]]
     width: float
     height: float

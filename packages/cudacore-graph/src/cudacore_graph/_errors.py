@@ -9,7 +9,7 @@ from cudacore_handles import ClosedError, CUDAError
 from cudacore_handles._sdk import graph_native as _native
 from cudacore_handles._sdk import hold, last_error, lib, results
 
-_IN_EXEC = -2  # PLACE_IN_EXEC of native.h
+_IN_EXEC = -2  # PLACE_IN_EXEC in src/native/graph/graph.h
 
 _FREE = "it must be the address of an allocation node (AllocNode.dptr), and be freed once in a graph, or by nobody"
 # The usual reason for a refusal, by the name of the method. The classes of nodes add theirs: _nodes/classes.py.
@@ -20,7 +20,7 @@ HINTS = {
 }
 THERE = "The node must have been there when the executable graph was made"
 ONE_ROW = "keeps its one row, and the device of its memory; of several rows, nothing can be changed"
-# The same for nodes of executable graphs.
+# The reasons for nodes of executable graphs.
 EXEC_HINTS = {
     "enable": THERE,
     "Graph.launch": "A graph that allocates memory without freeing it can be launched again only after that memory was "

@@ -35,7 +35,7 @@ _REASONS = {
     7: "a kernel's function changed in a way that cannot be updated",
     8: "a kernel node's attributes changed in a way that cannot be updated",
 }
-_MAX_NAMED = 8  # nodes of a cycle that an error names
+_MAX_NAMED = 8  # the maximum number of nodes that the error for a cycle names
 
 
 _V = TypeVar("_V", bound=ExecutableGraphNode)
@@ -43,7 +43,7 @@ _V_co = TypeVar("_V_co", bound=ExecutableGraphNode, covariant=True)
 
 
 class NodeWithView(Protocol[_V_co]):
-    """A node, by the class of its view in executable graphs."""
+    """A node whose class has the class of its views in executable graphs."""
 
     @property
     def _EXECUTABLE(self) -> type[_V_co]: ...  # noqa: N802

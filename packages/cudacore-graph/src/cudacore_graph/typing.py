@@ -30,7 +30,7 @@ class GraphConditionalType(_Name):
     SWITCH = "switch"
 
 
-# Type checkers cannot compute them from the enumerations; a test compares them.
+# Type checkers cannot compute these types from the enumerations. A test compares them with the enumerations.
 GraphMemoryName = Literal["device", "host", "managed"]
-# There is no enumeration of modes.
+# Modes have no enumeration.
 CaptureModeName = Literal["global", "thread_local", "relaxed"]

@@ -235,7 +235,7 @@ _INSTEAD = {
     **dict.fromkeys(("current_stream", "default_stream"), "use Device().default_stream, or Device.create_stream()"),
 }
 
-if not TYPE_CHECKING:  # a type checker would accept any name
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     _get = _later(__name__, _LATER, globals(), _INSTEAD)
 
     def __getattr__(name: str) -> object:

@@ -155,7 +155,7 @@ def handle_return(result: tuple[Any, ...], handle: object = None) -> Any:
         name = getattr(code, "name", str(code))
         if type(code).__name__ == "nvrtcResult":
             raise cudacore.NVRTCError("cuda.bindings.nvrtc", int(code), name, log=_log(handle))
-        if type(code).__name__ == "CUresult" and lib.cch_driver_init() == 0:  # it has the names of the codes
+        if type(code).__name__ == "CUresult" and lib.cch_driver_init() == 0:  # the driver has the names of the codes
             raise driver_error("cuda.bindings.driver", int(code))
         raise cudacore.CUDAError("cuda.bindings", int(code), name)
     return None if not values else values[0] if len(values) == 1 else tuple(values)

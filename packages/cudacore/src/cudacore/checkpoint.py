@@ -11,7 +11,7 @@ from cudacore_handles.checkpoint import Process
 __all__ = ["Process"]
 
 
-if not TYPE_CHECKING:  # to which any name would be one that there is
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
 
 

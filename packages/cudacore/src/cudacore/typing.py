@@ -125,7 +125,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would accept any name
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     _get = _later(__name__, {}, globals())
 
     def __getattr__(name: str) -> object:

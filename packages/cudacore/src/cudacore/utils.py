@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # to which any name would be one that there is
+if not TYPE_CHECKING:  # otherwise, type checkers would accept any name
     __getattr__ = _later(__name__, {}, globals())
 
 

@@ -288,7 +288,7 @@ def test_torch_allocates_from_the_resource(
 
 @pytest.mark.cuda_sim
 def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, stream: core.Stream) -> None:
-    """A C++ exception would keep PyTorch's pool from releasing what it keeps; or an address would leak."""
+    """If memory runs out, a C++ exception would keep PyTorch from releasing unused blocks, or memory would leak."""
     pool = interop.torch_pool(core.LimitingResourceAdaptor(statistics, 1000))
     handle = stream.__cuda_stream__()[1]
     assert pool.alloc(0, 0, handle) is None
@@ -308,7 +308,7 @@ def test_pool_of_torch(torch: None, statistics: core.StatisticsResourceAdaptor, 
 
 @pytest.mark.cuda_sim
 def test_torch_pools_keep_their_allocator(torch: None, device: core.Device) -> None:
-    """PyTorch would call an allocator that was deleted: its pools, and the blocks of these, have only its address."""
+    """PyTorch would call an allocator that was deleted, because its pools and their blocks keep only the address."""
     pool = interop.torch_pool()
     allocator = pool._allocator
     memory = pool.alloc(100, 0, None)
@@ -322,7 +322,7 @@ def test_torch_pools_keep_their_allocator(torch: None, device: core.Device) -> N
 
 @pytest.mark.cuda_sim
 def test_torch_memory_outlives_its_resource(torch: None, device: core.Device, stream: core.Stream) -> None:
-    """Memory of PyTorch would be freed with the pool that it is from, or the pool would never be destroyed."""
+    """PyTorch's memory would be freed when the program drops its pool, or the pool would never be destroyed."""
     pool = core.DeviceMemoryResource(device, {"max_size": 1 << 24})
     first = interop.torch_allocator(pool)
     memory = first.alloc(1000, 0, None)
@@ -531,7 +531,7 @@ def test_resource_of_rmm(rmm: RMMResource, device: core.Device, stream: core.Str
 
 
 class PythonResource(core.MemoryResource):
-    """A resource of a program, which fails as it is told, and otherwise allocates from a pool."""
+    """A memory resource in Python. It allocates from a pool, and a test can make it fail."""
 
     is_device_accessible, is_host_accessible, device_id = True, False, 0
 
@@ -677,7 +677,7 @@ def test_bad_allocations_from_rmm(
 
 @pytest.mark.cuda_sim
 def test_kinds_of_memory_of_rmm(rmm: RMMResource) -> None:
-    """The host would be refused memory that it can use, or other libraries would be told a wrong kind of memory."""
+    """The host could not read memory that it can access, or libraries would take it for another kind of memory."""
 
     class ManagedMemoryResource(RMMResource):
         pass

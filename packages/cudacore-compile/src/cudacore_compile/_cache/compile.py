@@ -18,7 +18,7 @@ from cudacore_compile._compilers.request import Request
 from cudacore_compile.typing import SourceCodeType
 from cudacore_handles import ObjectCode
 
-_MAX_TRIES = 3  # determines the files again, because another process may be changing them
+_MAX_TRIES = 3  # how often the included files are determined if another process changes them meanwhile
 
 
 def key_of(request: Request, *, look: Look | None = None, notes: Notes | None = None) -> Key:

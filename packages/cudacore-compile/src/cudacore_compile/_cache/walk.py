@@ -253,7 +253,7 @@ class _Walk:
         while True:
             shown = directory or "."
             known = directories.get(shown)
-            if known is None:  # taken before files are looked for in it
+            if known is None:  # the identity must be from before the search, so that later changes are detected
                 identity = settled(identity_of(shown))
                 above = os.path.dirname(directory)
                 if identity is None and directory != above and not os.path.lexists(shown):

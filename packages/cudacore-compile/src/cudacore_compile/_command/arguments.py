@@ -37,7 +37,7 @@ exit status: 0 when all is compiled, 1 when something is not, 2 when the command
 """
 # The values of these options can begin with a minus sign.
 _TAKES_ANY = ("-Xptxas", "--ptxas-options", "--raw", "-Xnvrtc")
-_LANGUAGES = {"cu": "c++", "cuda": "c++"}  # such as the messages of nvcc and clang
+_LANGUAGES = {"cu": "c++", "cuda": "c++"}  # the names that nvcc and clang have for CUDA C++
 # gcc accepts the values of these options without a space.
 _JOINED = ("-MF", "-MT", "-MQ")
 # nvcc's switches that set or clear a field of ProgramOptions.

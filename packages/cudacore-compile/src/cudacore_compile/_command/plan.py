@@ -155,7 +155,7 @@ class Plan:
     def _is_asked(self, source: Input, expression: str) -> bool:
         """Return whether a name expression is for this source.
 
-        With several sources, it is for those that contain the word.
+        With several sources, it is for those that contain the last word of the name.
         """
         sources = [one for one in self._sources if one.kind == "c++"]
         words = re.findall(r"\w+", expression.partition("<")[0])

@@ -40,7 +40,8 @@ class Report:
         found, lines = split_log(log)
         for one in found:
             self._add(one)
-        if any(one.severity == "error" for one in found):  # the remaining lines count the errors, or name phases
+        # After an error, the remaining lines only count the errors, or name the compiler's phases.
+        if any(one.severity == "error" for one in found):
             return
         resources, others = parse_resources(lines)
         self._resources.update(dict.fromkeys(resources))

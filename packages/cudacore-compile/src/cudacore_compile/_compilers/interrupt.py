@@ -71,8 +71,8 @@ def run_interruptibly(work: _Work, cancel: _Work) -> None:
 class _Thread(threading.Thread):
     """A thread that calls functions, one after another.
 
-    It is kept, because a new thread for each call would make a short compilation some percent slower. It is a daemon,
-    because otherwise the interpreter would wait for it before it calls :func:`_end`.
+    It is kept, because a new thread for each call would make a short compilation a few percent slower. It is a daemon,
+    because otherwise the interpreter would wait for the thread's end before it calls :func:`_end`.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class _Thread(threading.Thread):
         try:
             while (work := self.calls.get()) is not None:
                 result = _call(work)
-                del work  # before the result is delivered, so that nothing keeps the call's objects afterwards
+                del work  # before the result is delivered, so that this thread no longer keeps the objects of the call
                 self._results.put(result)
                 del result
                 if self._is_given_up:
@@ -101,7 +101,7 @@ class _Thread(threading.Thread):
         """Make the thread end after its call, and drop the objects of the call."""
         self._is_given_up = True
         self.calls.put(None)
-        self._drop_results()  # if its call ends later, the thread does the same
+        self._drop_results()  # if the call has not ended yet, the thread drops its result later
 
     def _drop_results(self) -> None:
         # The exception refers to its frames, the frames to the thread, and the thread to the exception. This cycle is

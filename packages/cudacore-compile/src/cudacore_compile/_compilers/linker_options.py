@@ -114,7 +114,7 @@ class LinkerOptions:
         Raises
         ------
         ValueError
-            For another linker than nvJitLink, because the driver's takes numbers and no flags.
+            For a linker other than nvJitLink: the driver's linker takes numbers instead of flags.
         CUDAError
             If `arch` is not set and there is no device.
         """

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from cuda.bindings import nvrtc
 
 LIBRARY = Library("NVRTC", "nvrtc", NVRTCError, "")
-# This is a defect of NVRTC 12.9, 13.0 and 13.5. No other option turns this one off again.
+# It is a defect of NVRTC 12.9, 13.0 and 13.5 that --restrict stays set. No other option turns it off again.
 _RESTRICT_STAYS = (
     "a program was compiled with ProgramOptions(restrict=True) in this process, and NVRTC keeps to that option: "
     "pointer parameters of kernels are taken for restrict pointers in this program too. Write __restrict__ in the "
     "source instead, or compile such programs in a process of their own"
 )
-# A program with a read-only load if --restrict is in effect, and with a log if --optimization-info is.
+# If --restrict is in effect, the code of this program has a read-only load. If --optimization-info is, there is a log.
 _CANARY = b"""
 static __device__ float twice(float x) { return x + x; }
 __global__ void canary(const float *in, float *out) { *out = twice(*in); }
 """
-# A program that multiplies and adds, and uses other instructions if --use_fast_math is in effect.
+# If --use_fast_math is in effect, the code of this program has other instructions.
 _FAST_MATH_CANARY = b"__global__ void power(double *out) { *out = pow(*out, 1.0); }\n"
 _FAST_MATH_ARCH = b"--gpu-architecture=compute_100"
 _MINIMAL = (12, 4)  # the first version with --minimal

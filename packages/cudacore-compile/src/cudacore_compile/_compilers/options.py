@@ -577,7 +577,7 @@ _TITLES = {
     SourceCodeType.NVVM: "NVVM programs",
     SourceCodeType.PTX: "PTX programs",
 }
-# Options that cuda.core also accepts for programs of types without them.
+# Options without an effect on programs of a type. They are ignored, because cuda.core accepts them.
 _IGNORED = {
     SourceCodeType.CXX: {"use_libdevice"},  # C++ programs always have it
     SourceCodeType.NVVM: {

@@ -12,8 +12,8 @@ from cudacore_compile._compilers.option_values import architecture
 from cudacore_compile._compilers.options import ProgramOptions
 from cudacore_compile.typing import SourceCodeType
 
-# See ProgramOptions. Code that is compiled later without such an option differs from what another process would
-# compile. Tests show whether NVRTC has kept one of these options, but not for raw options.
+# NVRTC can keep these options for later compilations (see ProgramOptions). Programs that are then compiled without the
+# option get other code than in a new process. A test compilation detects this, except for raw options.
 _STAYS = ("optimization_info", "raw_options", "restrict", "use_fast_math")
 _FAST_MATH_STAYS = 100  # the option stays set for this architecture and later ones
 
@@ -46,7 +46,7 @@ _has_warned = False
 def _kept(options: ProgramOptions) -> frozenset[str]:
     """Return the relevant options that NVRTC has kept. Threads that call this at the same time share the result."""
     global _has_warned
-    # If none has an architecture, that of any device may be used.
+    # Without an architecture, the program is compiled for the current device, which can have any architecture.
     number = 0 if options.arch is None else int(architecture("arch", options.arch)[1].rstrip("af"))
     fast_math_stays = options.arch is None or number >= _FAST_MATH_STAYS
     asked = time.monotonic()

@@ -45,7 +45,7 @@ __all__ = [
     "WhileNode",
 ]
 
-# By the numbers of CUDA's types, then those of CLASS_* in src/native/graph/graph.h.
+# Indexed by the numbers of CUDA's node types, and after these by CLASS_* of src/native/graph/graph.h.
 CLASSES = (
     KernelNode,
     MemcpyNode,
@@ -59,7 +59,7 @@ CLASSES = (
     GraphNode,
     AllocNode,
     FreeNode,
-    GraphNode,  # batches of operations on memory
+    GraphNode,  # batches of memory operations have no class of their own
     ConditionalNode,
     IfNode,
     IfElseNode,

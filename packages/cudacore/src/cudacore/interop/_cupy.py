@@ -50,7 +50,7 @@ def cupy_allocator(memory_resource: MemoryResource | None = None) -> Callable[[i
     devices: dict[int, Device] = {}
     memory, unowned = cupy.cuda.MemoryPointer, cupy.cuda.UnownedMemory
     current_device, current_stream = cupy.cuda.runtime.getDevice, cupy.cuda.get_current_stream
-    last: tuple[Any, Stream | None] = (None, None)  # a stream of CuPy, and our object for it; neither is ever changed
+    last: tuple[Any, Stream | None] = (None, None)  # the last stream of CuPy, and our object for it
 
     def allocate(size: int) -> Any:
         nonlocal last
@@ -118,7 +118,7 @@ def cupy_pool(memory_resource: MemoryResource | None = None) -> Any:
 
 
 def _stream_of(stream: Any) -> Stream:
-    """Return a stream for one of CuPy's, which is kept alive by it."""
+    """Return our object for a stream of CuPy, which it keeps alive."""
     if hasattr(stream, "__cuda_stream__"):
         return Device().create_stream(stream)
     return Device().create_stream(_WithProtocol(stream))

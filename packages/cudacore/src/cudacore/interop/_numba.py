@@ -10,7 +10,7 @@ from cudacore_handles import LEGACY_DEFAULT_STREAM, Device, MemoryResource, Stre
 
 
 class _Address(int):
-    """An address, for versions of Numba that use it as an int, and older ones that use a pointer of ctypes."""
+    """An address: an int for new versions of Numba, with the attribute of a ctypes pointer for older ones."""
 
     @property
     def value(self) -> int:

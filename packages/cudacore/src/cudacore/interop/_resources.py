@@ -51,7 +51,7 @@ def made_current(error: CUDAError, device_id: int) -> bool:
 
 
 def check_buffer(resource: MemoryResource, made: object) -> Buffer:
-    """Return what a memory resource has allocated; raise an error if it is not a buffer."""
+    """Return the object that a memory resource has allocated; raise an error if it is not a buffer."""
     if not isinstance(made, Buffer):
         raise no_buffer(resource, made)
     return made

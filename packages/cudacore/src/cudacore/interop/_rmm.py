@@ -37,10 +37,10 @@ def rmm_resource(memory_resource: MemoryResource | None = None) -> Any:
 
     Pools of RMM hold a lock while they allocate from this resource. So no garbage is collected if memory runs out:
     finalizers could free memory of that pool, and wait for the lock forever. Python code of the memory resource, such
-    as the function of a :class:`FailureCallbackResourceAdaptor`, must not do that either.
+    as the function of a :class:`FailureCallbackResourceAdaptor`, must not collect garbage either.
 
-    RMM cannot pass on an exception of a free, such as that of an address that was not allocated here. It goes to
-    ``sys.unraisablehook``.
+    If a free fails, for example because the address was not allocated here, RMM cannot pass the exception on. The
+    exception goes to ``sys.unraisablehook``.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def _view_of(mr: DeviceMemoryResource) -> Any:
 
 
 class _Unraisable:
-    """Passes an exception to ``sys.unraisablehook``, which Python does with those of finalizers."""
+    """Passes an exception to ``sys.unraisablehook``, as Python does with exceptions of finalizers."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -155,8 +155,8 @@ def _name_of_innermost(rmm_mr: Any) -> str:
 class RMMMemoryResource(MemoryResource):
     """A memory resource that allocates from one of RMM.
 
-    Buffers are allocated on the given stream, and freed on the stream on which they are closed, as RMM orders it. The
-    current device must be that for which the resource of RMM was made.
+    RMM allocates a buffer in the order of the given stream, and frees it in the order of the stream on which it is
+    closed. The current device must be the one for which the resource of RMM was made.
 
     Parameters
     ----------

@@ -19,11 +19,11 @@ def torch_allocator(memory_resource: MemoryResource | None = None) -> Any:
     its stream is captured, the allocation becomes a part of the graph. If no memory is left, PyTorch raises a
     ``RuntimeError`` with the reason.
 
-    The functions that PyTorch calls are in C. All tensors of a device come from one memory resource, that of the last
-    call of this function or of :func:`torch_pool` for the device; earlier ones are freed as they were allocated. To use
-    several devices, call it once for each, with a memory resource of the device, before PyTorch allocates on it. The
-    result is the same each time. PyTorch has no statistics of such an allocator (``torch.cuda.memory_allocated``); use
-    a :class:`StatisticsResourceAdaptor` for them.
+    The functions that PyTorch calls are in C. All tensors of a device come from one memory resource: the one given in
+    the last call of this function or of :func:`torch_pool` for the device. Tensors that were allocated before that call
+    are freed by their own memory resource. To use several devices, call this function once for each device, with a
+    memory resource of the device, before PyTorch allocates on it. All calls return the same object. PyTorch has no
+    statistics of such an allocator (``torch.cuda.memory_allocated``); use a :class:`StatisticsResourceAdaptor` instead.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ def _allocator(memory_resource: MemoryResource | None, *, throws: bool) -> Any:
     return allocator
 
 
-# PyTorch's pools, and the blocks that it keeps of them, have a pointer to the allocator and no reference. All
-# allocators of one kind call the same functions, so that one is enough.
+# Allocators are kept, because PyTorch's pools and their blocks refer to them by a pointer without a reference. One
+# allocator of each kind is enough, because all of them would call the same functions.
 _allocators: dict[tuple[type, bool], Any] = {}
 
 

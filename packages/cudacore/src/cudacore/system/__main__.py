@@ -13,7 +13,7 @@ import cudacore
 from cudacore import system
 
 _MIB = 1 << 20
-_UNKNOWN = 0xFFFFFFFF_FFFFFFFF  # memory of a process that the driver does not report
+_UNKNOWN = 0xFFFFFFFF_FFFFFFFF  # what NVML reports if it cannot determine the memory of a process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

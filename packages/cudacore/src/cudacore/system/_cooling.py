@@ -120,15 +120,15 @@ class ThermalSensor:
 
     __slots__ = ("controller", "current_temp", "default_max_temp", "default_min_temp", "target")
     controller: ThermalController
-    """ThermalController: the chip that reads it."""
+    """ThermalController: the chip that reads the sensor."""
     default_min_temp: int
     """int: the lowest temperature of its default range, in degrees Celsius."""
     default_max_temp: int
     """int: the highest temperature of its default range, in degrees Celsius."""
     current_temp: int
-    """int: in degrees Celsius."""
+    """int: the temperature, in degrees Celsius."""
     target: ThermalTarget
-    """ThermalTarget: where it is."""
+    """ThermalTarget: the location of the sensor."""
 
 
 class ThermalSettings:

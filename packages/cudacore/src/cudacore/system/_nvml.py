@@ -40,7 +40,7 @@ _HINTS = {
 }
 
 _lock = threading.Lock()
-_initialized_in = -1  # the id of a process, because NVML's state is not inherited by children of fork()
+_initialized_in = -1  # the id of the process that initialized NVML; a forked child must do that again
 _initializations = 0
 _Named = TypeVar("_Named", bound=str)
 
@@ -102,13 +102,13 @@ def _load_beside_driver() -> None:
     """Load the NVML in the folder of the driver that ``$CUDACORE_DRIVER`` names, so that the bindings find it."""
     driver = os.environ.get("CUDACORE_DRIVER", "")
     if driver.lower() == "sim":
-        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # set by cudacore-handles, if there is one
+        driver = os.environ.get("CUDACORE_SIM_LIBRARY", "")  # cudacore-handles sets it if the simulator is installed
     library = Path(driver).with_name("libnvidia-ml.so.1") if os.sep in driver else None
     if library is None or not library.is_file():
         return
     try:
         ctypes.CDLL(str(library))
-    except OSError as error:  # this NVML does not belong to the driver that the process has loaded
+    except OSError as error:  # the process has loaded another driver than the one that this NVML is for
         raise _make("init_v2", LibraryNotFoundError.status, str(error)) from None
 
 
