@@ -106,14 +106,17 @@ CUDASIM_EXPORT size_t cudasim_live_numbers(int kind, uint64_t *out, size_t max);
 CUDASIM_EXPORT uint64_t cudasim_newest(void);
 
 /**
- * Calls later(function, NULL) when the calling thread has created an object, within the call of the driver that creates
- * it; not again until cudasim_created was called. `later` must not call the driver. It has the type of
- * Py_AddPendingCall, which has Python call `function` when the driver's call has returned. NULL ends this.
+ * Requests notifications about objects that the calling thread creates. The driver's call that creates an object calls
+ * later(function, NULL). It is not called again until cudasim_created was called. `later` must not call the driver. It
+ * has the type of Py_AddPendingCall, which makes Python call `function` after the driver's call has returned. If
+ * `later` is NULL, the notifications end.
  */
 CUDASIM_EXPORT void cudasim_on_create(int (*later)(int (*function)(void *), void *), int (*function)(void *));
 
-/** Copies the numbers of the objects, at most `max`, that the thread of cudasim_on_create has created since the last
- * call. */
+/**
+ * Copies the numbers of up to `max` objects that the thread of cudasim_on_create has created since the last call, and
+ * returns how many were copied.
+ */
 CUDASIM_EXPORT size_t cudasim_created(uint64_t *out, size_t max);
 
 /** Copies up to `max` calls with numbers above `after`, oldest first, and returns how many. */
@@ -141,13 +144,13 @@ CUDASIM_EXPORT uint64_t cudasim_calls(const char *name);
 CUDASIM_EXPORT int cudasim_fail(const char *name, uint64_t nth, int result);
 
 /**
- * Makes a stand-in for a buffer of OpenGL, of `size` bytes, which are zero. cuGraphicsGLRegisterBuffer accepts its
- * name, and so does cuGraphicsGLRegisterImage, as if it were an image. Without such a buffer, there is no OpenGL
+ * Creates a stand-in for an OpenGL buffer of `size` zero bytes. cuGraphicsGLRegisterBuffer accepts its name.
+ * cuGraphicsGLRegisterImage accepts it, too, as if it were an image. While no such buffer exists, there is no OpenGL
  * context.
  *
- * @param data its contents, which are those of OpenGL while the buffer is not mapped; valid until cudasim_gl_delete and
- *             as long as a resource has it. May be NULL
- * @return its name
+ * @param data receives the address of the contents, as OpenGL sees them while the buffer is not mapped. The address is
+ *             valid until cudasim_gl_delete, and while a resource is registered for the buffer. May be NULL
+ * @return the name of the buffer
  */
 CUDASIM_EXPORT unsigned cudasim_gl_buffer(size_t size, void **data);
 
@@ -231,9 +234,10 @@ CUDASIM_EXPORT size_t cudasim_why(char *out, size_t size);
 CUDASIM_EXPORT void *cudasim_symbol(void *library, const char *name, void *(*look_up)(void *library, const char *name));
 
 /**
- * Adds the section ".cudacore_sim.ptx" to a cubin in a file, with the PTX from which an assembler has made it. `files`
- * ends with NULL; files that do not exist or are not PTX are ignored, so that the arguments of the assembler can be
- * given. `python -m cudacore_sim` does this for ptxas, wherever it is started.
+ * Adds the section ".cudacore_sim.ptx" to a cubin in a file. The section contains the PTX that an assembler has
+ * compiled to the cubin. `files` are the files of this PTX, and end with NULL. They can be all arguments of the
+ * assembler: files that do not exist or are not PTX are ignored. `python -m cudacore_sim` does this for ptxas, wherever
+ * it is started.
  *
  * @return 0, or -1: the file is not a cubin, no file is PTX, or a file cannot be read or written
  */
@@ -242,7 +246,7 @@ CUDASIM_EXPORT int cudasim_keep_ptx(const char *cubin, const char *const *files)
 /**
  * Waits until no work runs or can run, then clears the errors that kernels have left in contexts and devices. On a GPU,
  * a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay valid.
- * Objects whose destruction was refused meanwhile are still alive. The text of cudasim_why() is cleared.
+ * Objects that could not be destroyed because of the error are still alive. The text of cudasim_why() is cleared.
  *
  * @return the number of devices that had such an error
  */
@@ -255,7 +259,7 @@ typedef struct cudasim_device {
   uint32_t pci_bus;      /**< its domain, device and function are 0 */
   int32_t major, minor;  /**< compute capability */
   uint32_t has_context;  /**< whether this process has a context on it */
-  uint64_t memory, used; /**< bytes, and those that this process has allocated */
+  uint64_t memory, used; /**< in bytes; `used` is allocated by this process */
 } cudasim_device;
 
 /**

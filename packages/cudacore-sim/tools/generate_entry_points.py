@@ -3,18 +3,17 @@
 
     python tools/generate_entry_points.py FOLDER_WITH_CUDA_H
 
-Run it when a newer ``cuda.h`` is to be covered. It takes the prototypes from ``cuda.h`` as the driver itself sees it
-(every version of every function), and from the function types of ``cudaTypedefs.h`` the CUDA version at which each
-was introduced. Rows:
+Run it to cover a newer ``cuda.h``. The prototypes of all versions of all functions are those of ``cuda.h``, as the
+driver itself includes it. The CUDA version that introduced a function is that of its type in ``cudaTypedefs.h``. Rows:
 
 ``SIM_FUNCTION(symbol, base, flags, parameters, arguments)``
-    A symbol; ``base`` is the name that it has for users: all versions of a function share it. ``flags`` are properties
-    of the function (``EntryFlag`` in ``api.h``). They are written by hand, and kept from the table that there is.
+    A symbol. ``base`` is the name for users, which all versions of a function share. ``flags`` are properties of the
+    function (``EntryFlag`` in ``api.h``). They are written by hand, and copied from the existing table.
 ``SIM_PER_THREAD(symbol, plain, parameters, arguments)``
     The same as the symbol ``plain``, but the default stream is the thread's own.
 ``SIM_VERSION(name, version, symbol, per_thread)``
-    What ``cuGetProcAddress`` gives for a name from a version on; ``per_thread``: if the per-thread default stream is
-    requested.
+    The symbol that ``cuGetProcAddress`` returns for a name, from a version on. ``per_thread``: only if the per-thread
+    default stream is requested.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, in
 CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 """
-# Of cudaGL.h, which needs the headers of OpenGL; GLuint and GLenum are unsigned.
+# From cudaGL.h, which needs the headers of OpenGL; GLuint and GLenum are unsigned.
 OPENGL = """
 CUresult cuGraphicsGLRegisterBuffer(CUgraphicsResource *pCudaResource, unsigned int buffer, unsigned int Flags);
 CUresult cuGraphicsGLRegisterImage(CUgraphicsResource *pCudaResource, unsigned int image, unsigned int target,

@@ -4,8 +4,8 @@
 The library's folder is put at the front of ``$LD_LIBRARY_PATH``, so that ``dlopen("libcuda.so.1")`` finds it, in the
 command and in its children. NVML, ``libnvidia-ml.so.1``, is in the same folder. The library is not in ``$LD_PRELOAD``,
 which would load it into every program that the command starts, including shells and compilers. ``$CUDACORE_DRIVER`` has
-its path, for `cudacore`. Only a small library without dependencies is preloaded: it adds PTX, which the simulator runs,
-to the cubins of NVRTC, nvJitLink, and ptxas, which nvcc starts.
+its path, for `cudacore`. Only a small library without dependencies is preloaded. It adds PTX to the cubins that NVRTC,
+nvJitLink and ptxas make (nvcc starts ptxas). The simulator runs this PTX.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     if preloaded.is_file():  # the build that $CUDACORE_SIM_LIBRARY names may not have it
         before = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
         name = str(preloaded)
-        if " " in name or ":" in name:  # these characters separate names; $LD_LIBRARY_PATH has the folder
+        if " " in name or ":" in name:  # these characters separate names; the loader finds the name by $LD_LIBRARY_PATH
             name = preloaded.name
         if name not in before:
             environment["LD_PRELOAD"] = " ".join([*before, name])

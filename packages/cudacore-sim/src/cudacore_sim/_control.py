@@ -170,7 +170,7 @@ def ignored_settings() -> list[str]:
     Returns
     -------
     list of str
-        A line for each, with the allowed values. Such a variable has no effect.
+        A line for each setting, with the values that it allows. An invalid setting has no effect.
     """
     return _text(lambda out, size: _controls().cudasim_ignored_settings(out, size)).splitlines()
 
@@ -205,7 +205,7 @@ def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
     kind : str, optional
         One of the kinds of `live`. Default: all.
     after : int, optional
-        Only objects that were created after the one of this number; see `newest`. Default 0: all.
+        Only objects that were created after the object with this number; see `newest`. Default 0: all.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def describe_live(kind: str | None = None, *, after: int = 0) -> list[str]:
 
 
 def live_numbers(kind: int) -> list[int]:
-    """Return the numbers of the live objects of a kind, or of all if it is -1."""
+    """Return the numbers of the live objects of a kind, or of all kinds for -1."""
     numbers = (ctypes.c_uint64 * _controls().cudasim_live_numbers(kind, None, 0))()
     return numbers[: _controls().cudasim_live_numbers(kind, numbers, len(numbers))]
 
@@ -344,7 +344,7 @@ def fail(name: str | None = None, nth: int = 1, error: int = 999) -> None:
     name : str, optional
         ``"cuMemAlloc"`` means any version, ``"cuMemAlloc_v2"`` only that version. Default: any entry point.
     nth : int, optional
-        The number of the call, counted from now. 1, the default, is the next one; 0 is every one until `reset`.
+        The number of the call, counted from now. 1, the default, is the next call; 0 is every one until `reset`.
     error : int, optional
         The ``CUresult`` that it returns. Default 999, ``CUDA_ERROR_UNKNOWN``.
 
@@ -550,7 +550,7 @@ def explanations() -> list[str]:
 def why() -> str:
     """Return the reason why the last failed call of this thread failed.
 
-    It is also a note of the exceptions of ``cudacore``.
+    Exceptions of ``cudacore`` have the reason as a note.
 
     Returns
     -------
@@ -564,7 +564,7 @@ def clear_errors() -> int:
     """Wait until no work runs, then clear the errors that kernels have left in contexts and devices.
 
     On a GPU, a process cannot continue after such an error. Here memory and objects are unchanged, and all handles stay
-    valid. Objects whose destruction was refused meanwhile are still alive.
+    valid. Objects that could not be destroyed because of the error are still alive.
 
     Returns
     -------

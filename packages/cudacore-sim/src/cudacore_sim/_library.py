@@ -30,7 +30,7 @@ def get_library() -> str:
     given = os.environ.get("CUDACORE_SIM_LIBRARY")
     installed = _HERE / "lib" / "libcuda.so.1"
     if not given and not installed.exists():
-        # In an editable install, it is in the build folder, which the package's loader knows.
+        # An editable install has it in the build folder. The package's loader returns that path.
         import importlib.resources
 
         return str(importlib.resources.files("cudacore_sim") / "lib" / "libcuda.so.1")
@@ -53,8 +53,8 @@ def load() -> ctypes.CDLL:
     """Make the simulator the CUDA driver of this process.
 
     It has the soname of the driver, so any code that opens ``libcuda.so.1`` from now on finds it. The same holds for
-    NVML, ``libnvidia-ml.so.1``, in the same folder. If it is loaded already, nothing happens. ``$CUDACORE_DRIVER`` is
-    set to it, unless it is set, for `cudacore` and for child processes.
+    NVML, ``libnvidia-ml.so.1``, in the same folder. If it is loaded already, nothing happens. Unless
+    ``$CUDACORE_DRIVER`` is set, it becomes the path of the library, for `cudacore` and for child processes.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def load() -> ctypes.CDLL:
     Raises
     ------
     SimulatorError
-        When another driver is loaded already, or the library cannot be.
+        If another driver is loaded already, or the library cannot be loaded.
     """
     global _loaded
     if _loaded is None:

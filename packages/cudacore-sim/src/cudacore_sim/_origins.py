@@ -23,10 +23,10 @@ _LIBRARIES = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name 
 
 _OURS = ("cudacore", "cudacore_handles", "cudacore_compile", "cudacore_graph", "cudacore_sim")
 
-_Line = tuple[str, int, str]  # the file, the number and the function
+_Line = tuple[str, int, str]  # the name of the file, the number of the line, and the name of the function
 
 _origins: dict[int, tuple[_Line, ...]] = {}  # by the numbers of objects
-_limit = 10_000  # when there are more origins, those of destroyed objects are forgotten
+_limit = 10_000  # if there are more origins than this, those of destroyed objects are removed
 _numbers = (ctypes.c_uint64 * _MOST_OBJECTS)()
 _controls: ctypes.CDLL
 _live: Callable[[], Iterable[int]]
@@ -80,6 +80,7 @@ _callback = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_note)
 
 @functools.lru_cache(maxsize=1024)
 def _is_of_program(file: str) -> bool:
-    ours = [sys.modules[name].__file__ or "" for name in _OURS if name in sys.modules]  # perhaps installed editable
+    # an editable install is not in the folders of libraries
+    ours = [sys.modules[name].__file__ or "" for name in _OURS if name in sys.modules]
     libraries = (*_LIBRARIES, *(os.path.realpath(os.path.dirname(path)) + os.sep for path in ours))
     return not (file.startswith("<") or os.path.realpath(file).startswith(libraries))

@@ -45,7 +45,7 @@ MARKERS = (
 )
 
 _SECONDS_TO_SETTLE = 2
-_MOST_LEAKS = 5  # objects of a kind that are listed for a test
+_MOST_LEAKS = 5  # how many leaked objects of a kind the message of a test lists
 
 
 class _Hooks:
@@ -88,7 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
         except cudacore_sim.SimulatorError as error:
             raise pytest.UsageError(f"--cuda-driver=sim: {error}") from error
         cudacore_sim.remember_origins()
-        # pytest hides stderr, so a run with a misspelt setting, such as that for shuffling, would pass without it.
+        # pytest hides stderr, so nobody would see the warning, and tests would pass without a setting that is misspelt.
         if ignored := cudacore_sim.ignored_settings():
             raise pytest.UsageError("--cuda-driver=sim: " + "; ".join(ignored))
     elif choice == "gpu":
@@ -155,7 +155,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def cuda_sim() -> Iterator[types.ModuleType]:
-    """Give the controls of the simulated driver, the module `cudacore_sim`; log and failures begin and end empty."""
+    """Give the module `cudacore_sim`, the controls of the simulated driver; `reset` it before and after the test."""
     cudacore_sim.reset()
     yield cudacore_sim
     cudacore_sim.reset()
@@ -176,7 +176,7 @@ def _cuda_objects(request: pytest.FixtureRequest) -> Iterator[None]:
     failed = cudacore_sim.clear_errors() > 0 or node.stash.get(KERNEL_FAILED, False)
     if node.stash.get(FAILED, False):
         return  # the traceback keeps the test's objects
-    node.funcargs.clear()  # fixtures are torn down by now, but these references keep their values alive
+    node.funcargs.clear()  # the fixtures are torn down, but pytest still refers to their values
     problems = []
     leaked = _leaked(request.config, before)
     # A graph's user objects, and then the objects that they keep, are destroyed on the driver's own thread.

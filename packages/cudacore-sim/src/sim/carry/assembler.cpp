@@ -16,7 +16,7 @@ namespace {
 /* The arguments of ptxas; null in other processes. */
 char **arguments = nullptr;
 
-/* The output file of ptxas, and its state before. */
+/* The output file of ptxas, and its state before ptxas has run. */
 const char *output = "elf.o";
 struct stat before;
 

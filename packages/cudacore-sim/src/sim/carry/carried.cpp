@@ -166,7 +166,7 @@ std::vector<char> empty_cubin(int capability) {
   header.e_ident[EI_VERSION] = EV_CURRENT;
   header.e_ident[EI_OSABI] = 0x33; /* CUDA's */
   header.e_ident[EI_ABIVERSION] =
-      7; /* the capability is in the lowest byte of the flags, and the virtual one in the third */
+      7; /* version 7: the flags have the real capability in byte 0, and the virtual capability in byte 2 */
   header.e_type = ET_EXEC;
   header.e_machine = machine_cuda;
   header.e_version = EV_CURRENT;

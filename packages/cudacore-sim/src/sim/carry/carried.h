@@ -9,7 +9,7 @@
 
 /*
  * The PTX of a cubin, in a section of the ELF file. So the PTX is present wherever the cubin is copied, such as in
- * caches on disk and in other processes. The simulator cannot run machine code, but the PTX that it was compiled from.
+ * caches on disk and in other processes. The simulator runs this PTX, because it cannot run machine code.
  */
 namespace sim {
 

@@ -119,7 +119,7 @@ int type_of(int type, const std::string &code) {
   auto begins = [&](const char *with, size_t size) { return code.compare(0, size, with, size) == 0; };
   if (type != input_any)
     return type;
-  if (begins("\177ELF", 4)) /* a cubin's machine is CUDA's, that of objects the host's */
+  if (begins("\177ELF", 4)) /* e_machine is CUDA in cubins, and the host's machine in object files */
     return code.size() > 19 && static_cast<unsigned char>(code[18]) == 190 && code[19] == 0 ? input_cubin : 0;
   if (begins("\xED\x43\x4E\x7F", 4))
     return input_ltoir;
@@ -192,8 +192,8 @@ struct NvJitLink {
   }
 
   /*
-   * LTO-IR is linked again to PTX, with the same options. This works only if all inputs are LTO-IR, because functions
-   * that other inputs call must be kept, which is an option of NVVM.
+   * Links LTO-IR again, with the same options, but to PTX. `keeps_all`: other inputs may call any function, so an
+   * option of NVVM makes it keep all functions.
    */
   std::string link_ltoir(const Linking &linking, bool keeps_all) const {
     std::vector<const char *> options{"-lto", "-ptx"};

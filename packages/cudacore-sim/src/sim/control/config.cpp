@@ -20,7 +20,7 @@ void ignore(Config &config, const char *name, const char *text, const std::strin
   std::fprintf(stderr, "cudacore-sim: %s\n", config.ignored.back().c_str());
 }
 
-/* A whole number in base 10 or, after 0x, 16, with an optional binary unit. */
+/* A whole number, decimal or (with 0x) hexadecimal, with an optional binary unit. */
 std::optional<uint64_t> parse_number(const char *text, bool unit) {
   char *end = nullptr;
   errno = 0;

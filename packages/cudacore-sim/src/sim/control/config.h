@@ -14,7 +14,7 @@ namespace sim {
 /* The configuration, which is read from the environment when the library is loaded. */
 struct Config {
   int devices = 1;                          /* CUDACORE_SIM_DEVICES: 0 to 64 */
-  uint64_t memory = 150109880320;           /* CUDACORE_SIM_MEMORY: bytes a device, or with K, M, G, T */
+  uint64_t memory = 150109880320;           /* CUDACORE_SIM_MEMORY: bytes of each device; K, M, G, T are units */
   uint64_t host_memory = 0;                 /* CUDACORE_SIM_HOST_MEMORY: the part that devices may use; 0: no limit */
   int compute_major = 9, compute_minor = 0; /* CUDACORE_SIM_COMPUTE_CAPABILITY: "9.0" */
   int driver_version = 13000;               /* CUDACORE_SIM_DRIVER_VERSION: "13000" or "13.0" */

@@ -19,8 +19,8 @@ struct Reports {
   std::mutex mutex;
   std::vector<std::string> texts;
   std::vector<std::string> explanations;
-  std::set<std::string> known; /* explanations or their keys */
-  std::string fault;           /* the last fault; the code is returned by calls because of it */
+  std::set<std::string> known; /* the key of each explanation, or its text if it has no key */
+  std::string fault;           /* the last fault, which makes calls return fault_result */
   int fault_result = 0;
 };
 

@@ -14,7 +14,7 @@ namespace sim {
  */
 void report(const std::string &text);
 
-/* The same, unless an equal report exists. */
+/* Like report(), unless an equal report exists. */
 void report_once(const std::string &text);
 
 /* Reports why a context fails, and the CUresult that its calls return from now on. */
@@ -36,7 +36,7 @@ bool call_said();
 void call_ended(int result);
 std::string why(); /* the reason why the last failed call of this thread failed; empty: not known */
 
-/* Clears that reason, and the last fault, which is the reason for later failures. */
+/* Clears the result of why(), and the last fault, which explains later failures. */
 void forget_why();
 
 /* Prints a note on stderr about something that is not an error of the program, such as a limit of the simulator. */

@@ -30,7 +30,7 @@ struct Access {
   bool is_atomic() const { return strong && !plain; }
 };
 
-/* Adjacent bytes with the same last accesses. An access that is before a later one is not kept. */
+/* Adjacent bytes with the same accesses. An access is removed when a later access is ordered after it. */
 struct Bytes {
   uint64_t end;
   std::vector<Access> accesses;
@@ -254,7 +254,7 @@ void forget_accesses(uint64_t address, uint64_t bytes) {
   split(address + bytes);
   auto &all = all_accesses().bytes;
   all.erase(all.lower_bound(address), all.lower_bound(address + bytes));
-  forget_old_accesses(); /* only accesses to new memory add entries */
+  forget_old_accesses(); /* here, because only accesses to new memory add entries */
 }
 
 void forget_all_accesses() {

@@ -47,24 +47,24 @@ inline constexpr size_t entry_count = static_cast<size_t>(Entry::count);
  */
 enum EntryFlag : uint8_t {
   none = 0,
-  quick = 1,        /* reads only constant data: takes no lock, and is allowed before cuInit and in callbacks */
-  before_init = 2,  /* is allowed before cuInit */
-  in_callback = 4,  /* is allowed in host functions and callbacks */
-  probe = 8,        /* libraries call it in callbacks to find out whether calls are permitted: that is not reported */
-  checkpoints = 32, /* for locked processes: does not wait until a process is unlocked */
-  unsafe = 16       /* acts immediately, although the program may expect a capture: forbidden then, as on a GPU */
+  quick = 1,       /* reads only constant data: takes no lock, and is allowed before cuInit and in callbacks */
+  before_init = 2, /* is allowed before cuInit */
+  in_callback = 4, /* is allowed in host functions and callbacks */
+  probe = 8, /* libraries call it in callbacks to find out whether calls are permitted: refusals are not reported */
+  checkpoints = 32, /* acts on locked processes: does not wait until this process is unlocked */
+  unsafe = 16       /* acts immediately, and cannot be captured: captures can forbid it, as on a GPU */
 };
 
 extern const std::array<uint8_t, entry_count> entry_flags;
 inline bool has(Entry entry, EntryFlag flag) { return (entry_flags[static_cast<size_t>(entry)] & flag) != 0; }
 
-/* Return from an entry point, or one of its steps: SIM_RETURN_FAILURE(find_graph(hGraph, graph)); */
+/* Returns the result of a step if it has failed: SIM_RETURN_FAILURE(find_graph(hGraph, graph)); */
 #define SIM_RETURN_FAILURE(...)                                                                                        \
   do {                                                                                                                 \
     if (CUresult failure_ = (__VA_ARGS__))                                                                             \
       return failure_;                                                                                                 \
   } while (0)
-/* SIM_REQUIRE(phNode != nullptr): without it, the result is CUDA_ERROR_INVALID_VALUE. */
+/* Returns CUDA_ERROR_INVALID_VALUE if a condition does not hold: SIM_REQUIRE(phNode != nullptr); */
 #define SIM_REQUIRE(...)                                                                                               \
   do {                                                                                                                 \
     if (!(__VA_ARGS__))                                                                                                \

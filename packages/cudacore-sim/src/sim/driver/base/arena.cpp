@@ -18,8 +18,8 @@ constexpr uint64_t small_alignment = 512, page = 4096;
 constexpr uint64_t gap = 256;
 
 /*
- * Freed memory is reused late: after this many other frees, which reports can still describe, or when it is this
- * fraction of all memory.
+ * Freed memory is reused late, so that reports can still describe it: after max_resting other frees, or as soon as
+ * freed memory is more than 1 / resting_part of all memory.
  */
 constexpr size_t max_resting = 4096;
 constexpr uint64_t resting_part = 4;
@@ -36,7 +36,7 @@ uint64_t round_up(uint64_t value, uint64_t multiple) { return (value + multiple 
 
 bool Arena::open(uint64_t wanted) {
   wanted = wanted < max_addresses ? round_up(wanted, large) : max_addresses;
-  /* Containers may limit the addresses of a process, so fewer are accepted. */
+  /* A container may limit the address space of a process, so a smaller range is accepted. */
   for (; wanted >= uint64_t{1} << 30; wanted /= 2) {
     size_t whole = wanted + large;
     void *addresses = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -118,7 +118,7 @@ void Arena::vacate(uint64_t start, uint64_t bytes) {
     erase(after);
   }
   insert(from, to - from);
-  /* A page that it shared with its neighbours may now be completely vacant. */
+  /* A page that the freed range shared with its neighbours may now be completely vacant. */
   uint64_t low = std::max(from, start / page * page), high = std::min(to, round_up(start + bytes, page));
   behind->punch(low, high - low);
 }

@@ -26,7 +26,7 @@ public:
   static Call &current();
   static bool active();
 
-  /* Checks whether the call is permitted. If not, it returns this code before it does anything. */
+  /* Checks whether the call is permitted. If not, the entry point returns this code without doing anything. */
   CUresult refused();
   CUresult done(CUresult result);
 

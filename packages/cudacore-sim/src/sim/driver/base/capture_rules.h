@@ -10,7 +10,7 @@
  */
 namespace sim {
 
-/* Whether the thread may make calls that captures do not see: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. */
+/* Whether the thread may make calls that cannot be captured; otherwise CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED. */
 CUresult check_unsafe();
 
 /* Whether a stream may be queried. Captured work has no result yet, so a query counts as a wait. */
@@ -26,13 +26,13 @@ CUresult check_wait(Context &context);
 /* Whether the legacy stream would wait for a stream that is captured. */
 CUresult check_legacy(const StreamPtr &stream, bool invalidates);
 
-/* Whether an event may be queried or waited for: CUDA_ERROR_CAPTURED_EVENT. */
+/* Whether an event may be queried or waited for; otherwise CUDA_ERROR_CAPTURED_EVENT. */
 CUresult check_event(const Event &event, bool invalidates);
 
 void invalidate_capture(const Stream &stream); /* invalidates the capture that a stream is in */
 void invalidate_capture(const Event &event);   /* invalidates the capture that an event was recorded in */
 
-/* A stream that is captured is destroyed. */
+/* Called when a stream is destroyed while it is captured. */
 void abandon_capture(const StreamPtr &stream);
 
 } // namespace sim

@@ -17,11 +17,12 @@
 namespace sim {
 namespace {
 
-/* The limit of units that run at once, as on a GPU, where kernels may wait for one another. Functions of the
-   application do not count. */
+/* The number of units that can run at once. It is large, as on a GPU, because kernels may wait for one another.
+   Functions of the application do not count. */
 constexpr size_t max_running = 128;
 
-/* In shuffle mode, how long work is held back while nothing waits for it, so that there is a choice. */
+/* In shuffle mode, work that nothing waits for is held back this long, so that there are several units to choose from.
+ */
 constexpr uint64_t shuffle_hold_ns = 2'000'000;
 
 /* In shuffle mode one unit runs at a time. A unit that takes longer than this may wait for another one. */
@@ -77,7 +78,7 @@ void Executor::submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependenc
   for (const UnitPtr &dependency : dependencies) {
     if (dependency == nullptr || dependency->done)
       continue;
-    /* One edge for each pair is enough. A stream adds its tail twice if the legacy stream has the same one. */
+    /* One edge for each pair is enough. A unit is listed twice if it is the last one of two streams. */
     if (!dependency->next.empty() && dependency->next.back() == unit)
       continue;
     dependency->next.push_back(unit);
@@ -160,7 +161,7 @@ void Executor::complete(std::vector<UnitPtr> completed) {
         make_ready(std::move(follower), completed);
   }
   if (ending == nullptr)
-    publish(); /* not while a unit ends, because that can submit others */
+    publish(); /* not while a unit ends, because its end can submit other units */
   if (any && waiters > 0)
     progress.notify_all();
 }
@@ -233,7 +234,7 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
       if (unit->traced != nullptr)
         trace_begin(*unit->traced);
       if (unit->ordered != nullptr && unit->of_application) {
-        Ordered begun = *unit->ordered; /* the function has waited for all earlier units, but not for itself */
+        Ordered begun = *unit->ordered; /* all units before the function are done, but the function is not */
         begun.position--;
         mark_known_done(&begun);
       }
@@ -247,8 +248,8 @@ void Executor::run(std::unique_lock<std::mutex> &lock, const UnitPtr &unit) {
     unit->context->fail(code_of(error));
   } catch (...) {
     /*
-     * The thread ends, because Python before 3.14 ends threads that enter it during finalisation, and soon afterwards
-     * it cannot be entered at all.
+     * Python before 3.14 ends a thread that enters the interpreter during finalisation. Soon afterwards, the
+     * interpreter cannot be entered at all, so no more functions of the application are called.
      */
     lock.lock();
     application_ends = true;

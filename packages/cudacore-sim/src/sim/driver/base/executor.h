@@ -54,8 +54,8 @@ public:
   void submit(const UnitPtr &unit, const std::vector<UnitPtr> &dependencies);
 
   /*
-   * Completes a unit once a condition holds that code outside of the executor can change, such as a value in memory.
-   * The condition is evaluated with the lock held. It counts as true once the context has failed.
+   * Completes a unit once a condition holds, such as a value in memory. Code outside of the executor can change the
+   * condition. It is evaluated with the lock held, and counts as true once the context has failed.
    */
   void complete_when(UnitPtr unit, std::function<bool()> condition);
 

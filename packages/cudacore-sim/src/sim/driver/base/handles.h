@@ -43,7 +43,7 @@ const char *name_of(Kind kind);
  */
 uint64_t number_object();
 
-/* Whether objects of the kind are numbered. Nodes, kernels and others end with the object that they belong to. */
+/* Whether objects of the kind are numbered. Nodes, kernels and others are not: they end with their graph or library. */
 constexpr bool is_numbered(Kind kind) {
   return kind != Kind::graph_node && kind != Kind::kernel && kind != Kind::function && kind != Kind::condition &&
          kind != Kind::green_context;
@@ -130,7 +130,7 @@ private:
   const bool numbered;
   const uint64_t base;
   std::deque<std::shared_ptr<T>> slots;
-  std::deque<uint64_t> numbers; /* of the objects in the slots */
+  std::deque<uint64_t> numbers; /* the numbers of the objects in `slots` */
   std::vector<size_t> vacant;
   size_t live = 0;
 };

@@ -24,7 +24,7 @@ struct Context;
 /* Whether the host has `more` bytes of memory left. If not, why() has the reason. Called with the state's lock. */
 bool host_can_back(uint64_t more, uint64_t promised);
 uint64_t promised_bytes();
-/* Whether a device can promise `more` bytes. Of a large allocation, a program may use only a small part. */
+/* Whether a device can allocate `more` bytes. A program may use only a small part of a large allocation. */
 bool may_promise(uint64_t more);
 
 /*

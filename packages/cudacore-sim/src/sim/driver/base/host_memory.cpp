@@ -35,7 +35,7 @@ struct Mapping {
 };
 
 /*
- * Whether all mappings from one address to another fulfil a condition. A mapping that is missing does not. The list
+ * Whether all mappings from one address to another fulfil a condition. A gap between mappings does not. The list
  * does not show that a file has become shorter than its mapping. `unknown`: the result if there is no list.
  */
 template <class Condition> bool all_mappings(uint64_t address, uint64_t end, bool unknown, const Condition &condition) {

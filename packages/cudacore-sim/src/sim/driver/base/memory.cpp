@@ -285,7 +285,7 @@ CUresult new_device_memory(const ContextPtr &context, uint64_t size, AllocationP
 }
 
 void fill_new_memory(std::byte *host, uint64_t size) {
-  constexpr uint64_t most = 64 << 20; /* a larger one may be used only in part, and filling would commit all of it */
+  constexpr uint64_t most = 64 << 20; /* larger memory may be used only in part, and filling would commit all of it */
   if (config().fill != 0 && size <= most)
     std::memset(host, config().fill, size);
 }

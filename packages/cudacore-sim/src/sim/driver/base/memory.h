@@ -34,19 +34,19 @@ public:
   static constexpr uint64_t file_header = 4096;
 
   bool open(uint64_t wanted);
-  bool open_file(uint64_t wanted); /* a file without addresses: take() gives offsets; file_header bytes are left free */
+  bool open_file(uint64_t wanted); /* without device addresses: take() returns offsets, from file_header on */
   uint64_t take(uint64_t size);    /* 0: no addresses left */
   void give_back(uint64_t base, uint64_t size);
-  /* The same for an exact number of bytes: footprint(size), or the argument of take_at(). */
+  /* These functions count all bytes that an allocation takes up: footprint() of its size, or those of take_at(). */
   static uint64_t footprint(uint64_t size);
-  bool take_at(uint64_t address, uint64_t bytes); /* at this address; false: it is in use */
+  bool take_at(uint64_t address, uint64_t bytes); /* false: the address is in use */
   void give_back_exactly(uint64_t base, uint64_t bytes);
   bool contains(uint64_t address) const { return address - first < length; }
   std::byte *host(uint64_t address) const { return behind->at(offset(address)); }
   uint64_t offset(uint64_t address) const { return address - first; } /* the offset in the file */
   uint64_t offset(const std::byte *host) const { return static_cast<uint64_t>(host - behind->at(0)); }
   SharedFile &file() const { return *behind; }
-  /* One byte for each byte: whether it was written. Null: it is elsewhere, or that is not kept. */
+  /* The marks of memory: one byte for each byte, whether it was written. Null: memory without marks. */
   std::byte *written(const std::byte *host) const;
   void forget_writes(uint64_t base, uint64_t size); /* take() does so */
 
@@ -60,7 +60,7 @@ private:
   /* Offsets from `first`. Vacant ranges are merged with adjacent ones. */
   uint64_t first = 0, length = 0, resting_bytes = 0;
   std::unique_ptr<SharedFile> behind;
-  std::byte *marks = nullptr;                             /* see written(); null: they are not kept */
+  std::byte *marks = nullptr;                             /* see written(); null: there are none */
   std::map<uint64_t, uint64_t> vacant;                    /* start: bytes */
   std::set<std::pair<uint64_t, uint64_t>> vacant_by_size; /* the same ranges as (bytes, start) */
   std::deque<std::pair<uint64_t, uint64_t>> resting;      /* freed and not reused yet: start, bytes; oldest first */
@@ -70,7 +70,7 @@ private:
 struct Physical {
   Device *device = nullptr;         /* null: of the host */
   uint64_t base = 0;                /* its place in the arena; programs never get this address */
-  std::unique_ptr<SharedFile> file; /* or a separate file, after the header */
+  std::unique_ptr<SharedFile> file; /* memory that is in a separate file is there, after the header */
   bool imported = false;
   uint64_t size = 0;
   CUmemAllocationProp properties{};
@@ -88,22 +88,22 @@ struct Allocation {
   Device *device = nullptr;
   std::weak_ptr<Context> context; /* the context that allocated it; pooled and mapped memory has none */
   std::shared_ptr<Pool> pool;
-  std::shared_ptr<Physical> physical; /* mapped */
-  std::weak_ptr<GraphMemory> node;    /* graph: expires with the last graph that allocates it */
-  uint64_t offset = 0;                /* mapped: in the physical memory */
-  bool on_host = false;               /* mapped: host code may use it at its address, too */
+  std::shared_ptr<Physical> physical; /* of mapped memory */
+  std::weak_ptr<GraphMemory> node;    /* of memory of graphs; expires with the last graph that allocates it */
+  uint64_t offset = 0;                /* the place of mapped memory in its physical memory */
+  bool on_host = false;               /* host code may use mapped memory at its address, too */
   std::shared_ptr<Export> exported;   /* known to other processes */
-  std::shared_ptr<Import> import;     /* memory of another process: imported, or pooled in an imported pool */
-  unsigned opens = 1;                 /* imported: by cuIpcOpenMemHandle */
+  std::shared_ptr<Import> import;     /* of another process's memory, which was imported itself, or with its pool */
+  unsigned opens = 1;                 /* how often cuIpcOpenMemHandle has opened imported memory */
   std::shared_ptr<Hints> hints;       /* managed */
   uint64_t id = 0;                    /* CU_POINTER_ATTRIBUTE_BUFFER_ID */
   uint64_t number = 0;                /* of number_object() */
   unsigned flags = 0;
-  bool read_only = false;   /* registered: CU_MEMHOSTREGISTER_READ_ONLY */
+  bool read_only = false;   /* registered with CU_MEMHOSTREGISTER_READ_ONLY */
   bool sync_memops = false; /* CU_POINTER_ATTRIBUTE_SYNC_MEMOPS */
   bool internal = false;    /* a variable of a module, which cannot be freed by address */
   bool is_array = false;    /* memory of an array; it is internal, programs cannot get its address */
-  bool visible = true;      /* to work that runs now; pooled memory: from its allocation to its free */
+  bool visible = true;      /* work that runs now may use it; pooled memory: from its allocation to its free */
   bool freed = false;       /* freed by cuMemFreeAsync, or not yet allocated by a launch of its graph */
   std::vector<std::pair<int, bool>>
       access;                 /* the devices that have it mapped, and whether they may write; empty: none */
@@ -126,7 +126,7 @@ class Memory {
 public:
   void add(AllocationPtr allocation);
   void remove(const AllocationPtr &allocation, const char *by);
-  AllocationPtr find(uint64_t address) const; /* that contains the address, even if it is being freed */
+  AllocationPtr find(uint64_t address) const; /* the allocation that contains the address, even if it is being freed */
   std::vector<AllocationPtr> all() const;
 
   /*

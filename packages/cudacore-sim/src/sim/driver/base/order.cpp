@@ -43,7 +43,7 @@ void follow(Ordered &unit, const Ordered &before) {
   follow(unit, before.timeline, before.position);
 }
 
-/* Everything that has begun may be before the unit. */
+/* Orders the unit after all units that have begun, because it may have waited for any of them. */
 void follow_all(Ordered &unit) {
   unit.host_time = next_time();
   for (const std::weak_ptr<Timeline> &one : timelines().all)
@@ -132,7 +132,7 @@ void mark_known_done(const Ordered *unit) {
       timeline.done_at = now;
     }
   };
-  TimelinePtr own = unit->timeline; /* nothing else may keep it alive */
+  TimelinePtr own = unit->timeline; /* a copy, because marking can destroy the unit */
   std::map<TimelinePtr, uint64_t> clock = unit->clock;
   for (const auto &[timeline, position] : clock)
     mark(*timeline, position);

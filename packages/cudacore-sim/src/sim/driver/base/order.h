@@ -36,8 +36,8 @@ using OrderedPtr = std::shared_ptr<Ordered>;
 /* A sequence of units, each of which is ordered after the previous one. */
 struct Timeline {
   uint64_t last = 0;                /* the position of the latest unit that was ready */
-  uint64_t done = 0, done_at = 0;   /* the last position that the host knew to be done, and since when */
-  std::deque<OrderedPtr> not_known; /* ready units that are not known to be done by the host */
+  uint64_t done = 0, done_at = 0;   /* the last position that the host has learned to be done, and the time */
+  std::deque<OrderedPtr> not_known; /* ready units that the host has not learned to be done */
 };
 using TimelinePtr = std::shared_ptr<Timeline>;
 
@@ -45,25 +45,25 @@ using TimelinePtr = std::shared_ptr<Timeline>;
 struct Ordered {
   std::string what, call;            /* a description, and the function that submitted it; empty: none */
   uint64_t stream = 0;               /* the handle of the stream */
-  const char *stream_name = nullptr; /* the name of a stream without a handle; with neither, the unit is in no stream */
+  const char *stream_name = nullptr; /* the name of a stream without a handle; null without a handle: no stream */
   uint64_t number = 0;               /* its number among the units of the stream */
 
   std::vector<OrderedPtr> before; /* its dependencies, until it is ready */
   TimelinePtr timeline;           /* null: it is not ready, or an action of the host */
   uint64_t position = 0;          /* its position in the timeline */
   std::map<TimelinePtr, uint64_t> clock;
-  uint64_t host_time = 0; /* units that the host knew to be done at this time are before it */
+  uint64_t host_time = 0; /* it is after all units that the host had learned to be done at this time */
   uint64_t began = 0;
-  uint64_t known_at = 0;              /* the time at which the host has learned that it is done; 0: not yet */
-  bool may_wait_for_anything = false; /* any unit that has begun may be before this one */
-  bool visible_to_host = false;    /* the host may see data that it wrote before the host has learned that it is done */
-  bool shares_host_memory = false; /* the same while it runs */
-  std::vector<OrderedPtr> communicated_with; /* units that it may have waited for in memory while it ran */
+  uint64_t known_at = 0;                     /* the time at which the host has learned that it is done; 0: not yet */
+  bool may_wait_for_anything = false;        /* any unit that has begun may be before this one */
+  bool visible_to_host = false;              /* the host may read its data before the host learns that it is done */
+  bool shares_host_memory = false;           /* the host may read its data while it runs */
+  std::vector<OrderedPtr> communicated_with; /* units whose writes to memory it may have waited for while it ran */
 };
 
 OrderedPtr new_ordered(const char *what);
 OrderedPtr new_host_action(const char *what);             /* an action of the host itself, at this time */
-void describe_like(Ordered &unit, const Ordered &launch); /* a unit of a graph, like the launch of the graph */
+void describe_like(Ordered &unit, const Ordered &launch); /* describes a unit of a graph by the graph's launch */
 void order_after(Ordered &unit, const Unit *before);
 void order_ready(const OrderedPtr &unit);
 void order_done(const OrderedPtr &unit);

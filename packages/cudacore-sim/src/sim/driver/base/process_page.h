@@ -11,8 +11,8 @@
 namespace sim {
 
 /*
- * A shared page with which other processes checkpoint this one. A process that locks another one changes its state, and
- * waits until it has no calls and no work in progress.
+ * A page that other processes share, in order to checkpoint this one. To lock a process, another process changes the
+ * state in the page, and waits until the page shows no calls and no work in progress.
  */
 struct ProcessPage {
   uint64_t magic;
@@ -35,7 +35,7 @@ void wait_until_unlocked();
 /* The page of another process, or of this one; null if it has none. */
 std::unique_ptr<SharedFile> find_page(int process, ProcessPage *&out);
 
-/* Before a call begins: waits while this process is locked. False: calls are not counted. */
+/* Called before each call begins: waits while this process is locked. False: the process has no page. */
 inline bool enter_gate() {
   if (own_page == nullptr)
     return false;

@@ -13,14 +13,14 @@ namespace sim {
  * disappears when the last process that has it open ends in any way. It is sealed, so that it can never become shorter
  * than its mappings.
  *
- * A process that uses a part of another process's file holds that part. Holds are locks of the open file, and end with
- * it.
+ * A process that uses a part of another process's file holds that part. Holds are locks of the open file, and end when
+ * it is closed.
  */
 class SharedFile {
 public:
   static std::unique_ptr<SharedFile> create(uint64_t size); /* mapped as a whole; null if memory ran out */
 
-  /* Descriptor `descriptor` of a process, opened anew; null: it is not there, or no file of a simulator. */
+  /* Opens the file of a process's descriptor anew. Null: there is no such descriptor, or no file of a simulator. */
   static std::unique_ptr<SharedFile> open(int process, int descriptor);
 
   ~SharedFile();

@@ -77,7 +77,7 @@ static std::string stale_outcome(Kind kind) {
 CUresult report_stale(Kind kind, uint64_t handle) {
   std::string by = Call::active() ? symbol_of(Call::current().entry) : "a call";
   bool is_lost = state().lost.count(handle) != 0;
-  /* If the current context is destroyed, too, the driver accesses executable graphs alone. */
+  /* If the current context is destroyed, too, the driver crashes only when it is given an executable graph. */
   ContextPtr current = current_context();
   bool crashes = kind == Kind::graph_exec || current == nullptr || !current->destroyed;
   std::string what = name_of(kind);

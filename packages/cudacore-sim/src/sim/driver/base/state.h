@@ -51,8 +51,9 @@ struct Stream {
   uint64_t submitted = 0; /* number of units, for the check of order */
   bool legacy = false;
   std::shared_ptr<StreamCapture> capture; /* null: it is not captured */
-  std::vector<CUgraphNode> told_nodes;    /* results of cuStreamGetCaptureInfo, which the application may read: */
-  std::vector<CUgraphEdgeData> told_data; /* they keep their addresses from one capture to the next */
+  /* The arrays that cuStreamGetCaptureInfo returns. The application may read them, even after the capture. */
+  std::vector<CUgraphNode> told_nodes;
+  std::vector<CUgraphEdgeData> told_data;
   Stream() { std::memset(&synchronization_policy, 0xFF, sizeof(int)); } /* before it is set */
   bool blocking() const { return !legacy && (flags & CU_STREAM_NON_BLOCKING) == 0; }
 };
@@ -82,9 +83,9 @@ struct Pool {
   std::array<int, 3> reuse{1, 1, 1};
   uint64_t threshold = 0;
   uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
-  uint64_t being_freed = 0;    /* its free waits for its stream: only this pool can use it again */
-  std::map<int, bool> access;  /* device: may write; the pool's own device always may */
-  bool reserve(uint64_t more); /* in addition to the used memory */
+  uint64_t being_freed = 0;    /* bytes whose free waits for a stream: only this pool can reuse them */
+  std::map<int, bool> access;  /* whether each device may write; the pool's own device always may */
+  bool reserve(uint64_t more); /* reserves memory for the used bytes and `more` */
   bool take(uint64_t size, uint64_t &base, std::byte *&host); /* an address, and memory */
   void give_back(const Allocation &allocation);
   void trim(uint64_t keep);
@@ -122,7 +123,7 @@ struct Context : std::enable_shared_from_this<Context> {
   std::set<StreamPtr> streams;                        /* streams that were created */
   UnitPtr gate;                                       /* all later work waits for it */
   std::vector<UnitPtr> orphans, blocking_orphans;     /* last work of streams that were destroyed before it was done */
-  UnitPtr end, blocking_end;                          /* all such work, for the check of order */
+  UnitPtr end, blocking_end;                          /* after all work of destroyed streams, for the check of order */
   unsigned attached = 0;                              /* references by cuCtxAttach */
   std::set<uint64_t> peers;                           /* contexts whose memory this one may use */
   std::map<const Image *, std::shared_ptr<Placement>> placements; /* code that is in use here */
@@ -239,8 +240,8 @@ struct State {
   Handles<Context> contexts{Kind::context};
   std::condition_variable primary_ended;
   std::unordered_map<uint64_t, ContextPtr>
-      ended_contexts; /* destroyed; they can be made current, and then fail calls */
-  /* Handles of objects that were destroyed with a primary context. Executable graphs never release what they retain. */
+      ended_contexts; /* destroyed contexts; they can be made current, but then calls fail */
+  /* Handles of objects that were destroyed with a primary context. Executable graphs then keep what they retain. */
   std::unordered_map<uint64_t, std::shared_ptr<GraphExec>> lost;
   Handles<Stream> streams{Kind::stream};
   Handles<Event> events{Kind::event};
@@ -264,7 +265,7 @@ struct State {
   Handles<TextureObject> textures{Kind::texture}, surfaces{Kind::surface};
   std::shared_ptr<const SamplerMap> samplers;           /* textures and surfaces; null if it must be rebuilt */
   Handles<Context> green_contexts{Kind::green_context}; /* the same objects as in `contexts`, by another handle */
-  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* pools by kind of memory, kind of location and its number */
+  std::map<std::array<int, 3>, PoolPlace> pool_places;  /* by types of memory and location, and number */
   std::map<uint64_t, Reservation> reservations;         /* reserved addresses, by their base */
   uint64_t next_context_id = 1, next_stream_id = 21, next_grid_id = 1;
   unsigned next_graph_id = 1;
@@ -296,7 +297,7 @@ unsigned pci_bus(int number);
 std::string uuid_text(int number); /* in the format of nvidia-smi */
 ContextPtr new_context(Device &device, unsigned flags, bool primary);
 void destroy_context(const ContextPtr &context, std::unique_lock<std::mutex> &lock);
-void lose_graph_execs(const ContextPtr &context); /* executable graphs of a primary context that is destroyed */
+void lose_graph_execs(const ContextPtr &context); /* marks executable graphs of a primary context that is destroyed */
 
 /* ---- work */
 
@@ -307,11 +308,11 @@ CUresult new_stream(CUstream *out, const ContextPtr &context, unsigned flags, in
 uint64_t this_thread(); /* a number that identifies the calling thread */
 void enqueue(const StreamPtr &stream, const UnitPtr &unit, std::vector<UnitPtr> extra = {});
 std::vector<UnitPtr> outstanding(const StreamPtr &stream); /* the units that a synchronisation waits for */
-CUresult synchronize(const StreamPtr &stream);             /* waits; the context's error */
+CUresult synchronize(const StreamPtr &stream); /* waits for the stream, and returns the error of its context */
 CUresult synchronize(const ContextPtr &context);
 std::vector<UnitPtr> outstanding(Context &context);      /* all of its work */
 void wait_in_context(Context &context, Event &event);    /* all later work waits for the event */
-UnitPtr latest_record(Event &event);                     /* null: none, or it is done */
+UnitPtr latest_record(Event &event);                     /* null: it was not recorded, or the record is done */
 UnitPtr awaited_record(Event &event);                    /* the unit that a wait depends on; it can be done already */
 UnitPtr record(Event &event, const ContextPtr &context); /* a unit that records the event, to be submitted */
 UnitPtr new_unit(const char *name, const ContextPtr &context, std::function<void()> work = nullptr,
@@ -334,12 +335,13 @@ CUresult check_pool_location(const CUmemLocation &location, CUmemAllocationType 
 void mark_freed(Allocation &memory);
 /* Frees memory of a graph, in the order of work. Also frees the address if no remaining graph allocates it. */
 void free_graph_memory(const AllocationPtr &memory, const char *by);
-void forget_current_pool(const std::shared_ptr<Pool> &pool); /* null: any pool but the default one */
-void shrink_pools(const Device &device);                     /* at a synchronisation, to their release thresholds */
+void forget_current_pool(const std::shared_ptr<Pool> &pool); /* makes the default pool current; null: everywhere */
+void shrink_pools(const Device &device); /* trims them to their release thresholds, at a synchronisation */
 
-/* For kernels that begin now: all textures and surfaces. */
+/* All textures and surfaces, for kernels that begin now. */
 std::shared_ptr<const SamplerMap> samplers();
-void forget_arrays(const ContextPtr &context); /* arrays, textures and surfaces of a context that is destroyed */
+/* Removes the arrays, textures and surfaces of a context that is destroyed. */
+void forget_arrays(const ContextPtr &context);
 
 /* ---- tables */
 

@@ -50,7 +50,7 @@ void close_file() {
   Trace &t = trace();
   std::lock_guard<std::mutex> guard(t.mutex);
   if (t.file != nullptr) {
-    std::fseek(t.file, -2, SEEK_END); /* goes back to the last comma */
+    std::fseek(t.file, -2, SEEK_END); /* the comma after the last event is overwritten */
     std::fputs("\n]\n", t.file);
     std::fclose(t.file);
   }
@@ -168,7 +168,7 @@ void trace_after(Traced &work, const TracedPtr &dependency) {
     add(dependency);
     return;
   }
-  /* Arrows connect work that takes time, across points in between. The order of a stream needs none. */
+  /* Arrows connect units that take time, and skip those that do not. The order within a stream needs no arrows. */
   for (const TracedPtr &source : dependency->sources)
     if (source->device != work.device || source->stream != work.stream)
       add(source);

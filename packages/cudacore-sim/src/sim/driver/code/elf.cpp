@@ -93,7 +93,7 @@ void read_kernel(const Reader &file, const Section &section, KernelInfo &kernel)
         data.get(i * 4, out[i]);
     };
     switch (attribute) {
-    case attribute_parameter: /* index, ordinal, offset, flags; the size is in its upper bits */
+    case attribute_parameter: /* index, ordinal, offset, flags; the upper bits of the flags are the size */
       if (data.get(4, ordinal) && data.get(6, offset) && data.get(8, flags))
         parameters[ordinal] = {offset, flags >> 18, 1};
       break;

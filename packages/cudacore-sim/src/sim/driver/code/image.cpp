@@ -107,7 +107,7 @@ bool text_length(const char *text, size_t &out) {
 
 } // namespace
 
-/* The magic number of an image: its first four bytes, or fewer of a shorter text. 0: unknown. */
+/* The magic number of an image: its first four bytes, or all bytes of a shorter text. 0: unknown. */
 static uint32_t magic_of(const void *code) {
   const auto *bytes = static_cast<const unsigned char *>(code);
   uint64_t address = reinterpret_cast<uint64_t>(code);
@@ -278,7 +278,7 @@ CUresult Image::read_cubin(const char *data, size_t size) {
         "a cubin for sm_" + std::to_string(binary) + " does not run on sm_" + std::to_string(device_capability());
     return CUDA_ERROR_NO_BINARY_FOR_GPU;
   }
-  /* Compilers of CUDA 12 write the newer format, too, but only for the devices that came with it. */
+  /* Compilers of CUDA 12 write the newer format only for devices of capability 10.0 and later. */
   bool is_new_form = static_cast<unsigned char>(data[EI_ABIVERSION]) >= 8 && binary < 100;
   if (!config().any_ptx && config().driver_version < 13000 && is_new_form) {
     messages = "a cubin of a compiler of CUDA 13 or later, in a form that drivers of CUDA 12 cannot read";

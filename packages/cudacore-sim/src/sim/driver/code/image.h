@@ -14,7 +14,8 @@
 
 namespace sim {
 
-/* The code that the application loaded: PTX, or a cubin that the PTX was compiled to and that a GPU would run. */
+/* The code that the application loaded: the PTX itself, or a cubin that the PTX was compiled to. A GPU runs the cubin.
+ */
 enum class PtxOrigin { text, cubin };
 
 /*
@@ -37,7 +38,7 @@ public:
   const std::vector<KernelInfo> &kernels() const { return kernel_infos; }
   const std::vector<Variable> &variables() const { return variable_infos; }
   const std::shared_ptr<const Module> &module() const { return compiled; } /* null: a cubin that cannot run */
-  int ptx_version() const { return ptx; }       /* 90 for 9.0; for a cubin, the capability of its target */
+  int ptx_version() const { return ptx; }       /* the capability that the PTX or the cubin is for: 90 for 9.0 */
   int binary_version() const { return binary; } /* the capability that it runs as: 90 for 9.0 */
 
   const std::string &log() const { return messages; } /* why prepare() failed, or why a cubin cannot run */

@@ -182,7 +182,7 @@ CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library
   if (name == nullptr || (dptr == nullptr && bytes == nullptr))
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = ready(found);
-  return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND; /* the library does not manage variables here */
+  return result != CUDA_SUCCESS ? result : CUDA_ERROR_NOT_FOUND; /* managed variables are not simulated */
 }
 
 CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {

@@ -9,7 +9,7 @@
 
 namespace sim {
 
-/* The buffers of the options for messages of the linker. */
+/* A buffer for messages of the linker. The application gives the buffer and its size in the options. */
 struct JitLog {
   char *text = nullptr;
   size_t room = 0;

@@ -162,8 +162,8 @@ CUresult need_context(ContextPtr &out) {
 }
 
 /*
- * Finds a context to make current. A destroyed context can be made current, for code that restores it, but using it
- * fails.
+ * Finds a context to make current. A destroyed context can be made current, because programs restore the context that
+ * was current before, but other calls with it fail.
  */
 CUresult find_any_context(CUcontext handle, ContextPtr &out) {
   out = state().green_contexts.find(value_of(handle)); /* a green context has two handles */
@@ -215,7 +215,7 @@ ContextPtr new_context(Device &device, unsigned flags, bool primary) {
   return context;
 }
 
-/* Marks the handles that the driver crashes on after the primary context was destroyed. */
+/* Records the handles with which the driver crashes after the primary context was destroyed. */
 void lose_contents(const ContextPtr &context) {
   State &s = state();
   for (const StreamPtr &stream : context->streams)

@@ -33,7 +33,7 @@ DeviceShare share_of(const Context &context) {
   return context.share != nullptr ? *context.share : DeviceShare{all_multiprocessors(*context.device), all_queues()};
 }
 
-/* Captures of its streams are invalidated. */
+/* Fails if a stream of a green context is captured. Invalidates such captures. */
 CUresult check_green_capture(const ContextPtr &green) {
   CUresult result = CUDA_SUCCESS;
   for (const StreamPtr &stream : green->streams)
@@ -75,7 +75,7 @@ namespace api {
 CUresult cuGreenCtxCreate(CUgreenCtx *phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags) {
   Device *device = nullptr;
   DeviceShare share;
-  bool needs_stream = !is_13_1(); /* CU_GREEN_CTX_DEFAULT_STREAM was required */
+  bool needs_stream = !is_13_1(); /* earlier drivers require CU_GREEN_CTX_DEFAULT_STREAM */
   if (phCtx == nullptr || (flags & ~static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM)) != 0 ||
       (flags == 0 && needs_stream))
     return CUDA_ERROR_INVALID_VALUE;

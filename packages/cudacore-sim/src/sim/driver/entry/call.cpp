@@ -129,7 +129,7 @@ std::string calling_file() {
   return {};
 }
 
-/* Compilers look it up to find their cache, and work without it. */
+/* Compilers call cuGetExportTable to find their cache, and work without it. */
 bool is_compiler(const std::string &file) {
   for (const char *name : {"libnvrtc", "libnvJitLink", "libnvvm", "libnvptxcompiler", "libnvfatbin"})
     if (file.rfind(name, 0) == 0)

@@ -15,7 +15,7 @@ namespace {
 
 bool is_there(int process) { return process > 0 && (kill(process, 0) == 0 || errno != ESRCH); }
 
-/* The page of a process, or the code to return. The lock is released: the process can be this one. */
+/* Opens the page of a process, or returns a failure. Releases the lock, because the process can be this one. */
 CUresult open_page(int process, std::unique_ptr<SharedFile> &file, ProcessPage *&page) {
   file = find_page(process, page);
   if (file == nullptr)
@@ -32,7 +32,7 @@ uint32_t settled_state(int process, const ProcessPage &page) {
   return now;
 }
 
-/* Changes the state of a process if it is the one that the operation begins in. */
+/* Changes the state of a process. Fails if the state is not `from`. */
 CUresult change(int process, CUprocessState from, CUprocessState to) {
   ProcessPage *page = nullptr;
   std::unique_ptr<SharedFile> file;

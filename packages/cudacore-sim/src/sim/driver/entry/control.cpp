@@ -50,7 +50,7 @@ int kind_of(const Allocation &allocation) {
   case Allocation::Kind::mapped:
     break;
   }
-  return -1; /* a mapping does not count: its address range does */
+  return -1; /* a mapping is not counted, because its address range is */
 }
 
 /* Calls found(kind, number, text) for every live object. `text` is a function, called only where it is needed. */
@@ -152,9 +152,9 @@ struct AtExit {
   }
 } at_exit;
 
-/* What cudasim_on_create asked for. */
+/* The notification that cudasim_on_create has requested. */
 struct Watch {
-  int (*later)(int (*function)(void *), void *) = nullptr; /* null: nobody asked */
+  int (*later)(int (*function)(void *), void *) = nullptr; /* null: none */
   int (*function)(void *) = nullptr;
   std::thread::id thread;
   bool asked = false;          /* `later` was called, and `function` was not yet */

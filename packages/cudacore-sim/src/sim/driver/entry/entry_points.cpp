@@ -5,7 +5,7 @@
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 namespace sim {
-/* Not static, so that the definition of a simulated function takes their place. */
+/* The weak definitions are not static, so that the definition of a simulated function replaces them. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 namespace api {
@@ -34,7 +34,7 @@ const char *symbol_of(Entry entry) {
 }
 
 const char *base_name_of(Entry entry) {
-  /* A per-thread symbol comes after the plain one, with which it shares the name. */
+  /* A per-thread symbol comes after the plain symbol, which has the same name. */
   static const char *const names[] = {
 #define SIM_FUNCTION(symbol, base, flags, parameters, arguments) #base,
 #define SIM_PER_THREAD(symbol, plain, parameters, arguments) nullptr,

@@ -146,7 +146,7 @@ struct InfoRequest {
   const CUgraphNode **nodes;
   const CUgraphEdgeData **data;
   size_t *count;
-  bool is_lossy; /* for a version of the function without annotations */
+  bool is_lossy; /* the version of the function returns no annotations */
 };
 
 CUresult tell(CUstream handle, const InfoRequest &wanted) {

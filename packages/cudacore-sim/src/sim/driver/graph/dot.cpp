@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes graphs for Graphviz, in the words of the driver. */
+/* Writes graphs for Graphviz, with the same text as the driver. */
 #include "sim/driver/graph/dot.h"
 
 #include <cstdio>
@@ -44,7 +44,7 @@ private:
         write_graph(*part);
   }
 
-  /* The number of an edge among those of its target. */
+  /* The number of an edge among the edges to its target. */
   std::string head(const GraphNode &from, const GraphNode &to) const {
     if (!DotNode(to, flags, 0).wants(CU_GRAPH_DEBUG_DOT_FLAGS_EXTRA_TOPO_INFO))
       return "";

@@ -4,7 +4,7 @@
 
 #include "sim/driver/graph/graph.h"
 
-/* The words in which the driver describes nodes for Graphviz. */
+/* Describes nodes for Graphviz, with the same text as the driver. */
 namespace sim {
 
 /* A node that is written as text. */

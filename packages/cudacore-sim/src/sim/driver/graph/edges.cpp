@@ -131,7 +131,7 @@ CUresult add(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, con
   std::vector<Pair> pairs;
   SIM_RETURN_FAILURE(find_graph(handle, graph));
   SIM_RETURN_FAILURE(read_pairs(graph, from, to, data, count, pairs));
-  /* Edges before a refused one are added. */
+  /* If an edge is refused, the edges before it remain added. */
   for (const Pair &pair : pairs) {
     if (find_edge(*pair.from, *pair.to) != nullptr || !is_edge(pair.data, pair.from->type, pair.to->type))
       return CUDA_ERROR_INVALID_VALUE;
@@ -149,7 +149,8 @@ CUresult remove(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to, 
   if (graph->has_memory_nodes)
     return CUDA_ERROR_NOT_SUPPORTED; /* even if there are no edges */
   SIM_RETURN_FAILURE(read_pairs(graph, from, to, data, count, pairs));
-  /* Edges before a missing one are removed. Without annotations, any edge between the nodes is meant. */
+  /* If an edge is missing, the edges before it remain removed. Without annotations, any edge between the nodes matches.
+   */
   for (const Pair &pair : pairs) {
     const Edge *edge = find_edge(*pair.from, *pair.to);
     if (edge == nullptr || (data != nullptr && std::memcmp(&edge->data, &pair.data, sizeof pair.data) != 0))

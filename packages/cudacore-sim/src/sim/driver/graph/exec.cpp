@@ -140,7 +140,7 @@ CUresult instantiate(CUgraphExec *out, CUgraph handle, uint64_t flags, Refusal &
   return CUDA_SUCCESS;
 }
 
-/* A node of graphs that no launch shares; null: the executable graph does not have the node. */
+/* Finds a node to change. Copies the graphs around it if a launch shares them. Null: there is no such node. */
 ExecNode *find_writable(GraphExec &exec, CUgraphNode handle) {
   auto found = exec.places.find(value_of(handle));
   if (found == exec.places.end())

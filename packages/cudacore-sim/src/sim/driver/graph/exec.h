@@ -20,7 +20,7 @@ struct GraphLaunch {
 
 /* A node of an executable graph. */
 struct ExecNode {
-  uint64_t source = 0; /* the handle of the node of the graph */
+  uint64_t source = 0; /* the handle of the graph's node that it was made from */
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   ParamsPtr params;
   bool enabled = true;
@@ -66,7 +66,7 @@ void submit_unit(const LaunchPtr &launch, const UnitPtr &unit, const std::vector
 CUresult submit_empty(const LaunchPtr &launch, const std::vector<UnitPtr> &before, UnitPtr &out);
 
 std::shared_ptr<ExecGraph> make_exec_graph(const Graph &graph);
-/* A node of an executable graph, to be changed. */
+/* Finds a node of an executable graph, in order to change it. */
 CUresult find_exec_node(CUgraphExec exec_handle, CUgraphNode node_handle, ExecPtr &exec, ExecNode *&node);
 /* CUDA_ERROR_INVALID_VALUE if these parameters cannot replace those of the node. */
 CUresult replace_params(const GraphExec &exec, ExecNode &node, ParamsPtr params);

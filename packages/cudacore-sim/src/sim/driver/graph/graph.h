@@ -52,7 +52,7 @@ struct Graph : std::enable_shared_from_this<Graph> {
   bool lost = false;                 /* a failed capture destroyed it, although it is part of a node */
   std::map<unsigned, NodePtr> nodes; /* nodes by id, which is the order of their creation */
   unsigned next_id = 0;
-  std::map<uint64_t, uint64_t> origin; /* in a clone: from the handles of the original's nodes to its own */
+  std::map<uint64_t, uint64_t> origin; /* in a clone: handles of the original's nodes to handles of its own */
   References references;
   std::vector<std::shared_ptr<Condition>> conditions; /* conditions that were created for the graph */
   unsigned captures = 0;                              /* the number of captures that add to it now */
@@ -84,7 +84,7 @@ CUresult clone_graph(const Graph &graph, GraphNode *owner, GraphPtr &out);
 
 /* The driver crashes when it reads the parameters of a kernel node whose primary context was destroyed. */
 CUresult check_readable(const GraphNode &node);
-CUresult check_kernels(const Graph &graph); /* reports such nodes, including those of child graphs and bodies */
+CUresult check_kernels(const Graph &graph); /* reports nodes that crash the driver, also in child graphs and bodies */
 
 /* Sorts the nodes so that dependencies come first; false: there is a cycle. */
 bool sort_nodes(const Graph &graph, std::vector<const GraphNode *> &out);
@@ -97,8 +97,8 @@ bool may_leave(const CUgraphEdgeData &data,
 
 /* Reserves memory for a launch or an upload. */
 CUresult reserve_memory(const std::vector<std::shared_ptr<GraphMemory>> &wanted);
-void mark_allocated(Allocation &memory); /* in the order of calls, when a graph is launched */
-void show_memory(Allocation &memory);    /* called in the order of work */
+void mark_allocated(Allocation &memory); /* called when a graph is launched */
+void show_memory(Allocation &memory);    /* called when the work runs */
 
 } // namespace sim
 

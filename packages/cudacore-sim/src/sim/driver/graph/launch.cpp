@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-/* Checks the memory of a graph in the order of calls: allocated by the last launch, and freed by this one. */
+/* Checks at a launch that the graph's memory from its last launch is freed, and memory that it frees is allocated. */
 CUresult account(const GraphExec &exec) {
   bool frees_itself = (exec.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   for (const std::shared_ptr<GraphMemory> &memory : exec.allocations)
@@ -114,7 +114,7 @@ CUresult launch_graph(const ExecPtr &exec, const StreamPtr &stream) {
 
 namespace {
 
-/* The graph and the stream of a launch or upload. */
+/* Finds the graph and the stream of a launch or upload. */
 CUresult find_launched(CUgraphExec exec_handle, CUstream stream_handle, ExecPtr &exec, StreamPtr &stream) {
   SIM_RETURN_FAILURE(find_stream(stream_handle, stream));
   SIM_RETURN_FAILURE(find_exec(exec_handle, exec));

@@ -34,7 +34,7 @@ struct Params {
 
   /* The graphs in the node: a child graph, or the bodies of a conditional node. */
   virtual std::vector<GraphPtr> graphs() const { return {}; }
-  /* The parameters of a copy of the node, `owner`; null: the copy shares these. */
+  /* Makes the parameters of `owner`, a copy of the node. Null: the copy shares these parameters. */
   virtual CUresult clone(GraphNode &, ParamsPtr &) const { return CUDA_SUCCESS; }
   /* Whether an executable graph can have the node. */
   virtual CUresult check_instance() const { return CUDA_SUCCESS; }
@@ -65,8 +65,8 @@ struct NodeType {
   size_t bytes; /* the bytes of CUgraphNodeParams that the type uses; the others must be zero */
 
   /*
-   * Checks parameters and makes a copy of them. `into`: the graph of the node; null where the node is one of an
-   * executable graph. `old`: the parameters that the node has; null for a new node.
+   * Checks parameters and makes a copy of them. `into`: the graph of the node; null for a node of an executable
+   * graph. `old`: the parameters that the node has; null for a new node.
    */
   CUresult (*read)(const Graph *into, const Params *old, CUgraphNodeParams &from, ParamsPtr &out);
   /* Called when a node was added; null: there is nothing to do. */

@@ -259,7 +259,7 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarra
 CUresult cuArrayGetPlane(CUarray *, CUarray hArray, unsigned int) {
   std::shared_ptr<Array> array;
   SIM_RETURN_FAILURE(find_array(hArray, array));
-  return CUDA_ERROR_INVALID_VALUE; /* no array has planes of several formats */
+  return CUDA_ERROR_INVALID_VALUE; /* no array here has several planes */
 }
 
 CUresult cuArrayDestroy(CUarray hArray) {
@@ -282,7 +282,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
   SIM_REQUIRE(pHandle != nullptr && pMipmappedArrayDesc != nullptr);
   const Descriptor &descriptor = *pMipmappedArrayDesc;
   SIM_RETURN_FAILURE(check(*context->device, descriptor, true));
-  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* the driver's result for other formats */
+  unsigned levels = std::clamp(numMipmapLevels, 1u, max_levels(descriptor)); /* as the driver does */
   constexpr uint64_t alignment = 512;                                        /* alignment of a level's first texel */
   std::vector<uint64_t> offsets;
   uint64_t bytes = 0;

@@ -39,7 +39,7 @@ uint64_t untouched(uint64_t address, uint64_t bytes) {
   AllocationPtr allocation = state().memory.find(address);
   bool counts = allocation != nullptr && (!allocation->host_accessible() || allocation->is_managed());
   if (!counts || bytes > allocation->end() - address)
-    return 0; /* otherwise it cannot be used at all, which is checked elsewhere */
+    return 0; /* unusable memory is detected elsewhere */
   return untouched_bytes(allocation->host + (address - allocation->base), bytes);
 }
 
@@ -98,7 +98,7 @@ public:
 
   bool is_blamed = false; /* an uninitialised read was reported: one report is enough for all rows */
 
-  /* Whether host code cannot use it. */
+  /* Whether host code cannot use the memory at its device address. */
   static bool is_hidden(uint64_t address, const std::byte *host) {
     return handle_of<const std::byte *>(address) != host;
   }

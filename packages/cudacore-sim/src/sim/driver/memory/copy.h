@@ -15,8 +15,8 @@ struct Side {
   uint64_t address;
   uint64_t pitch = 0, slice = 0;
   ContextPtr context = nullptr;   /* for a copy between contexts: the context whose access rights apply */
-  CUarray array = nullptr;        /* the address is that of texel (0, 0, 0) of the copy in its memory */
-  std::array<size_t, 3> origin{}; /* in the array: bytes, rows, planes */
+  CUarray array = nullptr;        /* if set, `address` is the address of the copy's first texel */
+  std::array<size_t, 3> origin{}; /* the place of that texel in the array: bytes, rows, planes */
 };
 
 struct Shape {

@@ -226,7 +226,7 @@ CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
     return CUDA_SUCCESS;
   }
   AllocationPtr allocation;
-  /* All memory is mapped and portable. cuMemHostGetFlags always reports the first flag, and never the second. */
+  /* All memory is mapped and portable. cuMemHostGetFlags always reports DEVICEMAP, and never PORTABLE. */
   unsigned told = (Flags & ~static_cast<unsigned>(CU_MEMHOSTALLOC_PORTABLE)) | CU_MEMHOSTALLOC_DEVICEMAP;
   CUresult result = new_host_memory(context, Allocation::Kind::pinned, bytesize, told, allocation);
   if (result == CUDA_SUCCESS)

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t magic = 0x314350494D495343; /* "CSIMIPC1" */
 constexpr int32_t of_host = -1;
 
-/* FNV-1a. It changes if any byte changes: another process or descriptor may lead to the same file. */
+/* A checksum of all bytes (FNV-1a), because a handle with another process or descriptor may lead to the same file. */
 uint64_t seal_of(const Reference &reference) {
   std::array<unsigned char, sizeof reference> bytes;
   std::memcpy(bytes.data(), &reference, sizeof reference);
@@ -88,7 +88,7 @@ std::shared_ptr<Import> import_reference(const void *handle, std::shared_ptr<Sha
     file = SharedFile::open(reference.process, reference.descriptor);
   if (file == nullptr || !file->hold(reference.offset))
     return nullptr;
-  /* It is read after it is held, because withdraw() checks for holds after that. */
+  /* The record is held before its name is read, and withdraw() clears the name before it looks for holds. */
   auto import = std::make_shared<Import>(file, reference.offset, reference.name);
   bool is_it =
       file->read(reference.offset, &copy, sizeof copy) && copy.name == reference.name && is_good(copy, kind, *file);

@@ -48,7 +48,7 @@ public:
   Export(const Export &) = delete;
   Export &operator=(const Export &) = delete;
 
-  /* Prevents that it is opened from now on. Returns whether another process has it open. */
+  /* Prevents other processes from opening the object. Returns whether one has it open already. */
   bool withdraw();
   Reference reference(uint32_t count = 0) const;
   Record &record() const { return *entry; }

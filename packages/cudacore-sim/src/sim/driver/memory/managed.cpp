@@ -87,7 +87,7 @@ CUmemLocation location_of(CUdevice device) {
   return location;
 }
 
-/* Locations in the reported form: the host has an invalid number, a NUMA node its own. */
+/* A location as it is reported: the number of the host is CU_DEVICE_CPU, the current NUMA node is node 0. */
 CUmemLocation normal(CUmemLocation location) {
   if (location.type == CU_MEM_LOCATION_TYPE_HOST)
     location.id = CU_DEVICE_CPU;

@@ -114,9 +114,7 @@ CUresult read_attribute(void *data, CUpointer_attribute attribute, const Allocat
   return CUDA_SUCCESS;
 }
 
-/*
- * The value that cuPointerGetAttributes returns for an address that CUDA does not know: zeros of the attribute's size.
- */
+/* Writes what cuPointerGetAttributes returns for an unknown address: mostly zeros, of the attribute's size. */
 void put_nothing(void *data, CUpointer_attribute attribute) {
   switch (static_cast<int>(attribute)) {
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
@@ -175,7 +173,7 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
     return CUDA_ERROR_INVALID_VALUE;
   int wanted = 0;
   std::memcpy(&wanted, value, sizeof wanted);
-  allocation->sync_memops = wanted != 0; /* no effect: operations are synchronous enough */
+  allocation->sync_memops = wanted != 0; /* it is only reported: copies here need no further synchronization */
   return CUDA_SUCCESS;
 }
 

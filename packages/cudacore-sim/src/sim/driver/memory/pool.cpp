@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t chunk = 32 << 20; /* pools reserve memory in pieces of this size */
 
-/* Finds the processor whose access is set: a device, or (null) the host of the pool. */
+/* Finds the processor whose access is set: a device, or null for the host. */
 CUresult find_accessor(const Pool &pool, const CUmemLocation &location, Device *&device) {
   switch (static_cast<int>(location.type)) {
   case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -42,7 +42,7 @@ int first_with(const CUmemPoolProps &properties) {
 
 void copy_out(void *value, uint64_t number) { std::memcpy(value, &number, sizeof number); }
 
-/* Whether memory of a pool is not freed. */
+/* Whether a pool has memory that is not freed. */
 bool has_memory(const Pool &pool) {
   const std::vector<AllocationPtr> all = state().memory.all();
   return std::any_of(all.begin(), all.end(), [&](const AllocationPtr &allocation) {

@@ -32,7 +32,7 @@ template <class Parameters> CUresult box(CUstream handle, const Parameters *p, R
   return copy(stream, to, from, shape, when);
 }
 
-/* Bytes of the first row of an array, the range of the functions with an A in their names. */
+/* Bytes of the first row of an array. Functions such as cuMemcpyAtoH can copy only these. */
 CUresult texels(CUarray handle, size_t offset, size_t bytes, Side &out) {
   std::shared_ptr<Array> array;
   SIM_REQUIRE(handle != nullptr);
@@ -77,7 +77,7 @@ CUresult box_peer(CUstream handle, const CUDA_MEMCPY3D_PEER *p, Return when) {
   return copy(stream, to, from, shape, when);
 }
 
-/* The attributes of a copy: those with the greatest first index that does not exceed the copy's. */
+/* When a copy reads. Each element of `attributes` applies to the copies from its index in `beginnings` on. */
 Read read_of(const CUmemcpyAttributes *attributes, const size_t *beginnings, size_t count, size_t copy) {
   size_t last = 0;
   while (last + 1 < count && beginnings[last + 1] <= copy)

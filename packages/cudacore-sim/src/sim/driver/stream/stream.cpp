@@ -167,7 +167,7 @@ void trace_on(const Stream &stream, Traced &work) {
 
 } // namespace
 
-/* For the check of order: makes the end of the context's destroyed streams depend on the work of another one. */
+/* For the check of order: the end of the context's destroyed streams also waits for a stream that is destroyed now. */
 static void end_in_order(Context &context, const Stream &stream) {
   if (!ordering() || stream.tail == nullptr)
     return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on values in memory. Only captures make such nodes: their entry points are not simulated. */
+/* Nodes that operate on values in memory. Only captures add them: the entry points that add them are not simulated. */
 #include "sim/driver/graph/nodes/node.h"
 
 namespace sim {

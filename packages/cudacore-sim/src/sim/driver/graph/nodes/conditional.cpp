@@ -98,7 +98,7 @@ CUresult read_fields(const Graph *into, const CUDA_CONDITIONAL_NODE_PARAMS &from
   const std::vector<std::shared_ptr<Condition>> &own = into->root().conditions;
   if (std::find(own.begin(), own.end(), params->condition) == own.end())
     return CUDA_ERROR_INVALID_VALUE;
-  const bool has_choices = config().driver_version >= 12080; /* a second body of an if, and switches */
+  const bool has_choices = config().driver_version >= 12080; /* CUDA 12.8 added switches, and a second body of an if */
   unsigned max_bodies = 0;
   switch (static_cast<int>(from.type)) {
   case CU_GRAPH_COND_TYPE_IF:

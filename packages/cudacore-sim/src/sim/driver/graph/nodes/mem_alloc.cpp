@@ -111,7 +111,7 @@ CUresult read_alloc(const Graph &into, CUDA_MEM_ALLOC_NODE_PARAMS &from, ParamsP
   allocation->node = params->memory;
   from.dptr = base;
   params->fields = from;
-  params->access.reserve(1); /* an address, even of an empty list */
+  params->access.reserve(1); /* so that the address of an empty list is not null */
   params->fields.accessDescs = params->access.data();
   out = std::move(params);
   return CUDA_SUCCESS;

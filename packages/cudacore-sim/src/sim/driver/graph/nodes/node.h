@@ -18,7 +18,7 @@
  */
 namespace sim {
 
-/* If no context is given, it is the current one. If there is none, the graph cannot be instantiated. */
+/* The context of a node: the given one, or else the current one. Without both, the graph cannot be instantiated. */
 inline CUresult find_node_context(CUcontext handle, ContextPtr &out) {
   if (handle != nullptr)
     return find_context(handle, out);
