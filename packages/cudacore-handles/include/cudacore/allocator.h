@@ -6,7 +6,7 @@
  * @file allocator.h
  * Allocators for libraries that keep only an address, and functions for PyTorch's pluggable allocator.
  *
- * The library keeps the allocation of such an address until cch_allocator_free(). Trackers count it like any other
+ * libcudacore_handles keeps the allocation of each address until cch_allocator_free(). Trackers count it like any other
  * allocation.
  */
 
@@ -15,8 +15,8 @@
 CCH_BEGIN_DECLS
 
 /**
- * Makes an allocator that allocates from a pool, with `count` trackers, each of which can refuse an allocation. It
- * keeps the pool and the trackers, and so does each allocation. @since 0.1
+ * Makes an allocator that allocates from a pool, with `count` trackers, each of which can refuse an allocation. The
+ * allocator and each of its allocations keep the pool and the trackers. @since 0.1
  */
 CCH_EXPORT int cch_allocator_create(cch_allocator **out, cch_pool *pool, cch_tracker *const *trackers, size_t count);
 
@@ -28,19 +28,18 @@ CCH_EXPORT int cch_allocator_alloc(CUdeviceptr *out, cch_allocator *allocator, s
                                    CUstream CCH_NULLABLE stream);
 
 /**
- * Frees what cch_allocator_alloc() allocated, ordered on the stream of the allocation, and after the work of the
- * streams of cch_allocator_record_stream(). The allocator itself may already be destroyed. CCH_EINVAL if it is not such
- * an address. Any thread.
- * @since 0.1
+ * Frees memory of cch_allocator_alloc(), ordered on the stream of the allocation. The free also waits for the streams
+ * that were passed to cch_allocator_record_stream(). The allocator itself may already be destroyed. CCH_EINVAL if `ptr`
+ * is not an address of cch_allocator_alloc(). Any thread. @since 0.1
  */
 CCH_EXPORT int cch_allocator_free(CUdeviceptr ptr);
 
-/** The same, ordered on the given stream instead of that of the allocation. Any thread. @since 0.1 */
+/** cch_allocator_free(), ordered on the given stream instead of the allocation's own. Any thread. @since 0.1 */
 CCH_EXPORT int cch_allocator_free_async(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
 /**
- * Notes that work on another stream uses an allocation: the free waits for the work that the stream has when the memory
- * is freed. CCH_EINVAL if it is not an address of cch_allocator_alloc(). Any thread. @since 0.1
+ * Notes that work on another stream uses an allocation. When the memory is freed, the free waits for the work that the
+ * stream then has. CCH_EINVAL if `ptr` is not an address of cch_allocator_alloc(). Any thread. @since 0.1
  */
 CCH_EXPORT int cch_allocator_record_stream(CUdeviceptr ptr, CUstream CCH_NULLABLE stream);
 
@@ -59,15 +58,21 @@ CCH_EXPORT int cch_torch_set_allocator(int device, cch_allocator *CCH_NULLABLE a
 CCH_EXPORT void *cch_torch_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
 
 /**
- * The same for a torch.cuda.MemPool: NULL if it fails. PyTorch then releases the blocks that it keeps, tries once more,
- * and raises torch.OutOfMemoryError. @since 0.1
+ * cch_torch_alloc() for a torch.cuda.MemPool: a failure returns NULL. PyTorch then releases the blocks that it keeps,
+ * tries once more, and raises torch.OutOfMemoryError. @since 0.1
  */
 CCH_EXPORT void *cch_torch_try_alloc(int64_t size, int device, CUstream CCH_NULLABLE stream);
 
-/** Frees memory of the two functions above. Failures are reported like those of destructors. @since 0.1 */
+/**
+ * Frees memory of cch_torch_alloc() or cch_torch_try_alloc(). Failures are reported like those of destructors.
+ * @since 0.1
+ */
 CCH_EXPORT void cch_torch_free(void *CCH_NULLABLE ptr, int64_t size, int device, CUstream CCH_NULLABLE stream);
 
-/** cch_allocator_record_stream() with the signature that PyTorch calls. Failures are reported. @since 0.1 */
+/**
+ * cch_allocator_record_stream() with the signature that PyTorch calls. Failures are reported like those of destructors.
+ * @since 0.1
+ */
 CCH_EXPORT void cch_torch_record_stream(void *CCH_NULLABLE ptr, CUstream CCH_NULLABLE stream);
 
 CCH_EXPORT cch_allocator *cch_allocator_ref(cch_allocator *allocator);

@@ -43,11 +43,11 @@ typedef struct cch_array_desc {
 /** Creates an array in a context (cuArray3DCreate). @since 0.1 */
 CCH_EXPORT int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc *desc);
 
-/** Borrows an array of a context (NULL: not known). `owner` as in cch_context_wrap(). @since 0.1 */
+/** Borrows an array of a context, which is NULL if it is not known. `owner` as in cch_context_wrap(). @since 0.1 */
 CCH_EXPORT int cch_array_wrap(cch_array **out, CUarray raw, cch_context *CCH_NULLABLE context, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);
 
-/** Fills `out`, whose `size` must be set. @since 0.1 */
+/** Reads the properties of an array into `out`, whose `size` must be set. @since 0.1 */
 CCH_EXPORT int cch_array_describe(cch_array_desc *out, const cch_array *array);
 
 /** The bytes of all texels; 0 if `array` is not an array. @since 0.1 */
@@ -71,10 +71,15 @@ CCH_EXPORT CUarray cch_array_raw(const cch_array *array);
 /** Creates a mipmapped array, with `desc->levels` levels (cuMipmappedArrayCreate). @since 0.1 */
 CCH_EXPORT int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, const cch_array_desc *desc);
 
-/** A level of a mipmapped array, which it keeps alive (cuMipmappedArrayGetLevel). @since 0.1 */
+/**
+ * Makes a box for a level of a mipmapped array, and keeps the mipmapped array (cuMipmappedArrayGetLevel). @since 0.1
+ */
 CCH_EXPORT int cch_mipmapped_array_level(cch_array **out, cch_mipmapped_array *array, unsigned level);
 
-/** Fills `out`, whose `size` must be set. The extents are those of level 0. @since 0.1 */
+/**
+ * Reads the properties of a mipmapped array into `out`, whose `size` must be set. The extents are those of level 0.
+ * @since 0.1
+ */
 CCH_EXPORT int cch_mipmapped_array_describe(cch_array_desc *out, const cch_mipmapped_array *array);
 
 /** The array's context, borrowed from the box. @since 0.1 */

@@ -6,15 +6,15 @@
  * @file base.h
  * Shared by all headers: version, visibility, the names of CUDA's handle types, the kinds of boxes.
  *
- * A *box* is one heap object for one CUDA resource. It counts its references atomically, holds strong references to the
- * boxes that its resource needs (that of a stream to its context, that of a kernel to its library), and destroys the
- * resource when the last reference is dropped. If you hold a reference, the resource is valid.
+ * A *box* is one heap object for one CUDA resource. It counts its references atomically, and holds strong references to
+ * the boxes that its resource needs: a stream's box to its context, a kernel's box to its library. When the last
+ * reference to a box is dropped, it destroys the resource. If you hold a reference, the resource is valid.
  *
  * Verbs mean the same for every kind:
  *
  * - `_create`: makes a resource and owns it.
  * - `_wrap`: borrows a resource that other code owns. If this library created the resource, its existing box is
- *   returned. Each wrap of another resource makes a new box.
+ *   returned. Otherwise, each call makes a new box.
  * - `_ref`: takes one more reference, and returns its argument. NULL gives NULL.
  * - `_unref`: drops a reference. It cannot fail. NULL does nothing.
  * - `_raw`: the CUDA handle, valid while a reference is held. NULL gives the zero handle.
@@ -23,23 +23,27 @@
  * marked CCH_NULLABLE or is an array whose count is 0. A box must be of the kind that the parameter's type names. If an
  * argument is wrong:
  *
- * - a function that returns a status or a number as `int` returns CCH_EINVAL, and the message names the argument;
- * - a predicate (`_is_`, `_has`) returns 0, and a function of another type returns 0 or NULL. Both record the same
- *   failure;
- * - a `void` function does nothing;
- * - `_ref` and `_unref` count the references of a box of any kind, as cch_ref() and cch_unref() do.
+ * - A function that returns a status or a number as `int` returns CCH_EINVAL, and the message names the argument.
+ * - A predicate (`_is_`, `_has`) returns 0, and a function of another type returns 0 or NULL. Both record the same
+ *   failure.
+ * - A `void` function does nothing.
+ *
+ * `_ref` and `_unref` accept a box of any kind, as cch_ref() and cch_unref() do.
  *
  * The boxes in arrays and structures are checked in the same way. A box that was freed, or memory that is not a box,
  * cannot be recognised.
  *
  * Functions that can fail return `int`: 0 for success, a positive CUresult exactly as the driver returned it, or a
- * negative CCH_E* code; cch_error_last() has the details. On failure, out-parameters are unchanged. A `void` function
+ * negative CCH_E* code. cch_error_last() has the details. On failure, out-parameters are unchanged. A `void` function
  * cannot fail.
  *
  * Unless a comment states otherwise, a function can be called from any thread, and no lock of this library is held
- * while the driver or a callback runs. Tags: *any thread*; *caller serialises* (calls on the same box must not
- * overlap); *destructor-safe* (may also be called where CUDA calls are forbidden, such as a CUDA user-object
- * destructor).
+ * while the driver or a callback runs. Comments have these tags:
+ *
+ * - *any thread*
+ * - *caller serialises*: calls on the same box must not overlap.
+ * - *destructor-safe*: the function may also be called where CUDA calls are forbidden, such as in the destructor of a
+ *   CUDA user object.
  *
  * The headers need no CUDA toolkit: they name CUDA's handle types exactly as cuda.h does, and can be included
  * before or after it, or without it.
@@ -147,10 +151,10 @@ typedef enum cch_kind {
 } cch_kind;
 
 /**
- * Releases an object that a foreign owner keeps alive. Called once, when the box that it was given to is destroyed, at
- * a point where CUDA calls are allowed and no lock of this library is held; never after cch_process_exiting(). Boxes
- * whose last references it drops are destroyed soon after it returns. It must return, because the destruction of other
- * boxes waits for it: it must neither jump out nor end the thread.
+ * Releases an object that a foreign owner keeps alive. The function is called once, when the box that it was given to
+ * is destroyed. At that point, CUDA calls are allowed and no lock of this library is held. It is never called after
+ * cch_process_exiting(). Boxes whose last references it drops are destroyed soon after it returns. It must return,
+ * because the destruction of other boxes waits for it: it must neither jump out nor end the thread.
  */
 typedef void (*cch_release_fn)(void *owner);
 
@@ -160,7 +164,10 @@ typedef void (*cch_release_fn)(void *owner);
  */
 typedef void (*cch_host_fn)(void *data);
 
-/** Makes a graph keep the objects that captured work uses. Returns 0, or a failure; then the work is not submitted. */
+/**
+ * Makes a graph keep the objects that captured work uses. Returns 0 or a failure. After a failure, the work is not
+ * submitted.
+ */
 typedef int (*cch_keep_fn)(void *data);
 
 /** Version of the loaded library, as CCH_VERSION; the header's may differ. Destructor-safe. @since 0.1 */
@@ -184,9 +191,9 @@ CCH_EXPORT void *cch_ref(void *CCH_NULLABLE box);
 CCH_EXPORT void cch_unref(void *CCH_NULLABLE box);
 
 /**
- * Drops a reference, unless that would call CUDA or a release function. So it can be called with a lock held for which
- * these could wait. Returns NULL if the reference was dropped. Otherwise returns a box with a reference that the caller
- * must pass to cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
+ * Drops a reference, unless that would call CUDA or a release function. So it can be called with a lock held, even if
+ * CUDA or the release function could wait for that lock. Returns NULL if the reference was dropped. Otherwise returns a
+ * box with a reference that the caller must pass to cch_unref(). NULL does nothing. Destructor-safe. @since 0.1
  */
 CCH_EXPORT void *cch_unref_lightly(void *CCH_NULLABLE box);
 

@@ -32,34 +32,35 @@ typedef enum cch_capture_status {
 CCH_EXPORT int cch_capture_begin(cch_graph **out, cch_stream *stream, int mode);
 
 /** Begins to capture a stream into an existing graph (cuStreamBeginCaptureToGraph). The captured work depends on the
- * given nodes. The box is that of the graph. @since 0.1 */
+ * given nodes. No new box is made: `graph` is the box of the capture's graph. @since 0.1 */
 CCH_EXPORT int cch_capture_begin_to(cch_graph *graph, cch_stream *stream, cch_graph_node *const *dependencies,
                                     size_t count, int mode);
 
 /** Ends the capture that began on `stream` into `graph` (cuStreamEndCapture). CCH_EMISMATCH for another stream; then
- * nothing changes. If the driver refuses, because the capture was invalidated, forks were not joined, or another thread
- * began the capture, the capture has ended too: the graph, the graphs around it and all their nodes are no longer
+ * nothing changes. The driver refuses if the capture was invalidated, if forks were not joined, or if another thread
+ * began the capture. Then the capture has ended too: the graph, the graphs around it and all their nodes are no longer
  * valid. The same holds, with CCH_EGONE, if other code has ended the capture by the stream's handle. @since 0.1 */
 CCH_EXPORT int cch_capture_end(cch_graph *graph, cch_stream *stream);
 
 /**
- * Joins a stream that forked from another in the capture into `graph`: `into` waits for it, as with
- * cch_stream_wait_stream(), and it must no longer be used in this capture. Memory that the capture allocated on it is
- * freed on `into`, even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if no stream is
- * being captured into the graph. CCH_EMISMATCH for the per-thread default stream on another thread than the one that
- * began the capture. @since 0.1
+ * Joins a stream that forked from another in the capture into `graph`: `into` waits for `stream`, as with
+ * cch_stream_wait_stream(), and `stream` must no longer be used in this capture. Memory that the capture allocated on
+ * `stream` is freed on `into`, even after the capture, because `stream` is not ordered with later uses. CCH_EINVAL if
+ * no stream is being captured into the graph. CCH_EMISMATCH if `stream` is the per-thread default stream, and another
+ * thread began the capture. @since 0.1
  */
 CCH_EXPORT int cch_capture_join(cch_graph *graph, cch_stream *stream, cch_stream *into);
 
 /**
- * State of a stream's capture, a cch_capture_status (cuStreamGetCaptureInfo). If `graph` is not NULL, also the box of
- * the graph, as a new reference; NULL if there is no capture, or if other code began it. @since 0.1
+ * State of a stream's capture, a cch_capture_status (cuStreamGetCaptureInfo). If `graph` is not NULL, `*graph` is the
+ * box of the graph, as a new reference; it is NULL if there is no capture, or if other code began it. @since 0.1
  */
 CCH_EXPORT int cch_capture_status_of(int *status, cch_graph **CCH_NULLABLE graph, cch_stream *stream);
 
 /**
  * The graph into which work on a stream is captured, as a new reference; NULL if there is no capture, or if other code
- * began it. The driver is called (cuStreamGetCaptureInfo) only for streams on which no capture was begun. @since 0.1
+ * began it. If this library began a capture on the stream itself, the driver is not called; otherwise
+ * cuStreamGetCaptureInfo is. @since 0.1
  */
 CCH_EXPORT int cch_capture_graph(cch_graph **out, cch_stream *stream);
 

@@ -44,16 +44,16 @@ CCH_EXPORT int cch_context_restore(cch_context *CCH_NULLABLE context);
 /** Waits for all work of a context, whatever context is current (cuCtxSynchronize). @since 0.1 */
 CCH_EXPORT int cch_context_synchronize(cch_context *context);
 
-/** Numerically greatest (lowest) and least (highest) stream priority of a context (cuCtxGetStreamPriorityRange).
- * @since 0.1 */
+/** The lowest and the highest priority of streams in a context (cuCtxGetStreamPriorityRange). Smaller numbers are
+ * higher priorities, so `*highest` is the smallest number. @since 0.1 */
 CCH_EXPORT int cch_context_priorities(int *lowest, int *highest, cch_context *context);
 
 /** Free and total bytes of the memory of a context's device (cuMemGetInfo). It may be called while streams are
  * captured, in any mode. @since 0.1 */
 CCH_EXPORT int cch_context_memory_info(size_t *free, size_t *total, cch_context *context);
 
-/** Ordinal of the calling thread's current device (cuCtxGetDevice). CUDA_ERROR_INVALID_CONTEXT without one. @since 0.1
- */
+/** Ordinal of the calling thread's current device (cuCtxGetDevice). CUDA_ERROR_INVALID_CONTEXT if no context is
+ * current. @since 0.1 */
 CCH_EXPORT int cch_current_device(int *out);
 
 /** Ordinal of a context's device. @since 0.1 */

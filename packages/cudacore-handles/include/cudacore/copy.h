@@ -14,7 +14,7 @@ CCH_BEGIN_DECLS
 /** When a copy reads its source, with CUDA's numbers (CUmemcpySrcAccessOrder); 0 means CCH_COPY_IN_STREAM_ORDER. */
 #define CCH_COPY_IN_STREAM_ORDER 1 /**< after the stream's earlier work, before its later work */
 #define CCH_COPY_DURING_CALL 2     /**< before the call returns */
-#define CCH_COPY_ANY_ORDER 3       /**< at any time before the stream's later work: the source must not change */
+#define CCH_COPY_ANY_ORDER 3       /**< at any time before the stream's later work: keep the source unchanged */
 
 /** Flag: the copy should run concurrently with kernels if possible (CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE). */
 #define CCH_COPY_OVERLAP 1u
@@ -31,13 +31,13 @@ typedef struct cch_copy_attributes {
 } cch_copy_attributes;
 
 /**
- * Copies `count` whole allocations to others of the same sizes, ordered on a stream, each with its own attributes
- * (NULL, or NULL for one: all zero). The order of the copies is undefined: none may read what another one writes. If
- * possible, this is one call of the driver (cuMemcpyBatchAsync, of CUDA 12.8). The driver does not accept it on the
- * legacy default stream, while the stream is being captured, or between devices (see cch_deviceptr_copy()). Then the
- * copies are made one after the other. For CCH_COPY_DURING_CALL, this function then waits for the stream; in a capture,
- * it returns CCH_EINVAL. If sizes differ, it returns CCH_EINVAL before anything is copied. The graph of a capture keeps
- * all allocations. @since 0.1
+ * Copies `count` whole allocations to others of the same sizes, ordered on a stream. `attributes` has those of each
+ * copy; if it or an element is NULL, the attributes are zero. The order of the copies is undefined: none may read what
+ * another one writes. If possible, this is one call of the driver (cuMemcpyBatchAsync, of CUDA 12.8). The driver does
+ * not accept that call on the legacy default stream, while the stream is being captured, or between devices (see
+ * cch_deviceptr_copy()). Then the copies are made one after the other. In that case, if a copy has
+ * CCH_COPY_DURING_CALL, this function waits for the stream; in a capture, it returns CCH_EINVAL. If sizes differ, it
+ * returns CCH_EINVAL before anything is copied. The graph of a capture keeps all allocations. @since 0.1
  */
 CCH_EXPORT int cch_copy_batch(cch_deviceptr *const *dst, cch_deviceptr *const *src, size_t count,
                               const cch_copy_attributes *const *CCH_NULLABLE attributes, cch_stream *stream);

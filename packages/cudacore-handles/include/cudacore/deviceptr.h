@@ -53,7 +53,7 @@ CCH_EXPORT int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *con
                                            unsigned flags, void *CCH_NULLABLE owner,
                                            cch_release_fn CCH_NULLABLE release);
 
-/** Whether it is host memory that was registered read-only, or a part of such memory. @since 0.1 */
+/** Whether an allocation is host memory that was registered read-only, or a part of such memory. @since 0.1 */
 CCH_EXPORT int cch_deviceptr_is_read_only(const cch_deviceptr *ptr);
 
 /**
@@ -91,7 +91,10 @@ CCH_EXPORT cch_stream *cch_deviceptr_stream(const cch_deviceptr *ptr);
 /** The stream that orders the free, as a new reference; NULL if there is none. Any thread. @since 0.1 */
 CCH_EXPORT cch_stream *cch_deviceptr_stream_ref(cch_deviceptr *ptr);
 
-/** The box that the memory belongs to, borrowed from this one: its pool, or NULL. @since 0.1 */
+/**
+ * The box that the memory belongs to, borrowed from the allocation: a pool or a graphics resource; NULL for other
+ * memory. @since 0.1
+ */
 CCH_EXPORT const void *cch_deviceptr_backing(const cch_deviceptr *ptr);
 
 /** The pool, borrowed from the box; NULL if the memory is not from a pool. @since 0.1 */
@@ -100,15 +103,15 @@ CCH_EXPORT cch_pool *cch_deviceptr_pool(const cch_deviceptr *ptr);
 /** The context, borrowed from the box; NULL if it is not known. @since 0.1 */
 CCH_EXPORT cch_context *cch_deviceptr_context(const cch_deviceptr *ptr);
 
-/** Whether it was made by cch_deviceptr_wrap(), so that other code frees the memory. @since 0.1 */
+/** Whether a box was made by cch_deviceptr_wrap(), so that other code frees the memory. @since 0.1 */
 CCH_EXPORT int cch_deviceptr_is_wrapped(const cch_deviceptr *ptr);
 
 /**
- * 0 while the memory exists. CCH_EGONE if it was lost because another library reset the primary context: the memory of
- * cch_deviceptr_alloc(), cch_deviceptr_alloc_host() and cch_deviceptr_alloc_managed(), and the registration of
- * cch_deviceptr_register_host(). Memory of pools, virtual memory and wrapped memory are not lost that way, so the
- * driver is not queried about them. For other memory it is, except inside a function that CUDA calls. Any thread.
- * @since 0.1
+ * 0 while the memory exists. CCH_EGONE if it was lost because another library reset the primary context. This happens
+ * to memory of cch_deviceptr_alloc(), cch_deviceptr_alloc_host() and cch_deviceptr_alloc_managed(), and to
+ * registrations of cch_deviceptr_register_host(). The driver is queried about these, except inside a function that CUDA
+ * calls. Memory of pools, virtual memory and wrapped memory survive a reset, so the driver is not queried about them.
+ * Any thread. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_check(const cch_deviceptr *ptr);
 
@@ -118,9 +121,9 @@ CCH_EXPORT size_t cch_deviceptr_size(const cch_deviceptr *ptr);
 /**
  * Copies `size` bytes between any two allocations, ordered on a stream (cuMemcpyAsync). CCH_EINVAL if `size` exceeds
  * one of them. If an allocation is on another device than the stream, the copy is done by cuMemcpyPeerAsync, which
- * needs no access between the devices. A capture does not accept that, so cuMemcpyAsync is used there, and the stream's
- * device needs access to both allocations. The graph of a capture keeps both, whichever code began the capture. @since
- * 0.1
+ * needs no access between the devices. cuMemcpyPeerAsync cannot be captured. So a capture uses cuMemcpyAsync, and the
+ * stream's device needs access to both allocations. The graph of a capture keeps both, whichever code began the
+ * capture. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t size, cch_stream *stream);
 
@@ -132,8 +135,8 @@ CCH_EXPORT int cch_deviceptr_copy(cch_deviceptr *dst, cch_deviceptr *src, size_t
 CCH_EXPORT int cch_deviceptr_fill(cch_deviceptr *dst, uint32_t value, unsigned width, cch_stream *stream);
 
 /**
- * 0 if kernels of the current context can use this pointer. CCH_EMISMATCH if it is memory of another device without
- * access, or unknown to CUDA (cuPointerGetAttribute). @since 0.1
+ * 0 if kernels of the current context can use an address. CCH_EMISMATCH if the address is unknown to CUDA, or if it
+ * belongs to a device whose memory the current device cannot access (cuPointerGetAttribute). @since 0.1
  */
 CCH_EXPORT int cch_pointer_check(CUdeviceptr ptr);
 

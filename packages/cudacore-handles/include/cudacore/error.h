@@ -73,7 +73,7 @@ CCH_EXPORT void cch_error_clear(void);
 
 /**
  * Restores a record from cch_error_last() on the same thread, for code that must run other calls before the failure is
- * read. It has no node; cch_error_put() restores that, too. Destructor-safe. @since 0.1
+ * read. The restored record has no node; cch_error_put() restores the node, too. Destructor-safe. @since 0.1
  */
 CCH_EXPORT void cch_error_restore(const cch_error *error);
 

@@ -23,26 +23,27 @@ CCH_BEGIN_DECLS
 CCH_EXPORT int cch_event_create(cch_event **out, cch_context *context, unsigned flags);
 
 /**
- * Borrows an event without its context, which the driver cannot report. On a default stream, the event is recorded in
- * the current context. `owner` as in cch_context_wrap(). @since 0.1
+ * Borrows an event. Its context is not known, because the driver cannot report it. So cch_event_record() on a default
+ * stream records the event in the current context. `owner` as in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_event_wrap(cch_event **out, CUevent raw, void *CCH_NULLABLE owner,
                               cch_release_fn CCH_NULLABLE release);
 
-/** Borrows an event of a context (NULL: not known), which is kept. @since 0.1 */
+/** Borrows an event of a context, and keeps the context, which is NULL if it is not known. @since 0.1 */
 CCH_EXPORT int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *CCH_NULLABLE context,
                                  void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
 
 /**
  * Records the event after the present work of `stream` (cuEventRecord). CCH_EMISMATCH if they are of different
- * contexts. Caller serialises with waits that shall use this record. @since 0.1
+ * contexts. A wait uses the last record, so the *caller serialises* a record and the waits that depend on it.
+ * @since 0.1
  */
 CCH_EXPORT int cch_event_record(cch_event *event, cch_stream *stream);
 
 /**
  * 0 if the recorded work is done, CUDA_ERROR_NOT_READY if not (cuEventQuery). CUDA_ERROR_CAPTURED_EVENT if the event
- * was recorded in a capture; if this library began that capture, it is not invalidated. The next two functions do the
- * same. @since 0.1
+ * was recorded in a capture; if this library began that capture, it is not invalidated. cch_event_poll() and
+ * cch_event_synchronize() treat such events in the same way. @since 0.1
  */
 CCH_EXPORT int cch_event_query(cch_event *event);
 
@@ -58,7 +59,7 @@ CCH_EXPORT int cch_event_synchronize(cch_event *event);
 /** Milliseconds from `start` to `end` (cuEventElapsedTime). @since 0.1 */
 CCH_EXPORT int cch_event_elapsed(float *out, cch_event *start, cch_event *end);
 
-/** The flags that it was created with, or CCH_EVENT_UNKNOWN. @since 0.1 */
+/** The flags that the event was created with, or CCH_EVENT_UNKNOWN. @since 0.1 */
 CCH_EXPORT unsigned cch_event_flags(const cch_event *event);
 
 /** The event's context, borrowed from the box; NULL when it is not known. @since 0.1 */

@@ -11,10 +11,10 @@
  * parts of a hierarchy earlier: a node, the child graph of a node, and everything in it. Their boxes are then no longer
  * valid: cch_is_valid(), CCH_EGONE.
  *
- * While references to a node exist, it has one box. The graph keeps what the parameters of a node use, in a bundle for
- * each version of the parameters. Graphs that this library clones or instantiates from the graph keep it too, even if
- * the node is updated or destroyed, and executable graphs keep it until their launches are done. Graphs that other code
- * makes by the graph's handle keep it only if the graph was shared: see cch_graph_share().
+ * While references to a node exist, it has one box. The graph keeps the objects that the parameters of a node use, in a
+ * bundle for each version of the parameters. Graphs that this library clones or instantiates from the graph keep them
+ * too, even if the node is updated or destroyed, and executable graphs keep them until their launches are done. Graphs
+ * that other code makes from the graph's handle keep them only if the graph was shared: see cch_graph_share().
  *
  * CUDA cannot remove nodes or edges from a graph that has memory nodes (CCH_NODE_ALLOC, CCH_NODE_FREE). In such a
  * graph, nodes that a function would undo after a failure remain, with everything that they use.
@@ -45,13 +45,13 @@ typedef enum cch_node_type {
 
 /*
  * Parameters by type. Zero-initialise; set `size` to the size of the structure, which determines the fields that exist.
- * The boxes and the argument block that they refer to are kept as long as the node needs them. The caller must put the
+ * The node keeps the boxes and the argument block of its parameters as long as it needs them. The caller must put the
  * owners of raw addresses into the node's bundle.
  */
 
 /**
- * For CCH_NODE_KERNEL. CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION becomes programmatic edges (driver 12.3) from the
- * kernels that the node depends on when it is added. It cannot be changed later.
+ * For CCH_NODE_KERNEL. CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION makes the edges from kernels to the node
+ * programmatic when the node is added (driver 12.3). It cannot be changed later.
  */
 typedef struct cch_kernel_node {
   size_t size;
@@ -146,14 +146,14 @@ typedef struct cch_conditional_node {
 /** Makes an empty graph (cuGraphCreate). @since 0.1 */
 CCH_EXPORT int cch_graph_create(cch_graph **out);
 
-/** Takes over a root graph, which no other code may destroy. It counts as shared. On failure, the caller keeps it.
- * @since 0.1 */
+/** Takes over a root graph, which no other code may destroy. The graph counts as shared (see cch_graph_share()). On
+ * failure, the caller keeps it. @since 0.1 */
 CCH_EXPORT int cch_graph_adopt(cch_graph **out, CUgraph raw);
 
 /** Copies a graph, with child graphs and bodies (cuGraphClone); the copy keeps what the nodes use. @since 0.1 */
 CCH_EXPORT int cch_graph_clone(cch_graph **out, cch_graph *graph);
 
-/** The graph that this one is in, borrowed; NULL for a root. @since 0.1 */
+/** The graph that a graph is in, borrowed; NULL for a root. @since 0.1 */
 CCH_EXPORT cch_graph *cch_graph_parent(const cch_graph *graph);
 
 /** Keeps a bundle as long as the graph and everything that is instantiated from it exist. @since 0.1 */
@@ -162,21 +162,21 @@ CCH_EXPORT int cch_graph_keep(cch_graph *graph, cch_bundle *bundle);
 /**
  * Makes the driver keep what the graph's nodes use and will use (cuUserObjectCreate, cuGraphRetainUserObject). Then
  * graphs that other code clones or instantiates by its handle keep it too. Call it before passing the handle to other
- * code. What the nodes use at that time is kept until the graph is destroyed. Afterwards, adding nodes takes longer,
- * and so do launches of graphs that are instantiated from then on. @since 0.1
+ * code. Objects that the nodes use at that time are kept until the graph is destroyed. Afterwards, adding nodes takes
+ * longer, and so do launches of graphs that are instantiated from then on. @since 0.1
  */
 CCH_EXPORT int cch_graph_share(cch_graph *graph);
 
 /**
  * Makes a condition of this graph (cuGraphConditionalHandleCreate). One conditional node at a time can use it, in this
- * graph or another one of its hierarchy. If `has_default` is set, it has `value` at the beginning of each launch.
- * @since 0.1
+ * graph or another one of its hierarchy. If `has_default` is set, each launch sets the condition to `value` at its
+ * beginning. @since 0.1
  */
 CCH_EXPORT int cch_graph_condition(CUgraphConditionalHandle *out, cch_graph *graph, cch_context *CCH_NULLABLE context,
                                    int has_default, unsigned value);
 /**
- * Whether a node of the graph's hierarchy uses a condition. Only nodes that were added by this library count. @since
- * 0.1
+ * Whether a node of the graph's hierarchy uses a condition. Only nodes that were added by this library count.
+ * @since 0.1
  */
 CCH_EXPORT int cch_graph_condition_is_used(int *out, cch_graph *graph, CUgraphConditionalHandle condition);
 
@@ -194,9 +194,8 @@ typedef struct cch_node_spec {
   size_t size;
   int32_t type; /**< cch_node_type */
   uint32_t reserved;
-  const void *params; /**< the structure of the type; NULL for CCH_NODE_EMPTY */
-  cch_bundle
-      *bundle; /**< owners of what the parameters use, of which a reference is taken; NULL if there is nothing else */
+  const void *params;   /**< the structure of the type; NULL for CCH_NODE_EMPTY */
+  cch_bundle *bundle;   /**< owners of what the parameters use; the node takes a reference; NULL: none */
   cch_context *context; /**< the context of a kernel, copy, memset or conditional node; NULL: the current one */
   cch_graph_node *const *dependencies; /**< nodes of the same graph on which it depends */
   size_t dependency_count;
@@ -214,9 +213,9 @@ CCH_EXPORT int cch_graph_add(cch_graph_node **CCH_NULLABLE out, cch_graph *graph
  * references, or is NULL.
  *
  * The driver cannot remove nodes from a graph that has nodes that allocate or free memory. For such a graph, the batch
- * is tried in another graph first. Two failures are not detected by that: the driver has no resources left, or it
- * refuses to free an address that was allocated and not yet freed, for instance because the graph has been
- * instantiated. Then the nodes before the failed one remain in the graph, and the message says so. @since 0.1
+ * is tried in another graph first. Two kinds of failure still occur only in the real graph: the driver has no resources
+ * left, or it refuses to free an address, for instance because the graph has been instantiated. Then the nodes before
+ * the failed one remain in the graph, and the message says so. @since 0.1
  */
 CCH_EXPORT int cch_graph_add_batch(cch_graph_node **CCH_NULLABLE out, cch_graph *graph, const cch_node_spec *specs,
                                    size_t count, size_t *CCH_NULLABLE failed);
@@ -238,32 +237,32 @@ typedef struct cch_kernel_columns {
   size_t config_count;
   const cch_column *columns; /**< one for each parameter of the kernel */
   size_t column_count;
-  const uint32_t *edges;        /**< pairs of indices: the second node depends on the first, which is an earlier one */
-  size_t edge_count;            /**< pairs */
-  cch_graph_node *const *after; /**< nodes of the graph on which those nodes depend to which none of `edges` leads */
+  const uint32_t *edges; /**< pairs of indices: the second node depends on the first, which has the lower index */
+  size_t edge_count;     /**< pairs */
+  cch_graph_node *const *after; /**< nodes of the graph: dependencies of all new nodes that no edge leads to */
   size_t after_count;
   cch_bundle *bundle;   /**< owners of what the arguments point into, or NULL; the nodes take a reference */
   cch_context *context; /**< the context of the nodes; NULL for the current one */
 } cch_kernel_columns;
 
 /**
- * Adds many kernel nodes in one call: all or none, as cch_graph_add_batch(). No box is made for a node:
- * cch_graph_node_numbered() makes it when it is needed. The nodes share what they keep, until the last of them no
- * longer needs it.
+ * Adds many kernel nodes in one call: all or none, as cch_graph_add_batch(). No boxes are made:
+ * cch_graph_node_numbered() makes the box of a node when it is needed. The nodes share one set of owners, which is kept
+ * until the last of them no longer needs it.
  *
- * `out`: room for `count` handles. `first`: the number of the first node, which is never 0; the others' follow. On
- * failure `failed` (which may be NULL) is the index of the node that could not be added. @since 0.1
+ * `out` has room for `count` handles. `*first` becomes the number of the first node, which is never 0; the numbers of
+ * the other nodes follow it. On failure, `failed` (which may be NULL) is the index of the node that could not be added.
+ * @since 0.1
  */
 CCH_EXPORT int cch_graph_add_kernels(CUgraphNode *out, uint64_t *first, cch_graph *graph,
                                      const cch_kernel_columns *columns, size_t count, size_t *CCH_NULLABLE failed);
 
-/** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if it was destroyed.
- * @since 0.1
- */
+/** The node with a handle and a number from cch_graph_add_kernels(), as a new reference. CCH_EGONE if the node was
+ * destroyed. @since 0.1 */
 CCH_EXPORT int cch_graph_node_numbered(cch_graph_node **out, cch_graph *graph, CUgraphNode raw, uint64_t number);
 
-/** Removes a node and its edges from its graph (cuGraphDestroyNode). Its box, and those of the graphs in it, are no
- * longer valid. @since 0.1 */
+/** Removes a node and its edges from its graph (cuGraphDestroyNode). The box of the node, and the boxes of graphs in
+ * it, are no longer valid. @since 0.1 */
 CCH_EXPORT int cch_graph_node_destroy(cch_graph_node *node);
 
 /** The graph that the node is in, borrowed from the box. @since 0.1 */
@@ -274,8 +273,8 @@ CCH_EXPORT int cch_graph_node_type(const cch_graph_node *node);
 
 /**
  * Sets the parameters of a kernel, memcpy, memset, host, child graph or event node, in the structure of its type
- * (cuGraphNodeSetParams). The graph releases the old bundle; what was made from the graph before keeps it. `context` is
- * the new context of a kernel, copy or fill; NULL: the current one. @since 0.1
+ * (cuGraphNodeSetParams). The graph releases the old bundle; graphs that were made from it before keep the old bundle.
+ * `context` is the new context of a kernel, copy or fill; NULL: the current one. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE params,
                                   cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);
@@ -283,11 +282,11 @@ CCH_EXPORT int cch_graph_node_set(cch_graph_node *node, const void *CCH_NULLABLE
 /**
  * Reads the parameters of a node from the driver into the structure of its type, whose `size` must be set. Boxes are
  * new references. Kernels and events are the existing boxes, or boxes that borrow the handle. The config of a kernel
- * node is written to where `config` points, unless that is NULL. The kernel is NULL if it belongs to a module. `args`
- * is NULL if the offsets of the arguments are not known (driver 12.4); the arguments belong to the node until its
- * parameters are changed or read again. The function and data of a host node are those that were passed, even in
- * clones. The peers of an alloc node are written to where `peers` points, unless that is NULL, up to the number in
- * `peer_count`; `peer_count` is then their total number. @since 0.1
+ * node is written to where `config` points, unless that is NULL. The kernel is NULL if the node's function belongs to a
+ * module. `args` is NULL if the offsets of the arguments are not known (before driver 12.4); the arguments belong to
+ * the node until its parameters are changed or read again. The function and data of a host node are those that the
+ * caller passed, even in clones. The peers of an alloc node are written to where `peers` points, unless that is NULL,
+ * up to the number in `peer_count`; `peer_count` is then their total number. @since 0.1
  */
 CCH_EXPORT int cch_graph_node_get(void *params, cch_graph_node *node);
 
@@ -312,7 +311,7 @@ CCH_EXPORT int cch_graph_node_child(cch_graph **out, cch_graph_node *node, unsig
 /** The node of a clone, or of a child graph in it, that is the copy of a node (cuGraphNodeFindInClone). @since 0.1 */
 CCH_EXPORT int cch_graph_find_in_clone(cch_graph_node **out, cch_graph_node *node, cch_graph *clone);
 
-/** The box of the node with a handle that the driver returned, in this graph or in one below it. @since 0.1 */
+/** The box of a node of this graph, or of a graph below it, by the handle that the driver returned. @since 0.1 */
 CCH_EXPORT int cch_graph_node_of(cch_graph_node **out, cch_graph *graph, CUgraphNode raw);
 
 CCH_EXPORT cch_graph_node *cch_graph_node_ref(cch_graph_node *node);
@@ -365,7 +364,7 @@ CCH_EXPORT int cch_graph_rewire(cch_graph_node *const *lost_from, cch_graph_node
 
 /* ---- executable graphs ---- */
 
-/** Zero-initialise, and set `size`. */
+/** Options for cch_graph_instantiate(). Zero-initialise, and set `size`. */
 typedef struct cch_instantiate_params {
   size_t size;
   uint64_t flags;       /**< CUDA_GRAPH_INSTANTIATE_FLAG_* */
@@ -374,8 +373,9 @@ typedef struct cch_instantiate_params {
 } cch_instantiate_params;
 
 /**
- * Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. If the driver reports a
- * refusal only in its result, this is a failure, too; the error record has the node. `params` may be NULL. @since 0.1
+ * Makes an executable graph (cuGraphInstantiateWithParams), for which CUDA needs a context. The driver can return
+ * success and report a refusal in the result structure; this counts as a failure. The error record has the node.
+ * `params` may be NULL. @since 0.1
  */
 CCH_EXPORT int cch_graph_instantiate(cch_graph_exec **out, cch_graph *graph,
                                      const cch_instantiate_params *CCH_NULLABLE params);
@@ -385,13 +385,13 @@ typedef struct cch_update_result {
   size_t size;
   int32_t result; /**< CUgraphExecUpdateResult */
   uint32_t reserved;
-  CUgraphNode node; /**< the node of the new graph; NULL if none is responsible */
+  CUgraphNode node; /**< the node of the new graph; NULL if no single node is responsible */
   CUgraphNode from; /**< the source of the edge, if an edge is responsible */
 } cch_update_result;
 
 /**
- * Sets the parameters of an executable graph to those of another graph of the same shape (cuGraphExecUpdate). `result`
- * may be NULL. @since 0.1
+ * Sets the parameters of an executable graph to those of another graph of the same topology (cuGraphExecUpdate).
+ * `result` may be NULL. @since 0.1
  */
 CCH_EXPORT int cch_graph_exec_update(cch_graph_exec *exec, cch_graph *graph, cch_update_result *CCH_NULLABLE result);
 
@@ -404,16 +404,17 @@ CCH_EXPORT int cch_graph_upload(cch_graph_exec *exec, cch_stream *stream);
 CCH_EXPORT int cch_graph_launch(cch_graph_exec *exec, cch_stream *stream);
 
 /**
- * Whether a node belongs to the graph that this was instantiated from, including child graphs and bodies. The next
- * three functions accept such nodes. Destructor-safe. @since 0.1
+ * Whether a node belongs to the graph that an executable graph was instantiated from, including child graphs and
+ * bodies. cch_graph_exec_set(), cch_graph_exec_enable() and cch_graph_exec_is_enabled() accept such nodes.
+ * Destructor-safe. @since 0.1
  */
 CCH_EXPORT int cch_graph_exec_has(const cch_graph_exec *exec, const cch_graph_node *node);
 
 /**
- * Sets the parameters of one node (cuGraphExecNodeSetParams), from the next launch on. What launches in flight use is
- * kept until they are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes of the node
- * (cluster, cooperative, priority); CCH_EINVAL if others are given. The context, NULL for the current one, must be that
- * of the node. @since 0.1
+ * Sets the parameters of one node (cuGraphExecNodeSetParams), from the next launch on. Objects that launches in flight
+ * use are kept until these are done. CCH_EMISMATCH for a node of another graph. A kernel keeps the attributes of the
+ * node (cluster, cooperative, priority); CCH_EINVAL if others are given. `context` must be that of the node; NULL means
+ * the current one. @since 0.1
  */
 CCH_EXPORT int cch_graph_exec_set(cch_graph_exec *exec, cch_graph_node *node, const void *CCH_NULLABLE params,
                                   cch_bundle *CCH_NULLABLE bundle, cch_context *CCH_NULLABLE context);

@@ -34,9 +34,9 @@ CCH_EXPORT int cch_graphics_register_gl_image(cch_graphics **out, cch_context *c
                                               unsigned flags);
 
 /**
- * Maps a resource of a buffer, ordered on a stream: work that is submitted to the stream from now on can use the memory
- * (cuGraphicsMapResources). It is unmapped, in the order of the stream, by cch_graphics_unmap() or with the last
- * reference to the memory. CCH_EINVAL: it is mapped already. @since 0.1
+ * Maps a registered buffer, ordered on a stream: work that is submitted to the stream from now on can use the memory
+ * (cuGraphicsMapResources). The buffer is unmapped, in the order of the stream, by cch_graphics_unmap() or with the
+ * last reference to the memory. CCH_EINVAL if it is mapped already. @since 0.1
  */
 CCH_EXPORT int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch_stream *stream);
 
@@ -47,12 +47,12 @@ CCH_EXPORT int cch_graphics_map(cch_deviceptr **out, cch_graphics *resource, cch
  */
 CCH_EXPORT int cch_graphics_unmap(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 
-/** Whether it is mapped. Destructor-safe. @since 0.1 */
+/** Whether a resource is mapped. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_graphics_is_mapped(const cch_graphics *resource);
 
 /**
- * Unregisters a resource, after unmapping it if necessary (cuGraphicsUnregisterResource). It can no longer be used.
- * Without this call, the resource is unregistered with the last reference. @since 0.1
+ * Unregisters a resource, after unmapping it if necessary (cuGraphicsUnregisterResource). The resource can no longer be
+ * used. Without this call, it is unregistered with the last reference. @since 0.1
  */
 CCH_EXPORT int cch_graphics_unregister(cch_graphics *resource, cch_stream *CCH_NULLABLE stream);
 

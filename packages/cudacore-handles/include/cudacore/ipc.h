@@ -31,8 +31,8 @@ CCH_EXPORT int cch_pool_export(int *out, cch_pool *pool);
 /**
  * A pool of another process, by the file descriptor that it exported (cuMemPoolImportFromShareableHandle). The caller
  * keeps the descriptor. While a box of the pool exists, the same box is returned. `location_type` and `location_id`
- * state the location of its memory; CCH_EMISMATCH if it is elsewhere. The node of CCH_LOCATION_HOST_NUMA is not
- * checked. Nothing can be allocated from such a pool. @since 0.1
+ * state the location of the pool's memory; CCH_EMISMATCH if the memory is elsewhere. The node of CCH_LOCATION_HOST_NUMA
+ * is not checked. Nothing can be allocated from such a pool. @since 0.1
  */
 CCH_EXPORT int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id);
 
@@ -55,7 +55,7 @@ CCH_EXPORT int cch_deviceptr_export(cch_ipc_handle *out, cch_deviceptr *ptr);
 CCH_EXPORT int cch_deviceptr_import(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle, size_t size,
                                     cch_stream *stream);
 
-/** The same, for `size` bytes from `offset` on. @since 0.1 */
+/** cch_deviceptr_import() for `size` bytes of the memory from `offset` on. @since 0.1 */
 CCH_EXPORT int cch_deviceptr_import_part(cch_deviceptr **out, cch_pool *pool, const cch_ipc_handle *handle,
                                          size_t offset, size_t size, cch_stream *stream);
 

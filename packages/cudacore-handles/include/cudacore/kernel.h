@@ -38,9 +38,10 @@ typedef struct cch_launch_config {
 CCH_EXPORT int cch_kernel_get(cch_kernel **out, cch_library *library, const char *name);
 
 /**
- * Borrows a kernel; `library` is kept. If it is NULL, the library that the driver reports is used, if this library has
- * loaded it. CCH_EMISMATCH if the driver (12.5) reports another library. Returns the driver's error if it does not find
- * the kernel in the given library. `owner` as in cch_context_wrap(). @since 0.1
+ * Borrows a kernel, and keeps `library`. If `library` is NULL, the box keeps the library that the driver reports,
+ * provided that it was loaded by cch_library_load(). CCH_EMISMATCH if the driver (12.5) reports another library than
+ * the given one. Returns the driver's error if it does not find the kernel in the given library. `owner` as in
+ * cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_kernel_wrap(cch_kernel **out, CUkernel raw, cch_library *CCH_NULLABLE library,
                                void *CCH_NULLABLE owner, cch_release_fn CCH_NULLABLE release);
@@ -58,8 +59,9 @@ CCH_EXPORT int cch_kernel_params(const cch_param **out, size_t *count, cch_kerne
 
 /**
  * Sets the parameters of a kernel, which cch_launch() and graph nodes need, for a driver that cannot report them
- * (before 12.4). They are copied. Nothing changes if they are known already, or if the driver can report them. The
- * driver then copies each argument from the given offset, in the size that the parameter has in the code. @since 0.1
+ * (before 12.4). The array is copied. Nothing changes if the parameters are known already, or if the driver can report
+ * them. At a launch, such a driver copies each argument from the given offset, in the size that the parameter has in
+ * the code. @since 0.1
  */
 CCH_EXPORT int cch_kernel_set_params(cch_kernel *kernel, const cch_param *params, size_t count);
 
@@ -73,7 +75,7 @@ CCH_EXPORT int cch_launch(cch_stream *stream, const cch_launch_config *config, c
 
 /**
  * Launches as cch_launch() does, after checking whether the stream is being captured, whichever code began the capture.
- * If it is, `keep(data)` is called before the launch, because work in a capture cannot be undone. It calls
+ * If it is, `keep(data)` is called before the launch, because work in a capture cannot be undone. `keep` calls
  * cch_capture_keep_all(), so that the graph keeps the kernel and what the arguments point into. If `keep` fails,
  * nothing is launched, and its status is returned. @since 0.1
  */

@@ -22,7 +22,7 @@ CCH_EXPORT int cch_nvjitlink_load(cch_nvjitlink **out, const char *CCH_NULLABLE 
 /** The nvJitLink behind a dlopen() handle, which must stay open. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle);
 
-/** Its version (nvJitLinkVersion, or, before 12.3, by the names of its functions). @since 0.1 */
+/** The version of nvJitLink: nvJitLinkVersion, or before 12.3 the version in the names of its functions. @since 0.1 */
 CCH_EXPORT int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink);
 
 /**

@@ -26,21 +26,23 @@ typedef struct cch_nvrtc cch_nvrtc;
  */
 CCH_EXPORT int cch_nvrtc_load(cch_nvrtc **out, const char *CCH_NULLABLE path);
 
-/** The NVRTC behind a dlopen() handle, which must stay open. CCH_ENOCOMPILER if that is not an NVRTC. @since 0.1 */
+/**
+ * The NVRTC behind a dlopen() handle, which must stay open. CCH_ENOCOMPILER if the library is not an NVRTC. @since 0.1
+ */
 CCH_EXPORT int cch_nvrtc_wrap(cch_nvrtc **out, void *handle);
 
-/** Its version (nvrtcVersion). @since 0.1 */
+/** The version of NVRTC (nvrtcVersion). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc);
 
 /**
- * The architectures that it supports, as numbers such as 90 (nvrtcGetSupportedArchs). `*count` is the size of `out`,
- * and becomes the number of architectures. `out` may be NULL, to get the number. @since 0.1
+ * The architectures that an NVRTC supports, as numbers such as 90 (nvrtcGetSupportedArchs). `*count` is the size of
+ * `out`, and becomes the number of architectures. `out` may be NULL, to get the number. @since 0.1
  */
 CCH_EXPORT int cch_nvrtc_architectures(int *CCH_NULLABLE out, size_t *count, cch_nvrtc *nvrtc);
 
 /** The size of the heap for precompiled headers (nvrtcGetPCHHeapSize; NVRTC 12.8). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_pch_heap(size_t *out, cch_nvrtc *nvrtc);
-/** Sets it, for all programs of the process (nvrtcSetPCHHeapSize; NVRTC 12.8). @since 0.1 */
+/** Sets the size of that heap, for all programs of the process (nvrtcSetPCHHeapSize; NVRTC 12.8). @since 0.1 */
 CCH_EXPORT int cch_nvrtc_set_pch_heap(cch_nvrtc *nvrtc, size_t size);
 
 /**
@@ -56,7 +58,7 @@ CCH_EXPORT int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrt
  */
 CCH_EXPORT int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression);
 
-/** Compiles it, once (nvrtcCompileProgram). The log is available even after a failure. @since 0.1 */
+/** Compiles a program, once (nvrtcCompileProgram). The log is available even after a failure. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options);
 
 /**
@@ -89,7 +91,10 @@ CCH_EXPORT int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_progra
  * with the reason. @since 0.1 */
 CCH_EXPORT int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program);
 
-/** The heap that it needed, or would have needed (nvrtcGetPCHHeapSizeRequired; NVRTC 12.8). @since 0.1 */
+/**
+ * The size of the heap that the precompiled header needed, or would have needed (nvrtcGetPCHHeapSizeRequired; NVRTC
+ * 12.8). @since 0.1
+ */
 CCH_EXPORT int cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program);
 
 CCH_EXPORT cch_nvrtc_program *cch_nvrtc_program_ref(cch_nvrtc_program *program);

@@ -21,7 +21,7 @@ CCH_EXPORT int cch_nvvm_load(cch_nvvm **out, const char *CCH_NULLABLE path);
 /** The libNVVM behind a dlopen() handle, which must stay open. @since 0.1 */
 CCH_EXPORT int cch_nvvm_wrap(cch_nvvm **out, void *handle);
 
-/** Its version (nvvmVersion), which is not CUDA's. @since 0.1 */
+/** The version of libNVVM (nvvmVersion). It is not the version of CUDA. @since 0.1 */
 CCH_EXPORT int cch_nvvm_version(int *major, int *minor, cch_nvvm *nvvm);
 
 /** The supported versions of NVVM IR and of its debug information (nvvmIRVersion). @since 0.1 */
@@ -48,7 +48,7 @@ CCH_EXPORT int cch_nvvm_program_add(cch_nvvm_program *program, const void *modul
 /** Checks the modules without compiling them (nvvmVerifyProgram). @since 0.1 */
 CCH_EXPORT int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options);
 
-/** Compiles them to PTX, or to LTO-IR with the option `-gen-lto` (nvvmCompileProgram). @since 0.1 */
+/** Compiles the modules to PTX, or to LTO-IR with the option `-gen-lto` (nvvmCompileProgram). @since 0.1 */
 CCH_EXPORT int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options);
 
 /** The outputs of a program, once it is compiled. */

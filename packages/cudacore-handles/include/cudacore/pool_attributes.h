@@ -15,7 +15,10 @@ CCH_BEGIN_DECLS
 /** A CUmemPool_attribute of a pool: a number of bytes, or 1 or 0 (cuMemPoolGetAttribute). @since 0.1 */
 CCH_EXPORT int cch_pool_attribute(uint64_t *out, cch_pool *pool, int attribute);
 
-/** Sets a CUmemPool_attribute; usage and reserved maxima can only be set to 0 (cuMemPoolSetAttribute). @since 0.1 */
+/**
+ * Sets a CUmemPool_attribute (cuMemPoolSetAttribute). The maxima of used and reserved memory can only be set to 0.
+ * @since 0.1
+ */
 CCH_EXPORT int cch_pool_set_attribute(cch_pool *pool, int attribute, uint64_t value);
 
 /** The access of a device to the pool's memory: CUmemAccess_flags, 0 for none (cuMemPoolGetAccess). @since 0.1 */

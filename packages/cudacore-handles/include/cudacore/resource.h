@@ -27,11 +27,11 @@ typedef struct cch_resource {
   uint64_t opaque[18];
 } cch_resource;
 
-/** A group that multiprocessors are split into. */
+/** One of the groups that multiprocessors are split into. */
 typedef struct cch_sm_group {
-  uint32_t count;     /**< how many; 0: all. Afterwards, the number that was found */
-  uint32_t together;  /**< how many of them are co-scheduled, for clusters; 0 for the device's default */
-  uint32_t preferred; /**< the preferred number; 0: the same as `together` */
+  uint32_t count;     /**< number of multiprocessors; 0: as many as possible. The split sets it to the actual number */
+  uint32_t together;  /**< number of multiprocessors that are co-scheduled, for clusters; 0: the device's default */
+  uint32_t preferred; /**< preferred number of co-scheduled multiprocessors; 0: the same as `together` */
   uint32_t backfill;  /**< 1: `count` need not be a multiple of the co-scheduled number */
 } cch_sm_group;
 
@@ -44,7 +44,7 @@ CCH_EXPORT int cch_resource_of_device(cch_resource *out, int device, int kind);
  */
 CCH_EXPORT int cch_resource_of_context(cch_resource *out, cch_context *context, int kind);
 
-/** The CCH_RESOURCE_* that a resource is. Destructor-safe. @since 0.1 */
+/** The kind of a resource: a CCH_RESOURCE_*. Destructor-safe. @since 0.1 */
 CCH_EXPORT int cch_resource_kind(const cch_resource *resource);
 
 /**
@@ -71,7 +71,8 @@ CCH_EXPORT int cch_resource_split_evenly(cch_resource *out, size_t *count, cch_r
 
 /**
  * Splits multiprocessors into the requested groups, in their order (cuDevSmResourceSplit, of CUDA 13.1), and sets the
- * number of multiprocessors in each. `out` may be NULL if only these numbers are needed; `rest` as above. @since 0.1
+ * number of multiprocessors in each. `out` may be NULL if only these numbers are needed. `rest` is as for
+ * cch_resource_split_evenly(). @since 0.1
  */
 CCH_EXPORT int cch_resource_split(cch_resource *CCH_NULLABLE out, cch_resource *CCH_NULLABLE rest,
                                   const cch_resource *resource, cch_sm_group *groups, size_t count);

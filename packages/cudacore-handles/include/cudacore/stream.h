@@ -21,14 +21,14 @@ CCH_BEGIN_DECLS
 
 /**
  * Makes a stream in a context (cuStreamCreateWithPriority). `priority`: lower runs first; the driver clamps it
- * to the device's range. In a green context (cuGreenCtxStreamCreate, of CUDA 12.5) it has to be non-blocking. @since
- * 0.1
+ * to the device's range. In a green context (cuGreenCtxStreamCreate, of CUDA 12.5) it has to be non-blocking.
+ * @since 0.1
  */
 CCH_EXPORT int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, int priority);
 
 /**
- * Borrows a stream; the handles CU_STREAM_LEGACY and NULL, and CU_STREAM_PER_THREAD, give the default streams'
- * boxes. `owner` as in cch_context_wrap(). @since 0.1
+ * Borrows a stream. CU_STREAM_LEGACY, NULL and CU_STREAM_PER_THREAD return the boxes of the default streams. `owner` as
+ * in cch_context_wrap(). @since 0.1
  */
 CCH_EXPORT int cch_stream_wrap(cch_stream **out, CUstream CCH_NULLABLE raw, void *CCH_NULLABLE owner,
                                cch_release_fn CCH_NULLABLE release);
@@ -42,10 +42,10 @@ CCH_EXPORT cch_stream *cch_stream_per_thread(void);
 /** The stream's context, borrowed from the box; NULL for a default stream. @since 0.1 */
 CCH_EXPORT cch_context *cch_stream_context(const cch_stream *stream);
 
-/** CU_STREAM_* flags (cuStreamGetFlags). @since 0.1 */
+/** The CU_STREAM_* flags of a stream (cuStreamGetFlags). @since 0.1 */
 CCH_EXPORT int cch_stream_flags(unsigned *out, cch_stream *stream);
 
-/** Priority (cuStreamGetPriority). @since 0.1 */
+/** The priority of a stream (cuStreamGetPriority). @since 0.1 */
 CCH_EXPORT int cch_stream_priority(int *out, cch_stream *stream);
 
 /** 1 while the stream is being captured, valid or not, else 0 (cuStreamIsCapturing). @since 0.1 */
@@ -57,7 +57,7 @@ CCH_EXPORT int cch_stream_query(cch_stream *stream);
 /** Waits until all work is done (cuStreamSynchronize). @since 0.1 */
 CCH_EXPORT int cch_stream_synchronize(cch_stream *stream);
 
-/** Makes later work wait for an event's last record (cuStreamWaitEvent). @since 0.1 */
+/** Makes later work of `stream` wait for the last record of an event (cuStreamWaitEvent). @since 0.1 */
 CCH_EXPORT int cch_stream_wait_event(cch_stream *stream, cch_event *event);
 
 /** Makes later work of `stream` wait for the present work of `other`, by a temporary event. @since 0.1 */

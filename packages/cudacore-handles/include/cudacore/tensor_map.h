@@ -4,9 +4,10 @@
 
 /**
  * @file tensor_map.h
- * Tensor maps: descriptors of tensors in global memory. Kernels use them to copy boxes with the tensor memory
- * accelerator (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is passed to kernels
- * by value (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive the kernels.
+ * Tensor maps: descriptors of tensors in global memory. With them, kernels copy rectangular parts of tensors by the
+ * tensor memory accelerator (TMA, compute capability 9.0 or later). A tensor map is a value of 128 bytes, which is
+ * passed to kernels by value (`const __grid_constant__ CUtensorMap`). It owns nothing: the tensor's memory must outlive
+ * the kernels.
  *
  * Axes are in the order of an array's shape, the outermost one first. CUDA's own functions have the reverse order.
  */
@@ -16,7 +17,7 @@
 CCH_BEGIN_DECLS
 
 /** The kinds of tensor maps. */
-#define CCH_TENSOR_MAP_TILED 0       /**< boxes of a tensor of up to five axes (cuTensorMapEncodeTiled) */
+#define CCH_TENSOR_MAP_TILED 0       /**< rectangular parts of a tensor of up to five axes (cuTensorMapEncodeTiled) */
 #define CCH_TENSOR_MAP_IM2COL 1      /**< pixels of images, for convolutions (cuTensorMapEncodeIm2col) */
 #define CCH_TENSOR_MAP_IM2COL_WIDE 2 /**< the same along W alone (cuTensorMapEncodeIm2colWide, CUDA 12.8) */
 
@@ -49,10 +50,10 @@ typedef struct cch_tensor_map_config {
   int64_t shape[5];           /**< in elements */
   int64_t strides[5];         /**< strides in bytes; that of the last axis is the size of an element */
   int64_t element_strides[5]; /**< the steps of copies along each axis: 1 for every element */
-  int64_t box_dim[5];         /**< tiled: the extents of a box, in elements */
+  int64_t box_dim[5];         /**< tiled: the extents of the part that one copy moves, in elements */
   int64_t
       lower_corner[3]; /**< im2col: the beginning of the bounding box, relative to the first pixel; wide: [0], for W */
-  int64_t upper_corner[3];    /**< im2col: its end, relative to the last pixel */
+  int64_t upper_corner[3];    /**< im2col: the end of the bounding box, relative to the last pixel */
   int64_t channels_per_pixel; /**< im2col: the number of channels of a pixel that a copy moves */
   int64_t pixels_per_column;  /**< im2col: the number of pixels that a copy moves */
   int32_t wide_mode;          /**< im2col wide: CUtensorMapIm2ColWideMode */

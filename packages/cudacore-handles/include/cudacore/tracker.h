@@ -15,7 +15,7 @@
 
 CCH_BEGIN_DECLS
 
-/** Keep a list of the live allocations, for cch_tracker_list(). */
+/** A flag: keep a list of the live allocations, for cch_tracker_list(). */
 #define CCH_TRACKER_LIST 1
 
 /** Options of a tracker. Zero-initialise; `size` determines the fields that exist. */
@@ -64,8 +64,8 @@ CCH_EXPORT int cch_tracker_stop(cch_tracker *tracker);
  */
 CCH_EXPORT int cch_tracker_begin(cch_tracker *tracker, size_t size);
 
-/** Ends the announcement of an allocation that failed. `stream` is the one that it was ordered on, or NULL. @since 0.1
- */
+/** Ends the announcement of an allocation that failed. `stream` is the stream on which the allocation was ordered, or
+ * NULL. @since 0.1 */
 CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_stream *CCH_NULLABLE stream);
 
 /**
@@ -76,13 +76,13 @@ CCH_EXPORT void cch_tracker_cancel(cch_tracker *tracker, size_t size, const cch_
 CCH_EXPORT int cch_tracker_add(uint64_t *id, cch_tracker *tracker, cch_deviceptr *ptr, size_t announced);
 
 /**
- * cch_deviceptr_alloc_async() with `count` trackers, each of which can refuse it. On failure none has counted it.
- * @since 0.1
+ * cch_deviceptr_alloc_async() with `count` trackers, each of which can refuse the allocation. On failure, no tracker
+ * has counted it. @since 0.1
  */
 CCH_EXPORT int cch_deviceptr_alloc_tracked(cch_deviceptr **out, cch_pool *pool, size_t size, cch_stream *stream,
                                            cch_tracker *const *trackers, size_t count);
 
-/** Reads the counts, all at the same moment. @since 0.1 */
+/** Reads the counts of a tracker, all at the same moment. @since 0.1 */
 CCH_EXPORT int cch_tracker_read(cch_tracker_counts *out, cch_tracker *tracker);
 
 /**

@@ -4,9 +4,9 @@
 
 /**
  * @file virtual.h
- * Memory that is made of addresses and physical memory, so that it can grow. Physical memory lives as long as an
- * allocation that contains it. When an allocation has grown, the old and the new one share physical memory, and can be
- * freed in any order.
+ * Virtual memory: physical memory that is mapped to reserved addresses, so that an allocation can grow. Physical memory
+ * lives as long as an allocation that contains it. When an allocation has grown, the old and the new one share physical
+ * memory, and can be freed in any order.
  */
 
 #include <cudacore/base.h>
@@ -48,16 +48,16 @@ CCH_EXPORT int cch_virtual_granularity(size_t *out, const cch_virtual_config *co
 CCH_EXPORT int cch_virtual_alloc(cch_deviceptr **out, const cch_virtual_config *config, size_t size);
 
 /**
- * Makes a larger allocation that begins with the memory of an allocation of virtual memory. It has the same address if
- * the addresses after the old one are free; otherwise it has another address, and `*moved` is 1. The old allocation
- * does not change. CCH_EINVAL if the size is not larger. @since 0.1
+ * Makes a larger allocation that begins with the memory of an allocation of virtual memory. If the addresses after the
+ * old allocation are free, the new one has the same address. Otherwise it has another address, and `*moved` is 1. The
+ * old allocation does not change. CCH_EINVAL if the size is not larger. @since 0.1
  */
 CCH_EXPORT int cch_virtual_grow(cch_deviceptr **out, int *moved, cch_deviceptr *ptr, const cch_virtual_config *config,
                                 size_t size);
 
 /**
- * The number of pieces of physical memory of an allocation of virtual memory; for a part, that of its whole allocation;
- * 0 for other memory. @since 0.1
+ * The number of pieces of physical memory of an allocation of virtual memory; 0 for other memory. A part has the number
+ * of its whole allocation. @since 0.1
  */
 CCH_EXPORT size_t cch_virtual_piece_count(const cch_deviceptr *ptr);
 

@@ -26,7 +26,7 @@ static cch_kernel_node node_of_kernel(const world *w) {
                            .args_size = sizeof launch_arguments};
 }
 
-/* In the pinned memory of the world that was opened last. */
+/* The addresses of the parameters are in the pinned memory of the world that was opened last. */
 static cch_memcpy_node copy_params = {.size = sizeof copy_params, .width = 8};
 static cch_memset_node fill_params = {.size = sizeof fill_params, .value = 1, .element_size = 4, .width = 4};
 static const cch_host_node host_params = {.size = sizeof host_params, .function = do_nothing};
@@ -80,7 +80,7 @@ static void open_graph(world *w) {
   OK(cch_graph_exec_set(w->exec, w->node, &kernel, w->bundle, w->context)); /* the launch uses these parameters */
   OK(cch_graph_launch(w->exec, w->stream));
   OK(cch_stream_synchronize(w->stream));
-  /* It is in another context, so its capture does not conflict with other calls. */
+  /* The stream is in another context, so its capture does not conflict with other calls. */
   OK(cch_stream_create(&w->captured, w->elsewhere, CCH_STREAM_NON_BLOCKING, 0));
   OK(cch_capture_begin(&w->capture, w->captured, CCH_CAPTURE_RELAXED));
 }
@@ -144,9 +144,9 @@ void world_open(world *w) {
   OK(cch_pool_create(&w->pool, &config));
   OK(cch_deviceptr_alloc_async(&w->ptr, w->pool, 64, w->stream));
   OK(cch_deviceptr_alloc_host(&w->pinned, w->context, 64, 0));
-  OK(cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream)); /* the first copy counts the devices, once and for all */
+  OK(cch_deviceptr_copy(w->ptr, w->pinned, 64, w->stream)); /* the first copy counts the devices; later ones do not */
   OK(cch_virtual_alloc(&w->moves, &virtual_config, 1));
-  OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* directly after the other one */
+  OK(cch_virtual_alloc(&w->grows, &virtual_config, 1)); /* the addresses are directly after those of `moves` */
   OK(cch_library_load(&w->library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&w->kernel, w->library, "add"));
 
@@ -499,8 +499,8 @@ GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
 MAKES(array_create, cch_array, cch_array_create(&out, w->context, &line))
 MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &plane))
 /*
- * Operations that need an array or levels make them, because memory in the world would change the addresses of the next
- * one.
+ * Operations that need an array or a level of one create it. An array in the world would change the addresses of the
+ * next world.
  */
 static int with_array(world *w, int (*call)(world *w, cch_array *array)) {
   cch_array *array;

@@ -10,11 +10,11 @@
 #include "check.h"
 
 /*
- * The objects of the calls. All are on device 0, except for the captured stream, because a context with a captured
- * stream cannot be waited for. The primary context of device 1 belongs to other code.
+ * The objects of the calls. All are on device 0, except for the captured stream, because one cannot wait for a context
+ * with a captured stream. The primary context of device 1 belongs to other code.
  */
 typedef struct world {
-  cch_context *context, *green, *elsewhere; /* the last is a green one of device 1 */
+  cch_context *context, *green, *elsewhere; /* `elsewhere` is a green context of device 1 */
   cch_resource multiprocessors;
   cch_stream *stream, *second_stream;
   cch_event *start, *end;
@@ -39,7 +39,7 @@ typedef struct world {
   CUkernel foreign_kernel;
   cch_graph *graph, *leaf, *branching; /* `leaf` is also a child of `graph`; `branching` cannot be cloned */
   cch_graph_node *node, *copy, *fill, *host, *child, *record, *wait, *branch, *leaf_node;
-  CUgraphConditionalHandle condition; /* a condition of the third graph, not used yet */
+  CUgraphConditionalHandle condition; /* a condition of `branching`, not used yet */
   cch_graph_exec *exec;
   cch_bundle *bundle;
   cch_stream *captured;

@@ -6,14 +6,14 @@
  * The first statement of a public function: it checks the pointer arguments. The type of a parameter determines the
  * kind of its box, so a function only lists its parameters:
  *
- *   CCH__REQUIRE(out, bundle);               each is given, and a box is of its kind
- *   CCH__REQUIRE_USABLE(out, event, stream); also: the boxes can be used, and the driver is ready
- *   CCH__REQUIRE_USABLE_OR_NULL(context);    likewise, or NULL
- *   CCH__REQUIRE_ELSE(0, event);             for functions that return no status: what to return instead
- *   CCH__REQUIRE_ARRAY(ptrs, count);         the array is given, or empty
- *   CCH__REQUIRE_ALL(names, count);          likewise, and so is each pointer in it
+ *   CCH__REQUIRE(out, bundle);               no pointer is NULL, and each box is of its parameter's kind
+ *   CCH__REQUIRE_USABLE(out, event, stream); also, the boxes can be used, and the driver is ready
+ *   CCH__REQUIRE_USABLE_OR_NULL(context);    the same, but the box may be NULL
+ *   CCH__REQUIRE_ELSE(0, event);             for functions that return no status: the value to return
+ *   CCH__REQUIRE_ARRAY(ptrs, count);         the array is not NULL, or its count is 0
+ *   CCH__REQUIRE_ALL(names, count);          the same, and no pointer in it is NULL
  *
- * All of them record a failure that names the argument, and return from the function.
+ * If an argument is wrong, each macro records a failure that names it, and returns from the function.
  */
 
 #include "base/box.h"
@@ -56,7 +56,7 @@ static inline int cch__check_usable(const void *argument, int kind, const char *
   return cch__is_gone(argument) ? cch__fail_gone(argument, operation) : 0;
 }
 
-/* Checks a member of a structure or an array: returns 0, or a recorded failure. */
+/* Checks a member of a structure or an array. Returns 0, or a failure that is recorded. */
 #define CCH__USABLE(box, what, operation) cch__check_usable(box, CCH__KIND(box), what, operation)
 #define CCH__USABLE_OR_NULL(box, what, operation) ((box) == NULL ? 0 : CCH__USABLE(box, what, operation))
 

@@ -18,7 +18,7 @@ struct cch_context {
   CUcontext raw;
   int device;
   CUgreenCtx green; /* the green context, if this library made it; NULL for any other context */
-  uint64_t id;      /* identifies a primary context: after a reset, the handle has another number; 0: unknown */
+  uint64_t id; /* distinguishes the primary contexts that have the same handle before and after a reset; 0: unknown */
 };
 
 /* Whether a context was reset. False in a function that CUDA calls, because the driver must not be called there. */
@@ -30,7 +30,7 @@ bool cch__context_is_lost(const cch_context *context);
  */
 bool cch__driver_permits_calls(const cch_context *context, bool *is_there);
 
-/* The context whose loss loses a resource; NULL if there is none. */
+/* The context of a resource that is lost with its context; NULL if there is none. */
 static inline const cch_context *cch__lost_with(const cch__box *box) {
   return box->context != NULL && box->context->kind == CCH_KIND_CONTEXT ? (const cch_context *)box->context : NULL;
 }
@@ -49,7 +49,7 @@ struct cch_event {
   cch_context *context;
   cch_ipc_handle *imported_by; /* its name as another process exported it; NULL for an event of this process */
   unsigned flags;
-  atomic_bool captured; /* whether it was last recorded in a capture */
+  atomic_bool captured; /* whether the event was last recorded in a capture */
 };
 
 struct cch_pool {
@@ -242,7 +242,9 @@ int cch__bundle_wrap(cch_bundle **out, void *box, cch_bundle *bundle, size_t pay
 /* The bundle of the caller, borrowed; NULL if there is none. */
 cch_bundle *cch__bundle_given(cch_bundle *bundle);
 
-/* The two halves of destruction: see kind_list.h. */
+/*
+ * The two halves of destruction, which kind_list.h describes: the functions `end`, and below them the functions `drop`.
+ */
 bool cch__context_end(cch_context *context);
 bool cch__stream_end(cch_stream *stream);
 bool cch__event_end(cch_event *event);
@@ -304,7 +306,7 @@ bool cch__is_capturing(CUstream stream);
 
 /*
  * Whether work that is given to a stream becomes a part of a graph, whichever code began the capture. cch__capture_keep
- * also has the graph keep the boxes that the work uses. The stream's context must be current.
+ * also makes the graph keep the boxes that the work uses. The stream's context must be current.
  */
 int cch__capture_ask(bool *captured, cch_stream *stream);
 int cch__capture_keep(bool *captured, cch_stream *stream, void *const *boxes, size_t count);
@@ -318,7 +320,10 @@ cch_stream *cch__stream_for_thread(cch_stream *stream, uint64_t thread);
  */
 cch_stream *cch__capture_stream(cch_graph *graph, cch_stream *stream, uint64_t capture);
 
-/* Whether the end of a graph that is not owned calls the driver, to end a capture. */
+/*
+ * Whether a capture into the graph has not ended. Then destroying the box of a graph calls the driver, even if the
+ * library does not own the graph.
+ */
 bool cch__graph_is_captured(const cch_graph *graph);
 
 #endif

@@ -23,8 +23,8 @@ static stack queue, refused;
 atomic_size_t cch__pending;
 
 /*
- * Polls before refused boxes are tried again. The number of refused boxes is added, so that the mean cost of a poll is
- * constant.
+ * The number of polls before refused boxes are tried again. The number of refused boxes is added to it, so that the
+ * mean cost of a poll is constant.
  */
 enum { MIN_POLLS = 64 };
 static atomic_size_t refused_count, polls;

@@ -40,7 +40,10 @@ static int truncated(const char *what, size_t size) {
                    "the image is truncated or corrupt: it has %zu bytes, and its %s reach beyond them", size, what);
 }
 
-/* Sections that have a size but no bytes in the file. Relocatable objects use CUDA's own types for some of them. */
+/*
+ * Whether a section has a size but no bytes in the file. Relocatable objects use CUDA's own types for some such
+ * sections.
+ */
 static bool has_bytes(const Elf64_Shdr *section) {
   switch (section->sh_type) {
   case SHT_NULL:

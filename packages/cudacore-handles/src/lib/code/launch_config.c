@@ -35,7 +35,7 @@ int cch__native_launch_fill(cch__native_launch *out, const cch_launch_config *co
                      config->flags & ~KNOWN_FLAGS);
   const uint32_t *block = config->block;
   if (block[0] > MAX_THREADS || block[1] > MAX_THREADS || block[2] > MAX_THREADS_IN_Z ||
-      block[0] * block[1] * block[2] > MAX_THREADS) /* this error of the driver would invalidate a capture */
+      block[0] * block[1] * block[2] > MAX_THREADS) /* the driver's refusal would invalidate a capture */
     return cch__fail(CUDA_ERROR_INVALID_VALUE, operation,
                      "no device takes blocks of (%u, %u, %u) threads: a block has at most %u, and at most %u in z",
                      block[0], block[1], block[2], MAX_THREADS, MAX_THREADS_IN_Z);

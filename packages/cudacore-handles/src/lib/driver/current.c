@@ -15,9 +15,9 @@ int cch__current_switch(cch__current *current, const cch_context *context, CUres
 }
 
 /*
- * Restoring the context can fail, as every call does after a sticky error, and that failure cannot be returned, because
- * the caller must get the earlier one. The driver's functions also return errors of earlier work, so the call is tried
- * twice.
+ * Reports that the context or the capture mode could not be restored. This is not returned, because the caller must
+ * return the status of its own call. A restoring call fails for good after a sticky error, and may fail once with an
+ * error of earlier work. So it is made twice before this report.
  */
 static void report_way_back(CUresult result, const char *name) {
   if (result == CUDA_SUCCESS)

@@ -95,8 +95,8 @@ static inline void cch__current_leave(const cch__current *current) {
   })
 
 /*
- * Between these two calls, nothing that the thread calls can invalidate a capture of another stream or thread. The
- * driver regards frees as "potentially unsafe", so they would.
+ * Between these two calls, nothing that the thread calls can invalidate a capture of another stream or thread. Without
+ * them, a free could do so, because the driver regards it as "potentially unsafe".
  */
 CUstreamCaptureMode cch__relaxed_enter(void);
 void cch__relaxed_leave(CUstreamCaptureMode saved);

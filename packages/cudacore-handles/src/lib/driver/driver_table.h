@@ -243,8 +243,9 @@
   X(cuMemPrefetchAsync, 8000)
 
 /*
- * Macros of cuda.h rename some functions to names with a version. A name must not be expanded where it is pasted or
- * made a string, as for the types PFN_* and in messages. Elsewhere it is expanded alike in the table and in its uses.
+ * Macros of cuda.h rename some functions to names with a version. Where a name is pasted or made a string, it must not
+ * be expanded: in the types PFN_* and in messages. In the table and in its uses, the same macro expands it, so that
+ * both have the same name.
  */
 
 /* From cudaGL.h, which needs the headers of OpenGL. */

@@ -50,7 +50,7 @@ int cch__node_try(cch__node_params *params) {
   return status;
 }
 
-/* ---- frees, which cannot be tried in another graph: its free node would claim the memory ---- */
+/* ---- checks of frees, which are not added to the trial graph: a free node there would claim the memory ---- */
 
 /* Memory that a node allocates or frees. */
 typedef struct piece {
@@ -88,8 +88,8 @@ static int add_piece(pieces *self, CUdeviceptr address, size_t bytes, const char
 typedef struct rehearsal {
   cch_graph *graph;
   CUgraph trial;
-  bool looked;             /* whether the memory nodes of the graph were listed in the two lists below */
-  pieces allocated, freed; /* the batch adds its own frees to the second */
+  bool looked;             /* whether the memory nodes of the graph are in the two lists below */
+  pieces allocated, freed; /* the frees of the batch are added to `freed` */
   const char *operation;
 } rehearsal;
 
@@ -109,7 +109,7 @@ static int look_at_node(rehearsal *self, CUgraphNode raw) {
   return status;
 }
 
-/* Lists what the graph allocates and frees. */
+/* Lists the memory that the graph allocates and frees. */
 static int look(rehearsal *self) {
   size_t count = 0;
   CUgraphNode *nodes = NULL;
@@ -126,7 +126,10 @@ static int look(rehearsal *self) {
   return status;
 }
 
-/* Memory that another graph allocates cannot be listed: only its existence is known. */
+/*
+ * Checks the free of an address. The memory that other graphs allocate cannot be listed, so a fill of the address is
+ * added to the trial graph: it fails if there is no such memory.
+ */
 static int check_free(rehearsal *self, CUdeviceptr address) {
   int status = self->looked ? 0 : look(self);
   if (status != 0)

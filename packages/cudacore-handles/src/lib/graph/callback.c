@@ -13,8 +13,8 @@ void CUDA_CB cch__host_trampoline(void *data) {
 }
 
 /*
- * Makes a stream's only call of a function, and releases what was kept for it. CUDA calls are forbidden here, so that
- * is destroyed later.
+ * Calls the function of cch_stream_callback() on a stream that is not being captured, and releases what was kept for
+ * the call. CUDA calls are forbidden here, so the objects are destroyed later.
  */
 static void CUDA_CB call_once(void *data) {
   cch_bundle *kept = data;
@@ -55,7 +55,7 @@ int cch_stream_callback(cch_stream *stream, cch_host_fn function, void *data, cc
   int captured = 0, status = 0;
   if (cch__driver.cuStreamIsCapturing != NULL)
     status = cch_stream_is_capturing(&captured, stream);
-  /* If the query fails, the library still knows its own captures. */
+  /* If the driver cannot be queried, only captures that this library began are found. */
   if (status == 0 && (captured || cch__driver.cuStreamIsCapturing == NULL))
     status = cch_capture_graph(&graph, stream);
   if (status != 0)

@@ -76,7 +76,7 @@ struct cch_graph {
   cch__hierarchy *hierarchy;
   cch__level *level;     /* NULL once the graph was destroyed; guarded by the hierarchy's lock */
   CUgraphNode node;      /* the node that contains the graph */
-  atomic_bool has_room;  /* whether the level surely has room for one more record */
+  atomic_bool has_room;  /* true only if the level has room for one more record */
   cch__capture *capture; /* guarded by a lock of capture.c */
   cch__joined
       *joined; /* guarded by the hierarchy's lock; after a capture, only those with memory that the capture allocated */

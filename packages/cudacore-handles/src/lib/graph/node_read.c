@@ -62,7 +62,7 @@ static int context_of(CUcontext *out, cch_graph_node *node) {
   cch__graph_lock(node->graph);
   cch__record *found = cch__record_find(node->graph->level, node->raw);
   if (found != NULL && !node->graph->hierarchy->shared)
-    found->context = native.ctx; /* no other code can change it */
+    found->context = native.ctx; /* no other code can change the context */
   cch__graph_unlock(node->graph);
   return 0;
 }

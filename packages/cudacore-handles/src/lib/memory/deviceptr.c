@@ -197,7 +197,7 @@ int cch_deviceptr_register_host(cch_deviceptr **out, cch_context *context, void 
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuMemHostRegister, (host, size, flags)));
   ptr->ptr = (CUdeviceptr)(uintptr_t)host;
   ptr->read_only = (flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0;
-  if (status == 0) { /* on failure the owner stays the caller's */
+  if (status == 0) { /* on failure, the caller keeps the owner */
     ptr->box.owner = owner;
     ptr->box.release = release;
   }
@@ -411,8 +411,8 @@ static int free_async(const cch_deviceptr *ptr, CUstream stream) {
 }
 
 /*
- * Waits for a stream; returns the driver's result. For the legacy stream, this waits for an event on it, so only for
- * earlier work.
+ * Waits for a stream; returns the driver's result. On the legacy stream, an event is recorded and waited for, so that
+ * only earlier work delays the call.
  */
 static int wait_for(CUstream stream) {
   if (cch__is_capturing(stream))

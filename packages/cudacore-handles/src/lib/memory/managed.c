@@ -29,7 +29,7 @@ int cch_managed_attribute(int *out, size_t count, cch_deviceptr *ptr, int attrib
 typedef struct batch {
   size_t count; /* the number of allocations that are not empty */
   CUdeviceptr *address;
-  size_t *sizes, *places; /* places: the index of each location's allocation (one location for each) */
+  size_t *sizes, *places; /* places[i]: the index of the allocation that location i is for, as the driver requires */
   CUmemLocation *locations;
 } batch;
 

@@ -23,7 +23,7 @@ struct cch__use {
 struct cch__part {
   cch_deviceptr ptr; /* its backing is the whole */
   cch__use *use;     /* allocated in advance, because closing a part must not fail */
-  cch__part *within; /* the part with trackers that contains this one, and that counts as freed after its last part */
+  cch__part *within; /* the next larger part that has trackers; it counts as freed after the last part in it */
 };
 
 enum { MANY_USES = 16 };
@@ -75,7 +75,10 @@ int cch__part_begin(cch__part *part, cch_deviceptr *whole, size_t offset, size_t
 
 cch_deviceptr *cch__part_ptr(cch__part *part) { return &part->ptr; }
 
-/* The innermost part with trackers that contains an allocation; NULL if there is none, or if it is a whole. */
+/*
+ * The smallest part with trackers that contains an allocation, or is it; NULL if there is none, or if the allocation is
+ * a whole.
+ */
 static cch__part *tracked_part(cch_deviceptr *ptr) {
   if (ptr->origin != CCH__PART)
     return NULL;

@@ -12,8 +12,8 @@
 
 /* The devices of a copy. */
 typedef struct cch__peers {
-  cch_context *dst,
-      *src; /* references to contexts of the devices that it is on; NULL if the plain functions can be used */
+  /* References to contexts of the operands' devices; NULL if the plain functions can be used. */
+  cch_context *dst, *src;
   bool dst_pageable, src_pageable; /* ordinary host memory, which box copies and copies between devices must declare */
 } cch__peers;
 

@@ -50,7 +50,7 @@ static void run(const operation *operation, int which) {
     operation->undo(made);
   check_current(operation, current, current != NULL);
   check_calls_were_in(cch_context_raw(w.context));
-  /* A box is destroyed while the current context is another one, or there is none. */
+  /* Destroys an object while another context is current, or none is. */
   if (!(operation->flags & OPERATION_SETS_CURRENT)) {
     world_close(&w);
     check_current(operation, current, current != NULL);

@@ -99,8 +99,8 @@ static void destroy_badly(cch_context *context, int code) {
 }
 
 /*
- * A failure in a destructor would be lost or reported again and again, or one because of the driver's shutdown would be
- * reported.
+ * A failure in a destructor would be lost, or reported again and again. Or a failure because of the driver's shutdown
+ * would be reported.
  */
 static void destructor_failures_are_reported_once(void) {
   cch_context *context;

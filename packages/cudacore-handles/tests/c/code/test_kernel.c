@@ -246,7 +246,7 @@ static void no_kernel_of_a_library(void) {
   CHECK_STR(check_error()->operation, "cuKernelGetLibrary");
   CHECK_EQ(cch_live_count(CCH_KIND_KERNEL), 0);
   sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE);
-  OK(cch_kernel_wrap(&found, none, NULL, NULL, NULL)); /* the library relies on the caller */
+  OK(cch_kernel_wrap(&found, none, NULL, NULL, NULL)); /* without a library, the handle is not checked */
   CHECK(cch_kernel_library(found) == NULL);
   cch_kernel_unref(found);
   close();

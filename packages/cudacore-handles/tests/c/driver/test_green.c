@@ -172,7 +172,7 @@ static void streams_and_events_are_in_it(void) {
   CHECK(cch_event_context(event) == green);
   OK(cch_event_record(event, stream));
   OK(cch_stream_create(&ordinary, primary, 0, 0));
-  OK(cch_event_record(event, ordinary)); /* the primary context's events are its own */
+  OK(cch_event_record(event, ordinary)); /* green contexts share events with the primary context */
   OK(cch_stream_wait_event(stream, event));
   OK(cch_stream_wait_stream(stream, ordinary));
   OK(cch_stream_wait_stream(ordinary, stream));

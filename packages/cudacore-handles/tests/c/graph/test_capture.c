@@ -469,7 +469,7 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
-  /* The same if it is not dropped but ended: the graph belongs to the other code. */
+  /* The capture that other code ended is now ended, not dropped. The graph belongs to the other code. */
   g = begin(CCH_CAPTURE_GLOBAL);
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
   CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);

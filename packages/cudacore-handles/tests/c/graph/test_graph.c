@@ -570,8 +570,8 @@ static void nodes_tell_their_context(void) {
   graphs_close();
 }
 
-/* A kernel would wait for the end of another one that it may overlap; or its edge would be lost when it is removed and
- * added again. */
+/* A kernel would wait for the end of another one that it may overlap; or the programmatic edge between them would be
+ * lost when the edge is removed and added again. */
 static void programmatic_launches_are_edges(void) {
   graphs_open();
   cch_graph *g = new_graph();
@@ -606,7 +606,10 @@ static void programmatic_launches_are_edges(void) {
   graphs_close();
 }
 
-/* Arguments would only be reported if they were given, but not in a clone or in a capture. */
+/*
+ * Arguments of a kernel node would only be reported for the node to which they were given, and not for its copy in a
+ * clone.
+ */
 static void arguments_are_told_wherever_they_come_from(void) {
   graphs_open();
   cch_graph *g = new_graph(), *clone;

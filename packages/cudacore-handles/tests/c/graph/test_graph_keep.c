@@ -14,7 +14,10 @@ static cch_graph *new_user(void) {
   return graph;
 }
 
-/* The driver would also keep our objects, for one or two more calls at each node and at each launch. */
+/*
+ * The driver would also keep the objects of graphs that are not shared. That costs one or two calls for each node, and
+ * for each launch.
+ */
 static void user_objects_are_for_shared_graphs(void) {
   graphs_open();
   cch_graph *g = new_user(), *copy, *captured;
@@ -84,7 +87,7 @@ static void adopted_graphs_are_shared(void) {
   graphs_close();
 }
 
-/* A failure in the middle would leave a graph that wrongly counts as shared, or a user object that nothing owns. */
+/* A failed cch_graph_share() would leave a graph that wrongly counts as shared, or a user object that nothing owns. */
 static void graphs_that_cannot_be_shared_are_not(void) {
   static const char *const steps[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
   graphs_open();
@@ -115,7 +118,7 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   cch_bundle *given = new_bundle();
   cch_graph_node_unref(add_kernel(child, NULL, given));
   cch_bundle_unref(given);
-  cch_graph *piece; /* CUDA instantiates no graph that is in another */
+  cch_graph *piece; /* CUDA does not instantiate a graph that is in another one */
   OK(cch_graph_clone(&piece, child));
   cch_graph_exec *whole = instantiate(outer), *part = instantiate(piece);
   cch_graph_unref(piece);
@@ -149,7 +152,7 @@ static void versions_end_with_their_last_user(void) {
     OK(cch_graph_node_set(node, &params, next, world.context));
     cch_bundle_unref(next);
   }
-  CHECK_EQ(ends(), 2); /* neither the first one, which is instantiated, nor the last one */
+  CHECK_EQ(ends(), 2); /* released: all bundles except the first, which the executable graph uses, and the last */
   sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   cch_bundle *refused = new_bundle();
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, refused, world.context));

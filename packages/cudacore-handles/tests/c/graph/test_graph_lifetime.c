@@ -129,7 +129,7 @@ static void nodes_have_one_box(void) {
   CHECK(again == node);
   cch_graph_node_unref(again);
   cch_graph_node_unref(node);
-  cch_graph_unref(body); /* no box of the body, and none in it */
+  cch_graph_unref(body); /* now there is no box of the body, nor of a node in it */
   cch_graph_node_unref(b);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);

@@ -153,7 +153,10 @@ static void part_is_copied(void) {
   close();
 }
 
-/* Memory of two devices would be copied by functions that need access, or memory of one device by functions for two. */
+/*
+ * A copy between devices would be made by a function that needs access between them, or a copy within a device by a
+ * function for two devices.
+ */
 static void memory_of_two_devices_is_copied(void) {
   cch_context *other;
   cch_deviceptr *here, *there;

@@ -44,7 +44,7 @@ static void stream_of_the_free_can_be_changed(void) {
   OK(cch_stream_create(&second, context, 0, 0));
   OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
   OK(cch_deviceptr_set_stream(ptr, second));
-  OK(cch_deviceptr_set_stream(ptr, second)); /* also to its current stream */
+  OK(cch_deviceptr_set_stream(ptr, second)); /* it is the current stream already */
   CHECK(cch_deviceptr_stream(ptr) == second);
   FAILS(CCH_EINVAL, cch_deviceptr_set_stream(ptr, NULL));
   cch_stream_unref(second);
@@ -124,7 +124,7 @@ static void registered_memory_is_released(void) {
   FAILS(CUDA_ERROR_INVALID_VALUE,
         cch_deviceptr_register_host(&ptr, context, host, 1, 0x1000, &releases, count_release));
   FAILS(CCH_EINVAL, cch_deviceptr_register_host(&ptr, context, host, 0, 0, &releases, count_release));
-  CHECK_EQ(releases, 1); /* on failure the owner stays the caller's */
+  CHECK_EQ(releases, 1); /* on failure, the caller keeps the owner */
   OK(cch_deviceptr_register_host(&ptr, context, host, 50, CU_MEMHOSTREGISTER_READ_ONLY, NULL, NULL));
   OK(cch_deviceptr_part(&part, ptr, 10, 20));
   CHECK(cch_deviceptr_is_read_only(ptr) && cch_deviceptr_is_read_only(part));

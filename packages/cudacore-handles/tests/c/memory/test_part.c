@@ -67,7 +67,7 @@ static void bad_parts_are_refused(void) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     FAILS(CCH_EINVAL, cch_deviceptr_part(&out, m.whole, bad[i][0], bad[i][1]));
   OK(cch_deviceptr_part(&part, m.whole, 16, 16));
-  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* the whole has that many bytes, but the part does not */
+  FAILS(CCH_EINVAL, cch_deviceptr_part(&out, part, 0, 17)); /* the whole is large enough, the part is not */
   FAILS(CCH_EINVAL, cch_deviceptr_part(&out, NULL, 0, 0));
   FAILS(CCH_EINVAL, cch_deviceptr_copy(part, m.whole, 17, m.streams[0]));
   CHECK(out == NULL);

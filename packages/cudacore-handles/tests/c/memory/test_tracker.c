@@ -60,7 +60,7 @@ static void allocations_are_counted(void) {
   close_pool();
 }
 
-/* A tracker would end before its allocations, whose end then writes to freed memory. */
+/* A tracker would be destroyed before its allocations, and the end of an allocation would write to freed memory. */
 static void allocations_keep_their_tracker(void) {
   open_pool();
   size_t before = cch_live_count(CCH_KIND_TRACKER);
@@ -134,7 +134,7 @@ static void frees_are_counted_when_they_happen(void) {
   close_pool();
 }
 
-/* An allocation that is larger than was announced would exceed the limit. */
+/* An allocation that is larger than its announcement would exceed the limit. */
 static void limits_hold_for_sizes_that_are_rounded_up(void) {
   open_pool();
   cch_tracker *t = tracker(100, 0, NULL), *none = tracker(0, 0, NULL);
@@ -199,11 +199,11 @@ static void measurements_count_a_time(void) {
   cch_deviceptr_unref(c);
   CHECK_EQ(counts(second).current_bytes, -95);
   CHECK_EQ(counts(first).current_bytes, -70);
-  cch_tracker_unref(first); /* without cch_tracker_stop() */
+  cch_tracker_unref(first); /* the measurement was not ended by cch_tracker_stop() */
   cch_deviceptr_unref(b);
   CHECK_EQ(counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  CHECK_EQ(counts(second).current_bytes, -95); /* it keeps what it measures */
+  CHECK_EQ(counts(second).current_bytes, -95); /* the measurement keeps the tracker that it measures */
   cch_tracker_unref(second);
   close_pool();
 }

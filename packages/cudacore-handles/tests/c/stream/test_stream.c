@@ -222,7 +222,7 @@ static void waiting_for_a_stream_makes_few_calls(void) {
   OK(cch_stream_create(&other, context, 0, 0));
   uint64_t before = sim.calls(NULL);
   OK(cch_stream_wait_stream(stream, other));
-  CHECK_EQ(sim.calls(NULL) - before, 5); /* create, record, wait, destroy; and whether the context is current */
+  CHECK_EQ(sim.calls(NULL) - before, 5); /* create, record, wait, destroy, and the query of the current context */
   OK(cch_context_set_current(NULL));
   cch_stream_unref(stream);
   cch_stream_unref(other);
