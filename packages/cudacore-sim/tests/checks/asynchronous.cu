@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asynchronous copies and clusters, for the check race. planted.py says how to read this. */
+/* Asynchronous copies and clusters, for the check race. `planted.py` explains the marks. */
 
 __device__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 __device__ unsigned in_other_block(const void *at) {
@@ -10,7 +10,7 @@ __device__ unsigned in_other_block(const void *at) {
   return there;
 }
 
-/* Macros, so that reports name the line that uses them. */
+/* These are macros so that reports name the line that uses them. */
 #define CLUSTER_ARRIVE() asm volatile("barrier.cluster.arrive;" ::: "memory")
 #define CLUSTER_WAIT() asm volatile("barrier.cluster.wait;" ::: "memory")
 #define CLUSTER_SYNC() asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory")
@@ -136,7 +136,7 @@ extern "C" __global__ __cluster_dims__(2) void stores_waited_for_right(int *out,
   CLUSTER_SYNC();
   STORE_THERE(inbox + threadIdx.x, threadIdx.x, &bar);
   wait_for(&bar);
-  out[blockIdx.x * 32 + threadIdx.x] = inbox[threadIdx.x]; // and no block ends before it has what it was sent
+  out[blockIdx.x * 32 + threadIdx.x] = inbox[threadIdx.x]; // each block has received all before it ends
 }
 
 //! block=32 grid=2: race: ~ 'sums_not_waited_for::sum'
@@ -252,5 +252,5 @@ extern "C" __global__ __cluster_dims__(2) void one_warp_stays_right(int *out, in
   out[blockIdx.x * 64 + threadIdx.x] = theirs;
   CLUSTER_ARRIVE();
   if (threadIdx.x >= 32)
-    CLUSTER_WAIT(); // the block is there as long as one of its threads
+    CLUSTER_WAIT(); // the block exists until its last thread ends
 }

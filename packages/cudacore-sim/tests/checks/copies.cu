@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by cp.async that nobody waits for, for the check race. planted.py says how to read this. */
+/* For the check race: copies by cp.async without a wait. `planted.py` explains the marks. */
 
 __device__ unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
 
-/* Macros, so that reports name the line that uses them. */
+/* These are macros so that reports name the line that uses them. */
 #define COPY(to, from)                                                                                                 \
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory")
 #define COPY_FOUR(to, from)                                                                                            \

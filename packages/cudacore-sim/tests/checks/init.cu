@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads of memory that was never written, and correct reads that look similar. test_checks.py says how to read this. */
+/* Reads of memory that was never written, and correct reads that look similar. `planted.py` explains the marks. */
 
-#define ZERO out[1000] /* which the compiler does not know */
+#define ZERO out[1000] /* 0, which the compiler cannot assume */
 
 //! block=32: uninitialized read of 4 bytes ~ in global memory, 0 bytes into the 4096 bytes of device memory
 extern "C" __global__ void global_memory(int *out, int *raw) {
@@ -10,7 +10,7 @@ extern "C" __global__ void global_memory(int *out, int *raw) {
 
 //! block=32
 extern "C" __global__ void global_memory_right(int *out, int *raw) {
-  raw[threadIdx.x] = out[threadIdx.x]; // which the host has filled
+  raw[threadIdx.x] = out[threadIdx.x]; // the host has filled `out`
   out[threadIdx.x] = raw[threadIdx.x];
 }
 
@@ -29,7 +29,7 @@ extern "C" __global__ void vector(int *out, int *raw) {
 
 //! block=32
 extern "C" __global__ void vector_right(int *out, int *raw) {
-  raw[threadIdx.x * 4] = 1; // of four, one: the others may be padding
+  raw[threadIdx.x * 4] = 1; // one element of four: the others may be padding
   int4 four = reinterpret_cast<int4 *>(raw)[threadIdx.x];
   out[threadIdx.x] = four.x;
 }
@@ -137,7 +137,7 @@ __device__ __noinline__ int first_of(const int *list) { return list[0]; /* FOUND
 extern "C" __global__ void behind_a_pointer(int *out, int *raw) {
   int mine[2];
   mine[1 - ZERO] = 5;
-  out[threadIdx.x] = first_of(mine + ZERO); // FOUND, as the compiler may have it read here
+  out[threadIdx.x] = first_of(mine + ZERO); // FOUND: the compiler may inline the read
 }
 
 //! block=32: in heap memory

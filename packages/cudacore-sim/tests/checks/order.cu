@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of order.py launch: the least code that accesses memory in each manner. */
+/* The kernels that the programs of order.py launch: each accesses memory in one way. */
 
 extern "C" __global__ void fill(int *to, int value) {
   to[threadIdx.x] = value;
@@ -13,7 +13,7 @@ extern "C" __global__ void count(int *counter) {
   atomicAdd(counter, 1);
 }
 
-// Data, and a flag that says that it is there.
+// Writes data, then sets a flag.
 extern "C" __global__ void produce(int *data, int *flag) {
   data[threadIdx.x] = 7;
   __syncthreads();
@@ -31,7 +31,7 @@ extern "C" __global__ void consume(int *to, const int *data, int *flag) {
   to[threadIdx.x] = data[threadIdx.x];
 }
 
-// Takes long enough that what is queued beside it begins.
+// Runs long enough that work on another stream begins before it ends.
 extern "C" __global__ void slow_fill(int *to, int value, int turns) {
   int one = value;
 #pragma unroll 1

@@ -3,8 +3,8 @@
 
 They run on any driver; ``planted.py`` runs one.
 
-Each program has two independent streams, ``a`` and ``b``. Programs with texts must be reported, with both sides. The
-others are correct; most of them correspond to one with a defect.
+Each program has two independent streams, ``a`` and ``b``. If ``@planted`` has texts, the program has a defect: a report
+must name both sides. The other programs are correct. Most of them are the corrected version of one with a defect.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Stage:
         return self.cuda.out("cuStreamCreate", flags)
 
     def memory(self, size: int = BYTES) -> c_uint64:
-        """Return device memory that is full of zeros, whose initialization the host has awaited."""
+        """Return device memory that is full of zeros. The host has waited for its initialization."""
         memory = self.cuda.allocate(size)
         self.cuda.cuMemsetD8_v2(memory, 0, c_size_t(size))
         self.cuda.cuCtxSynchronize()
@@ -73,7 +73,7 @@ class Stage:
         self.cuda.cuEventDestroy_v2(event)
 
     def graph(self, work: Callable[[Any], None]) -> Any:
-        """Return an executable graph of the work that is captured in a stream."""
+        """Capture work in a stream, and return an executable graph of it."""
         stream = self.stream()
         self.cuda.cuStreamBeginCapture_v2(stream, 0)
         work(stream)
@@ -82,7 +82,7 @@ class Stage:
         return self.cuda.out("cuGraphInstantiateWithFlags", graph, c_uint64(0))
 
     def end(self) -> None:
-        self.cuda.library.cuCtxSynchronize()  # a program with a defect may have failed
+        self.cuda.library.cuCtxSynchronize()  # unchecked: a program with a defect may have failed
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def planted(*text: str) -> Callable[[Callable[[Stage], None]], Callable[[Stage],
     return note
 
 
-# --- memory of the streams' order
+# --- stream-ordered memory
 
 
 @planted("fill (cuMemsetD8Async", "allocates")
@@ -271,7 +271,7 @@ def kernel_and_copy_with_an_event_that_is_done(s: Stage) -> None:
     s.launch("fill", s.a, memory, 1)
     event = s.cuda.out("cuEventCreate", 0)
     s.cuda.cuEventRecord(event, s.a)
-    time.sleep(0.05)  # nothing has set this value
+    time.sleep(0.05)  # enough for the kernel to end
     s.cuda.cuStreamWaitEvent(s.b, event, 0)
     s.to_host(host, memory, s.b)
 
@@ -450,7 +450,7 @@ def graph_with_its_edges(s: Stage) -> None:
 
     graph = s.graph(work)
     s.cuda.cuGraphLaunch(graph, s.a)
-    s.cuda.cuGraphLaunch(graph, s.b)  # the same executable graph: one launch after the other
+    s.cuda.cuGraphLaunch(graph, s.b)  # launches of one executable graph are ordered
     s.cuda.cuGraphLaunch(graph, s.a)
 
 
@@ -469,7 +469,7 @@ def pinned_memory_freed_in_use(s: Stage) -> None:
     memory, host = s.memory(), s.pinned()
     s.launch("slow_fill", s.a, memory, 1, 100000)
     s.to_host(host, memory, s.a)
-    s.cuda.cuMemFreeHost(host)  # which waits
+    s.cuda.cuMemFreeHost(host)  # waits for the copy
 
 
 def _in_another_context(s: Stage, then: Callable[[Any, Any], None]) -> None:
@@ -478,14 +478,14 @@ def _in_another_context(s: Stage, then: Callable[[Any, Any], None]) -> None:
     s.to_host(host, memory, stream)
     s.cuda.cuCtxSetCurrent(s.cuda.context)
     then(host, stream)
-    s.cuda.library.cuCtxSetCurrent(other)  # this may have failed
+    s.cuda.library.cuCtxSetCurrent(other)  # unchecked: `then` may have failed
     s.end()
     s.cuda.cuCtxSetCurrent(s.cuda.context)
 
 
 @planted("copy (cuMemcpyDtoHAsync_v2", "cuMemFreeHost frees")
 def pinned_memory_freed_under_another_context(s: Stage) -> None:
-    _in_another_context(s, lambda host, _: s.cuda.cuMemFreeHost(host))  # it waits only for its own context
+    _in_another_context(s, lambda host, _: s.cuda.cuMemFreeHost(host))  # cuMemFreeHost waits only for its own context
 
 
 @planted()
@@ -509,7 +509,7 @@ def pinned_memory_freed_after_use(s: Stage) -> None:
 def device_memory_freed_in_use(s: Stage) -> None:
     memory = s.memory()
     s.launch("slow_fill", s.a, memory, 1, 100000)
-    s.cuda.cuMemFree_v2(memory)  # which waits
+    s.cuda.cuMemFree_v2(memory)  # waits for the kernel
 
 
 @planted("copy (cuMemcpyDtoH_v2", "copy (cuMemcpyHtoDAsync_v2")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels with planted defects, and the code that runs them: on the simulator and, for comparison, on a GPU.
 
-Each kernel of ``race.cu``, ``scopes.cu``, ``asynchronous.cu``, ``sync.cu``, ``init.cu`` and ``unused.cu`` has a line
-above it with its launch and, after a colon, the expected report; ``~`` stands for any text. Without a colon, no report
-is expected. ``FOUND`` marks the reported line. ``OTHER`` marks the line of the other side, which the report must name,
-too; of two accesses that race, either one can be reported first. Each kernel gets memory that is full of zeros, and
-memory that was never written.
+Each kernel of the ``.cu`` files, except for ``order.cu``, has a line above it with its launch and, after a colon, the
+expected report; ``~`` stands for any text. Without a colon, no report is expected. ``FOUND`` marks the reported line.
+``OTHER`` marks the line of the other side, which the report must name, too. Of two accesses that race, the report can
+name either one first. Each kernel gets two buffers: `out` is full of zeros, and `raw` was never written.
 
 ``python planted.py LIBRARY CHECK CODE NAME``, with code for the GPU or PTX in a file, runs one of them; a check of
 ``order`` is a program of ``order.py``.
@@ -72,7 +71,7 @@ def kernels_of(check: str) -> list[Kernel]:
 
 
 class Cuda:
-    """The functions of a driver, which have to succeed, and the context in which all is run."""
+    """The functions of a driver, which must succeed. The primary context is current."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unordered accesses, and correct ones that look similar. test_checks.py says how to read this. */
+/* Unordered accesses, and correct ones that look similar. `planted.py` explains the marks. */
 
 //! block=64: race: ~ of 4 bytes ~ in shared memory: 'no_barrier::tile'
 extern "C" __global__ void no_barrier(int *out, int *raw) {
@@ -39,7 +39,7 @@ extern "C" __global__ void two_writers(int *out, int *raw) {
 extern "C" __global__ void two_writers_right(int *out, int *raw) {
   __shared__ int any;
   if (threadIdx.x % 32 == 0)
-    any = 1; // the same from both: either is the last
+    any = 1; // both write the same value, so their order does not matter
   __syncthreads();
   out[threadIdx.x] = any;
 }
@@ -298,7 +298,7 @@ extern "C" __global__ void bytes_in_turn_right(int *out, int *raw) {
   __shared__ unsigned char text[32];
 #pragma unroll 1
   for (int i = 0; i < 3; ++i) {
-    text[(threadIdx.x + i * 2) % 32] = threadIdx.x; // other bytes of the same word, each time
+    text[(threadIdx.x + i * 2) % 32] = threadIdx.x; // threads write different bytes of one word
     __syncwarp();
   }
   out[threadIdx.x] = text[threadIdx.x];

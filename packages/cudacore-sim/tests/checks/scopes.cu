@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scopes of atomics and fences, for the check race. planted.py says how to read this. */
+/* Scopes of atomics and fences, for the check race. `planted.py` explains the marks. */
 
-/* Macros, so that reports name the line that uses them: a word and a flag behind it, and what waits for the flag. */
+/* Write a word, then set a flag; wait for the flag, then read. Reports name the line that uses these macros. */
 #define PUBLISH(at, order)                                                                                             \
   asm volatile("st.global.u32 [%0+4], 7; st." order ".u32 [%0], 1;" ::"l"(__cvta_generic_to_global(at)) : "memory")
 #define RECEIVE(value, at, order)                                                                                      \
@@ -192,7 +192,7 @@ extern "C" __global__ __cluster_dims__(2) void released_to_its_cluster(int *out,
     RECEIVE(raw[0], out, "acquire.gpu"); // FOUND
 }
 
-/* A thread can pass on to all others what it has acquired from its block. */
+/* Transitive: thread 32 acquires from thread 0 of its block, and releases to the other block. */
 //! block=64 grid=2
 extern "C" __global__ void by_way_of_a_block_right(int *out, int *raw) {
   if (blockIdx.x == 0) {
@@ -209,7 +209,7 @@ extern "C" __global__ void by_way_of_a_block_right(int *out, int *raw) {
   }
 }
 
-/* If all threads of a grid have released a value, a thread that acquires it also acquires from its block. */
+/* A release at the scope of the GPU includes the own block, where an acquire at the scope of the block suffices. */
 //! block=64 grid=2
 extern "C" __global__ void wide_and_narrow_right(int *out, int *raw) {
   int *mine = out + 4 * blockIdx.x;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barriers and masks with undefined behaviour, and correct ones. test_checks.py says how to read this. */
+/* Barriers and masks with undefined behaviour, and correct ones. `planted.py` explains the marks. */
 
 //! block=64: but lane 1 waits for it at
 extern "C" __global__ void two_barriers(int *out, int *raw) {

@@ -31,11 +31,11 @@ NOT_FOUND = {
     "arrival_nobody_waits_for": "it takes what the first thread alone does to an mbarrier for another thread's",
 }
 
-# Lines that it reports because the GPU's code has one instruction for two lines of the source.
+# Lines of compute-sanitizer's reports, and ours: the GPU's code has one instruction for these two lines of the source.
 ONE_INSTRUCTION = {("syncwarp_of_others", 110): 108}
 
 
-# Additional files of kernels, with its number of findings in each: it does not check global memory.
+# More files for the check race, with the findings of compute-sanitizer in each. It does not check global memory.
 RACES = {"asynchronous": 4, "scopes": 0}
 
 
@@ -59,7 +59,7 @@ def test_all_that_compute_sanitizer_finds(check: str, run_python: Run, tmp_path:
 
 
 def test_the_documented_numbers() -> None:
-    """The table that compares the two would be outdated."""
+    """The documentation's table of findings, compared with compute-sanitizer, would be outdated."""
     path = FOLDER.parents[3] / "docs/simulator/checks.rst"
     if not path.is_file():
         pytest.skip("the documentation is not there")
@@ -89,12 +89,12 @@ def test_nothing_is_said_without(check: str, run_python: Run, tmp_path: Path) ->
 
 
 def test_a_list_that_is_not_one(run_python: Run) -> None:
-    """A run with the check for races would pass without checking."""
+    """A misspelled check would be ignored silently, and a run would pass without checking."""
     result = run_python("print(cudacore_sim.ignored_settings())", CHECK="races")
     assert "CUDACORE_SIM_CHECK=races is ignored: a list of race, sync, init and order" in result.stdout
 
 
-# Memory that the driver's own work writes, and memory that it only copies.
+# Reads of memory that copies, fills and other operations of the driver wrote, and of memory that nothing wrote.
 COPIES = """
 module = cuda.out("cuModuleLoadData", PTX)
 raw, copy, filled = (cuda.out("cuMemAlloc_v2", c_size_t(64), kind=c_uint64) for _ in range(3))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads of memory that was never written, whose values matter or not. test_checks.py says how to read this. */
+/* Reads of memory that was never written, where the value matters or not. `planted.py` explains the marks. */
 
-#define ZERO out[1000] /* which the compiler does not know */
+#define ZERO out[1000] /* 0, which the compiler cannot assume */
 
-/* The comparison is made, and then it does not count. */
+/* The uninitialized value is compared, but the result does not depend on the comparison. */
 //! block=32
 extern "C" __global__ void compared_for_nothing_right(int *out, int *raw) {
   int result;
@@ -34,7 +34,7 @@ extern "C" __global__ void compared_with_effect(int *out, int *raw) {
   out[threadIdx.x] = result; // FOUND
 }
 
-/* As CUB's merge sorts do: one item more is read than is merged. */
+/* Reads one item more than it uses, as CUB's merge sorts do. */
 //! block=32
 extern "C" __global__ void read_ahead_right(int *out, int *raw) {
   __shared__ int tile[33];
@@ -79,13 +79,13 @@ extern "C" __global__ void address(int *out, int *raw) {
 //! block=32: used at
 extern "C" __global__ void other_threads(int *out, int *raw) {
   __shared__ int tile[32];
-  int mine = tile[threadIdx.x];                   // FOUND
+  int mine = tile[threadIdx.x];                    // FOUND
   out[threadIdx.x] = __shfl_xor_sync(~0, mine, 1); // FOUND
 }
 
 __device__ __noinline__ int twice(int x) { return 2 * x; } // FOUND in argument
 
-/* A value that is passed is stored to the frame. */
+/* Passing a value to a function stores it to the frame. */
 //! block=32: used at
 extern "C" __global__ void argument(int *out, int *raw) {
   __shared__ int tile[32];

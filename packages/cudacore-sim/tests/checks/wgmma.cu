@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wgmma, for all checks. planted.py says how to read this. */
+/* wgmma, for all checks. `planted.py` explains the marks. */
 
-/* Macros, so that reports name the line that uses them. */
+/* These are macros so that reports name the line that uses them. */
 #define FENCE() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
 #define COMMIT() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
 #define WAIT(groups) asm volatile("wgmma.wait_group.sync.aligned " #groups ";" ::: "memory")
@@ -19,7 +19,7 @@
 __device__ unsigned long long at(const void *matrix) {
   return (__cvta_generic_to_shared(matrix) & 0x3ffff) >> 4 | 8ull << 16 | 16ull << 32;
 }
-/* Fills both matrices, with all threads of the block. */
+/* All threads of the block fill both matrices. */
 #define FILL()                                                                                                         \
   for (int i = threadIdx.x; i < 576; i += blockDim.x)                                                                  \
   (i < 512 ? left : right - 512)[i] = i
@@ -88,7 +88,7 @@ extern "C" __global__ void overlapping_right(int *out, int *raw) {
   out[threadIdx.x] = d[0];
 }
 
-/* A product is one of all four warps, and is complete then. */
+/* Any warp may overwrite a matrix after the wait: all four warps execute the product together. */
 //! block=128
 extern "C" __global__ void rewritten_right(int *out, int *raw) {
   MATRICES();

@@ -5,17 +5,22 @@ The line above a kernel describes its inputs, its outputs, and how it is launche
 
     //! f32 u32(0,80) i32:1000 =i32:3 -> rows:f32 u64:16 grid=4 block=64 shared=512 cluster=2 cooperative print=sorted
 
-An input has a type of numbers (`corpus.values`), the interval that they lie in, and their number; ``=`` passes it by
-value. Outputs are zero at first. ``rows`` is a table: a row of 256 results for each statement ``ROW(expression)``,
-whose results must be equal bit for bit, ``ULP(bound, expression)``, or ``ABS(bound, expression)``. The bound is the one
-that the CUDA programming guide or the PTX manual documents for the operation, in units in the last place or as an
-absolute error. It limits the error of each result. The test compares the two results with each other, which is
-stricter, because the simulator is nearly exact. Without ``grid`` and ``block``, 256 threads run in 4 blocks.
-``cluster`` is the number of blocks in a cluster. With ``print``, the printed text is recorded; ``sorted`` if the order
-of its lines depends on the order of the threads.
+An input has a type (`corpus.values`), the interval of its numbers, and their count. ``=`` passes it by value. Outputs
+are zero at first. ``rows`` is a table, with a row of 256 results for each statement:
 
-Textures and surfaces are inputs, by format, channels and shape. ``@`` is followed by how they are read
-(`corpus.images`). The texels of a surface are outputs, too, after the other ones::
+- Results of ``ROW(expression)`` must be equal bit for bit.
+- Results of ``ULP(bound, expression)`` may differ by units in the last place.
+- Results of ``ABS(bound, expression)`` may differ by an absolute error.
+
+A bound is the error that the CUDA programming guide or the PTX manual documents for the operation. The test applies it
+to the difference of two results. This is strict, but sufficient, because the simulator is nearly exact.
+
+Without ``grid`` and ``block``, 256 threads run in 4 blocks. ``cluster`` is the number of blocks in a cluster. With
+``print``, the printed text is recorded. ``print=sorted`` sorts its lines, if their order depends on the order of the
+threads.
+
+Textures and surfaces are inputs, with format, channels and shape. After ``@`` are the options for reading them
+(`corpus.images`). The texels of a surface are also outputs, after all others::
 
     //! texture:f32(-1,1)x4:16x12@wrap,normalized surface:u32x1:8 -> rows:f32
 

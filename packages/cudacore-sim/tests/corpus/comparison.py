@@ -50,8 +50,8 @@ def differs(
     """Find the results that differ more than a row allows.
 
     Within bounds, all NaNs are equal, and zeros must have the same sign. Without bounds, bits are compared, including
-    those of NaNs, unless `any_nan` is set: f64 keeps the payload of one of its NaNs, and the assembler may swap the
-    operands of a sum.
+    those of NaNs. With `any_nan`, all NaNs of f64 are equal without bounds, too: the result has the payload of one of
+    several NaNs among the operands, and the assembler may swap the operands.
 
     Returns
     -------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corpus is a separate package, wherever pytest was started."""
+"""Makes the package ``corpus`` importable, wherever pytest was started."""
 
 from __future__ import annotations
 

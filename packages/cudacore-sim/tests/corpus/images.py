@@ -92,12 +92,14 @@ class Copy(ctypes.Structure):
 class Image:
     """The resource that a texture or a surface reads, and the options.
 
-    `how` has flags of the array (``layered``, ``cubemap``, ``gather``), a mode for coordinates outside of the image
-    (``clamp``, ``wrap``, ``mirror``, ``border``), ``linear`` for a filter, ``normalized`` coordinates, ``fraction`` for
-    integers that are read as fractions, ``srgb`` for bytes in that encoding, ``seamless`` for filters across the edges
-    of a cube map, ``levelsN`` for a mipmapped array, and ``memory`` for memory instead of an array, which is pitched if
-    there is a height. With levels, ``trilinear`` filters between them, and ``biasX``, ``leastX`` and ``mostX`` choose
-    among them.
+    `how` has these words:
+
+    - ``layered``, ``cubemap`` and ``gather`` are flags of the array. ``levelsN`` makes a mipmapped array.
+    - ``memory`` uses linear memory instead of an array, or pitched memory if there is a height.
+    - ``clamp``, ``wrap``, ``mirror`` and ``border`` are address modes. ``normalized`` coordinates are from 0 to 1.
+    - ``linear`` filters texels, ``trilinear`` filters between levels, and ``seamless`` across the edges of a cube map.
+    - ``biasX``, ``leastX`` and ``mostX`` are the bias and the limits of the level.
+    - ``fraction`` reads integers as fractions, ``srgb`` reads bytes in this encoding.
     """
 
     is_surface: bool

@@ -171,7 +171,7 @@ def _launch_of_clusters(kernel: Kernel) -> LaunchConfig:
 
 
 class Machine:
-    """A device and its primary context, while it is entered."""
+    """A device. Its primary context is current inside the ``with`` block."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
@@ -261,7 +261,7 @@ class Program:
         Returns
         -------
         list of numpy.ndarray
-            The bits of its outputs, of their shapes; then what it printed, if that is recorded.
+            The bits of each output, in its shape; then the printed text, if it is recorded.
 
         Raises
         ------
@@ -311,7 +311,7 @@ class Program:
         return outputs
 
     def _on_device(self, array: Array, stack: contextlib.ExitStack) -> ctypes.c_uint64:
-        """Return the address of a copy on the device, which the stack frees."""
+        """Copy an array to the device, and return its address. The exit stack frees the memory."""
         call, address, size = self.machine.call, ctypes.c_uint64(), ctypes.c_size_t(array.nbytes)
         call("cuMemAlloc_v2", ctypes.byref(address), size)
         stack.callback(call, "cuMemFree_v2", address)

@@ -22,7 +22,7 @@ from corpus.values import Array
 
 
 def write(path: Path, machine: Machine, theme: Theme) -> None:
-    """Run the kernels of a file; return their outputs, with their sources and the driver."""
+    """Run the kernels of a file. Write their outputs, checksums of their inputs, and the machine's description."""
     arrays: dict[str, Array] = {}
     with machine.load(theme) as program:
         for kernel in theme.kernels:

@@ -72,7 +72,7 @@ def _integer_mix(stream: _Stream, form: Format, count: int) -> Array:
 
 
 def _float_mix(stream: _Stream, form: Format, count: int) -> Array:
-    """Make any bits at all, numbers around one, and zeros, subnormals, infinities, NaNs and the ends of the range."""
+    """Make random bits, numbers around one, zeros, subnormals, infinities, NaNs, and the ends of the range."""
     sign = 1 << (form.bits - 1)
     one = ((1 << (form.exponent - 1)) - 1) << form.mantissa
     infinity = ((1 << form.exponent) - 1) << form.mantissa
@@ -91,7 +91,7 @@ def _float_mix(stream: _Stream, form: Format, count: int) -> Array:
 
 
 def _between(stream: _Stream, kind: str, low: float, high: float, count: int) -> Array:
-    """Make numbers of the half-open interval from `low` to `high`; integers are its whole numbers."""
+    """Make integers or floating-point numbers in the half-open interval from `low` to `high`."""
     form = FORMATS[kind]
     if not form.exponent:
         offset = stream.below(int(high) - int(low), count) + np.uint64(int(low) % (1 << 64))

@@ -100,7 +100,7 @@ def load(path: Path) -> ctypes.CDLL:
 
 @functools.cache
 def include_directories() -> list[str]:
-    """CUDA's own headers from the installed wheels, including those of CCCL."""
+    """Return the folders of CUDA's headers in the installed wheels, including those of CCCL."""
     import sysconfig
 
     site = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
@@ -114,7 +114,7 @@ def include_directories() -> list[str]:
 
 
 def has_header(name: str) -> bool:
-    """Whether a header is in one of the wheels that are installed."""
+    """Return whether one of the installed wheels has a header."""
     return any((Path(directory) / name).is_file() for directory in include_directories())
 
 
@@ -221,14 +221,14 @@ class Module:
         return buffer
 
     def info(self, kernel: str) -> dict[str, int]:
-        """The engine's information about a kernel."""
+        """Return the engine's information about a kernel."""
         out = (ctypes.c_uint32 * 9)()
         self.library.engine_kernel_info(self._handle, self.kernels.index(kernel), out)
         names = ("parameter_bytes", "static_shared", "local", "registers", "max_threads", "required_threads")
         return dict(zip((*names, "min_blocks", "cluster", "parameters"), out, strict=True))
 
     def parameters(self, kernel: str) -> list[tuple[int, int, int]]:
-        """Offset, size and alignment of each parameter."""
+        """Return offset, size and alignment of each parameter."""
         index = self.kernels.index(kernel)
         result = []
         for i in range(self.info(kernel)["parameters"]):
@@ -249,7 +249,7 @@ class Module:
         limit: int = 0,
         output: list[str] | None = None,
     ) -> Fault:
-        """Launch a kernel. Arguments are buffers, NumPy scalars, ints (32 bits), floats (of 32 bits) or bytes."""
+        """Launch a kernel. Arguments are buffers, NumPy scalars, ints, floats or bytes."""
         places = self.parameters(kernel)
         assert len(places) == len(arguments)
         packed = bytearray(self.info(kernel)["parameter_bytes"])
@@ -322,7 +322,7 @@ class Engine:
         return self.ptx(nvrtc(source, options, arch))
 
     def body(self, lines: str, *, parameters: str = "", target: str = "sm_90", version: str = "8.0") -> Module:
-        """Load a kernel `k` whose body is given as PTX; it has one parameter `out` unless others are given."""
+        """Load a kernel `k` with the given PTX as its body. By default, it has one parameter, `out`."""
         declared = parameters or ".param .u64 out"
         return self.ptx(
             f".version {version}\n.target {target}\n.address_size 64\n"

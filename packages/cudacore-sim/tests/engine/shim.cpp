@@ -31,7 +31,7 @@ template <size_t N> void copy(char (&to)[N], const std::string &from) {
 
 } // namespace
 
-// The engine is built with hidden symbols; these are what Python calls.
+// Python calls these functions. All other symbols of the engine are hidden.
 #pragma GCC visibility push(default)
 extern "C" {
 
@@ -47,8 +47,6 @@ void engine_free(void *handle) { delete static_cast<Compiled *>(handle); }
 int32_t engine_failure(void *handle) { return static_cast<int32_t>(static_cast<Compiled *>(handle)->result.failure); }
 const char *engine_log(void *handle) { return static_cast<Compiled *>(handle)->result.log.c_str(); }
 
-/* name, parameter bytes, shared, local, registers, maxntid, reqntid, minnctapersm, then offset and size of parameters
- */
 size_t engine_kernel_count(void *handle) {
   return sim::info(*static_cast<Compiled *>(handle)->result.module).kernels.size();
 }
@@ -82,7 +80,7 @@ const char *engine_variable(void *handle, size_t index, uint64_t *out) {
   return one.name.c_str();
 }
 
-/* Places variable `index` at `address`, which is at `host`, and gives it its initial bytes. */
+/* engine_place sets the device address of a variable. engine_initialise writes its initial bytes to host memory. */
 void engine_place(void *handle, size_t index, uint64_t address) {
   static_cast<Compiled *>(handle)->instance.variable_addresses[index] = address;
 }
@@ -104,7 +102,7 @@ void engine_initialise(void *handle, size_t index, char *host) {
 
 using Print = void (*)(const char *, size_t);
 
-/* ranges: begin, end, host, writable, four a range. shape: grid, block, cluster. */
+/* Each of `ranges` has four numbers: begin, end, host address, writable. `shape` has grid, block and cluster. */
 void engine_run(void *handle, size_t kernel, const uint32_t *shape, uint32_t shared, int32_t cooperative,
                 const char *parameters, size_t parameter_bytes, const uint64_t *ranges, size_t range_count, Print print,
                 uint64_t instruction_limit, FaultRecord *out) {

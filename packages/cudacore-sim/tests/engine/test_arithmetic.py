@@ -30,7 +30,7 @@ def apply(
     extra: str = "",
     pre: str = "",
 ) -> np.ndarray:
-    """Run `instruction d, a, b, ...` on every element; returns the bits of d."""
+    """Run `instruction d, a, b, ...` on every element; return the bits of d."""
     width = {"pred": 32}.get(result, _bits_of(result))
     n = len(inputs[0])
     lines = [".reg .b64 %addr, %i; .reg .b32 %tid, %cta; .reg .pred %p;"]
@@ -69,7 +69,7 @@ def apply(
 
 
 def integers(rng: np.random.Generator, bits: int) -> np.ndarray:
-    """Random bits, small numbers, and the ends of the range, as unsigned."""
+    """Return random bits, small numbers, and the ends of the range, as unsigned integers."""
     values = (
         rng.integers(0, 2**bits, LANES, dtype=np.uint64, endpoint=False)
         if bits < 64
@@ -388,7 +388,7 @@ def test_128_bit_product_by_carries(engine: Engine, rng: np.random.Generator) ->
 
 
 def floats(rng: np.random.Generator, dtype: Any) -> np.ndarray:
-    """Numbers of all magnitudes, subnormal ones, zeros, infinities, NaNs."""
+    """Return numbers of all magnitudes, including subnormals, zeros, infinities and NaNs."""
     info = np.finfo(dtype)
     unsigned = {2: np.uint16, 4: np.uint32, 8: np.uint64}[np.dtype(dtype).itemsize]
     raw = rng.integers(0, np.iinfo(unsigned).max, LANES, dtype=unsigned, endpoint=True).view(dtype)
@@ -417,7 +417,7 @@ def floats(rng: np.random.Generator, dtype: Any) -> np.ndarray:
 
 
 def same(result: np.ndarray, expected: np.ndarray, dtype: Any, *, canonical: bool = True) -> None:
-    """Equal bits; any NaN equals any other, unless `canonical`: that of f32 is 0x7fffffff then."""
+    """Check that bits are equal, except for those of NaNs. With `canonical`, NaNs of f32 must be 0x7fffffff."""
     got = result.view(dtype)
     nan = np.isnan(expected)
     np.testing.assert_array_equal(np.isnan(got), nan)

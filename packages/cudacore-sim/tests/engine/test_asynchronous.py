@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous stores, sums and bulk reductions, compared with NumPy, and forms that are refused."""
+"""Asynchronous stores, sums and bulk reductions, compared with NumPy, and unsupported forms of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness import CompileError, Engine
 COUNTED = "mbarrier::complete_tx::bytes"
 BULK = "cp.reduce.async.bulk.global.shared::cta.bulk_group"
 
-# Waits for the first phase of an mbarrier, which the thread 0 of each block has made.
+# BEGIN makes an mbarrier, in thread 0 of each block. WAIT waits for its first phase.
 BEGIN = """
   .reg .pred %p<3>; .reg .b32 %r<12>; .reg .b64 %rd<6>; .reg .f32 %f<2>; .reg .f64 %fd<2>;
   .shared .align 16 .b8 tile[1024]; .shared .align 16 .b8 sums[1024]; .shared .align 8 .b8 bar[8];
@@ -114,7 +114,7 @@ def numbers(rng: np.random.Generator, kind: type, count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Generator) -> None:
-    """red.async would compute something else, elsewhere, or not be counted."""
+    """red.async would compute wrong results, change a wrong place, or not count its bytes on the mbarrier."""
     kind, expected = REDUCTIONS[name]
     size = np.dtype(kind).itemsize
     bits, value = ("b64", "%rd4") if size == 8 else ("b32", "%r8")
@@ -139,7 +139,7 @@ def test_sums_in_the_other_block(engine: Engine, name: str, rng: np.random.Gener
 
 @pytest.mark.parametrize("name", [*REDUCTIONS, *MORE_IN_GLOBAL])
 def test_bulk_reductions_of_global_memory(engine: Engine, name: str, rng: np.random.Generator) -> None:
-    """cp.reduce.async.bulk would compute something else, or with other elements."""
+    """cp.reduce.async.bulk would compute wrong results, or change elements beside its range."""
     kind, expected = (REDUCTIONS | MORE_IN_GLOBAL)[name]
     source = numbers(rng, kind, 256 // np.dtype(kind).itemsize)
     out = numbers(rng, kind, len(source) + 16)
@@ -159,7 +159,7 @@ def test_bulk_reductions_of_global_memory(engine: Engine, name: str, rng: np.ran
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_bulk_reductions_of_shared_memory(engine: Engine, name: str, rng: np.random.Generator) -> None:
-    """The form that an mbarrier counts would compute something else, in another block, or never complete."""
+    """cp.reduce.async.bulk to shared memory would compute wrong results, or its mbarrier would never complete."""
     kind, expected = REDUCTIONS[name]
     source, out = (numbers(rng, kind, 256 // np.dtype(kind).itemsize) for _ in range(2))
     before = out.copy()
@@ -255,7 +255,7 @@ def test_the_mbarrier_is_where_the_data_goes(engine: Engine, instruction: str) -
     ],
 )
 def test_what_there_is_not(engine: Engine, instruction: str) -> None:
-    """An instruction that the GPU lacks, or whose results are not known, would do something."""
+    """An instruction that the GPU lacks, or whose results are unknown, would be accepted."""
     with pytest.raises(CompileError) as caught:
         engine.body(BEGIN.format(bytes=64) + instruction, parameters=PARAMETERS, version="8.1")
     assert caught.value.failure == "unsupported_instruction", caught.value.log

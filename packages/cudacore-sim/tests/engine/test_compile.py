@@ -104,7 +104,7 @@ def test_shared_memory_that_nothing_uses(engine: Engine) -> None:
 
 
 def test_registers_grow_with_what_lives_at_once(engine: Engine) -> None:
-    """The estimate of registers would not reflect a kernel's pressure."""
+    """The estimate of registers would not reflect a kernel's register pressure."""
     few = engine.cuda('extern "C" __global__ void k(int *p) { for (int i = 0; i < 64; i++) p[i] = p[i] * 3 + i; }')
     many = engine.cuda(
         """extern "C" __global__ void k(int *p) { int v[48]; for (int i = 0; i < 48; i++) v[i] = p[i]; __syncthreads();
@@ -210,7 +210,7 @@ def test_scopes_hide_names(engine: Engine) -> None:
 
 
 def test_indexed_branches_and_register_parameters(engine: Engine) -> None:
-    """brx.idx would jump elsewhere; functions with parameters in registers would get others."""
+    """brx.idx would jump to a wrong target, or a function would get wrong parameters from registers."""
     module = engine.ptx(
         HEADER
         + """.func (.reg .u32 r) twice(.reg .u32 a, .reg .u64 b) { .reg .b32 t; cvt.u32.u64 t, b; mad.lo.u32 r, a, 2,
@@ -234,7 +234,7 @@ def test_huge_grids_start_at_once(engine: Engine) -> None:
 
 
 def test_launches_that_cannot_run(engine: Engine) -> None:
-    """If a driver accepts impossible shapes, they would crash the engine."""
+    """A launch with an impossible shape would crash the engine, if a driver does not refuse it."""
     module = engine.cuda('extern "C" __global__ void k() {}')
     for grid, block, cluster in (((0, 1, 1), 32, 1), (1, 0, 1), (1, (1024, 2, 1), 1), (3, 32, 2), (32, 32, 32)):
         assert module.run("k", grid, block, cluster=cluster).kind == "illegal_instruction"
@@ -279,7 +279,7 @@ def _mutate(text: str, random_source: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_mutated_modules_never_crash(engine: Engine, seed: int) -> None:
-    """Damaged PTX would crash loading, or running what still loads."""
+    """Damaged PTX would crash the compiler or, if it still compiles, the engine."""
     text = nvrtc(EVERYTHING)
     random_source = random.Random(seed)
     told: list[str] = []

@@ -11,7 +11,7 @@ N = 256  # threads that update one address
 
 
 def _atomic(engine: Engine, op: str, type_name: str, initial: np.ndarray, values: np.ndarray, space: str) -> np.ndarray:
-    """Apply `atom` (half of the threads) and `red` (the others) to one place, from several blocks in global memory."""
+    """Update one address by all threads: half of them use `atom`, the others `red`."""
     bits = initial.dtype.itemsize * 8
     size = bits // 8
     target = "s" if space == "shared" else "out"
@@ -82,7 +82,7 @@ def test_float_atomics(engine: Engine, rng: np.random.Generator, type_name: str,
 
 @pytest.mark.parametrize(("space", "kept"), [("global", False), ("shared", True)])
 def test_subnormal_sums(engine: Engine, space: str, kept: bool) -> None:
-    """f32 sums in global memory would keep subnormal numbers, or those in shared memory lose them."""
+    """f32 sums in global memory would keep subnormal numbers, or f32 sums in shared memory would lose them."""
     values = np.full(N, np.finfo(np.float32).smallest_subnormal, np.float32)
     result = _atomic(engine, "add", "f32", np.zeros(1, np.float32), values, space)[0]
     assert result == (values.sum() if kept else 0)
@@ -122,7 +122,7 @@ def test_compare_and_swap(engine: Engine, bits: int) -> None:
 
 
 def test_128_bit_compare_and_swap(engine: Engine) -> None:
-    """A swap of 128 bits would tear."""
+    """A compare-and-swap of 128 bits would not be atomic."""
     module = engine.body(
         """.reg .b128 %o, %n, %r; .reg .b64 %a, %l, %h, %x, %y; .reg .pred %p; ld.param.u64 %a, [out];
         ld.global.v2.b64 {%l, %h}, [%a];
@@ -231,7 +231,7 @@ def test_vector_atomics(engine: Engine) -> None:
 
 
 def test_vector_atomics_are_aligned_as_a_whole(engine: Engine) -> None:
-    """A vector sum that crosses a boundary would be done."""
+    """A misaligned vector sum would be executed."""
     module = engine.body(
         """.reg .b64 %a; .reg .f32 %f<2>; ld.param.u64 %a, [out];
         add.u64 %a, %a, 4; mov.f32 %f0, 0f3F800000; red.global.add.v2.f32 [%a], {%f0, %f0};""",
@@ -286,7 +286,7 @@ def test_shared_memory_is_given_in_units(engine: Engine) -> None:
 
 
 def test_shared_memory_of_the_system(engine: Engine) -> None:
-    """The system's part of shared memory would be missing, be writable, or keep what another block wrote."""
+    """The reserved shared memory would be missing, have wrong bounds, or keep what another block wrote."""
     module = engine.body(
         """.reg .b64 %a; .reg .b32 %r<9>; ld.param.u64 %a, [out];
       mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end;

@@ -15,7 +15,7 @@ SUFFIX = {2: "16", 4: "32", 8: "64"}
 
 
 def run(engine: Engine, instruction: str, result_bits: int, *columns: list[int], bits: int) -> list[int]:
-    """Run an instruction on rows of operands, all of them with as many bits."""
+    """Run an instruction on columns of operands, which all have `bits` bits."""
     count = len(columns[0])
     names = [f"%s{k}" for k in range(len(columns))]
     loads = "\n".join(
@@ -45,7 +45,7 @@ QUIET = 0x0008000000000000
 
 @pytest.mark.parametrize("op", ["add.f64", "sub.f64", "mul.f64", "add.rz.f64", "min.f64", "max.f64"])
 def test_second_nan_of_f64_stays(engine: Engine, op: str) -> None:
-    """A NaN of f64 would lose its payload or stay a signalling one, or the wrong one of two would be kept."""
+    """A NaN of f64 would lose its payload or stay a signalling NaN, or the wrong one of two NaNs would be kept."""
     pairs = [FIRST, ONE, SECOND], [SECOND, FIRST, FIRST]
     expected = [SECOND, FIRST | QUIET, FIRST | QUIET]
     if op[:3] in {"min", "max"}:
@@ -55,7 +55,7 @@ def test_second_nan_of_f64_stays(engine: Engine, op: str) -> None:
 
 @pytest.mark.parametrize("op", ["fma.rn.f64", "fma.rz.f64"])
 def test_nans_of_fused_multiply_add(engine: Engine, op: str) -> None:
-    """The NaN of the first source would be preferred to the others', or the third's to the second's."""
+    """Of several NaNs, the wrong one would be kept: the second source comes first, then the third, then the first."""
     sources = [FIRST, FIRST, ONE, FIRST], [SECOND, ONE, SECOND, ONE], [THIRD, THIRD, THIRD, ONE]
     assert run(engine, op, 64, *sources, bits=64) == [SECOND, THIRD, SECOND, FIRST | QUIET]
 
@@ -124,13 +124,13 @@ def test_differences_of_bytes(engine: Engine) -> None:
 
 
 def test_divisors_out_of_range(engine: Engine) -> None:
-    """div.approx would divide by a number whose reciprocal is flushed to zero, or div.full would not."""
+    """For divisors above 2^126, div.approx would not return zero, or div.full would."""
     a, b = [0x3F800000, 0x3F800000, 0x7F800000], [0x7F000001, 0xFF000001, 0x7F000001]  # beyond 2^127
     assert run(engine, "div.approx.f32", 32, a, b, bits=32) == [0, 0x80000000, 0x7FFFFFFF]
     assert run(engine, "div.full.f32", 32, a[:1], b[:1], bits=32) == [0x00400000]
 
 
 def test_seeds_ignore_low_words(engine: Engine) -> None:
-    """The seeds of f64 would not recognise a NaN whose bits are only in the low word."""
+    """rcp.approx and rsqrt.approx of f64 would not ignore the low word: here, these NaNs count as infinities."""
     assert run(engine, "rcp.approx.ftz.f64", 64, [FIRST, FIRST | 1 << 63], bits=64) == [0, 1 << 63]
     assert run(engine, "rsqrt.approx.ftz.f64", 64, [FIRST], bits=64) == [0]

@@ -55,7 +55,7 @@ def test_constant_expressions(engine: Engine, text: str, value: int) -> None:
     "text", ["1 ? 2", "1 ? 2 : ", "1 ? 2 : 3.0", "1.0 ? 2 : 3", "1 + 2.0", "1.0 | 2.0", "(.u64) 1.0", "?" * 500]
 )
 def test_constant_expressions_that_mean_nothing(engine: Engine, text: str) -> None:
-    """An incomplete expression, or a mixture of types, would have some value."""
+    """An incomplete expression, or a mixture of types, would be accepted."""
     with pytest.raises(CompileError, match="line 4"):
         engine.ptx(f"{HEADER}.global .align 8 .u64 v = {text};\n")
 

@@ -30,7 +30,7 @@ def _saturate(value: int, bits: int, type_name: str) -> int:
 
 
 def _finish(value: int, c: int, d_type: str, part: str, second: str) -> int:
-    """Apply the second operation, or put the result into its part of c."""
+    """Apply the second operation, or insert the result into a part of `c`."""
     value &= 0xFFFFFFFF
     if second:
         if second == "add":
@@ -45,7 +45,7 @@ def _finish(value: int, c: int, d_type: str, part: str, second: str) -> int:
 
 
 def _run(engine: Engine, rng: np.random.Generator, lines: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Run instructions that compute %d of %a, %b and %c; return the inputs and the results, by line."""
+    """Run instructions that compute %d from %a, %b and %c; return the inputs, and a row of results for each."""
     inputs = rng.integers(0, 2**32, (64, 3), dtype=np.uint32)
     inputs[: len(EDGES), 0] = EDGES
     inputs[: len(EDGES), 1] = rng.permutation(EDGES)
@@ -64,7 +64,7 @@ def _run(engine: Engine, rng: np.random.Generator, lines: list[str]) -> tuple[np
 
 @pytest.mark.parametrize("op", ["vadd", "vsub", "vabsdiff", "vmin", "vmax"])
 def test_arithmetic(engine: Engine, rng: np.random.Generator, op: str) -> None:
-    """A part would be taken from the wrong place or with the wrong sign, or later operations would be wrong."""
+    """A part would be taken from the wrong place or with the wrong sign, or the second operation would be wrong."""
     parts = list(PARTS)
     cases = []
     for d, a, b in itertools.product(TYPES, repeat=3):

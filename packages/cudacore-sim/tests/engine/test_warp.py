@@ -33,7 +33,7 @@ def test_shuffles(engine: Engine, rng: np.random.Generator, mode: str, width: in
             elif mode == "down":
                 source_lane = lane + n if lane + n < segment + width else lane
             elif mode == "xor":
-                # The upper end is a limit, the lower one is not.
+                # A lane below the segment is valid, a lane above it is not.
                 source_lane = lane ^ n if lane ^ n < segment + width else lane
             else:
                 source_lane = segment + n % width
@@ -106,7 +106,7 @@ def test_shuffle_after_divergence(engine: Engine) -> None:
 
 
 def test_syncwarp_in_different_branches(engine: Engine) -> None:
-    """Lanes that synchronise at different places would never meet."""
+    """__syncwarp would never complete if lanes call it in different branches."""
     source = """extern "C" __global__ void k(int *o) { __shared__ volatile int s[32]; int i = threadIdx.x;
         if (i < 16) { s[i] = i * 10; __syncwarp(); o[i] = s[31 - i]; }
         else { s[i] = i * 100; __syncwarp(); o[i] = s[31 - i]; } }"""
@@ -280,7 +280,7 @@ def test_nanosleep_takes_its_time(engine: Engine) -> None:
         return bool(times[0::2].min() < 900_000 and begins.array.max() < ends.array[1::2].min())
 
     assert any(sleep_together() for _ in range(20))  # a busy machine can interrupt some of them
-    # A millisecond is the longest.
+    # nanosleep takes at most a millisecond.
     begin = time.perf_counter()
     assert module.run("k", 1, 1, begins, ends, 0).kind == module.run("k", 1, 2, begins, ends, 0xFFFFFFFF).kind == "none"
     assert 1e-3 <= time.perf_counter() - begin < 1

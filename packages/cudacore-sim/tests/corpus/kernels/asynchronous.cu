@@ -6,7 +6,7 @@
 #include <cuda/barrier>
 #include <cuda/ptx>
 
-/* Words and sums are sent into the shared memory of the next block of a cluster, and counted by its barrier. */
+/* Each block stores words in the other block's shared memory, and adds to it. The barrier there counts the bytes. */
 //! u32 -> u32
 extern "C" __global__ void __cluster_dims__(2) remote_stores(const u32 *a, u32 *out) {
   namespace ptx = cuda::ptx;
@@ -34,7 +34,7 @@ extern "C" __global__ void __cluster_dims__(2) remote_stores(const u32 *a, u32 *
   cluster.sync();
 }
 
-/* From shared memory to global memory, in bulk, with sums. */
+/* Bulk copies and bulk reductions from shared memory to global memory. */
 //! u32 -> u32 u32:96 i32:64
 extern "C" __global__ void bulk_groups(const u32 *a, u32 *out, u32 *sums, i32 *least) {
   namespace ptx = cuda::ptx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Atomics of each type, where the outcome does not depend on the order. */
+/* Atomics of each type. The results do not depend on the order of the threads. */
 #include "rows.cuh"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -63,7 +63,7 @@ extern "C" __global__ void shared_atomics(const u32 *a, const i32 *b, const u64 
   }
 }
 
-/* Sums that are exact in any order: multiples of a quarter, small. */
+/* Sums of small multiples of a quarter, which are exact in any order. */
 //! i32(-64,64) -> f32:2 f64:2 f16:4 bf16:4
 extern "C" __global__ void float_atomics(const i32 *a, float *f, double *d, __half *h, __nv_bfloat16 *b) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -88,7 +88,7 @@ extern "C" __global__ void float_atomics(const i32 *a, float *f, double *d, __ha
   }
 }
 
-/* Four and two floats at a time. */
+/* Atomic additions of vectors of four and of two floats. */
 //! i32(-64,64) -> f32:8
 extern "C" __global__ void vector_atomics(const i32 *a, float *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -97,7 +97,7 @@ extern "C" __global__ void vector_atomics(const i32 *a, float *out) {
   atomicAdd((float2 *)out + 2, make_float2(x * 0.5f, 3));
 }
 
-/* Old values, of which this holds in any order: each ticket is drawn once, each slot is taken by one. */
+/* Atomics whose old values are used: in any order, each ticket is drawn once and each slot is taken once. */
 //! u32 -> u32 u32:257 u64:2
 extern "C" __global__ void tickets(const u32 *a, u32 *drawn, u32 *slots, u64 *sums) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -110,7 +110,7 @@ extern "C" __global__ void tickets(const u32 *a, u32 *drawn, u32 *slots, u64 *su
   atomicAdd(sums + 1, u64(ticket));
 }
 
-/* Operations that are made of compare-and-swap, of all widths. */
+/* Loops of compare-and-swap, of all widths. */
 //! u32(0,50) f32(-100,100) -> u32:1 u64:1 f32:1 u16:2
 extern "C" __global__ void swap_loops(const u32 *a, const float *b, u32 *out, u64 *wide, u32 *largest, u16 *small) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -128,7 +128,7 @@ extern "C" __global__ void swap_loops(const u32 *a, const float *b, u32 *out, u6
     ;
 }
 
-/* Scopes and orders, as instructions: of one block, which all of these scopes include. */
+/* Instructions with scopes and memory orders. There is one block, so all of these scopes suffice. */
 //! u32 u64 -> u64:6 grid=1 block=256
 extern "C" __global__ void scoped_atomics(const u32 *a, const u64 *b, u64 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -143,7 +143,7 @@ extern "C" __global__ void scoped_atomics(const u32 *a, const u64 *b, u64 *out) 
   asm volatile("red.global.xor.b64 [%0], %1;" ::"l"(out + 5), "l"(b[index]));
 }
 
-/* A lock that the threads of a warp take in turns. */
+/* A lock, which the threads of a warp take one after another. */
 __device__ u32 lock;
 __device__ u32 counter;
 

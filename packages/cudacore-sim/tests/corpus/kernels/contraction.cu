@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled with the default, by which the compiler may fuse products and sums; here, the sources say which are. */
+/* --fmad=true, the default, lets the compiler fuse products and sums. These kernels determine what is fused. */
 //! nvrtc: --fmad=true
 #include "rows.cuh"
 
@@ -13,7 +13,7 @@ extern "C" __global__ void f32_explicit_fma(const float *a, const float *b, cons
   ROW(__fmul_rn(x, x));
 }
 
-/* A polynomial and a dot product of four, each step fused. */
+/* A dot product of four terms and a polynomial, with fused steps. */
 //! f64(-2,2) f64(-1000,1000):1024 -> rows:f64
 extern "C" __global__ void f64_explicit_fma(const double *a, const double *b, u64 *out) {
   BEGIN(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control flow in which the threads of a warp part and meet again. */
+/* Control flow in which the threads of a warp diverge and converge again. */
 #include "rows.cuh"
 
 //! u32 -> u32
@@ -75,7 +75,7 @@ extern "C" __global__ void collatz(const u32 *a, u32 *out) {
   out[index] = steps;
 }
 
-/* Returns in the middle of loops, and jumps. */
+/* Returns in the middle of loops, and goto. */
 __device__ __noinline__ u32 first_divisor(u32 n) {
   if (n < 2)
     return 0;
@@ -187,7 +187,7 @@ extern "C" __global__ void virtual_calls(const i32 *a, const i32 *b, i32 *out) {
   out[index] = one->area() + one->twice();
 }
 
-/* Each thread sorts eight numbers, calling itself on both parts. */
+/* Recursion: each thread sorts eight numbers. */
 __device__ __noinline__ void sort_part(i32 *x, int low, int high) {
   if (low >= high)
     return;
@@ -217,7 +217,7 @@ extern "C" __global__ void quicksort(const i32 *a, i32 *out) {
   sort_part(own, 0, 7);
 }
 
-/* The odd members of each warp leave before the others continue; their writes remain. */
+/* The odd threads of each warp return early, after a write to global memory. */
 //! i32 -> i32
 extern "C" __global__ void some_leave(const i32 *a, i32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

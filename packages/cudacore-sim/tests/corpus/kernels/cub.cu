@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUB's collectives of threads, of warps and of blocks. Undefined results are not recorded. CUDA 12's CUB needs
- * headers of the host. */
+/* CUB's collectives of threads, of warps and of blocks. Undefined results are not recorded. CUDA 13 is required,
+ * because the CUB of CUDA 12 includes headers of the host. */
 //! cuda: 13
 #include "rows.cuh"
 #include <cub/block/block_adjacent_difference.cuh>
@@ -34,7 +34,7 @@ using Plus = cuda::std::plus<>;
 using Largest = cuda::maximum<>;
 using Smallest = cuda::minimum<>;
 
-/* Not commutative: of two maps x -> ax + b the first comes first. */
+/* A map x -> ax + b. The composition of maps is not commutative. */
 struct Affine {
   u32 a, b;
 };
@@ -76,7 +76,7 @@ extern "C" __global__ void cub_block_reduce(const u32 *a, const i64 *b, u64 *out
   ROW(reduce<cub::BLOCK_REDUCE_RAKING>(Affine{x | 1, u32(y)}, Compose{}));
 }
 
-/* Fewer items than threads, several items per thread, and all items passed on. */
+/* Reductions of fewer items than threads, and of several items per thread. */
 //! u32 i32(-1000000,1000000):1024 -> rows:u32
 extern "C" __global__ void cub_block_reduce_some(const u32 *a, const i32 *b, u32 *out) {
   BEGIN(out);
@@ -98,7 +98,7 @@ extern "C" __global__ void cub_block_reduce_some(const u32 *a, const i32 *b, u32
   ROW(shared);
 }
 
-/* The algorithm determines the order, and so the rounding. */
+/* The algorithm determines the order of a sum, and thereby its rounding. */
 //! f32(-100,100) f64(-1,1) -> f32:4 f32:4 f64:4 f64:4
 extern "C" __global__ void cub_block_sums_of_floats(const float *a, const double *b, float *tree, float *raked,
                                                     double *wide_tree, double *wide_raked) {
@@ -154,7 +154,7 @@ extern "C" __global__ void cub_block_scan(const u32 *a, const i64 *b, u64 *out) 
   ROW(exclusive<cub::BLOCK_SCAN_RAKING>(Affine{x | 1, u32(y)}, Affine{3, 4}, Compose{}));
 }
 
-/* The first warp computes the prefix of a tile, and stores it. */
+/* The sum of all previous tiles. CUB calls this in the first warp, once for each tile. */
 struct Running {
   u32 total;
   __device__ u32 operator()(u32 aggregate) {
@@ -215,7 +215,7 @@ extern "C" __global__ void cub_block_radix_sort(const u32 *a, const u32 *b, u32 
   }
 }
 
-/* Equal keys stay in order, and -0 equals 0. NaNs of either sign are at the ends. */
+/* The sort is stable, and -0 equals 0. Negative NaNs come first, positive NaNs last. */
 //! f32:512 -> u32:512 u32:512 grid=2 block=128
 extern "C" __global__ void cub_block_radix_sort_pairs(const float *a, u32 *out, u32 *places) {
   int first = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
@@ -364,7 +364,7 @@ extern "C" __global__ void cub_block_exchange(const u32 *a, u32 *striped, u32 *b
   Exchange(storage).WarpStripedToBlocked(items, result), keep(back);
 }
 
-/* To ranks that are a permutation; the guarded one leaves some out. */
+/* The ranks are a permutation of the items. Some items of the guarded scatter have no rank. */
 //! u32:768 -> u32:768 u32:768 u32:768
 extern "C" __global__ void cub_block_scatter(const u32 *a, u32 *blocked, u32 *striped, u32 *guarded) {
   using Exchange = cub::BlockExchange<u32, threads, 3>;
@@ -426,7 +426,7 @@ extern "C" __global__ void cub_block_adjacent_difference(const i32 *a, i64 *left
   partial[first] = result[0], partial[first + 1] = result[1];
 }
 
-/* The last threads that have no neighbour keep what they had. */
+/* CUB does not change the result of a thread without a source. */
 //! u32:512 -> rows:u32
 extern "C" __global__ void cub_block_shuffle(const u32 *a, u32 *out) {
   BEGIN(out);
@@ -495,7 +495,7 @@ extern "C" __global__ void cub_warp_reduce(const u32 *a, const i64 *b, u64 *out)
   ROW(threadIdx.x % 32 ? 0 : some);
 }
 
-/* Seven threads, which are no power of two, go through shared memory; a warp has one such group. */
+/* A group of seven threads uses shared memory, because seven is no power of two. Each warp has one group. */
 //! u32 -> u32:8
 extern "C" __global__ void cub_odd_warp_reduce(const u32 *a, u32 *out) {
   using Reduce = cub::WarpReduce<u32, 7>;
@@ -629,7 +629,7 @@ extern "C" __global__ void cub_warp_load_and_store(const u32 *a, u32 *out, u32 *
   Striped(storage[warp].striped).Store(some + from, items, 90);
 }
 
-/* Of one thread's items. */
+/* Reductions and searches of one thread. */
 //! i32:2048 u32(0,128) u32:128 -> rows:i32
 extern "C" __global__ void cub_thread_operators(const i32 *a, const u32 *b, const u32 *c, i32 *out) {
   BEGIN(out);
@@ -645,7 +645,7 @@ extern "C" __global__ void cub_thread_operators(const i32 *a, const u32 *b, cons
   ROW(cub::LowerBound(sorted, 128, sorted[b[index]]));
 }
 
-/* Two at a time, where the instructions can. */
+/* Reductions that use instructions for pairs of numbers. */
 //! f16:2048 bf16:2048 i16:2048 -> rows:u16
 extern "C" __global__ void cub_packed_reductions(const __half *a, const __nv_bfloat16 *b, const i16 *c, u16 *out) {
   BEGIN(out);

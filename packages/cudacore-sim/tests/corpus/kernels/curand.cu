@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuRAND's generators of the device. Sequences and uniform numbers are exact; results of approximations have bounds.
- */
+/* cuRAND's device functions. All results must be equal, except for normal numbers, which have error bounds. */
 //! cuda: 13
 #include "rows.cuh"
 #include <curand_kernel.h>
@@ -20,7 +19,7 @@ extern "C" __global__ void xorwow(const u64 *seeds, const u64 *offsets, u32 *out
   ROW(state.v[0] ^ state.v[4]);
 }
 
-/* One seed, each thread a subsequence of its own; 2^67 numbers lie between two. */
+/* One seed, and a subsequence for each thread. Subsequences are 2^67 numbers apart. */
 //! =u64:1 u64(0,4000000000) -> rows:u32
 extern "C" __global__ void xorwow_sequences(u64 seed, const u64 *offsets, u32 *out) {
   BEGIN(out);
@@ -71,7 +70,7 @@ extern "C" __global__ void philox(const u64 *seeds, const u64 *sequences, const 
   ROW(curand_uniform_double(&state));
 }
 
-/* With any direction vectors. */
+/* Sobol sequences with arbitrary direction vectors. */
 //! u32:32 u32 u32 -> rows:u32
 extern "C" __global__ void sobol32(u32 *vectors, const u32 *offsets, const u32 *scramble, u32 *out) {
   BEGIN(out);
@@ -143,8 +142,8 @@ extern "C" __global__ void mtgp32(const u32 *words, const u32 *tables, const u32
   ROW(curand_mtgp32_single(&state));
 }
 
-/* A normal float is a radius, below 6.7, times what __sincosf gives, with an error of 2^-21; of doubles, a few ULP are
- * allowed. */
+/* A normal float is a radius below 6.7, multiplied by a result of __sincosf with an error of 2^-21. Normal doubles may
+ * differ by a few ULP. */
 //! u64 -> rows:f32
 extern "C" __global__ void xorwow_normals(const u64 *seeds, float *out) {
   BEGIN(out);
@@ -191,7 +190,7 @@ extern "C" __global__ void philox_normals(const u64 *seeds, const u64 *sequences
   ABS(5e-6, double(four.y));
 }
 
-/* By the inverse of the distribution function. */
+/* Quasirandom normal numbers are computed by the inverse of the distribution function. */
 //! u32:32 u64:64 u32 u64 -> rows:f64
 extern "C" __global__ void sobol_normals(u32 *vectors, u64 *wide, const u32 *offsets, const u64 *far, double *out) {
   BEGIN(out);
@@ -206,7 +205,7 @@ extern "C" __global__ void sobol_normals(u32 *vectors, u64 *wide, const u32 *off
   ULP(4, curand_log_normal_double(&scrambled, 0.5, 0.75));
 }
 
-/* Few and many events, which have algorithms of their own. */
+/* Small and large means: cuRAND uses a different algorithm for each. */
 //! u64 f64(0.1,60) f64(70,900) -> rows:u32
 extern "C" __global__ void poisson(const u64 *seeds, const double *few, const double *many, u32 *out) {
   BEGIN(out);
@@ -234,7 +233,8 @@ extern "C" __global__ void sobol_poisson(u32 *vectors, const u32 *offsets, const
   ROW(curand_poisson(&state, many[index]));
 }
 
-/* Marsaglia's, Tsang's and Wang's square histogram, with arbitrary numbers: libraries of the host compute it differently. */
+/* The square histogram method of Marsaglia, Tsang and Wang. The histogram is arbitrary, because a histogram that
+ * cuRAND computes depends on the libraries of the host. */
 //! f64(0,1):16 u32(0,16):16 u64 -> rows:u32
 extern "C" __global__ void discrete(double *sides, u32 *others, const u64 *seeds, u32 *out) {
   BEGIN(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* f32 and f64 as IEEE 754 has them, on NaNs with payloads, infinities, subnormals and zeros too. */
+/* f32 and f64 according to IEEE 754. The inputs include NaNs with payloads, infinities, subnormals and zeros. */
 #include "rows.cuh"
 
 #define F1(type, constraint, instruction, x)                                                                           \
@@ -165,7 +165,7 @@ extern "C" __global__ void comparisons(const float *a, const float *b, const dou
   ROW(x < y && v < w || x > v);
 }
 
-/* Numbers taken apart and put together. */
+/* Rounding to integers; splitting and assembling numbers. */
 //! f32 f32 i32(-160,160) -> rows:f32
 extern "C" __global__ void f32_parts(const float *a, const float *b, const i32 *by, u32 *out) {
   BEGIN(out);

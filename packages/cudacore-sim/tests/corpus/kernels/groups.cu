@@ -7,7 +7,7 @@
 #include <cooperative_groups/scan.h>
 #include <cuda/atomic>
 #include <cuda/barrier>
-#include <cuda/std/utility> /* of CCCL; cooperative groups are made of it */
+#include <cuda/std/utility> /* a header of CCCL, which cooperative groups use */
 
 namespace cg = cooperative_groups;
 namespace std_ = cuda::std;
@@ -49,7 +49,7 @@ extern "C" __global__ void coalesced_groups(const u32 *a, u32 *out) {
 
 __device__ u32 shared_sum[3];
 
-/* Rounds of a sum that all blocks see after each barrier. */
+/* Each round adds to a sum that all blocks read after a grid barrier. */
 //! u32:512 -> u32:512 grid=4 block=128 cooperative
 extern "C" __global__ void grid_barriers(const u32 *a, u32 *out) {
   auto grid = cg::this_grid();
@@ -103,7 +103,7 @@ struct Compose {
   __device__ Map operator()(Map f, Map g) const { return {f.a * g.a, g.a * f.b + g.b}; }
 };
 
-/* With operations of all kinds, of tiles of all sizes, and of threads that are not all there. */
+/* Scans with various operations, in tiles of all sizes and in groups of some threads of a warp. */
 //! u32 i32 f32(-9,9) -> rows:u64
 extern "C" __global__ void scans_of_tiles(const u32 *a, const i32 *b, const float *c, u64 *out) {
   BEGIN(out);
@@ -152,7 +152,7 @@ extern "C" __global__ void reductions_of_tiles(const u32 *a, const i32 *b, const
   ROW(some);
 }
 
-/* The sum before each thread, to which all groups add; the sums do not depend on the order. */
+/* All groups update sums in memory. The recorded results do not depend on the order of the groups. */
 //! u32(0,100) -> u32:4 u64:2
 extern "C" __global__ void updates_of_groups(const u32 *a, u32 *sums, u64 *seen) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -216,7 +216,7 @@ extern "C" __global__ void copies_of_groups(const u32 *a, u32 *out, u32 *of_warp
     of_warps[128 * blockIdx.x + 64 * warp.meta_group_rank() + i] = part[i] + tile[i + 128] + x * (i == 7);
 }
 
-/* One thread of a group does the work that is needed once; which one is undefined. */
+/* invoke_one: one thread of a group does the work. The thread is unspecified, so it is not recorded. */
 //! u32:256 -> u32:256 u32:8
 extern "C" __global__ void invocations_by_one(const u32 *a, u32 *out, u32 *counts) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -232,7 +232,7 @@ extern "C" __global__ void invocations_by_one(const u32 *a, u32 *out, u32 *count
   out[index] = size;
 }
 
-/* Tiles of more than a warp, which need shared memory. */
+/* Tiles of several warps, which need shared memory. */
 //! u32:512 -> u32:512 u32:512 grid=2 block=256
 extern "C" __global__ void tiles_of_warps(const u32 *a, u32 *out, u32 *places) {
   __shared__ cg::block_tile_memory<256> memory;
@@ -250,7 +250,7 @@ extern "C" __global__ void tiles_of_warps(const u32 *a, u32 *out, u32 *places) {
   places[index] = tile.thread_rank() << 16 | tile.meta_group_rank() << 8 | large.meta_group_rank();
 }
 
-/* Work between arriving and waiting. */
+/* Barriers with work between arrival and wait. */
 //! u32:512 -> u32:512 grid=8 block=64 cooperative
 extern "C" __global__ void arrivals(const u32 *a, u32 *out) {
   __shared__ u32 values[64];
@@ -271,7 +271,7 @@ extern "C" __global__ void arrivals(const u32 *a, u32 *out) {
   out[index] = other + block.group_index().x + block.dim_threads().x;
 }
 
-/* Clusters that the launch makes: a histogram whose bins are spread over the blocks' shared memories. */
+/* The launch determines the size of the clusters. The bins of a histogram are spread over their blocks. */
 //! u32:2048 -> u32:128 u32:512 grid=8 block=64 cluster=4
 extern "C" __global__ void histogram_of_clusters(const u32 *a, u32 *out, u32 *facts) {
   __shared__ u32 bins[16];
@@ -291,14 +291,14 @@ extern "C" __global__ void histogram_of_clusters(const u32 *a, u32 *out, u32 *fa
                                        cluster.query_shared_rank(cluster.map_shared_rank(bins, i % 4));
 }
 
-/* Blocks of a cluster pass values around, with arrivals and waits of their own. */
+/* Blocks of a cluster pass values around, with work between arrival and wait. */
 //! u32:256 -> u32:256 grid=8 block=32 cluster=2
 extern "C" __global__ void ring_of_clusters(const u32 *a, u32 *out) {
   __shared__ u32 values[2][32];
   auto cluster = cg::this_cluster();
   int i = threadIdx.x, index = blockIdx.x * 32 + i;
   u32 x = a[index], next = (cluster.block_rank() + 1) % cluster.num_blocks();
-  cluster.sync(); /* a block that has not begun has no memory */
+  cluster.sync(); /* the shared memory of a block exists only after the block has begun */
   for (int round = 0; round < 3; ++round) {
     *cluster.map_shared_rank(&values[round & 1][31 - i], next) = x;
     auto token = cluster.barrier_arrive();

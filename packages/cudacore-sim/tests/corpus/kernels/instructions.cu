@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions that C++ rarely compiles to. */
+/* Instructions that compilers rarely generate from C++. */
 #include "rows.cuh"
 
 //! u32 u32 i32 f32 -> rows:u32
@@ -66,7 +66,7 @@ extern "C" __global__ void packed_moves(const u64 *a, const u32 *b, u64 *out) {
 
 __device__ u32 in_global[2] = {77, 78};
 
-/* The memory that an address belongs to. */
+/* Queries of the state space of an address. */
 //! u32:1 -> rows:u32
 extern "C" __global__ void address_spaces(const u32 *a, u32 *out) {
   BEGIN(out);
@@ -121,7 +121,7 @@ extern "C" __global__ void asynchronous_copies(const u32 *a, u32 *out) {
   out[index] = sum ^ tile[1][i];
 }
 
-/* A barrier in memory: half of the threads bring values, the others wait for the phase. */
+/* mbarrier: all threads arrive, and wait for the end of each phase. */
 //! u32 -> u32
 extern "C" __global__ void memory_barriers(const u32 *a, u32 *out) {
   __shared__ u64 barrier;
@@ -147,7 +147,7 @@ extern "C" __global__ void memory_barriers(const u32 *a, u32 *out) {
   out[index] = sum;
 }
 
-/* Barriers by number, for some of the warps, that reduce too. */
+/* Numbered barriers: of some of the warps, with arrivals only, and with a reduction. */
 //! u32 -> u32 grid=2 block=128
 extern "C" __global__ void numbered_barriers(const u32 *a, u32 *out) {
   __shared__ u32 values[128];
@@ -167,7 +167,7 @@ extern "C" __global__ void numbered_barriers(const u32 *a, u32 *out) {
   out[index] = r + count;
 }
 
-/* A jump by a table. */
+/* brx.idx: a jump to an entry of a table. */
 //! u32 u32(0,4) -> u32
 extern "C" __global__ void indirect_branches(const u32 *a, const u32 *b, u32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

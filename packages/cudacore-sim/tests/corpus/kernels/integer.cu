@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integers. Operations that C++ leaves undefined use the instruction itself. */
+/* Integers. PTX is used for operations that are undefined in C++. */
 //! nvrtc: --fmad=false --device-int128
 #include "rows.cuh"
 
@@ -126,7 +126,7 @@ extern "C" __global__ void i64_arithmetic(const i64 *a, const i64 *b, const i64 
   ROW(ux <= uy);
 }
 
-/* Division by zero and of the least number by -1, too. */
+/* Division, including by zero, and of the smallest integer by -1. */
 //! i32 i32 i64 i64 -> rows:u64
 extern "C" __global__ void integer_division(const i32 *a, const i32 *b, const i64 *c, const i64 *d, u64 *out) {
   BEGIN(out);
@@ -147,7 +147,7 @@ extern "C" __global__ void integer_division(const i32 *a, const i32 *b, const i6
   ROW(u64(v) % 10);
 }
 
-/* By more than the width: PTX clamps the amount. */
+/* Shifts, also by more than the width: PTX clamps the amount. */
 //! u16 u32 u64 u32(0,100) -> rows:u64
 extern "C" __global__ void integer_shifts(const u16 *a, const u32 *b, const u64 *c, const u32 *by, u64 *out) {
   BEGIN(out);
@@ -259,7 +259,7 @@ extern "C" __global__ void bytes_and_dots(const u32 *a, const u32 *b, const u32 
   ROW(__dp2a_hi(x, y, z));
 }
 
-/* Video instructions: Hopper has few of them, the compiler emulates the others. */
+/* SIMD intrinsics. Hopper has instructions for a few of them; the compiler emulates the others. */
 //! u32 u32 u32 -> rows:u32
 extern "C" __global__ void packed_integers(const u32 *a, const u32 *b, const u32 *c, u32 *out) {
   BEGIN(out);
@@ -318,7 +318,7 @@ extern "C" __global__ void i128_arithmetic(const u64 *a, const u64 *b, const u64
   ROW(i128(x) < i128(y));
 }
 
-/* Three words by carries, as big numbers are added. */
+/* Additions, subtractions and products of several words, with carries. */
 //! u32:768 u32:768 -> u32:1024
 extern "C" __global__ void carry_chains(const u32 *a, const u32 *b, u32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

@@ -50,7 +50,7 @@ struct Small {
   u8 a, b, c;
 };
 
-/* By value, with padding, arrays and nesting; 80 and 3 bytes. */
+/* Structs of 80 and of 3 bytes as parameters: with padding, arrays and nested structs. */
 //! =i32:20 =u8:3 u32 -> rows:u64
 extern "C" __global__ void structs_by_value(Outer s, Small t, const u32 *a, u64 *out) {
   BEGIN(out);
@@ -124,7 +124,7 @@ extern "C" __global__ void vector_types(const int4 *a, const float2 *b, const do
   ROW(make_longlong1(i64(v.x) * v.y));
 }
 
-/* Indexed by values that are known only at run time. */
+/* Arrays in local memory: the indices are known only at run time. */
 //! u32:1 u32 -> u32
 extern "C" __global__ void local_arrays(const u32 *, const u32 *a, u32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -173,7 +173,7 @@ extern "C" __global__ void initialised_variables(const u32 *a, u64 *out) {
   ROW(*pointers[x & 1]);
 }
 
-/* Written by one kernel's blocks for themselves, kept between statements. */
+/* Volatile variables: each thread writes its own element, and reads it again. */
 __device__ volatile u32 scratch[256];
 
 //! u32 -> u32
@@ -248,7 +248,7 @@ extern "C" __global__ void heap_lists(const u32 *a, u32 *out) {
   out[index] = sum;
 }
 
-/* Offsets that do not fit into 32 bits cancel out. */
+/* Address arithmetic with offsets of more than 32 bits, which cancel out. */
 //! u32 -> u32
 extern "C" __global__ void wide_indices(const u32 *a, u32 *out) {
   i64 index = i64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -259,7 +259,7 @@ extern "C" __global__ void wide_indices(const u32 *a, u32 *out) {
   *(u32 *)((char *)out + bytes) = *from + u32(far >> 31);
 }
 
-/* Bytes, words and vectors of the same memory. */
+/* Accesses of different widths to the same memory. */
 //! u8:1024 -> u8:1024 u64:128
 extern "C" __global__ void mixed_widths(const u8 *a, u8 *out, u64 *sums) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -279,7 +279,7 @@ extern "C" __global__ void mixed_widths(const u8 *a, u8 *out, u64 *sums) {
   sums[2 * index + 1] = __ldg((const u64 *)a + 2 * index + 1);
 }
 
-/* memcpy, memset and comparisons of memory, whose sizes are unknown at compile time. */
+/* memset, and memcpy of sizes that are unknown at compile time. */
 //! u8:512 u32(0,32) -> u8:2048 u32:64
 extern "C" __global__ void memory_functions(const u8 *a, const u32 *n, u8 *out, u32 *differences) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -296,7 +296,7 @@ extern "C" __global__ void memory_functions(const u8 *a, const u32 *n, u8 *out, 
   differences[index] = difference;
 }
 
-/* Several arrays in dynamic shared memory, one static beside it. */
+/* Two arrays in dynamic shared memory, beside a static one. */
 //! u32 u16 -> u32 block=64 shared=640
 extern "C" __global__ void dynamic_shared(const u32 *a, const u16 *b, u32 *out) {
   extern __shared__ u64 memory[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcu++: the standard library's parts that run on a device, and what CUDA adds to it. */
+/* libcu++: the parts of the C++ standard library that run on a device, and CUDA's extensions of it. */
 //! cuda: 13
 #include "rows.cuh"
 #include <cooperative_groups.h>
@@ -30,7 +30,7 @@
 #include <cuda/std/tuple>
 #include <cuda/std/utility>
 #include <cuda/std/variant>
-#if __has_include(<cuda/std/algorithm>) /* in quotes, where one of the two is enough */
+#if __has_include(<cuda/std/algorithm>) /* in quotes: machine.py must not require both headers */
 #include "cuda/std/algorithm"
 #else
 #include "cuda/std/__algorithm_"
@@ -200,7 +200,7 @@ extern "C" __global__ void std_variant(const u32 *a, u64 *out) {
   ROW(std_::get<1>(any));
 }
 
-/* Products and quotients of ordinary numbers, and functions within their errors. */
+/* Complex numbers without special values. Quotients and functions have error bounds. */
 //! f32(-8,8):512 f64(-8,8):512 -> rows:f64
 extern "C" __global__ void std_complex(const float *a, const double *b, double *out) {
   BEGIN(out);
@@ -329,7 +329,7 @@ extern "C" __global__ void atomic_refs(const u32 *a, const i32 *b, const float *
   cuda::atomic_ref<u64, cuda::thread_scope_device>(out[9]) &= ~u64(a[index]);
 }
 
-/* Of less than a word, made of compare-and-swap. */
+/* Atomics smaller than a word, which are loops of compare-and-swap. */
 //! u32 -> u32:20
 extern "C" __global__ void small_atomics(const u32 *a, u32 *out) {
   __shared__ cuda::atomic<u8, cuda::thread_scope_block> bytes[4];
@@ -367,7 +367,7 @@ extern "C" __global__ void small_atomics(const u32 *a, u32 *out) {
   }
 }
 
-/* One adds to bytes of which others add to the neighbours: nothing is lost. */
+/* Concurrent additions to neighbouring bytes of a word: none is lost. */
 //! u8:256 -> u8:8
 extern "C" __global__ void neighbouring_atomics(const u8 *a, u8 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -375,7 +375,7 @@ extern "C" __global__ void neighbouring_atomics(const u8 *a, u8 *out) {
   byte.fetch_add(a[index], std_::memory_order_relaxed);
 }
 
-/* A chain of blocks of which each waits for what the one before it has published. */
+/* A chain of blocks: each waits for the value that its predecessor publishes. */
 __device__ cuda::atomic<u32, cuda::thread_scope_device> turn;
 __device__ u32 carried;
 
@@ -399,7 +399,7 @@ extern "C" __global__ void atomic_waits(const u32 *a, u32 *out) {
   turn.notify_all();
 }
 
-/* Publishing with fences, and consuming in the other warp. */
+/* One warp publishes values with fences, the other one reads them. */
 //! u32:256 -> u32:256
 extern "C" __global__ void atomic_fences(const u32 *a, u32 *out) {
   __shared__ u32 message[32];
@@ -448,7 +448,7 @@ extern "C" __global__ void block_barriers(const u32 *a, u32 *out) {
   out[index] = values[1][63 - i];
 }
 
-/* A function that runs when all have arrived, and threads that leave. */
+/* A barrier with a completion function. Some threads drop out of the barrier. */
 struct Count {
   u32 *rounds;
   __device__ void operator()() const noexcept { ++*rounds; }
@@ -503,7 +503,7 @@ extern "C" __global__ void barriers_of_copies(const u32 *a, u32 *out) {
   out[64 * blockIdx.x + i] = x + tile[i ^ 5];
 }
 
-/* Several tiles in flight, of a pipeline of each thread. */
+/* A pipeline for each thread, with several tiles in flight. */
 //! u32:2048 -> u32:256
 extern "C" __global__ void thread_pipelines(const u32 *a, u32 *out) {
   __shared__ u32 stages[3][64];
@@ -527,7 +527,7 @@ extern "C" __global__ void thread_pipelines(const u32 *a, u32 *out) {
   out[index] = sum;
 }
 
-/* One warp fetches, the other one computes. */
+/* A pipeline of a block: one warp fetches, the other one computes. */
 //! u32:1024 -> u32:128
 extern "C" __global__ void block_pipelines(const u32 *a, u32 *out) {
   using State = cuda::pipeline_shared_state<cuda::thread_scope_block, 2>;
@@ -613,7 +613,7 @@ extern "C" __global__ void ptx_registers(const u32 *a, u32 *out) {
   ROW(a[index] + ptx::get_sreg_warpid() * 0);
 }
 
-/* A barrier of memory, by its instructions: phases by parity, bytes of a bulk copy. */
+/* The instructions of mbarrier: waits by token and by parity, and the bytes of a bulk copy. */
 //! u32:256 -> u32:256
 extern "C" __global__ void ptx_mbarriers(const u32 *a, u32 *out) {
   namespace ptx = cuda::ptx;
@@ -644,7 +644,7 @@ extern "C" __global__ void ptx_mbarriers(const u32 *a, u32 *out) {
   out[64 * blockIdx.x + i] = x * 3 + tile[i];
 }
 
-/* From shared memory to global memory, in bulk. */
+/* Bulk copies from shared memory to global memory. */
 //! u32 -> u32 u32:128
 extern "C" __global__ void bulk_stores(const u32 *a, u32 *out, u32 *halves) {
   namespace ptx = cuda::ptx;
@@ -663,7 +663,7 @@ extern "C" __global__ void bulk_stores(const u32 *a, u32 *out, u32 *halves) {
   }
 }
 
-/* The barrier counts the bytes of copies that one thread asks for. */
+/* One thread issues copies; the barrier counts their bytes. */
 //! u32 -> u32
 extern "C" __global__ void barriers_of_bytes(const u32 *a, u32 *out) {
   __shared__ alignas(16) u32 tile[64];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The f32 functions of CUDA C++ within the errors that its programming guide lists, and the fast ones. */
+/* The f32 functions of CUDA C++ and the fast intrinsics. Bounds are the errors in the CUDA programming guide. */
 #include "rows.cuh"
 
 //! f32 f32(-8,8) -> rows:f32
@@ -89,7 +89,7 @@ extern "C" __global__ void f32_powers(const float *a, const float *b, const floa
   ULP(2, rnorm4df(p, q, p, 1));
 }
 
-/* The arguments of Bessel functions stay below 8: beyond, an absolute error is promised. */
+/* Arguments of Bessel functions are below 8: above, the guide documents an absolute error. */
 //! f32 f32(-4,5) f32(0.1,7.9) f32(0.001,0.999) -> rows:f32
 extern "C" __global__ void f32_special_functions(const float *a, const float *b, const float *c, const float *d,
                                                  u32 *out) {
@@ -115,7 +115,7 @@ extern "C" __global__ void f32_special_functions(const float *a, const float *b,
   ULP(6, cyl_bessel_i1f(y));
 }
 
-/* The bounds that depend on the argument are those of the ends of its range. */
+/* A bound that depends on the argument is taken at the end of the argument's range. */
 //! f32(-3.14,3.14) f32(-8,8) f32(0.5,2) f32(0.01,500) f32 -> rows:f32
 extern "C" __global__ void f32_fast_functions(const float *a, const float *b, const float *c, const float *d,
                                               const float *e, u32 *out) {
@@ -137,7 +137,7 @@ extern "C" __global__ void f32_fast_functions(const float *a, const float *b, co
   ULP(2, __fdividef(1, any));
 }
 
-/* Approximations as instructions; the manual's largest relative errors, in units of the last place. */
+/* Instructions for approximations. Bounds are the largest relative errors in the PTX manual, as ULP. */
 //! f32 f32(-3.14,3.14) f32 -> rows:f32
 extern "C" __global__ void f32_approximate_instructions(const float *a, const float *b, const float *c, u32 *out) {
   BEGIN(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The f64 functions of CUDA C++ within the errors that its programming guide lists. */
+/* The f64 functions of CUDA C++. Bounds are the errors in the CUDA programming guide. */
 #include "rows.cuh"
 
 //! f64 f64(-8,8) -> rows:f64
@@ -98,7 +98,7 @@ extern "C" __global__ void f64_special_functions(const double *a, const double *
   ULP(6, cyl_bessel_i0(y));
 }
 
-/* The seeds that divisions and square roots begin with: of 20 bits, the last 32 of the mantissa being zero. */
+/* The approximations with which divisions and square roots begin. They have 20 bits; the low word is zero. */
 //! f64 -> rows:f64
 extern "C" __global__ void f64_approximate_instructions(const double *a, u64 *out) {
   BEGIN(out);

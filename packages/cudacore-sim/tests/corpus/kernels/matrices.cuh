@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers for products of matrices, made by the kernels themselves: what the sum of such products is depends on how far
- * the exponents of its terms are apart, which numbers of one kind do not show.
+ * Random numbers for products of matrices, which the kernels make themselves. The result of a sum depends on the
+ * distance between the exponents of its terms. Therefore there are numbers of several distributions ("regimes").
  */
 #pragma once
 #include "rows.cuh"
@@ -17,12 +17,12 @@ struct Random {
   __device__ __forceinline__ u32 next() { return mixed(state += 0x9e3779b9u); }
 };
 
-/* What numbers of a round are like. */
+/* The distribution of the numbers of an operand. */
 enum Regime { narrow, medium, far, every, subnormal, cancelling, special, sparse, regimes };
 
-constexpr int rounds = 8; /* of each regime */
+constexpr int rounds = 8; /* of each turn; a turn has the number of its regime */
 
-/* An exponent of a normal number, of `span` around that of one. */
+/* Return the exponent of a normal number, at most `span` / 2 away from that of 1. */
 template <int E> __device__ __forceinline__ u32 exponent_near_one(u32 span, u32 choice) {
   constexpr u32 top = (1u << E) - 1, bias = top >> 1;
   u32 low = bias > span / 2 ? bias - span / 2 : 1, high = bias + span / 2 < top ? bias + span / 2 : top - 1;
@@ -52,7 +52,7 @@ template <int E, int M> __device__ __noinline__ u64 number(Random &random, int r
   case subnormal:
     exponent = choice % 3;
     break;
-  case cancelling: /* two numbers, of either sign, and now and then one that is left when they cancel */
+  case cancelling: /* mostly one of two magnitudes, so that terms of opposite signs cancel */
     if (choice % 8) {
       Random same{mixed(round) + choice / 8 % 2};
       exponent = exponent_near_one<E>(20, same.next());
@@ -83,7 +83,7 @@ using E4M3 = Float<4, 3>;
 using E5M2 = Float<5, 2>;
 using F32 = Float<8, 23>;
 using F64 = Float<11, 52>;
-/* A word of which the low bits do not count. */
+/* f32 whose low 13 bits are ignored: they are random in odd rounds. */
 struct TF32 {
   static constexpr int bits = 32;
   static __device__ u64 make(Random &random, int regime, u32 round) {
@@ -91,7 +91,7 @@ struct TF32 {
     return round & 1 ? value | (random.next() & 0x1fff) : value;
   }
 };
-/* Integers of `bits`: all of them, those at the ends of the range, and few. */
+/* Integers of `bits`: any, at or near the ends of the range, or mostly zeros. */
 template <int Bits> struct Integer {
   static constexpr int bits = Bits;
   static __device__ __noinline__ u64 make(Random &random, int regime, u32 round) {
@@ -109,7 +109,7 @@ template <int Bits> struct Integer {
 using I4 = Integer<4>;
 using I8 = Integer<8>;
 using I32 = Integer<32>;
-/* So many bits that a word is all of them. */
+/* Single bits, made as one word of 32. */
 struct B1 {
   static constexpr int bits = 32;
   static __device__ u64 make(Random &random, int regime, u32) {
@@ -118,7 +118,7 @@ struct B1 {
   }
 };
 
-/* A register of a lane, or any other word, with as many numbers as it holds. */
+/* Return a word full of numbers for an operand: a register of a lane, or a word in memory. */
 template <class T, class Word = u32>
 __device__ __noinline__ Word word_of(int operand, int regime, u32 round, u32 place) {
   Random random{mixed(mixed(mixed(operand + 1) + round) + place)};
@@ -129,7 +129,7 @@ __device__ __noinline__ Word word_of(int operand, int regime, u32 round, u32 pla
   return word;
 }
 
-/* Of a sparse matrix' word, each of the eight places of four bits has two numbers of two bits, the lesser one first. */
+/* Return metadata of a sparse matrix: eight fields of 4 bits, each with two indices of 2 bits in ascending order. */
 __device__ __forceinline__ u32 ordered_places(u32 at, bool pairs) {
   Random random{mixed(at)};
   u32 word = 0;
@@ -141,7 +141,8 @@ __device__ __forceinline__ u32 ordered_places(u32 at, bool pairs) {
   return word;
 }
 
-/* The regimes of A, B and C in a round: mostly that of its turn, all of them for C. */
+/* The regimes of the operands in a round. A has the regime of the turn, and B has it in most rounds. C goes through all
+ * regimes. */
 struct Turn {
   u32 round;
   __device__ __forceinline__ int regime(int operand) const {
@@ -150,7 +151,7 @@ struct Turn {
   }
 };
 
-/* Of the results of a turn's rounds, one word for each lane: `round` is the first one then. RAW: all of them. */
+/* Combines all results of a lane in a turn into one word. With RAW, all results are stored instead. */
 struct Results {
   u32 *out;
   u32 sum = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The textbook's parallel programs, over integers or over floating-point numbers in a fixed order. */
+/* Textbook parallel algorithms, on integers or on floating-point numbers in a fixed order. */
 #include "rows.cuh"
 
 //! i32:1000 -> i64:4
@@ -52,7 +52,7 @@ extern "C" __global__ void float_scan(const float *a, float *out) {
   out[i] = t[in][i];
 }
 
-/* Up and down a tree, in place. */
+/* Blelloch's scan: up and down a tree, in place. */
 //! u32:512 -> u32:512 grid=1 block=256
 extern "C" __global__ void exclusive_scan(const u32 *a, u32 *out) {
   __shared__ u32 t[512];
@@ -115,7 +115,7 @@ extern "C" __global__ void bitonic_sort(const i32 *a, i32 *out) {
   out[i + 256] = t[i + 256];
 }
 
-/* One bit after the other, places by ballots. */
+/* A radix sort by one bit after another; ballots determine the positions. */
 //! u32:64 -> u32:64 grid=1 block=64
 extern "C" __global__ void radix_sort(const u32 *a, u32 *out) {
   __shared__ u32 keys[64], ones[2];
@@ -181,7 +181,7 @@ extern "C" __global__ void heat_stencil(const float *a, float *out) {
   out[i] = here + 0.2f * (left + right + above + below - 4 * here);
 }
 
-/* Three blocks' halves of a row with their neighbours' values in dynamic shared memory. */
+/* Each of three blocks keeps its third of a row, and its neighbours' values, in dynamic shared memory. */
 //! f32(-1,1):300 f32(-1,1):9 -> f32:300 grid=3 block=100 shared=432
 extern "C" __global__ void convolution(const float *a, const float *weights, float *out) {
   extern __shared__ float tile[];
@@ -233,7 +233,7 @@ extern "C" __global__ void game_of_life(const u8 *a, u8 *out) {
   out[i] = neighbours == 3 || (a[i] && neighbours == 2);
 }
 
-/* Even and odd elements take turns between barriers; counting barriers and votes join in. */
+/* Odd-even sort: even and odd pairs take turns. It uses barriers with votes and counts, too. */
 //! i32:128 -> i32:128 u32:2 grid=1 block=128
 extern "C" __global__ void odd_even_sort(const i32 *a, i32 *out, u32 *rounds) {
   __shared__ i32 t[128];

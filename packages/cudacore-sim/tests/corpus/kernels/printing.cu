@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* printf and assert; what is printed is recorded. */
+/* printf and assert. The output is recorded. */
 //! nvrtc: --fmad=false -DNDEBUG
 #include "rows.cuh"
 
@@ -39,7 +39,7 @@ extern "C" __global__ void print_in_loops(const i32 *a, u32 *out) {
   *out = 1;
 }
 
-/* NDEBUG takes assert out. */
+/* With NDEBUG, assert does nothing. */
 //! i32 -> i32 print=ordered
 extern "C" __global__ void assert_off(const i32 *a, i32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;

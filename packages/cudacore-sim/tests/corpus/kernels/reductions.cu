@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums, minima and maxima of numbers of 16 bits in global memory, in bulk and of vectors: of all pairs of special
-   numbers, and of others. */
+/* Bulk and vector reductions of f16 and bf16 in global memory: sums, minima and maxima. The operands are all pairs of
+   special numbers, and random numbers. */
 #include "rows.cuh"
 
-constexpr u32 pairs = 512; /* the first half of special numbers */
+constexpr u32 pairs = 512; /* the first half are pairs of special numbers */
 
-/* Zero, the smallest subnormal, the largest, the smallest normal number, the largest, infinity, NaNs; of both signs. */
+/* The special numbers: zeros, the ends of the subnormal and of the normal range, infinities and NaNs. */
 template <u32 infinity, u32 smallest> __device__ u16 number(const u16 *others, u32 at, u32 special) {
   if (at >= pairs / 2)
     return others[at - pairs / 2];
@@ -53,7 +53,7 @@ extern "C" __global__ void bulk_bf16(const u16 *a, const u16 *b, u16 *sums, u16 
 }
 
 #define PAIR(array, at) ((array)[at] | (u32)(array)[(at) + 1] << 16)
-/* Four numbers a thread: a minimum of four that gives what was there, a maximum of two pairs. */
+/* Each thread has four numbers: atom.min returns the old values of all four, red.max has two pairs. */
 #define VECTORS(format, type)                                                                                          \
   u16 to[4], old[4];                                                                                                   \
   for (int n = 0; n < 4; ++n) {                                                                                        \

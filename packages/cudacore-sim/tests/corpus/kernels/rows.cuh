@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of results: one row a statement, one column a thread. Bounds are read by the tests, not by the compiler. */
+/* Tables of results: a row for each statement, a column for each thread. Only the tests read the bounds. */
 #pragma once
 
 typedef signed char i8;
@@ -13,7 +13,7 @@ typedef unsigned long long u64;
 
 constexpr int row_length = 256;
 
-/* Results narrower than a word are extended by zeros. */
+/* Stores the results of one thread. Results narrower than a word are zero-extended. */
 template <class Word> struct Rows {
   Word *next;
   template <class T> __device__ __forceinline__ void put(T value) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mma.sp without ::ordered_metadata, which is older and leaves open in which order a word has its places: words in
- * order mean the same. For devices like the H200, ptxas has a warning about it.
+ * mma.sp without ::ordered_metadata, an older form. The indices in the metadata can have any order; here they are
+ * ascending, so both forms have the same meaning. For the H200, ptxas warns about this form.
  */
 #include "matrices.cuh"
 
-/* Products of all regimes; those of a turn become one word of each lane. */
+/* Products of all regimes. The results of a turn are combined into one word for each lane. */
 template <class A, class C, class Product> __device__ __forceinline__ void products(u32 *out, Product &&product) {
   const u32 lane = threadIdx.x;
 #pragma unroll 1
@@ -30,7 +30,7 @@ template <class A, class C, class Product> __device__ __forceinline__ void produ
   }
 }
 
-/* Two registers of A and B each, or four; four of the others. */
+/* PRODUCT_n: A and B have n registers each; C and D have four. */
 #define PRODUCT_2(form, selector)                                                                                      \
   auto product = [](u32 *d, const u32 *a, const u32 *b, const u32 *c, u32 e) {                                         \
     asm volatile("mma.sp.sync.aligned." form                                                                           \

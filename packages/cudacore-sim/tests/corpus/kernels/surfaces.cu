@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Surfaces: suld, sust, sured and suq. */
+/* Surfaces: the instructions suld, sust, sured and suq. */
 #include "rows.cuh"
 
 //! surface:u32x1:30 surface:u32x1:16x12 surface:u32x1:5x4x3 surface:u32x1:9x4@layered surface:u32x1:6x5x4@layered i32(-4,34) i32(-3,15) i32(-2,6) -> rows:u32
@@ -34,7 +34,7 @@ extern "C" __global__ void suld_widths(cudaSurfaceObject_t u8x1, cudaSurfaceObje
   ROW(wide.y);
 }
 
-/* Each thread stores to a texel of its own, or outside. */
+/* Each thread stores to its own texel, or outside of the surface. */
 //! surface:u32x1:200 surface:u8x1:16x12 surface:u16x2:16x12 surface:f32x4:16x12 surface:u32x2:5x4x3 surface:u8x4:6x5x4@layered u32 -> u32:1
 extern "C" __global__ void sust(cudaSurfaceObject_t line, cudaSurfaceObject_t bytes, cudaSurfaceObject_t shorts,
                                 cudaSurfaceObject_t floats, cudaSurfaceObject_t volume, cudaSurfaceObject_t planes,
@@ -58,7 +58,7 @@ extern "C" __global__ void sust(cudaSurfaceObject_t line, cudaSurfaceObject_t by
                "r"(one >> 7), "r"(one ^ 0x80000000u)                                                                   \
                : "memory")
 
-/* As many of the four values as the texels have channels. */
+/* Formatted stores of four values: each texel gets as many as it has channels. */
 //! surface:u32x1:200 surface:f32x1:300 surface:i32x2:300 surface:f32x4:300 u32 -> u32:1
 extern "C" __global__ void sust_formatted(cudaSurfaceObject_t u32x1, cudaSurfaceObject_t f32x1,
                                           cudaSurfaceObject_t i32x2, cudaSurfaceObject_t f32x4, const u32 *value,
@@ -73,7 +73,7 @@ extern "C" __global__ void sust_formatted(cudaSurfaceObject_t u32x1, cudaSurface
     *out = 1;
 }
 
-/* Many threads on each texel. */
+/* Reductions by many threads on each texel. */
 #define REDUCE(operation, type, object, value)                                                                         \
   asm volatile("sured.b." operation ".1d." type ".zero [%0, {%1}], %2;" ::"l"(object), "r"(texel), "r"(value) : "memory")
 #define REDUCE_64(operation, type, object, value)                                                                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mma: products of matrices that lie in the registers of a warp. */
+/* mma: products of matrices in the registers of a warp. */
 #include "matrices.cuh"
 
 #define OUT1(x) "=r"(x[0])
@@ -340,7 +340,7 @@ extern "C" __global__ void mma_m16n8k256_s32_b1_and(u32 *out) {
   MMA(out, B1, B1, I32, 4, 4, 2, 4, "m16n8k256.row.col.s32.b1.b1.s32.and.popc");
 }
 
-/* f64 has registers of its own. */
+/* The macros for f64, whose registers are doubles. */
 __device__ __forceinline__ void load(double *to, const u64 *from, int count) {
   for (int i = 0; i < count; ++i)
     to[i] = __longlong_as_double(from[i]);

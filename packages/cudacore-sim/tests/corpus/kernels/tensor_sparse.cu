@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mma.sp: products of which the first matrix has two numbers of every four, and words that say which. */
+/* mma.sp: the first matrix is sparse. It has two numbers of every four, and metadata with their indices. */
 #include "matrices.cuh"
 
 #define OUT2(x) "=r"(x[0]), "=r"(x[1])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wgmma: products of matrices of which one or both lie in shared memory, by the four warps of a group. */
+/* wgmma: products of matrices by the four warps of a group. B is in shared memory, A there or in registers. */
 //! nvrtc: --gpu-architecture=compute_90a --fmad=false
 #include "matrices.cuh"
 
@@ -31,7 +31,7 @@ __device__ __forceinline__ void publish() {
   __syncthreads();
 }
 
-/* 64 rows of A, 16 columns of B. `Product` gets C in d, and a quarter of a warp's share of A in a. */
+/* A has 64 rows, B has 16 columns. `product` gets C in `d`, and the registers of A in `a`. */
 template <class A, class B, class C, int nd, bool sparse, class Product>
 __device__ __forceinline__ void products(u32 *out, Product &&product) {
   constexpr u32 a_words = 64 * 8, b_words = 16 * 8 * (sparse ? 2 : 1);
@@ -279,8 +279,8 @@ extern "C" __global__ void wgmma_sp_s32_u8_s8_registers(u32 *out) {
   SPARSE_REGISTERS_8(I8, I8, I32, ".sp.sync.aligned.m64n16k64.s32.u8.s8 ", 0, "");
 }
 
-/* --- where the elements lie ---------------------------------------------------------------------------------------
- * All of shared memory has numbers, so that each layout is one of a matrix. A is 64 by 16, B 16 by 64. */
+/* --- layouts of matrices in shared memory -------------------------------------------------------------------------
+ * All of the shared memory has numbers, so any layout describes a matrix. A is 64 by 16, B is 16 by 64. */
 
 constexpr u32 layouts = 10;
 __device__ __forceinline__ Layout layout(u32 swizzle, u32 which) {
@@ -305,7 +305,7 @@ template <class Product> __device__ __forceinline__ void in_layouts(u32 *out, Pr
     Results results{out + swizzle * 128 + thread};
 #pragma unroll 1
     for (u32 which = 0; which < layouts; ++which) {
-      /* The matrices also begin inside of a swizzled unit. */
+      /* Some matrices begin inside a swizzled unit. */
       const u32 a_begins = which % 5 * 32, b_begins = which % 3 * 144 + which % 2 * 1024;
       const u64 a_matrix = describe(address_of(memory) + a_begins, layout(swizzle, which)),
                 b_matrix = describe(address_of(memory) + b_begins, layout(swizzle, (which + 3) % layouts));
@@ -354,12 +354,12 @@ extern "C" __global__ void wgmma_layouts_m_n(u32 *out) {
   IN_LAYOUTS(".sync.aligned.m64n64k16.f32.f16.f16 ", ", 1, 1, 1, 1");
 }
 
-/* --- as in programs ---------------------------------------------------------------------------------------- */
+/* --- as in real programs ---------------------------------------------------------------------------------------- */
 
 /*
- * Two groups of warps, each with 64 of 128 rows, multiply by 64 columns: k is 64, of which each product takes 16, the
- * descriptors being moved inside of what is swizzled together. Groups of products overlap. The second block of the
- * cluster has other numbers.
+ * A product of 128 rows by 64 columns with k = 64. Each of two warpgroups has 64 rows. Each instruction takes k = 16;
+ * the descriptors advance inside a swizzled unit. Two wgmma groups are in flight. Each block of the cluster has its own
+ * numbers.
  */
 //! -> u32:16384 grid=2 block=256 cluster=2
 extern "C" __global__ void wgmma_two_groups(u32 *out) {
@@ -376,7 +376,7 @@ extern "C" __global__ void wgmma_two_groups(u32 *out) {
   u32 d[32];
 #pragma unroll
   for (int i = 0; i < 32; ++i)
-    d[i] = 0xffffffff; /* NaN, which counts for nothing */
+    d[i] = 0xffffffff; /* NaN, which the first product must ignore */
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (u32 step = 0; step < 4; ++step) {

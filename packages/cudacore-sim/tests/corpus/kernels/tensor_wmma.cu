@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nvcuda::wmma: fragments of matrices, from memory and back, and the contents of the lanes' parts. */
+/* nvcuda::wmma: loads, stores and products of fragments, and their distribution over the lanes. */
 #include "matrices.cuh"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -10,7 +10,7 @@ using namespace nvcuda;
 struct Binary {
   static constexpr int bits = 1;
 };
-/* The type of `matrices.cuh` for an element, and its size in memory. */
+/* For an element: its bits in memory, and the type of `matrices.cuh` that makes its words. */
 template <class Element> struct Kind;
 template <> struct Kind<__half> : F16 {
   using words = F16;
@@ -46,7 +46,7 @@ template <> struct Kind<wmma::experimental::precision::b1> : Binary {
   using words = B1;
 };
 
-/* For elements without a type in C++, the type of pointers to them. */
+/* The type of an element in memory, for pointers. */
 template <class Element> struct InMemory {
   using type = Element;
 };
@@ -60,7 +60,7 @@ template <> struct InMemory<wmma::experimental::precision::b1> {
 template <class Layout> constexpr bool is_row = false;
 template <> constexpr bool is_row<wmma::row_major> = true;
 
-constexpr int largest = 2560; /* bytes of a matrix, its padding included */
+constexpr int largest = 2560; /* bytes of a matrix, including padding */
 
 template <class T, class Word>
 __device__ __noinline__ void fill_words(Word *words, int count, int operand, int regime, u32 round) {
@@ -79,7 +79,7 @@ __device__ __noinline__ void put_words(Results &results, const u32 *words) {
     results.put(words[i]);
 }
 
-/* A matrix in shared memory: `lines` of `length` elements, a multiple of 16 bytes apart. */
+/* A matrix in shared memory: `lines` of `length` elements, whose stride is a multiple of 16 bytes. */
 template <class Element> struct Tile {
   u32 *words;
   int stride, count;
@@ -106,7 +106,7 @@ template <class Fragment> __device__ void put(Results &results, const Fragment &
     results.put(words[i]);
 }
 
-/* The code that multiplies fragments. */
+/* The functions that multiply fragments. */
 struct Plain {
   template <class D, class A, class B, class C>
   static __device__ void multiply(D &d, const A &a, const B &b, const C &c) {
@@ -362,7 +362,7 @@ extern "C" __global__ void wmma_m8n8k128_s32_b1_and(u32 *out) {
   products<Bits<wmma::experimental::bmmaBitOpAND>, Matrices, wmma::row_major, wmma::col_major>(out, 0);
 }
 
-/* As programs do it: tiles of a matrix from memory, a sum that stays in its fragment. */
+/* As in real programs: tiles are loaded from larger matrices, and the sum stays in its fragment. */
 //! f16(-2,2):4096 f16(-2,2):4096 -> f32:4096 grid=4 block=128
 extern "C" __global__ void wmma_of_larger_matrices(const __half *a, const __half *b, float *out) {
   constexpr int size = 64;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Textures: tex, tld4 and txq. */
+/* Textures: the instructions tex, tld4 and txq. */
 #include "rows.cuh"
 
-/* Of textures of the same array or memory in all four modes for coordinates outside. */
+/* Textures of one shape, with each of the four address modes. */
 //! texture:f32x1:13@clamp texture:f32x1:13@border texture:f32x1:13@wrap,normalized texture:f32x1:13@mirror,normalized f32(-30,43) -> rows:f32
 extern "C" __global__ void tex_1d_points(cudaTextureObject_t clamp, cudaTextureObject_t border,
                                          cudaTextureObject_t wrap, cudaTextureObject_t mirror, const float *x,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data that the threads of a warp exchange. */
+/* Exchange of data between the threads of a warp. */
 #include "rows.cuh"
 
 //! i32 u32(0,40) -> rows:u32
@@ -19,7 +19,7 @@ extern "C" __global__ void shuffles(const i32 *a, const u32 *b, u32 *out) {
   ROW(__shfl_sync(~0u, x, -3));
 }
 
-/* The predicate tells whether the other thread was in range. */
+/* The predicate is true if the source lane was in range. */
 //! u32 u32(0,32) -> rows:u32
 extern "C" __global__ void shuffles_with_predicates(const u32 *a, const u32 *b, u32 *out) {
   BEGIN(out);
@@ -87,7 +87,7 @@ extern "C" __global__ void warp_reductions(const u32 *a, const i32 *b, u32 *out)
   ROW(__reduce_xor_sync(~0u, x));
 }
 
-/* Each branch's threads among themselves: those that name each other in the mask. */
+/* Exchange between the threads of one branch, which the mask names. */
 //! u32 -> u32
 extern "C" __global__ void divergent_masks(const u32 *a, u32 *out) {
   int index = blockIdx.x * blockDim.x + threadIdx.x;
@@ -119,7 +119,7 @@ extern "C" __global__ void active_masks(const u32 *a, u32 *out) {
   ROW(lane);
 }
 
-/* Elements that pass are written densely, in their order within a warp. */
+/* Stream compaction: each warp writes its positive elements one after another. */
 //! i32 -> i32 u32:8
 extern "C" __global__ void compaction(const i32 *a, i32 *out, u32 *counts) {
   int index = blockIdx.x * blockDim.x + threadIdx.x, lane = index % 32, warp = index / 32;
@@ -131,7 +131,7 @@ extern "C" __global__ void compaction(const i32 *a, i32 *out, u32 *counts) {
     counts[warp] = __popc(votes);
 }
 
-/* A warp that is not full. */
+/* A block whose last warp has only 18 threads. */
 //! u32:50 -> u32:50 grid=1 block=50
 extern "C" __global__ void partial_warp(const u32 *a, u32 *out) {
   int i = threadIdx.x;
@@ -145,7 +145,7 @@ extern "C" __global__ void partial_warp(const u32 *a, u32 *out) {
   out[i] = sum ^ __ballot_sync(mask, a[i] & 1);
 }
 
-/* Where a thread is. */
+/* Special registers for the position of a thread, and for sizes. */
 //! u32:1 -> u32:96 grid=3 block=32
 extern "C" __global__ void special_registers(const u32 *, u32 *out) {
   u32 lanes, warps, warp;
