@@ -115,7 +115,7 @@ struct Range {
   std::byte *host;     /* the memory of `begin` on the host */
   bool writable;
   uint64_t allocation;          /* identifies the allocation in reports */
-  std::byte *written = nullptr; /* a byte for each byte: not 0 once it was written; null: that is not kept */
+  std::byte *written = nullptr; /* a flag for each byte, nonzero once it was written; null: writes are not recorded */
 };
 struct MemoryMap {
   std::vector<Range> ranges;
@@ -129,7 +129,7 @@ struct Texels {
     volume,
     cube,
     linear
-  }; /* linear: CUDA's linear memory, a row of any size */
+  }; /* linear: linear memory of CUDA, one row of any length */
   enum class Type : uint8_t { unsigned_integer, signed_integer, real };
   struct Level {
     uint64_t address;
@@ -169,12 +169,12 @@ size_t pieces_in(Heap &heap); /* pieces that were not freed */
 struct Checks {
   bool sync = false;  /* barriers and masks whose effect is undefined */
   bool init = false;  /* reads of memory that was never written, or was freed */
-  bool race = false;  /* accesses that nothing orders */
-  bool order = false; /* the same between units of work: the engine reports which bytes a kernel accesses */
+  bool race = false;  /* accesses of a kernel that nothing orders */
+  bool order = false; /* such accesses by different work; the engine only reports which bytes a kernel accesses */
   bool any() const { return sync || init || race || order; }
 };
 
-/* Bytes that one instruction of a kernel has read or written, in the same manner. */
+/* Bytes that one instruction of a kernel has read or written, all in the same way. */
 struct Touch {
   uint64_t begin, end;
   bool write;
@@ -198,7 +198,9 @@ struct Launch {
   std::shared_ptr<Heap> heap;      /* null: malloc() has no memory */
   uint64_t heap_bytes = 8 << 20;   /* the heap's size until the first allocation; afterwards, the size is fixed */
   uint64_t printf_limit = 1 << 20; /* bytes of output that are kept; more is dropped */
-  /* The output of printf and, `is_error`, of failed assertions, in the order of a valid schedule. */
+  /*
+   * Called with the output of printf and, with `is_error`, of failed assertions, in an order that is possible on a GPU.
+   */
   std::function<void(const std::string &text, bool is_error)> print;
   /* cudaGraphSetConditional: sets the value of a conditional handle. False: there is no such handle. Any thread. */
   std::function<bool(uint64_t handle, uint32_t value)> set_condition;
@@ -207,7 +209,7 @@ struct Launch {
   std::function<void(std::vector<Touch>)> touched; /* called once, at the end */
   std::byte fill{0};                               /* the initial value of the bytes of shared memory */
   const std::atomic<bool> *abandoned = nullptr;    /* once it is true, the launch ends soon, without a fault */
-  uint64_t instruction_limit = 0; /* instructions of a thread; 0 for no limit. Stops endless loops in tests */
+  uint64_t instruction_limit = 0; /* the maximum of instructions of a thread; 0: none. Stops endless loops in tests */
 };
 
 enum class FaultKind {

@@ -144,7 +144,10 @@ void Checker::aligned(Warp &w, const Instruction &ins, uint32_t present) {
        ins);
 }
 
-/* A lane that has ended need not reach the barrier, unless it ended with instructions left. */
+/*
+ * Reports lanes that end while others wait for them. Lanes that only had to return when the wait began are not
+ * reported.
+ */
 void Checker::ends(Warp &w, uint32_t lanes) {
   uint32_t missed = lanes & w.awaited;
   if (!checks_.sync || !missed)
@@ -169,7 +172,7 @@ void Checker::comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected)
   auto threads = [](uint32_t count) {
     return count ? std::to_string(count) + " threads" : std::string("all threads of the block");
   };
-  std::string other; /* unknown for lanes that arrived without waiting */
+  std::string other; /* where others wait; empty if they arrived without waiting */
   for (Warp &one : w.block->warps)
     for_lanes(one.waiting(Warp::Wait::barrier), [&](uint32_t lane) {
       if (other.empty() && one.barrier[lane] == number)
@@ -277,7 +280,10 @@ void Checker::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot 
     touches_->add(w, ins, spot.address, bytes, write);
 }
 
-/* Memory can be missing because nothing orders its allocation or free with this access: the order check needs it. */
+/*
+ * An access to memory that does not exist. The order check records it, because the memory can be missing for want of an
+ * order between this access and the allocation or the free.
+ */
 void Checker::misses(Warp &w, const Instruction &ins, uint64_t address, uint32_t bytes, bool write) {
   if (touches_)
     touches_->add(w, ins, address, bytes, write);
@@ -347,7 +353,7 @@ void Checker::copy_ends(Warp &w, const PendingCopy &copy) {
     return;
   races_->copy_ends(w, copy);
   uint64_t offset = static_cast<uint64_t>(copy.target - w.block->shared.data());
-  if (offset < w.block->shared.size()) /* not the memory of another block */
+  if (offset < w.block->shared.size()) /* the destination is in this block */
     shared(w, *copy.place, copy.lane, *w.block, static_cast<uint32_t>(offset), copy.bytes, true);
   races_->copies(nullptr);
 }

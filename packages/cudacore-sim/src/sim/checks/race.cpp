@@ -19,7 +19,7 @@ ViewPtr Meeting::result(uint32_t threads) const {
   if (own_.empty() && views_.size() <= 1)
     return views_.empty() ? nullptr : *views_.begin();
   auto joined = std::make_shared<View>();
-  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* the views of `joined` that no other thread shares */
+  std::map<uint32_t, std::shared_ptr<Clocks>> changed; /* the clocks that only `joined` has, so they can be changed */
   auto change = [&](uint32_t block) -> Clocks & {
     std::shared_ptr<Clocks> &mine = changed[block];
     if (!mine) {
@@ -73,7 +73,10 @@ void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
   thread.view = both.result(grid_.warps * warp_size);
 }
 
-/* A barrier completes relaxed reads before it, and publishes what earlier fences released. */
+/*
+ * A thread arrives at a barrier. The barrier acquires what earlier relaxed reads of the thread have seen, and passes on
+ * what its earlier fences release.
+ */
 static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
   Meeting &meeting = gathering.all;
   if (thread.has_observed) {
@@ -141,7 +144,7 @@ void Races::passes(Warp &w, uint32_t lanes, uint32_t barrier) {
 
 void Races::is_over(Block &block, uint32_t barrier) { block.history->barriers[barrier] = {}; }
 
-/* The phases of a cluster's barrier are not distinguished: an early arrival at the next phase counts too soon. */
+/* The phases of a cluster's barrier are not distinguished: an arrival at the next phase already counts for this one. */
 void Races::arrives_at_cluster(Warp &w, uint32_t lanes) {
   Gathering &gathering = w.block->unit->blocks[0].history->cluster;
   for_lanes(lanes,
@@ -155,7 +158,7 @@ void Races::passes_cluster(Warp &w, uint32_t lanes) {
   settle(gathering, grid_.warps * warp_size);
   for_lanes(lanes, [&](uint32_t lane) {
     ThreadHistory &thread = thread_of(w, lane);
-    Gathering both = gathering; /* its view may have grown since its arrival */
+    Gathering both = gathering; /* the thread's view may have grown since it arrived */
     both.all.add(thread.view);
     for (size_t scope = 0; scope < scopes; ++scope)
       both.fenced[scope].add(thread.fenced[scope].view);
@@ -182,7 +185,10 @@ void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* Nothing else is ordered: accesses of threads of other warps are not. */
+/*
+ * The wait for a product orders only its reads, which the first lane of each warp makes. Accesses of other lanes stay
+ * unordered.
+ */
 void Races::ends_reads(Warp &w) {
   Meeting &reads = w.block->history->group_reads[w.index / group_warps];
   auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
@@ -250,7 +256,7 @@ void Races::release(Warp &w, const Instruction &ins, uint32_t lane, ReleasedHere
     ++thread.now;
     return;
   }
-  /* A fence of a wider scope is also a fence of narrower scopes, so those are not changed. */
+  /* A fence of a wider scope was recorded for the narrower ones, too. It is released once, for the widest scope. */
   const Fenced *wider = nullptr;
   for (auto scope = static_cast<size_t>(scope_of(ins)) + 1; scope-- > 0;) {
     const Fenced &fenced = thread.fenced[scope];
@@ -268,7 +274,7 @@ void Races::order(Warp &w, const Instruction &ins, uint32_t lane, uint64_t key, 
   if (!write)
     return;
   if (!is_update && found != released_.end())
-    released_.erase(found); /* the value that released it was overwritten */
+    released_.erase(found); /* this store overwrites the value that carried the release */
   if ((ins.manner & manner_release) || thread_of(w, lane).fenced[0].is)
     release(w, ins, lane, released_[key]);
 }
@@ -287,7 +293,7 @@ bool Races::includes(Scope scope, uint32_t block, uint32_t other) const {
 
 /* --- accesses ------------------------------------------------------------------------------------------------- */
 
-static_assert(manner_acquire == 2 && manner_release == 4); /* their bits hold the scope here */
+static_assert(manner_acquire == 2 && manner_release == 4); /* Seen::manner has the scope in their place */
 static uint8_t manner_of(const Instruction &ins) {
   return static_cast<uint8_t>((ins.manner & (manner_strong | manner_update)) | static_cast<uint8_t>(scope_of(ins))
                                                                                    << 1);
@@ -308,9 +314,9 @@ bool Races::knows(const ViewPtr &view, const Seen &seen) {
 }
 
 /*
- * wgmma reads memory through another proxy than stores use, and can find old values. So a fence.proxy.async is needed
- * in between, by the thread that wrote or by one ordered after it. Bulk copies also write through that proxy. What
- * other asynchronous copies need is not checked.
+ * wgmma reads memory through the async proxy, and stores write through the generic one, so wgmma can find old values. A
+ * fence.proxy.async is needed in between, by the thread that wrote or by a thread that is ordered after it. Bulk copies
+ * also write through the async proxy. Whether other asynchronous copies need a fence is not checked.
  */
 bool Races::is_hidden(const Instruction &ins, const Block &owner, const Seen &write) const {
   if (ins.run != group_product_handler() || !write.bytes || (write.manner & manner_strong))
@@ -374,7 +380,7 @@ void Races::look(Warp &w, const Instruction &ins, uint32_t lane, Cell &cell, con
     return (seen.bytes & now.bytes) && !are_strong(seen) && !is_before(seen, who, thread);
   };
   auto is_same = [&](const Seen &seen) { return seen.bytes && seen.block == now.block && seen.thread == now.thread; };
-  /* Joins the accesses of one instruction to several of the bytes. */
+  /* Joins the accesses of one instruction to several bytes of the cell. */
   auto joined = [&](const Seen &seen) {
     Seen both = now;
     if (is_same(seen) && seen.manner == now.manner && seen.clock == now.clock && seen.pc == now.pc)
@@ -411,11 +417,11 @@ void Races::shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
                    uint32_t bytes, bool write) {
   if (&owner != w.block)
     visits(w, ins, lane, owner, spot, bytes, write);
-  auto key = reinterpret_cast<uint64_t>(spot.host); /* a host address: blocks have the same device addresses */
+  auto key = reinterpret_cast<uint64_t>(spot.host); /* unique: all blocks have the same device addresses */
   if (ins.manner & manner_barrier)
     mbarriers_.insert(key);
   if (ins.run == copy_bulk_handler() && mbarriers_.count(key))
-    return scratch(w, ins, lane, spot.host); /* the asynchronous copy counts its bytes there */
+    return scratch(w, ins, lane, spot.host); /* no data: the copy counts its bytes on this mbarrier */
   if (ins.manner & manner_strong)
     order(w, ins, lane, key, write);
   note_read(w, ins, lane, spot, write);
@@ -473,8 +479,10 @@ void Races::visits(Warp &w, const Instruction &ins, uint32_t lane, Block &owner,
     owner.history->visits.insert_or_assign({who.block, who.thread}, visit);
 }
 
-/* A block's shared memory exists until the last of its threads ends. So each access by another block must come before
- * the end of at least one of them. */
+/*
+ * A block's shared memory exists until the last of its threads ends. So each access by another block must come before
+ * the end of at least one of these threads.
+ */
 void Races::ended(Unit &unit) {
   for (Block &owner : unit.blocks)
     for (const auto &[who, visit] : owner.history->visits) {
@@ -509,7 +517,10 @@ void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &s
          spot, bytes, write);
 }
 
-/* Groups of several warps use the reserved memory as a barrier, with any instructions. */
+/*
+ * Cooperative groups of several warps use the reserved memory as a barrier. Each access to it acquires and releases,
+ * whatever the instruction.
+ */
 void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   Instruction strong = ins;
   strong.manner |= manner_update | manner_acquire | manner_release;

@@ -41,14 +41,14 @@ private:
   std::vector<std::pair<ThreadName, Clock>> own_;
 };
 
-/* The views of the threads at a barrier, and their releases by fences, by the scope of the fence. */
+/* The views that threads bring to a barrier, and the views that their fences release, by the scope of the fence. */
 struct Gathering {
   Meeting all;
   std::array<Meeting, scopes> fenced;
   std::array<bool, scopes> has_fenced{};
 };
 
-/* The data of a release by relaxed writes: the thread's view at its last fence, and its own clock then. */
+/* A thread's last fence: the view and the clock of the thread at that time. Later relaxed writes release them. */
 struct Fenced {
   bool is = false;
   ViewPtr view;
@@ -58,13 +58,13 @@ struct Fenced {
 struct ThreadHistory {
   Clock now = 1;
   ViewPtr view;
-  std::array<Fenced, scopes> fenced; /* by fences of that scope or a wider one */
-  ViewPtr crossed;                   /* its view at its last fence.proxy.async */
-  Clock crossed_at = 0;              /* likewise, its own clock */
+  std::array<Fenced, scopes> fenced; /* by scope: the last fence of that scope or a wider one */
+  ViewPtr crossed;                   /* the thread's view at its last fence.proxy.async */
+  Clock crossed_at = 0;              /* the thread's clock at that fence */
   std::array<Meeting, scopes>
       observed; /* values that relaxed reads saw, for the next fence of that scope or a wider one */
   bool has_observed = false;
-  /* The last plain reads: the bytes, and the instruction. */
+  /* The last plain reads: the address, and the index of the instruction. */
   std::array<std::pair<const std::byte *, uint32_t>, 4> reads{};
   uint32_t next_read = 0;
 };
@@ -100,7 +100,7 @@ struct Released {
   ViewPtr view;
   std::set<uint32_t> by;
 };
-/* Releases at an address: for all threads; by cluster (its first block); by block. */
+/* The releases at an address: to all threads, to a cluster (by its first block), and to a block. */
 struct ReleasedHere {
   Released for_all;
   std::map<uint32_t, Released> for_clusters, for_blocks;
@@ -118,9 +118,9 @@ struct BlockHistory {
   std::vector<Cell> cells; /* the cells of shared memory */
   std::array<Gathering, barrier_count> barriers;
   Gathering cluster; /* only in the cluster's first block: all arrivals at its barrier */
-  std::array<Meeting, max_warps / group_warps> group_reads; /* the warps that read for wgmma */
+  std::array<Meeting, max_warps / group_warps> group_reads; /* reads of wgmma, by group of warps */
   std::map<std::pair<uint32_t, uint32_t>, Visit> visits;    /* the last visit in shared memory, by block and thread */
-  std::unordered_map<const std::byte *, Copying> copying;   /* the last copy in flight to each place */
+  std::unordered_map<const std::byte *, Copying> copying;   /* the copies in flight, by destination */
 };
 
 class Races {
@@ -136,7 +136,10 @@ public:
   void arrives_at_cluster(Warp &w, uint32_t lanes);
   void passes_cluster(Warp &w, uint32_t lanes);
   void fences(Warp &w, const Instruction &ins, uint32_t lanes);
-  /* A warp has read for a product of wgmma. Lanes continue when all warps of their group have finished reading. */
+  /*
+   * ends_reads: a warp has read its memory for wgmma. knows_reads: lanes continue, after all warps of their group have
+   * read.
+   */
   void ends_reads(Warp &w);
   void knows_reads(Warp &w, uint32_t lanes);
 

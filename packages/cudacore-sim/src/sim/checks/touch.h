@@ -21,7 +21,7 @@ public:
 
 private:
   static constexpr uint64_t page_bytes = 512;
-  /* For a byte: the first instruction that accessed it, preferring plain accesses to strong ones, and how. */
+  /* The first instruction that accessed a byte, and how. A plain access replaces a strong one. */
   struct Mark {
     uint32_t pc : 30, plain : 1, strong : 1;
     bool operator==(const Mark &other) const {

@@ -5,7 +5,7 @@
 namespace sim::exec {
 
 namespace {
-constexpr size_t masks_in_slot = 2 * warp_size; /* predicates that have a slot of the frame together */
+constexpr size_t masks_in_slot = 2 * warp_size; /* predicates in one slot of the frame */
 } // namespace
 
 void Undefined::Value::add(const Value &other, uint32_t of) {
@@ -16,7 +16,10 @@ void Undefined::Value::add(const Value &other, uint32_t of) {
   lanes |= other.lanes & of;
 }
 
-/* A slot has one register or several predicates, so the number of its first mask can stand for the register. */
+/*
+ * The number of a value among the warp's masks. A slot has one register or several predicates, so a register has the
+ * number of the first mask of its slot.
+ */
 size_t Undefined::place_of(const Warp &w, OperandIndex value) {
   size_t frame = w.place_of(0) / warp_size * masks_in_slot;
   return value >= 0 ? frame + static_cast<size_t>(value) / warp_size * masks_in_slot

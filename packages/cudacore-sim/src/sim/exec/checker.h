@@ -22,9 +22,8 @@ struct Spot {
 };
 
 /*
- * The checks of a grid, if anything is checked. The interpreter calls it before each access
- * and barrier. A finding is reported once for each place in the code, and does not stop the
- * kernel.
+ * The checks of a grid. The interpreter calls them before each access and barrier. A finding is reported once for each
+ * place in the code, and does not stop the kernel.
  */
 class Checker {
 public:
@@ -35,7 +34,10 @@ public:
   void ended(Unit &unit); /* all threads of the unit have ended */
   void finish();          /* the grid has ended */
 
-  /* Lanes reach an instruction that all of `members` execute. Of these, `present` execute it now; 0: `lanes` wait. */
+  /*
+   * names: lanes reach an instruction that all of `members` execute together. gathers: `present` execute it now; if 0,
+   * `lanes` wait for the others.
+   */
   void names(Warp &w, uint32_t lanes, uint32_t members);
   void gathers(Warp &w, uint32_t lanes, uint32_t members, uint32_t present, bool orders);
   /* `present` execute an instruction that all lanes of a warp have to execute. */
@@ -48,7 +50,7 @@ public:
   /* Lanes continue after wgmma.wait_group. */
   void group_passes(Warp &w, uint32_t lanes);
   void uses_accumulators(Warp &w, const Instruction &ins, const AccumulatorUse &use);
-  /* Lanes reach a barrier of the block, arrive at it, and the barrier completes. */
+  /* Lanes reach a barrier of the block (comes), they arrive at it, and the barrier completes. */
   void comes(Warp &w, uint32_t lanes, uint32_t number, uint32_t expected);
   void arrives(Warp &w, uint32_t lanes, uint32_t number);
   void completes(Block &block, uint32_t number, const Barrier &done);
@@ -61,7 +63,7 @@ public:
               bool write); /* an access of any memory */
   void heap(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
   void local(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes, bool write);
-  /* Variables at a fixed place of the frame. */
+  /* An access to a variable at a fixed place of the frame. */
   void frame(Warp &w, const Instruction &ins, uint32_t lanes, uint32_t bytes, bool write);
   void shared(Warp &w, const Instruction &ins, uint32_t lane, Block &owner, uint32_t offset, uint32_t bytes,
               bool write);
@@ -71,15 +73,18 @@ public:
   /* A read of memory that nobody wrote. `use`: the instruction for which the value matters; null: the read itself. */
   void reads_unwritten(Warp &w, const Instruction &ins, uint32_t lane, const Spot &spot, uint32_t bytes,
                        const Instruction *use);
-  /* The source of an asynchronous copy that is about to write. */
+  /* Sets the data that an asynchronous copy is about to write; null: the copy is over. */
   void copies(const std::byte *what);
-  /* A cp.async has read, and is about to write. */
+  /* copy_begins: a cp.async has read its source. copy_ends: it is about to write. */
   void copy_begins(Warp &w, const PendingCopy &copy);
   void copy_ends(Warp &w, const PendingCopy &copy);
 
-  /* `other`: the other side of the finding. Each pair of instruction and other side is reported once. */
+  /*
+   * Reports a finding. `other` identifies the opposite side, such as the earlier access. Each pair of instruction and
+   * `other` is reported once.
+   */
   void find(Fault what, const Instruction &ins, uint64_t other = 0);
-  /* The shared variable at a place: "'tile' + 4". Empty: there is none. */
+  /* The shared variable at a place, as "'tile' + 4", or an empty string. */
   std::string variable_at(const Spot &spot) const;
 
 private:

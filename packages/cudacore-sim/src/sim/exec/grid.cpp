@@ -9,9 +9,9 @@
 namespace sim::exec {
 
 namespace {
-constexpr int64_t warp_turn = 32768;            /* instructions of a warp until the next one of its block runs */
-constexpr int64_t unit_turn = 40;               /* rounds over the warps until another unit may run */
-constexpr uint32_t sm_threads = 2048;           /* resident on one multiprocessor */
+constexpr int64_t warp_turn = 32768;            /* instructions of a warp before the next warp of its block runs */
+constexpr int64_t unit_turn = 40;               /* rounds over the warps before another unit may run */
+constexpr uint32_t sm_threads = 2048;           /* threads that fit on one multiprocessor */
 constexpr uint32_t sm_blocks = 32;              /* likewise */
 constexpr uint64_t resident_bytes = 512u << 20; /* limit of host memory for units that have begun */
 } // namespace
@@ -328,7 +328,7 @@ void Unit::report_hang() {
   auto lane = static_cast<uint32_t>(__builtin_ctz(stuck->alive));
   std::string detail = "a barrier that can never complete: of " + std::to_string(total) + " threads " +
                        std::to_string(waiting) + " wait and " + std::to_string(ended) + " have ended";
-  std::map<uint32_t, uint32_t> places; /* instruction: how many wait there */
+  std::map<uint32_t, uint32_t> places; /* how many threads wait, by instruction */
   for (Block &block : blocks)
     for (Warp &warp : block.warps)
       for_lanes(warp.alive, [&](uint32_t one) { ++places[warp.pc_of(one)]; });

@@ -26,7 +26,7 @@ struct Grid {
   const Function &function;
   uint32_t threads;        /* threads of a block */
   uint32_t warps;          /* warps of a block */
-  uint32_t shared_bytes;   /* bytes of a block, in whole units, without the reserved KiB */
+  uint32_t shared_bytes;   /* of a block, rounded up to whole units, without the reserved KiB */
   uint32_t cluster_size;   /* blocks */
   Dim3 clusters;           /* the grid, in clusters */
   uint64_t units;          /* how many clusters */
@@ -72,8 +72,8 @@ struct Block {
   Dim3 index{};
   uint32_t rank = 0; /* rank in the cluster */
   std::vector<std::byte> shared;
-  uint64_t unchecked_bytes = 0;          /* the bytes that are accessible without a check: all or none */
-  std::vector<std::byte> written;        /* a byte for each byte: not 0 once it was written; empty: not recorded */
+  uint64_t unchecked_bytes = 0;          /* shared memory that is accessed without a check: all or none */
+  std::vector<std::byte> written;        /* a flag for each byte, nonzero once it was written; empty: not recorded */
   std::shared_ptr<BlockHistory> history; /* the history of accesses, to find races; null if it is not recorded */
   alignas(16) std::array<std::byte, shared_scratch> scratch; /* reserved; zero when the block begins */
   std::vector<Warp> warps;
@@ -111,7 +111,7 @@ struct Unit {
   void lanes_ended(Block &block);
 
   Grid *grid = nullptr;
-  uint64_t wake_at = 0; /* parked until then, because all its lanes that could run sleep; 0: it is not */
+  uint64_t wake_at = 0; /* when its sleeping lanes continue, if no other lane can run; 0: lanes can run */
   std::vector<Block> blocks;
   Dim3 cluster_index{};
 

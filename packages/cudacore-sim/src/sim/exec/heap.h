@@ -31,7 +31,7 @@ public:
   /* The host's memory of an offset, allocated or not; null: it is outside of the heap. */
   std::byte *locate(uint64_t offset, uint64_t bytes) const;
 
-  /* The state of a byte, recorded if the first allocation requests it. Freed bytes are then reused late. */
+  /* The states of bytes, which are recorded if the first allocation requests it. Freed bytes are then reused late. */
   static constexpr std::byte outside{0}, written{1}, new_{2}, freed{3};
   std::byte *states(uint64_t offset) const;
 
@@ -42,8 +42,8 @@ private:
   void give_back(uint64_t offset, uint64_t size);
 
   std::mutex lock_;
-  std::atomic<std::byte *> memory_{nullptr}; /* set when the size is, and not changed again */
-  std::byte *states_ = nullptr;              /* likewise; null: they are not kept */
+  std::atomic<std::byte *> memory_{nullptr}; /* set by the first allocation, then constant */
+  std::byte *states_ = nullptr;              /* likewise; null: states are not recorded */
   uint64_t size_ = 0;
   std::map<uint64_t, uint64_t> free_;                 /* offset -> size, neighbours merged */
   std::map<uint64_t, uint64_t> taken_;                /* likewise */

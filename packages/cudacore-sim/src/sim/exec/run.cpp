@@ -39,15 +39,15 @@ private:
   std::unique_ptr<Unit> kept_;
 };
 
-/* Runs units of a launch until all have begun and all that this thread began have ended. */
+/* Runs units of a launch, until all units have begun and those that this thread began have ended. */
 void work(Grid &grid, uint64_t resident_limit) {
   static thread_local UnitStore store;
   std::fenv_t environment;
   std::fegetenv(&environment);
   std::fesetenv(FE_DFL_ENV); /* the caller's modes of rounding and of subnormal numbers are not the GPU's */
   std::deque<std::unique_ptr<Unit>> parked;
-  uint64_t next_wake = UINT64_MAX; /* of the parked units since one last made progress */
-  size_t asleep = 0;               /* how many these are */
+  uint64_t next_wake = UINT64_MAX; /* the earliest time at which one of the sleeping units continues */
+  size_t asleep = 0;               /* how many units have been parked asleep since one last made progress */
   try {
     while (!grid.is_over()) {
       std::unique_ptr<Unit> unit;

@@ -9,13 +9,13 @@
 namespace sim::exec {
 
 /*
- * The registers and predicates of a warp whose values come from memory that nobody wrote. Such a load is reported once
- * its value matters: where it is an address or a condition, or is stored or given to another thread. Code may load more
- * than it needs.
+ * The registers and predicates of a warp whose values come from memory that nobody wrote. Code may load more than it
+ * needs, so a load is reported only when its value matters: when it is an address or a condition, or is stored, or is
+ * given to another thread.
  */
 class Undefined {
 public:
-  /* `lanes` are about to execute an instruction, those of the group whose condition holds. */
+  /* `lanes` are about to execute an instruction: the lanes of the group whose guard holds. */
   void before(Warp &w, const Instruction &ins, uint32_t lanes);
   /* A lane's load reads memory that nobody wrote. */
   void loads(Warp &w, uint32_t lane, const Spot &spot, uint32_t bytes);
@@ -42,7 +42,7 @@ private:
   Value result(const Warp &w, const Instruction &ins, const DataFlow &flow) const;
 
   std::unordered_map<size_t, Value> values_;                             /* by place */
-  std::unordered_map<uint32_t, std::array<Access, warp_size>> accesses_; /* the last ones of loads, by instruction */
+  std::unordered_map<uint32_t, std::array<Access, warp_size>> accesses_; /* the last access of loads, by instruction */
 };
 
 } // namespace sim::exec

@@ -92,12 +92,15 @@ public:
   void release(uint32_t lanes, bool past);
   uint32_t waiting(Wait why) const { return waiting_[static_cast<size_t>(why)]; }
   /*
-   * For instructions that all lanes of `members` execute together. Returns the participating lanes once all that have
-   * not ended have reached it; 0: `lanes` must wait. With `anywhere`, they may be at different instructions of that
-   * kind.
+   * Gathers the lanes of `members` at an instruction that they execute together. Returns the participating lanes once
+   * all lanes that have not ended have reached it; 0: `lanes` must wait. With `anywhere`, the lanes may be at different
+   * instructions of that kind.
    */
   uint32_t gather(uint32_t lanes, uint32_t members, bool anywhere);
-  /* Writes the data that the copies of lanes have read, except for copies in their last groups. */
+  /*
+   * Writes the data that the asynchronous copies of lanes have read. Copies in the last `pending_groups` groups of a
+   * lane stay pending; if negative, none do.
+   */
   void complete_copies(uint32_t lanes, int64_t pending_groups);
   /* Each lane waits for a number of nanoseconds, at most a millisecond, like nanosleep. */
   void sleep(uint32_t lanes, const uint64_t *durations);
@@ -116,7 +119,7 @@ public:
   /* Whether a lane only has to return and exit. */
   bool is_ending(uint32_t lane);
   uint64_t *frame_of(uint32_t lane) { return registers_.data() + static_cast<size_t>(base_[lane]) * warp_size; }
-  /* One byte for each byte of a lane's local memory: not 0 once it was written. Null: that is not kept. */
+  /* A flag for each byte of a lane's local memory, nonzero once it was written. Null: writes are not recorded. */
   std::byte *local_written(uint32_t lane) {
     return local_written_.empty() ? nullptr : local_written_.data() + static_cast<size_t>(lane) * local_stride_;
   }
@@ -141,15 +144,18 @@ public:
   std::array<std::array<uint32_t, warp_size>, 3> thread{}; /* %tid, by dimension */
   std::array<uint32_t, warp_size> local_base{}, local_top{};
   std::array<uint8_t, warp_size> barrier{}; /* the barrier that each lane waits for */
-  uint32_t awaited = 0;                     /* lanes that others waited for while they executed something else */
+  uint32_t awaited = 0;                     /* lanes that others have waited for, and that had more to execute */
   uint32_t cluster_arrived = 0;             /* lanes that have arrived in this phase of the cluster barrier */
-  /* The products of wgmma that the warp has reached, and of which it has computed its part; whether it waits at one. */
+  /*
+   * The number of products of wgmma that the warp has reached, the number that it has computed its part of, and whether
+   * it waits to begin one.
+   */
   uint32_t group_begun = 0, group_made = 0;
   bool awaits_group = false;
   std::vector<PendingCopy> copies;               /* copies in their order */
   std::array<uint32_t, warp_size> copy_groups{}; /* how many groups of copies a lane has committed */
-  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: that is not checked */
-  std::shared_ptr<GroupWork> group_work;         /* the state of its wgmma, for checks; null: that is not kept */
+  std::shared_ptr<Undefined> undefined;          /* for the check of initialization; null: it is off */
+  std::shared_ptr<GroupWork> group_work;         /* the state of wgmma, for checks; null: not recorded */
 
 private:
   bool select();

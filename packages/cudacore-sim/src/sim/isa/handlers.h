@@ -168,7 +168,7 @@ enum class BooleanOp : uint8_t { none, and_, or_, xor_ };
 Handler setp_handler(Comparison comparison, Type type, bool ftz);
 /* For f16x2 and bf16x2: p has the low half's result, q the high one's. */
 Handler setp_pair_handler(Comparison comparison, Type type);
-/* Operands: d, a, b, absent, c. The immediate is the value of true. */
+/* Operands: d, a, b, none, c. The immediate has the bits of true. */
 Handler set_handler(Comparison comparison, Type type, bool ftz);
 Handler selp_handler(Type type);
 Handler slct_handler(Type type, Type selector, bool ftz);
@@ -195,7 +195,7 @@ Handler convert_pair_handler(const Conversion &conversion); /* d = {a: high, b: 
 int64_t convert_mode(const Conversion &conversion);         /* the immediate that both need */
 Handler convert_pack_handler(); /* d, a, b, c or absent; mode: bits of an element; flag: signed */
 
-/* d = a + window, and back; isspacep: p, a. */
+/* Operands: d, a. cvta adds the window of the space, or subtracts it. isspacep: p, a. */
 Handler to_generic_handler(StateSpace space);
 Handler from_generic_handler(StateSpace space);
 Handler space_test_handler(StateSpace space);
@@ -203,12 +203,15 @@ Handler mapa_handler(bool wide); /* `wide`: for 64-bit addresses, which are gene
 Handler getctarank_handler();
 
 /* --- memory ------------------------------------------------------------------------------------------------------ */
-/* `frame`: the address is the immediate, an offset in the frame. Loads and stores have the values, then the base. */
+/*
+ * Operands of loads and stores: the values, then the base of the address. With `frame` there is no base, and the
+ * immediate is an offset in the frame.
+ */
 struct AccessMode {
   StateSpace space = StateSpace::generic;
   Type type = Type::none;
   bool frame = false;
-  bool parameter = false; /* whether it is a parameter of the kernel */
+  bool parameter = false; /* the access is to a parameter of the kernel */
   bool ordered = false;   /* volatile, relaxed, acquire, release */
 };
 Handler load_handler(const AccessMode &mode);
@@ -220,30 +223,34 @@ Handler atomic_handler(AtomicOp op, Type type, StateSpace space);
 Handler fence_handler(); /* mode: whether it is a .proxy.async, too */
 Handler nop_handler();
 /*
- * Operands: shared address, global address, size, predicate to copy nothing. The last two can be absent. count: bytes;
- * immediate and target are added to the addresses.
+ * cp.async. Operands: shared address, global address, size, and a predicate to ignore the source. The last two can be
+ * absent. count: bytes; immediate and target are added to the addresses.
  */
 Handler copy_async_handler();
 Handler copy_commit_handler(); /* cp.async.commit_group */
 /*
- * cp.async.wait_group, wait_all and mbarrier.arrive: immediate: how many of the last groups may remain incomplete; -1:
- * none may.
+ * cp.async.wait_group, wait_all and mbarrier.arrive. The immediate is the number of the last groups that may remain
+ * incomplete; -1: none may.
  */
 Handler copy_wait_handler();
 /*
- * cp.async.bulk: destination, source, bytes, and the mbarrier that counts them or absent. Addresses of 32 bits are
- * shared ones: bits of the mode tell which addresses these are: bit 0 the destination, bit 1 the source, bit 2 the
- * mbarrier.
+ * cp.async.bulk. Operands: destination, source, bytes, and the mbarrier that counts them, which can be absent. Bits of
+ * the mode tell which of the addresses are shared addresses of 32 bits: bit 0 the destination, bit 1 the source, bit 2
+ * the mbarrier.
  */
 Handler copy_bulk_handler();
-Handler tensor_copy_handler(); /* target: of Program::tensor_copies */
-/* tensormap.replace: the map and the value. target: a TensorField, immediate: the dimension, flag: the address is a
- * shared one. */
+Handler tensor_copy_handler(); /* target: index in Program::tensor_copies */
+/*
+ * tensormap.replace. Operands: the map and the value. target: a TensorField; immediate: the dimension; flag: the
+ * address of the map is a shared one.
+ */
 Handler tensor_replace_handler();
-/* tensormap.cp_fenceproxy: the destination in global memory, and the source in shared memory, which a warp copies once.
+/*
+ * tensormap.cp_fenceproxy. Operands: the destination in global memory, and the source in shared memory. A warp copies
+ * once.
  */
 Handler tensor_publish_handler();
-/* cp.reduce.async.bulk: destination (of the space), source (shared), bytes; null: there is no such reduction. */
+/* cp.reduce.async.bulk. Operands: destination (in `space`), source (shared), bytes. Null: PTX has no such reduction. */
 Handler reduce_bulk_handler(AtomicOp op, Type type, StateSpace space);
 
 enum class MbarrierOp : uint8_t {
@@ -257,7 +264,10 @@ enum class MbarrierOp : uint8_t {
   wait_state,
   wait_parity
 };
-/* Operands: d (a state, or the predicate of a wait; or absent), address, a count, state or parity, or absent. */
+/*
+ * Operands: d, address, b. d is a state, or the predicate of a wait; b is a count, a state or a parity. Both can be
+ * absent.
+ */
 Handler mbarrier_handler(MbarrierOp op, StateSpace space);
 Handler mbarrier_pending_handler(); /* d, state */
 
@@ -272,38 +282,41 @@ Handler reduce_handler(ReduceOp op, Type type); /* d, a, members */
 Handler elect_handler();                        /* d, p, members */
 Handler active_mask_handler();
 Handler warp_barrier_handler(); /* members */
-/* d or absent, barrier, threads or absent, predicate; mode: what d is (0 a count, 1 all, 2 any); flag: waits. */
+/*
+ * Operands: d or absent, barrier, threads or absent, predicate. mode: what d is (0: a count, 1: all, 2: any); flag:
+ * waits.
+ */
 Handler barrier_handler();
 Handler cluster_arrive_handler();
 Handler cluster_wait_handler();
 
 /* --- matrices: all lanes of a warp execute them together --------------------------------------------------------- */
-Handler matrix_product_handler(); /* target: of Program::products */
-Handler group_product_handler();  /* target: of Program::group_products */
+Handler matrix_product_handler(); /* target: index in Program::products */
+Handler group_product_handler();  /* target: index in Program::group_products */
 /*
  * wgmma's fence, commit_group and wait_group. mode: a GroupOrder; immediate: the number of groups that may be
  * incomplete
  */
 enum class GroupOrder : uint8_t { fence, commit, wait };
 Handler group_order_handler();
-Handler accumulator_use_handler(); /* one of Program::accumulator_uses */
+Handler accumulator_use_handler(); /* for one of Program::accumulator_uses */
 /* Operands: the parts of `count` matrices, then the addresses of the rows; mode: transposed */
 Handler load_rows_handler(StateSpace space);
 Handler store_rows_handler(StateSpace space);
 Handler transpose_handler(); /* d, a */
-/* Operands: address, distance of lines in elements; target: of Program::matrix_accesses */
+/* Operands: address, distance of lines in elements; target: index in Program::matrix_accesses */
 Handler load_fragment_handler(StateSpace space);
 Handler store_fragment_handler(StateSpace space);
 
 /* --- textures and surfaces ------------------------------------------------------------------------------------- */
 struct TextureAccess;
-Handler texture_handler(const TextureAccess &access); /* target: the access, in the program */
+Handler texture_handler(const TextureAccess &access); /* target: index in Program::texture_accesses */
 
 /* --- control flow ------------------------------------------------------------------------------------------------- */
 Handler branch_handler();         /* target: an instruction */
 Handler branch_indexed_handler(); /* index; target: a table */
 Handler call_handler();           /* target: a call site; immediate: the function */
-Handler call_indirect_handler();  /* likewise, the function's address in op[0] */
+Handler call_indirect_handler();  /* target: a call site; op[0]: the function's address */
 Handler return_handler();
 Handler exit_handler();
 Handler trap_handler();

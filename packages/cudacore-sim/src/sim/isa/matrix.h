@@ -40,7 +40,7 @@ struct Fragment {
   Element element = Element::none;
   MatrixShape shape; /* the shape of the product; k counts elements */
   Spread spread = Spread::mma;
-  bool by_row = true;  /* as in memory, or as mma.m8n8k4 requires it */
+  bool by_row = true;  /* the layout in memory, or the layout that mma.m8n8k4 requires */
   bool sparse = false; /* A has half of its columns */
 
   uint32_t rows() const { return role == MatrixRole::b ? shape.k : shape.m; }
@@ -50,7 +50,7 @@ struct Fragment {
   uint32_t registers() const;
   /* The registers that make up the matrix. The others repeat elements of these. */
   uint32_t registers_used() const;
-  /* Whether the elements of a register are adjacent in memory, for a matrix that is there by rows or by columns. */
+  /* Whether the elements of a register are adjacent in memory, in the layout of the matrix there. */
   bool has_neighbours() const;
 };
 
@@ -75,7 +75,7 @@ struct MatrixProduct {
 
 /*
  * wgmma: four warps multiply 64 rows of A. Each of them multiplies 16 rows by eight columns at a time: the product
- * `tile`. Its registers are those of all of D, which is also C, then those of A unless A is in memory.
+ * `tile`. The registers of `tile` are those of all of D, which is also C. Those of A follow, unless A is in memory.
  */
 struct GroupProduct {
   MatrixProduct tile;
@@ -84,7 +84,7 @@ struct GroupProduct {
   /* Whether the elements of a row of A, or of a column of B, are adjacent in memory. */
   bool a_by_k = true, b_by_k = true;
   OperandIndex a_descriptor = no_operand, b_descriptor = no_operand; /* none: A is in registers */
-  OperandIndex adds = predicate_true;                                /* otherwise, D is the product without C */
+  OperandIndex adds = predicate_true;                                /* if this is false, D is the product without C */
 
   uint32_t sums() const { return n / tile.d.shape.n * tile.d.registers(); } /* registers of D */
 };
@@ -95,7 +95,10 @@ public:
   explicit MatrixDescriptor(uint64_t bits) : bits_(bits) {}
   /* The offset in shared memory of a piece with bytes of one line. A line is a row of A, or a column of B. */
   uint32_t by_k(uint32_t line, uint32_t k_byte) const;
-  /* The same of a piece with elements of 16 bits at one place in k; `line` is the line of the first. */
+  /*
+   * The offset of a piece that has elements of several lines, at one place in k. Elements have 16 bits. `line` is the
+   * line of the first.
+   */
   uint32_t by_line(uint32_t line, uint32_t k) const;
 
 private:
@@ -119,7 +122,10 @@ constexpr uint32_t max_elements = 2048; /* limit of a matrix: sparse s4 with m16
 using MatrixBits = std::array<uint64_t, max_elements>;
 /* An element that a sparse A does not store: its bits are zero, but it is never multiplied, not even with infinity. */
 constexpr uint64_t absent_element = uint64_t{1} << 63;
-/* Expands the rows of a sparse A to all columns; and the number of values that a selector can have. */
+/*
+ * expand: restores the columns of a sparse A that are not stored. selectors_of: the number of values that its selector
+ * can have.
+ */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a);
 uint32_t selectors_of(const Fragment &a);
 /* The sum of products, element by element. It does not depend on the positions of the elements. */

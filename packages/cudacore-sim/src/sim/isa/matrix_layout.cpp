@@ -30,22 +30,25 @@ namespace {
 
 bool is_transposed(const Fragment &fragment) { return fragment.spread == Spread::wmma && fragment.shape.n == 32; }
 
-/* The lanes form eight groups of four. A group has a row of A and C, and a column of B. */
+/* The lanes form eight groups of four. Each group has a row of A and C, and a column of B. */
 uint32_t group_of(uint32_t lane) { return lane / 4; }
 uint32_t place_of(uint32_t lane) { return lane % 4; }
 
-/* A tile of 16 rows of A, or of 8. The elements of a register are adjacent in k. */
+/* The cell of an element in a tile of 16 rows of A, or of 8 rows. The elements of a register are adjacent in k. */
 MatrixCell a_cell(uint32_t lane, uint32_t index, uint32_t per_register, bool tall) {
   uint32_t number = index / per_register, part = index % per_register;
   uint32_t lower = tall ? number % 2 : 0, right = tall ? number / 2 : number;
   return {group_of(lane) + 8 * lower, (place_of(lane) + 4 * right) * per_register + part, 0};
 }
-/* A tile of 8 columns of B, likewise. */
+/* The cell of an element in a tile of 8 columns of B. The elements of a register are adjacent in k. */
 MatrixCell b_cell(uint32_t lane, uint32_t index, uint32_t per_register) {
   uint32_t number = index / per_register, part = index % per_register;
   return {(place_of(lane) + 4 * number) * per_register + part, group_of(lane), 0};
 }
-/* A tile of 8 columns of C. Each lane has two elements of a row, then two of the row 8 further down. */
+/*
+ * The cell of an element in a tile of 8 columns of C. Each lane has two elements of a row, then two of the row 8
+ * further down.
+ */
 MatrixCell c_cell(uint32_t lane, uint32_t index) {
   return {group_of(lane) + 8 * (index / 2), place_of(lane) * 2 + index % 2, 0};
 }

@@ -32,7 +32,7 @@ constexpr Format format_f64{11, 52, true, 0x7ff8000000000000, 0x7fefffffffffffff
 
 /*
  * The bits of mantissa * 2^exponent, rounded. `sticky`: the exact value is a little larger in magnitude. Overflow gives
- * infinity or the largest number, depending on the rounding; with `satfinite` always the latter.
+ * infinity or the largest number, depending on the rounding; `satfinite`: always the largest number.
  */
 uint64_t round_to(const Format &format, bool negative, uint64_t mantissa, int exponent, bool sticky, Rounding rounding,
                   bool satfinite);

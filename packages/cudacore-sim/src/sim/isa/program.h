@@ -73,7 +73,7 @@ struct Kernel {
  */
 struct AccumulatorUse {
   Handler run = nullptr;
-  bool moves = false; /* to its first operand: the copy counts as an accumulator, too */
+  bool moves = false; /* copies the value to its first operand, which then counts as an accumulator, too */
   std::vector<OperandIndex> registers;
 };
 
@@ -81,13 +81,13 @@ struct AccumulatorUse {
 enum class Flow : uint8_t {
   computes, /* the results are undefined if an operand is */
   selects,  /* the result is undefined if the condition or the chosen operand is */
-  ands,     /* of predicates: false if one of them is */
-  ors,      /* likewise: true */
-  loads,    /* the results are what is in memory; the address is used */
-  uses      /* undefined operands change what the program does */
+  ands,     /* of predicates: the result is defined if one operand is false */
+  ors,      /* likewise, if one operand is true */
+  loads,    /* the results come from memory; the address has to be defined */
+  uses      /* the operands have to be defined, because they change what the program does */
 };
 
-/* The registers that an instruction reads and writes: they follow each other in Program::values. */
+/* The values that an instruction reads, and after them those that it writes: a range of Program::values. */
 struct DataFlow {
   uint32_t begin = 0;
   uint16_t reads = 0, writes = 0;
@@ -97,7 +97,7 @@ struct DataFlow {
 struct Program {
   std::vector<Instruction> code;
   std::vector<DataFlow> flows;      /* of each instruction */
-  std::vector<OperandIndex> values; /* registers, and predicates: the complement of the index of the mask */
+  std::vector<OperandIndex> values; /* a register's index, or the complement of the index of a predicate's mask */
   std::vector<uint64_t> constants;  /* each is repeated warp_size times */
   std::vector<Function> functions;
   std::vector<CallSite> calls;
@@ -130,8 +130,10 @@ constexpr uint64_t window_base(Window window) { return static_cast<uint64_t>(win
 /* A shared address: the rank of its block in the cluster, and an offset. The first KiB is reserved, as on sm_90. */
 constexpr uint32_t shared_rank_shift = 24;
 constexpr uint32_t shared_reserved = 1024;
-/* The part of it that cooperative groups of several warps use, at %reserved_smem_offset_1. Programs may not use the
-   rest. */
+/*
+ * The part of the reserved KiB that cooperative groups of several warps use, at %reserved_smem_offset_1. Programs may
+ * not use the rest.
+ */
 constexpr uint32_t shared_scratch = 288, shared_scratch_offset = shared_reserved - shared_scratch;
 constexpr uint32_t shared_unit = 128; /* the unit in which devices from 8.0 on allocate shared memory */
 

@@ -10,7 +10,7 @@ namespace sim::exec {
 
 enum class TensorWay : uint8_t { load, store, reduce, prefetch };
 
-/* The operands of an instruction, which has more than others. */
+/* The operands of a copy, which are too many for an Instruction. */
 struct TensorCopy {
   TensorWay way = TensorWay::load;
   bool im2col = false;

@@ -22,10 +22,10 @@ struct TensorMap {
   bool im2col = false;
   TensorElement element = TensorElement::u8;
   uint32_t rank = 1;
-  uint32_t interleave = 0;   /* 0, or slices of 16 or 32 bytes: 1 or 2 */
+  uint32_t interleave = 0;   /* 1, 2: slices of 16, 32 bytes; 0: none */
   uint32_t swizzle = 0;      /* the number of CUtensorMapSwizzle */
   uint32_t l2_promotion = 0; /* a hint */
-  bool fills_nan = false;    /* out of bounds; else zeros */
+  bool fills_nan = false;    /* elements out of bounds are NaN, not zero */
   uint64_t address = 0;
   std::array<uint64_t, max_tensor_rank> dims{};        /* elements; the innermost dimension first */
   std::array<uint64_t, max_tensor_rank - 1> strides{}; /* bytes, of the dimensions from the second on */
@@ -35,11 +35,14 @@ struct TensorMap {
   uint32_t channels = 0, pixels = 0;           /* used in an im2col map */
 
   void write(std::byte *out) const; /* all 128 bytes */
-  /* False: no encoder has written this. */
+  /* Reads 128 bytes. False: no encoder can have written them. */
   bool read(const std::byte *from);
 };
 
-/* The fields that tensormap.replace writes. Fields of dimensions belong to a single dimension. */
+/*
+ * The fields that tensormap.replace writes. A field of a dimension, such as box_dim, is written for one dimension at a
+ * time.
+ */
 enum class TensorField : uint8_t {
   global_address,
   rank,

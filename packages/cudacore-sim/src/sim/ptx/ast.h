@@ -94,7 +94,7 @@ struct Statement {
   Kind kind = Kind::instruction;
   uint32_t line = 0;
   std::string_view label;
-  /* An index into one of the function's lists, which `kind` chooses; it keeps statements small. */
+  /* The index in the function's list for this kind. The lists keep statements small. */
   size_t index = 0;
 };
 

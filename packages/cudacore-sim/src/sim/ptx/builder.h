@@ -81,7 +81,7 @@ private:
   CompileResult::Failure failure_ = CompileResult::Failure::none;
 };
 
-/* The first offset with that alignment. */
+/* Rounds an offset up to a multiple of the alignment. */
 constexpr uint64_t aligned(uint64_t offset, uint64_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }
@@ -108,7 +108,7 @@ public:
     module.program().code.push_back(instruction);
     module.program().flows.emplace_back();
   }
-  /* The instruction that is being decoded reads or writes a register, or the mask of a predicate. */
+  /* Records that the instruction that is being decoded reads or writes a register, or the mask of a predicate. */
   void reads(OperandIndex value) { reads_.push_back(value); }
   void writes(OperandIndex value) { writes_.push_back(value); }
   void emit_branch(Instruction instruction, uint32_t label);
@@ -156,9 +156,9 @@ private:
   const ast::Function &tree_;
   std::vector<Scope> scopes_;                         /* all scopes, in the order in which they begin */
   std::vector<size_t> open_scopes_;                   /* scopes around the current statement */
-  std::vector<uint32_t> labels_;                      /* instruction of each */
+  std::vector<uint32_t> labels_;                      /* the instruction of each label */
   std::vector<std::pair<size_t, uint32_t>> branches_; /* instruction, label */
-  std::vector<uint32_t> tables_;                      /* tables of the program that have to be patched */
+  std::vector<uint32_t> tables_;                      /* branch tables that still have labels instead of instructions */
   std::unordered_map<OperandIndex, Live> live_;
   /* In functions with wgmma: registers that an instruction uses. */
   struct Use {

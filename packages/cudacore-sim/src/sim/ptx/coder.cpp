@@ -256,7 +256,7 @@ Type Coder::register_type(const ast::Operand &operand) {
   return symbol.kind == Symbol::Kind::reg || symbol.kind == Symbol::Kind::predicate ? symbol.type : Type::none;
 }
 
-/* Components and signs belong to special registers, to vectors, or to instructions that have already taken them. */
+/* Only special registers, vectors and some instructions have components or signs. These have been taken before. */
 void Coder::refuse_component(const ast::Operand &operand) const {
   if (operand.minus)
     fail("'" + std::string(operand.name) + "' cannot have a minus sign");
@@ -443,7 +443,7 @@ void Coder::emit_branch(uint32_t label) {
 }
 
 namespace {
-/* The last groups of instructions do more than to compute. */
+/* only_compute: the instructions of the group read and write registers, and do nothing else. */
 constexpr struct {
   const Decoder *decoders;
   bool only_compute;

@@ -11,7 +11,7 @@ constexpr int max_depth = 64; /* limit for nested expressions, so that no text e
 struct Level {
   std::string_view operators[4];
 };
-/* From weakest to strongest. */
+/* The binary operators, from the weakest to the strongest precedence. */
 constexpr Level levels[] = {
     {{"||"}},       {{"&&"}},     {{"|"}},           {{"^"}}, {{"&"}}, {{"==", "!="}}, {{"<", "<=", ">", ">="}},
     {{"<<", ">>"}}, {{"+", "-"}}, {{"*", "/", "%"}},
@@ -69,7 +69,7 @@ ast::Operand apply(std::string_view op, const ast::Operand &left, const ast::Ope
   if (b == 0)
     cursor.fail("division by zero in a constant expression");
   if (op == "%")
-    return number(a % b, is_unsigned); /* unsigned, whatever the operands are */
+    return number(a % b, is_unsigned); /* computed as unsigned, even if the operands are signed */
   if (is_unsigned)
     return number(a / b, true);
   /* INT64_MIN / -1 has no value in C++ */

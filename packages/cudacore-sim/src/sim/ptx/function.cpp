@@ -272,7 +272,7 @@ const std::vector<std::string_view> *FunctionBuilder::vector_elements(std::strin
   return nullptr;
 }
 
-/* Replaces a vector register by the list of its registers, and a component by that register. */
+/* Replaces a vector register by the list of its registers, and a component (V.x) by its register. */
 ast::Operand FunctionBuilder::without_vectors(const ast::Operand &operand) {
   ast::Operand result = operand;
   for (ast::Operand &element : result.elements)
@@ -422,7 +422,10 @@ void FunctionBuilder::instruction(const ast::Instruction &one) {
     keep_flow(one);
 }
 
-/* What comes before the last instruction only computes addresses and special values for it. */
+/*
+ * Records the data flow of an instruction of PTX, at the last one that was emitted for it. Those before it only compute
+ * addresses and special values.
+ */
 void FunctionBuilder::keep_flow(const ast::Instruction &one) {
   using exec::Flow;
   exec::Program &program = module.program();
@@ -447,7 +450,8 @@ void FunctionBuilder::keep_flow(const ast::Instruction &one) {
 }
 
 /*
- * Lists accumulators of wgmma, and registers to which they are moved, because compilers move them between two products.
+ * Lists the instructions that use accumulators of wgmma, or registers to which accumulators are moved: compilers move
+ * them between two products.
  */
 void FunctionBuilder::keep_accumulator_uses(size_t begin) {
   exec::Program &program = module.program();
@@ -490,8 +494,10 @@ void FunctionBuilder::touch(const Symbol &symbol) {
     place->second.end = at;
 }
 
-/* The maximum of registers that are live at once. A register is live from its first to its last mention, and to the
-   end of loops around the last. */
+/*
+ * The maximum of registers that are live at once. A register is live from its first to its last mention. If the last
+ * mention is in a loop, the register is live until the loop ends.
+ */
 uint32_t FunctionBuilder::estimate_registers() {
   std::vector<Live> intervals;
   for (auto &[op, live] : live_)
@@ -512,7 +518,7 @@ uint32_t FunctionBuilder::estimate_registers() {
     changes.emplace_back(live.begin, static_cast<int32_t>(live.words));
     changes.emplace_back(live.end, -static_cast<int32_t>(live.words));
   }
-  std::sort(changes.begin(), changes.end()); /* at one instruction, ends come before beginnings */
+  std::sort(changes.begin(), changes.end()); /* the ends at an instruction come before the beginnings there */
   int32_t now = 0, most = 0;
   for (auto [at, change] : changes) {
     now += change;

@@ -75,7 +75,7 @@ private:
                  (known.module != index && !one.is_entry &&
                   (!same_formals(known.function->parameters, one.parameters) ||
                    !same_formals(known.function->results, one.results)))) {
-        if (known.module != index) /* within one module, the error is reported when that is built */
+        if (known.module != index) /* in one module, the error is reported when that module is built */
           conflict("Prototype doesn't match for", one.name, index, "first specified", known);
         continue;
       }
@@ -220,7 +220,7 @@ private:
     }
   }
 
-  /* ----------------------------------------------------------------------------------------------------------- */
+  /* --- joining ----------------------------------------------------------------------------------------------- */
 
   template <class T> static void append(std::vector<T> &to, std::vector<T> &from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));

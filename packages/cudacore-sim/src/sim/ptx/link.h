@@ -15,8 +15,8 @@ struct LinkError {
 };
 
 /*
- * Links modules. A name that is not internal means the same in all modules: the definition that is not weak is used, or
- * else the first one, and declarations refer to it. An internal name that other modules use is replaced by a new one,
+ * Links modules. A name that is not internal means the same in all modules. Its definition is the one that is not weak,
+ * or else the first one; declarations refer to it. An internal name that other modules use is replaced by a new one,
  * which is stored in `names_made`. The names of the modules are for messages. Throws LinkError.
  */
 ast::Module link(std::vector<ast::Module> modules, const std::vector<std::string> &names,

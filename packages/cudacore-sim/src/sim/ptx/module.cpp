@@ -56,7 +56,7 @@ bool has_sizes(const std::vector<exec::Place> &places, const std::vector<uint32_
                     [](const exec::Place &place, uint32_t size) { return place.size == size; });
 }
 
-/* The bits of an element for a number of an initialiser. */
+/* The bits of a number in an initialiser, for an element of a type. */
 uint64_t bits_of_value(const ast::Operand &value, Type type) {
   if (value.kind == ast::Operand::Kind::integer) {
     if (class_of(type) != TypeClass::floating)
@@ -196,7 +196,7 @@ void ModuleBuilder::resolve_initial_values() {
   for (size_t i = 0; i < variable_declarations_.size(); ++i) {
     const ast::Declaration &one = *variable_declarations_[i];
     Variable &variable = module_->info.variables[i];
-    /* A variable without an initialiser is zero. Large ones then need no bytes. */
+    /* A variable without an initialiser is zero. If it is large, its bytes are not stored. */
     if (one.initial.empty()) {
       if (!variable.is_external && variable.size <= max_initialised_bytes)
         variable.initial.resize(variable.size);
@@ -342,7 +342,10 @@ std::vector<uint32_t> ModuleBuilder::reachable(uint32_t from) const {
   return order;
 }
 
-/* Variables are in the order of declaration, like in compilers, although sorting them by alignment would waste less. */
+/*
+ * Variables are placed in the order of their declarations, as compilers do, although sorting them by alignment would
+ * waste less.
+ */
 void ModuleBuilder::lay_out_shared(uint32_t function, exec::SharedLayout &layout) const {
   const exec::Program &program = module_->program;
   std::vector<uint32_t> used;

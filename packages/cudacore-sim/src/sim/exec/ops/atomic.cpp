@@ -85,7 +85,7 @@ template <class F, class T, StateSpace S> void update(Warp &w, const Instruction
   uint64_t mask = address_mask(ins);
   uint64_t *d = ins.op[0] == no_operand ? nullptr : w.out(ins.op[0]);
   if (d)
-    w.polled(); /* a red has no result to wait for */
+    w.polled(); /* a loop can wait for the result of an atom; a red has no result */
   for_lanes(lanes, [&](uint32_t lane) {
     uint64_t address = (base[lane] + static_cast<uint64_t>(ins.immediate)) & mask;
     if (address & (ins.count * sizeof(T) - 1)) /* a vector is aligned as a whole */
@@ -125,7 +125,8 @@ template <class T, StateSpace S> void compare_and_swap(Warp &w, const Instructio
   });
 }
 /*
- * 128 bits, under one lock of the process, because not every host has the instruction. Plain accesses read whole words.
+ * Exchanges 128 bits under one lock of the process, because not every host has an instruction for it. Plain accesses
+ * need no lock: each reads or writes one of the two words.
  */
 template <bool Compare, StateSpace S> void swap_wide(Warp &w, const Instruction &ins, uint32_t lanes) {
   static std::mutex &lock = *new std::mutex;
@@ -193,7 +194,10 @@ template <StateSpace S> Handler add_of(Type type) {
   }
 }
 
-/* Chooses a function by type and operation. H: functions for types of 16 bits; How: what to do with the function. */
+/*
+ * Chooses the instance of a function for a type. F is the function, H its form for types of 16 bits. How::of makes the
+ * handler.
+ */
 template <class How, class F, template <const Format &> class H, StateSpace S> Handler ordered(Type type) {
   Handler handler =
       for_type<uint32_t, int32_t, uint64_t, int64_t>(type, [](auto t) { return How::template of<F, decltype(t), S>; });
@@ -263,7 +267,7 @@ template <StateSpace S> Handler in_space(AtomicOp op, Type type) {
   }
 }
 
-/* --- cp.reduce.async.bulk: one element after the other, at once ----------------------------------------------- */
+/* --- cp.reduce.async.bulk: reduces the elements one by one, without delay ------------------------------------- */
 
 template <class F, class T, StateSpace S> void reduce_bulk(Warp &w, const Instruction &ins, uint32_t lanes) {
   constexpr uint32_t granule = 16;

@@ -50,7 +50,9 @@ struct Clz {
     return a == 0 ? sizeof(T) * 8 : static_cast<uint32_t>(__builtin_clzll(a)) - (64 - sizeof(T) * 8);
   }
 };
-/* The highest bit that differs from the sign, or for unsigned types the highest that is set. */
+/*
+ * The position of the highest bit that differs from the sign. Unsigned types have no sign: the highest bit that is set.
+ */
 template <bool Shift> struct Bfind {
   template <class T> static uint32_t apply(T a) {
     using U = std::make_unsigned_t<T>;
@@ -156,7 +158,9 @@ uint32_t select_bytes(uint32_t a, uint32_t b, uint32_t selectors) {
 struct Prmt {
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) { return select_bytes(a, b, c & 0xffff); }
 };
-/* The special modes: four selectors for each value of the two low bits of c, bytes 3 to 0 as digits. */
+/*
+ * The selectors of the special modes, by the two low bits of c. Each digit selects a byte of the result, byte 3 first.
+ */
 constexpr uint16_t f4e[] = {0x3210, 0x4321, 0x5432, 0x6543}, b4e[] = {0x5670, 0x6701, 0x7012, 0x0123},
                    rc8[] = {0x0000, 0x1111, 0x2222, 0x3333}, ecl[] = {0x3210, 0x3211, 0x3222, 0x3333},
                    ecr[] = {0x0000, 0x1110, 0x2210, 0x3210}, rc16[] = {0x1010, 0x3232, 0x1010, 0x3232};

@@ -44,7 +44,7 @@ const Format &format_of(Type type) {
 
 constexpr uint32_t half_bits(Type type) { return type == Type::f16 ? 16 : 8; }
 
-/* A source as a double; exact. */
+/* The exact value of a source as a double. */
 template <Type From> double read_float(uint64_t bits, bool ftz) {
   if constexpr (From == Type::f32) {
     auto value = bit_cast<float>(static_cast<uint32_t>(bits));
@@ -111,7 +111,7 @@ template <class To, Type From> void float_to_integer(Warp &w, const Instruction 
   uint64_t *d = w.out(ins.op[0]);
   Mode mode = mode_of(ins);
   constexpr To low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
-  /* 2^width, or half of it: exact, while `high` itself might not be. */
+  /* The first integer above `high`: a power of two, which a double represents exactly, unlike some values of `high`. */
   const double above = std::ldexp(1.0, std::numeric_limits<To>::digits);
   for_lanes(lanes, [&](uint32_t lane) {
     double value = round_to_integral(read_float<From>(a[lane], mode.ftz), mode.rounding);
@@ -144,7 +144,7 @@ template <Type To, class From> void integer_to_float(Warp &w, const Instruction 
   });
 }
 
-/* A NaN that is not replaced by the format's own NaN keeps as many of its bits as fit. */
+/* Converts a NaN to the only NaN of the format, or to a NaN that keeps as many of its bits as fit. */
 template <Type To, Type From> uint64_t convert_nan(uint64_t bits, const Mode &mode) {
   const Format &format = format_of(To);
   if (From == Type::f64 && To != Type::f64) {
@@ -203,7 +203,7 @@ template <Type To> void pair_from_f32(Warp &w, const Instruction &ins, uint32_t 
     std::memcpy(d + lane, &both, width / 4);
   });
 }
-/* A pair to a pair: f16x2 to 8-bit formats and back. */
+/* Converts a pair to a pair: f16x2 to 8-bit formats and back. */
 template <Type To, Type From> void pair_to_pair(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *a = w.in(ins.op[1]);
   uint64_t *d = w.out(ins.op[0]);

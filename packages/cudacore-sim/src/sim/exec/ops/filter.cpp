@@ -13,7 +13,7 @@ namespace {
 
 using Number = Texels::Type;
 
-/* The values of the bytes of sRGB in units of 1 / 2^14, to about 8 bits. */
+/* The linear values of the bytes of sRGB in units of 1 / 2^14, with about 8 bits of precision. */
 constexpr std::array<uint16_t, 256> linear_of_srgb{
     0,     5,     10,    15,    20,    25,    30,    35,    40,    45,    50,    55,    60,    66,    72,    78,
     85,    92,    99,    107,   115,   123,   131,   140,   150,   159,   169,   180,   190,   201,   213,   224,
@@ -33,14 +33,14 @@ constexpr std::array<uint16_t, 256> linear_of_srgb{
     14272, 14400, 14528, 14656, 14848, 14976, 15104, 15232, 15360, 15488, 15616, 15744, 16000, 16128, 16256, 16384,
 };
 
-/* If there are several channels, the last one is opacity. */
+/* Whether a channel is in sRGB. The last of several channels is opacity, which is linear. */
 bool is_srgb(const Sampler &sampler, size_t channel) {
   size_t colors = sampler.texels.channels == 4 ? 3 : 1;
   return sampler.srgb && channel < colors && sampler.texels.channel_bytes == 1 &&
          sampler.texels.type == Number::unsigned_integer;
 }
 
-/* The opposite, as a fraction. */
+/* The sRGB value of a linear one, both as fractions. */
 float srgb_of(float linear) {
   constexpr float threshold = 0.0031308F, slope = 12.92F, scale = 1.055F, power = 1 / 2.4F;
   return linear > threshold ? scale * std::pow(linear, power) - (scale - 1) : slope * linear;
@@ -87,8 +87,8 @@ struct Scaled {
 enum class Kind : uint8_t { single, half, srgb };
 
 /*
- * Denormal floats count as 0; denormal halves do not. Values of sRGB have 8 bits, which begin at the highest bit of the
- * largest of eight neighbours.
+ * Denormal floats count as 0; denormal halves do not. A linear value of sRGB is cut to 8 bits, counted from the highest
+ * bit of the largest of eight neighbouring values.
  */
 Scaled parts_of(Kind kind, uint32_t bits) {
   if (kind == Kind::srgb) {
@@ -112,8 +112,8 @@ Scaled parts_of(Kind kind, uint32_t bits) {
 }
 
 /*
- * The sum of up to four products. Texels are aligned to the largest one. Of the others, 4 bits below its last bit are
- * kept; of sRGB none.
+ * The sum of up to four products. Texels are aligned to the largest one: the others keep only 4 bits below its last
+ * bit, and none if they are sRGB.
  */
 Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, size_t count) {
   const int guard = kind == Kind::srgb ? 0 : 4;
@@ -134,7 +134,7 @@ Scaled sum_of_plane(Kind kind, const uint32_t *bits, const int64_t *weights, siz
   return sum;
 }
 
-/* Adds the sums of two planes. Of the smaller one, 1 bit below the last bit of the other is kept; of sRGB 2 bits. */
+/* Adds the sums of two planes. The smaller sum keeps only 1 bit below the last bit of the other, or 2 bits for sRGB. */
 Scaled sum_of_planes(Kind kind, Scaled one, Scaled other) {
   const int guard = kind == Kind::srgb ? 2 : 1;
   if (one.value == 0 || other.value == 0)
@@ -162,7 +162,7 @@ float rounded(bool is_half, Scaled sum) {
   return static_cast<float>(sum.value < 0 ? -value : value);
 }
 
-/* Sums with infinities and NaNs. */
+/* Whether a term is infinite or a NaN. If so, `out` becomes the sum. */
 bool has_special(bool is_half, const uint32_t *bits, const bool *takes_part, size_t count, float &out) {
   bool positive = false, negative = false, nan = false;
   for (size_t i = 0; i < count; i++) {

@@ -7,15 +7,15 @@
 #include <array>
 
 /*
- * The arithmetic of texels: their numbers, and the weighted sums of filters. The rules were derived from recordings of
- * an H200, and reproduce its results to the last bit.
+ * The arithmetic of texels: their conversion to numbers, and the weighted sums of filters. The rules were derived from
+ * recordings of an H200, and reproduce its results to the last bit.
  */
 namespace sim::exec {
 
 constexpr unsigned weight_bits = 8;
 constexpr int64_t weight_one = 1 << weight_bits; /* weights are fixed-point numbers: this is 1 */
 
-/* The bits of a channel of a texel, extended to 32 by the sign of signed integers. */
+/* The bits of a channel of a texel, extended to 32 bits; signed integers are extended by their sign. */
 uint32_t channel_bits(const Texels &texels, const std::byte *texel, size_t channel);
 /* The same bits of the border, whose color is converted to the format. */
 uint32_t border_bits(const Sampler &sampler, size_t channel);
@@ -27,8 +27,8 @@ bool gives_numbers(const Sampler &sampler);
 float number_of(const Sampler &sampler, uint32_t bits, size_t channel);
 
 /*
- * The weights of texels: planes of up to four, one for each level of a mipmapped array, or two in three dimensions. The
- * sum of all is weight_one. An infinity or NaN takes part even if its weight is rounded to 0.
+ * The weights of texels, in planes of up to four texels. Each level has one plane, or two planes in three dimensions.
+ * The sum of all weights is weight_one. An infinity or NaN takes part even if its weight is rounded to 0.
  */
 struct Weights {
   static constexpr size_t plane = 4, most = 16;
@@ -36,10 +36,12 @@ struct Weights {
   std::array<bool, most> takes_part{};
   size_t count = 0;
 
-  /* Adds the texels of a level, of `axes` dimensions, by the weight of the second texel along each. `all` is their sum.
+  /*
+   * Adds the texels of a level. `second` has the weight of the second texel along each of `axes` dimensions. `all` is
+   * the sum of the weights that are added.
    */
   void add(const std::array<int64_t, 3> &second, size_t axes, int64_t all);
-  /* Gives the weight of a texel of the last plane, which is not there, to the other three. */
+  /* Distributes the weight of a texel of the last plane, which does not exist, over the other three. */
   void spread(size_t corner);
 };
 

@@ -47,7 +47,7 @@ template <bool Max, bool KeepNan> struct Extreme {
   }
 };
 
-/* The extreme magnitude, with the sign of the product. */
+/* The larger or smaller magnitude, with the sign of the product. */
 template <class E> struct XorSign {
   static float apply(float a, float b) {
     float magnitude = E::apply(std::abs(a), std::abs(b));
@@ -59,7 +59,7 @@ template <class E> struct XorSign {
 struct DivFull {
   static float apply(float a, float b) { return static_cast<float>(double{a} / b); }
 };
-/* a times the reciprocal of b, which is flushed to zero where b is above 2^126. */
+/* a times the reciprocal of b. The reciprocal is flushed to zero if the magnitude of b is above 2^126. */
 struct DivApprox {
   static float apply(float a, float b) {
     if (std::isfinite(b) && std::abs(b) > 0x1p126f)
@@ -92,7 +92,7 @@ struct Ex2 {
 struct Tanh {
   static float apply(float a) { return static_cast<float>(std::tanh(double{a})); }
 };
-/* The seeds of Newton iterations: 20 bits of mantissa; the low words are ignored, subnormal numbers are flushed. */
+/* The seed of a Newton iteration: 20 bits of mantissa. Low words are ignored, and subnormal numbers are flushed. */
 template <class F> struct Seed {
   static double apply(double a) {
     a = bit_cast<double>(bit_cast<uint64_t>(a) & 0xffffffff00000000u);
@@ -109,7 +109,10 @@ template <class F> struct Seed {
 
 template <bool Ftz, class T> T flush_if(T value) { return Ftz ? flush(value) : value; }
 
-/* The NaN result of an operation on f64, as on a GPU: the second source is preferred, then the third. */
+/*
+ * The NaN that an operation on f64 returns on a GPU: that of the second source is preferred, then that of the third. A
+ * division prefers that of the first.
+ */
 template <class F> double nan_of(double a) { return first_nan({a}); }
 template <class F> double nan_of(double a, double b) {
   return std::is_same_v<F, Div> ? first_nan({a, b}) : first_nan({b, a});
@@ -219,7 +222,7 @@ template <class F, Arity N = Arity::one> Handler only_f32(Type type, FloatMode m
   return type == Type::f32 && !mode.sat ? with_mode<F, float, N, Rounding::nearest>(mode) : nullptr;
 }
 
-/* On a GPU, abs and neg are arithmetic: their NaN is that of a sum. */
+/* abs and neg are arithmetic on a GPU: they return the same NaN as an addition. */
 template <bool Negate, bool Ftz> struct SignOf {
   static float apply(float a) {
     float f = Ftz ? flush(a) : a;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The level that derivatives of coordinates choose, with the few bits that an H200 computes it with. */
+/* The level of detail for derivatives of coordinates, computed with as few bits as on an H200. */
 #include "sim/exec/ops/sampling.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace sim::exec {
 namespace {
 
-/* The fraction of the logarithm of 1 + i / 256, in units of 1 / 256. */
+/* The logarithm to base 2 of 1 + i / 256, in units of 1 / 256, as an H200 approximates it. */
 constexpr std::array<uint8_t, 256> logarithms{
     0,   2,   4,   5,   6,   8,   9,   11,  12,  13,  15,  16,  18,  19,  20,  22,  23,  24,  26,  27,  28,  30,
     31,  32,  34,  35,  36,  38,  39,  40,  42,  43,  44,  45,  47,  48,  49,  50,  52,  53,  54,  55,  57,  58,
@@ -50,7 +50,7 @@ bool is_less(Length a, Length b) {
 Length larger(Length a, Length b) { return is_less(a, b) ? b : a; }
 Length smaller(Length a, Length b) { return is_less(a, b) ? a : b; }
 
-/* A sum or a difference. Of the smaller one, what lies 1 bit below the last bit of the other is dropped. */
+/* A sum or a difference. The smaller operand keeps only 1 bit below the last bit of the larger one. */
 Length sum(Length a, Length b, bool is_difference = false) {
   if (is_less(a, b))
     std::swap(a, b);
@@ -58,14 +58,14 @@ Length sum(Length a, Length b, bool is_difference = false) {
   return cut(a.value * 2 + (is_difference ? -other : other), a.exponent - 1);
 }
 
-/* The product with 11/32, 11/16 or 121/512, rounded so. */
+/* The product with 11/32, 11/16 or 121/512, rounded as an H200 does. */
 Length times_11_32(Length a) { return cut(a.value == 0 ? 0 : (11 * a.value + 4) >> 5, a.exponent); }
 Length times_11_16(Length a) { return cut(a.value == 0 ? 0 : (11 * a.value + 4) >> 3, a.exponent - 1); }
 Length times_121_512(Length a) { return cut(a.value == 0 ? 0 : (121 * a.value + 32) >> 8, a.exponent - 1); }
 
-/* The length of a vector is nearly the larger coordinate and 11/32 of the other. */
+/* The approximate length of a vector: the larger coordinate, plus 11/32 of the smaller one. */
 Length length_of(Length x, Length y) { return sum(larger(x, y), times_11_32(smaller(x, y))); }
-/* That of a sum of two vectors, divided by the root of 2. */
+/* The same for a sum of two vectors, divided by the square root of 2: about 11/16 of the length above. */
 Length length_of_sum(Length x, Length y) { return sum(times_11_16(larger(x, y)), times_121_512(smaller(x, y))); }
 
 Length steps_of(double texels) {

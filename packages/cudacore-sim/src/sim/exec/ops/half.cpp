@@ -97,7 +97,7 @@ FloatMode mode_of(const Instruction &ins) {
   return mode;
 }
 
-/* A source that is absent reads the first one. */
+/* The first source stands for the sources that an instruction does not have. */
 template <FloatOp Op, class H, bool Pair> void run(Warp &w, const Instruction &ins, uint32_t lanes) {
   FloatMode mode = mode_of(ins);
   const uint64_t *a = w.in(ins.op[1]);

@@ -23,7 +23,7 @@ template <auto... constants, class Value, class Make> Handler for_constant(Value
   return handler;
 }
 
-/* The type in PTX of integers of a C++ type. */
+/* The type of PTX that corresponds to an integer type of C++. */
 template <class T> constexpr Type integer_type() {
   if (sizeof(T) == 1)
     return std::is_signed_v<T> ? Type::s8 : Type::u8;
@@ -40,7 +40,7 @@ template <class... Integers, class Make> Handler for_type(Type type, Make make) 
   return handler;
 }
 
-/* For unsigned integers that are as wide as the type, whatever its values mean. */
+/* Chooses the unsigned integer that is as wide as the type, even if the type is no integer. */
 template <class... Unsigned, class Make> Handler for_width(Type type, Make make) {
   Handler handler = nullptr;
   ((ptx::bits_of(type) == sizeof(Unsigned) * 8 ? void(handler = make(Unsigned{})) : void()), ...);

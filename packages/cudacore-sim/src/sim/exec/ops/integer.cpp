@@ -138,7 +138,7 @@ template <class Make> Handler for_integer(Type type, Make make) {
 template <class Make> Handler for_integer_of_32(Type type, Make make) {
   return for_type<uint32_t, int32_t>(type, make);
 }
-/* The types of which a product, or another result, has twice the width. */
+/* The types for which a type of twice the width exists, for the results of products and sums. */
 template <class Make> Handler for_widened(Type type, Make make) {
   return for_type<uint16_t, int16_t, uint32_t, int32_t>(type, make);
 }
@@ -181,9 +181,9 @@ Handler mad_wide(Type type) {
 enum class Product : uint8_t { none, lo, hi };
 
 /*
- * d = (a * b, or a) +- c (+- carry); `Set` keeps the new carry. Subtraction is the addition of the complement, and sets
- * the carry of that addition if there was no borrow. The PTX manual describes a borrow, which is equivalent as long as
- * additions and subtractions are not mixed. NVRTC's division of 128-bit numbers mixes them, and relies on this.
+ * d = (a * b, or a) +- c (+- carry); `Set` keeps the new carry. Subtraction adds the complement, so the carry is set if
+ * there was no borrow. The PTX manual describes a borrow, which is equivalent as long as additions and subtractions are
+ * not mixed. NVRTC's division of 128-bit numbers mixes them, and relies on this.
  */
 template <class T, Product P, bool Subtract, bool Use, bool Set>
 void extended(Warp &w, const Instruction &ins, uint32_t lanes) {

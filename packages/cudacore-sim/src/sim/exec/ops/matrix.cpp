@@ -115,8 +115,8 @@ void put_piece(const std::byte *from, Element element, MatrixBits &matrix, uint3
 }
 
 /*
- * Reads lines of k elements: rows of A, or columns of B. Which thread of the warp reads which line is undefined: the
- * first one does here.
+ * Reads lines of k elements: rows of A, or columns of B. CUDA does not define which thread of a warp reads which line;
+ * here the first thread reads all.
  */
 void read_lines(Warp &w, const Instruction &ins, uint32_t reader, const Fragment &fragment, OperandIndex descriptor,
                 bool by_k, uint32_t first, uint32_t count, MatrixBits &matrix) {
@@ -144,9 +144,9 @@ void negate(Element element, uint32_t count, MatrixBits &matrix) {
 }
 
 /*
- * A warp computes its part at once. But the product belongs to all four warps. It begins when all warps have reached
- * it, with the data that each has copied to memory, as on an H200. It is complete when all of them have finished
- * reading memory. Programs rely on both, without their own barrier.
+ * Each warp computes its part of a product of four warps. It waits until all four have reached the product, so it reads
+ * the data that each of them has copied to memory, as on an H200. The product is complete when all warps have finished
+ * reading. Programs rely on both, without a barrier of their own.
  */
 void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
@@ -186,7 +186,7 @@ void group_product(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/* Everything but the wait is already done. The rest is for the checks. */
+/* Products are computed at once, so only the wait has an effect here. The checks need the fence and the commit, too. */
 void group_order(Warp &w, const Instruction &ins, uint32_t lanes) {
   all_together(w, ins, lanes, [&](uint32_t present) {
     if (Checker *checker = w.grid->checker.get())

@@ -15,15 +15,15 @@ constexpr uint32_t lines_together = 8;
 
 } // namespace
 
-/* The adjacent bytes of a line: 16, or the width of the swizzle. */
+/* The number of adjacent bytes of a line: 16, or the width of the swizzle. */
 uint32_t MatrixDescriptor::width() const {
   auto mode = static_cast<uint32_t>(bits_ >> 62);
   return mode == 0 ? piece_bytes : 256u >> mode;
 }
 
 /*
- * Swizzling: the number of a piece in its line is combined with the number of the 128 bytes of memory that it is in,
- * counted from the start of the pattern, which the base offset gives.
+ * Swizzling permutes pieces of 16 bytes. The number of a piece in its line is combined (xor) with the number of its 128
+ * bytes, counted from the start of the pattern. The base offset determines that start.
  */
 uint32_t MatrixDescriptor::swizzled(uint32_t offset) const {
   auto base = static_cast<uint32_t>(bits_ >> 49 & 7) << 7;
@@ -36,7 +36,10 @@ uint32_t MatrixDescriptor::by_k(uint32_t line, uint32_t k_byte) const {
                   k_byte / width() * leading);
 }
 
-/* Eight consecutive places in k. Without swizzling, the meanings of the two distances are exchanged. */
+/*
+ * Eight consecutive places in k are stored together. Without swizzling, the meanings of the two distances are
+ * exchanged.
+ */
 uint32_t MatrixDescriptor::by_line(uint32_t line, uint32_t k) const {
   uint32_t leading = field(16), stride = field(32), line_byte = line * 2;
   if (width() == piece_bytes)

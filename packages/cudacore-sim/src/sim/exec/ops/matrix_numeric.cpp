@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of products like those of tensor cores. For floating point, a block of products and the previous sum are added
- * as one sum: their exact values are cut off below the same bit, at a fixed distance below the largest exponent. That
- * sum is exact, and is rounded once.
+ * Sums of products as tensor cores compute them. For floating point, a block of products and the previous sum are added
+ * in one step: their exact values are cut off below the same bit, at a fixed distance below the largest exponent. The
+ * sum of what remains is exact, and is rounded once.
  */
 #include <algorithm>
 
@@ -58,8 +58,8 @@ struct Model {
   uint32_t block;    /* products that are added to the previous sum at once */
   int fraction_bits; /* the bits kept below the largest exponent; in f32, also the limit of the sum's bits */
   /*
-   * Numbers are converted to f16 before they are multiplied, so that subnormal numbers of e4m3 become normal. C is
-   * added at the end, rounded to nearest, instead of being the first term of the sum.
+   * Whether numbers are converted to f16 before they are multiplied, so that subnormal numbers of e4m3 become normal. C
+   * is then added at the end, rounded to nearest, instead of being the first term of the sum.
    */
   bool by_f16 = false;
   uint32_t together = 0; /* groups of this many columns go to the first and the second block in turn; 0: in order */
@@ -188,7 +188,9 @@ uint64_t plain_sum(const Format &format, uint64_t a, uint64_t b) {
   return round_to(format, add_to_odd(value_of(format, a), value_of(format, b)), Rounding::nearest);
 }
 
-/* The sum is in f32 if C or D is. The other one is converted before or after. */
+/*
+ * The sum is computed in f32 if C or D is in f32. If C has another type, it is converted before; D is converted after.
+ */
 uint64_t sum_of_products(const Operands &o, const Format &c_format, const Format &d_format, uint64_t c, uint32_t i,
                          uint32_t j, uint32_t k) {
   bool all_f16 = &c_format == &format_f16 && &d_format == &format_f16;
@@ -225,7 +227,10 @@ void multiply_floats(const MatrixProduct &product, const MatrixBits &a, const Ma
           sum_of_products(o, format_of(product.c.element), format_of(product.d.element), c[i * n + j], i * k, j * k, k);
 }
 
-/* mma.m8n8k4, which does not use tensor cores: in f32, with C added at the end; in halves if the sum is f16. */
+/*
+ * mma.m8n8k4, which does not use tensor cores. In f32, products are added one by one, and C at the end. If the sum is
+ * f16, two halves of the products are computed, and C is added between them.
+ */
 float sum_of_four(const float *x, const float *y, float c, bool in_halves) {
   if (in_halves)
     return std::fma(x[1], y[1], x[0] * y[0]) + c + std::fma(x[3], y[3], x[2] * y[2]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sparse matrices: half of the numbers are zero and not stored, and words have the places of the others. */
+/* Sparse matrices: half of the numbers are zero and not stored. Words of metadata have the positions of the others. */
 #include <algorithm>
 
 #include "sim/isa/matrix.h"
@@ -9,10 +9,15 @@ namespace sim::exec {
 
 namespace {
 
-/* The columns of a chunk, half of which are stored: four, or eight in pairs of s4, or two of tf32. */
+/*
+ * The number of columns in a chunk, of which half are stored: four, or eight for 4-bit integers (in pairs), or two for
+ * tf32.
+ */
 uint32_t chunk_of(Element element) { return bits_of(element) == 4 ? 8 : bits_of(element) == 32 ? 2 : 4; }
 
-/* The place in its chunk of the `which`th stored number or pair: two bits each, or one for chunks of two. */
+/*
+ * The position in its chunk of the `which`th stored number or pair: two bits each, or one bit in chunks of two columns.
+ */
 uint32_t place_in(Element element, uint32_t chunk_bits, uint32_t which) {
   return bits_of(element) == 32 ? chunk_bits >> 3 & 1 : chunk_bits >> 2 * which & 3;
 }
@@ -20,18 +25,19 @@ uint32_t place_in(Element element, uint32_t chunk_bits, uint32_t which) {
 } // namespace
 
 uint32_t selectors_of(const Fragment &a) {
-  uint32_t chunks = a.shape.k / chunk_of(a.element); /* chunks of a row, with four bits each */
+  uint32_t chunks = a.shape.k / chunk_of(a.element); /* chunks of a row; each has four bits of metadata */
   return chunks == 4 ? 4 : chunks == 8 ? 2 : 1;
 }
 
 /*
- * The words of row r and of row r + 8 are in one, two, or all of four lanes, which the selector determines. For numbers
- * of 16 bits and more, each half of a word is for one of the rows; for smaller numbers, the whole word is.
+ * The words of row r and of row r + 8 are in one, two, or all of four lanes; the selector determines which. For numbers
+ * of 16 bits and more, each half of a word belongs to one of the two rows. For smaller numbers, a whole word belongs to
+ * one row.
  */
 void expand(const MatrixProduct &product, const uint64_t *words, MatrixBits &a) {
   const Fragment &fragment = product.a;
   const uint32_t k = fragment.shape.k, chunk = chunk_of(fragment.element), chunks = k / chunk;
-  const uint32_t unit = chunk == 8 ? 2 : 1, there = chunk / 2 / unit; /* stored together; stored in a chunk */
+  const uint32_t unit = chunk == 8 ? 2 : 1, there = chunk / 2 / unit; /* columns of a unit; units stored in a chunk */
   const MatrixBits packed = a;
   std::fill_n(a.begin(), fragment.shape.m * k, absent_element);
   for (uint32_t row = 0; row < fragment.shape.m; ++row)

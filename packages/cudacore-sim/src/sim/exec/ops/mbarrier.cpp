@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mbarrier objects, 64 bits of shared memory that count arrivals and bytes, and the bulk copies that count on them. */
+/*
+ * mbarrier objects, and the bulk copies that report to them. An object is 64 bits of shared memory that count arrivals
+ * and bytes.
+ */
 #include "sim/exec/checker.h"
 #include "sim/exec/ops/instances.h"
 #include "sim/exec/ops/lanes.h"
@@ -64,7 +67,10 @@ void complete_bytes(Warp &w, const Instruction &ins, uint32_t lane, uint32_t mba
 
 namespace {
 
-/* Operands: d (a state, or a predicate), address, count or parity or state; for complete_tx, the destination. */
+/*
+ * Operands: d (a state or a predicate), address, then a count, a parity or a state. A fourth operand of complete_tx is
+ * the destination of the copy.
+ */
 template <MbarrierOp Op, StateSpace S> void operate(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *base = w.in(ins.op[1]);
   const uint64_t *b = ins.op[2] == no_operand ? nullptr : w.in(ins.op[2]);

@@ -50,7 +50,7 @@ std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_
           w.access_fault(FaultKind::illegal_address, ins, lane, address, bytes, write, "global",
                          "the memory is read-only");
         std::byte *host = range.host + (address - range.begin);
-        if (Checker *checker = w.grid->checker.get()) /* the check must see all accesses, so the range is not cached */
+        if (Checker *checker = w.grid->checker.get()) /* the checks must see all accesses, so the range is not cached */
           checker->global(w, ins, lane,
                           {"global", address, host, range.written ? range.written + (address - range.begin) : nullptr},
                           bytes, write);
@@ -246,7 +246,7 @@ template <StateSpace S, bool Write> void access_wide(Warp &w, const Instruction 
   });
 }
 
-/* The instance for the type of a load or store: loads extend signed integers. */
+/* Chooses the instance for the type of a load or store. Loads extend signed integers by their sign. */
 template <class Make> Handler for_access(Type type, Make make) {
   switch (type) {
   case Type::b8:
@@ -291,8 +291,7 @@ template <StateSpace S> Handler store_to(const AccessMode &mode) {
                       : for_access(mode.type, [](auto t) { return store<S, decltype(t), false>; });
 }
 
-/* --- asynchronous copies: they read at once, and write when they are waited for, which is one of the legal orders ---
- */
+/* --- asynchronous copies: they read at once, and write as late as possible, which is one of the legal orders ----- */
 
 void copy_async(Warp &w, const Instruction &ins, uint32_t lanes) {
   const uint64_t *to = w.in(ins.op[0]), *from = w.in(ins.op[1]);
@@ -408,7 +407,7 @@ StateSpace without_cluster(StateSpace space) {
   return space == StateSpace::shared_cluster ? StateSpace::shared : space;
 }
 
-/* The instance for the window of generic addresses that a space has. */
+/* Chooses the instance for a space, by its window of generic addresses. */
 template <class Make> Handler for_window(StateSpace space, Make make) {
   switch (space) {
   case StateSpace::global:

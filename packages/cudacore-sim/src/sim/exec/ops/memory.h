@@ -8,7 +8,7 @@
 /* Translates addresses to host memory, with the checks of each state space. */
 namespace sim::exec {
 
-/* The slow paths: the address is not in the range used last, or it is a fault. */
+/* The slow paths: the address is not in the range used last, or the access is a fault. */
 std::byte *locate_memory(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
 std::byte *locate_generic(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
 std::byte *locate_shared(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes, bool write);
@@ -18,7 +18,7 @@ std::byte *locate_parameter(Warp &w, const Instruction &ins, uint32_t lane, uint
 [[noreturn]] void misaligned(Warp &w, const Instruction &ins, uint32_t lane, uint64_t address, uint32_t bytes,
                              bool write, StateSpace space);
 
-/* For an instruction with an address register of 32 bits (its flag): addresses wrap around there. */
+/* The bits of an address that count. Addresses in registers of 32 bits (the instruction's flag) wrap around. */
 inline uint64_t address_mask(const Instruction &ins) { return ins.flag ? 0xffffffffu : ~uint64_t{0}; }
 
 /* Finds `bytes` (a power of two) at an address of a space. Throws if they may not be accessed. */

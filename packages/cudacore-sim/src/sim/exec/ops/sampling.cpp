@@ -38,7 +38,7 @@ int64_t fixed(double texels) {
   return static_cast<int64_t>(std::floor(std::clamp(texels, -most, most) * weight_one + 0.5));
 }
 
-/* The number of bits of a normalized coordinate's fraction that are multiplied. */
+/* Cuts a normalized coordinate to the bits of its fraction that the hardware multiplies. */
 double cut(double coordinate, uint32_t extent) {
   double unit = extent > 8192 ? 0x1p22 : 0x1p21;
   return std::fabs(coordinate) < 0x1p24 ? std::floor(coordinate * unit) / unit : coordinate;
@@ -94,7 +94,7 @@ template <class T> uint32_t face_index(T x, T y, T z) {
   return x < 0 ? 1 : 0;
 }
 
-/* Coordinates on a face, to the right and downwards. */
+/* The coordinates of a direction on a face: to the right, and downwards. */
 template <class T> std::pair<T, T> on_face(uint32_t face, T x, T y, T z) {
   switch (face) {
   case 0:
@@ -119,7 +119,7 @@ FacePoint face_of(float x, float y, float z) {
   FacePoint point{};
   point.face = face_index(x, y, z);
   auto [s, t] = on_face(point.face, x, y, z);
-  auto placed = [](double value) { /* rounded down before 1 is added, so that the least negative number counts */
+  auto placed = [](double value) { /* rounds down before adding 1, so that even the smallest negative number counts */
                                    constexpr double unit = 1ll << 40;
                                    return std::isnan(value)
                                               ? 0.5
@@ -138,7 +138,10 @@ FaceTexel across_edge(const FaceTexel &texel, int64_t extent) {
   auto is_inside = [&](int64_t index) { return index >= 0 && index < extent; };
   if (is_inside(texel.x) && is_inside(texel.y))
     return texel;
-  /* The texel's direction, in units of half a texel: what was outside is now the largest coordinate. */
+  /*
+   * The texel's direction, in units of half a texel. The coordinate that leaves the face becomes the largest one, which
+   * selects the neighbouring face.
+   */
   int64_t s = std::clamp(2 * texel.x + 1 - extent, -extent, extent), m = extent - 1;
   int64_t t = std::clamp(2 * texel.y + 1 - extent, -extent, extent);
   std::array<std::array<int64_t, 3>, 6> directions{

@@ -26,13 +26,16 @@ FacePoint face_of(float x, float y, float z);
 /* The two neighbours on a face: one can be outside, at -1 or at the extent. */
 Taps face_taps_of(double coordinate, uint32_t extent);
 
-/* A texel of a cube, and the texel across the edge if it is outside of its face in one direction. */
+/*
+ * A texel of a cube. If it is outside of its face in one direction, across_edge() finds the texel of the neighbouring
+ * face.
+ */
 struct FaceTexel {
   int64_t face, x, y;
 };
 FaceTexel across_edge(const FaceTexel &texel, int64_t extent);
 
-/* The levels that are read, and the weight of the second, of weight_one. */
+/* The levels that are read. `weight` is the weight of the second one, out of weight_one. */
 struct LevelTaps {
   uint32_t index[2];
   int64_t weight;

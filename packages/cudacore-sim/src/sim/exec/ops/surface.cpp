@@ -17,7 +17,10 @@ using Geometry = TextureAccess::Geometry;
 using Shape = Texels::Shape;
 using ptx::bytes_of;
 
-/* The bytes of an access: x counts bytes, or texels if the access is formatted. Null: it is outside, and dropped. */
+/*
+ * Finds the bytes of an access. Its x counts bytes, or texels if the access is formatted. Null: the access is outside,
+ * and dropped.
+ */
 std::byte *find(Warp &w, const Instruction &ins, const TextureAccess &access, uint32_t lane, const Texels &texels,
                 uint32_t bytes, bool write) {
   auto shape = static_cast<Shape>(access.geometry);

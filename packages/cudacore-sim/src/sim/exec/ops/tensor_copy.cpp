@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cp.async.bulk.tensor: boxes of a tensor, copied at once. A copy is made of rows along the innermost dimension, and a
- * row of pieces of 16 bytes, which are permuted in shared memory if the tensor map requires it.
+ * cp.async.bulk.tensor copies a box of a tensor, here at once. A copy consists of rows along the innermost dimension,
+ * and a row consists of pieces of 16 bytes. Pieces are permuted in shared memory if the tensor map requires it.
  */
 #include <algorithm>
 
@@ -26,7 +26,7 @@ struct Transfer {
   uint32_t size; /* size of an element */
   std::array<int64_t, max_tensor_rank> start{};
   std::array<int64_t, max_tensor_rank - 2> offsets{}; /* offsets of im2col: W, H, D */
-  uint32_t shared = 0;                                /* the address in shared memory, of the next piece */
+  uint32_t shared = 0;                                /* address of the next piece in shared memory */
   uint32_t moved = 0;                                 /* bytes */
   uint32_t blocks = 0;                                /* mask of the blocks of the cluster that a load writes to */
   ElementReduction reduction = nullptr;
@@ -81,10 +81,10 @@ void set_shared(Transfer &t) {
             "the address in shared memory is not a multiple of 128");
 }
 
-/* The number of bytes within which pieces are permuted; 0: none. */
+/* The width of the pattern in which pieces are permuted, in bytes; 0: they are not permuted. */
 uint32_t span_of(const TensorMap &map) { return map.swizzle == 0 ? 0 : 16u << map.swizzle; }
 
-/* Swizzling combines the number of a piece in its line with the number of the line of 128 bytes. */
+/* Swizzling combines (xor) the number of a piece in its line of 128 bytes with the number of the line. */
 uint32_t swizzled(const TensorMap &map, uint32_t address) {
   return map.swizzle == 0 ? address : address ^ (address >> 3 & (span_of(map) - piece_bytes));
 }
@@ -92,7 +92,7 @@ uint32_t swizzled(const TensorMap &map, uint32_t address) {
 /* The value of elements out of bounds: zeros, or a special NaN. */
 uint64_t fill_of(const TensorMap &map) { return map.fills_nan ? 0x7ff77ff77ff77ff7 : 0; }
 
-/* The conversion of numbers of 32 bits by loads: TF32 is rounded. */
+/* Converts a number of 32 bits as loads do: TF32 is rounded. */
 uint32_t converted(TensorElement element, uint32_t bits) {
   if (element != TensorElement::tf32 && element != TensorElement::tf32_ftz)
     return bits;
@@ -120,7 +120,7 @@ void put_piece(Transfer &t, const std::byte *source, uint64_t low, uint64_t high
 void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   const uint32_t count = piece_bytes / t.size;
   if (t.copy.way == TensorWay::store && end > 0)
-    end = count; /* a piece that begins in the tensor is stored as a whole: into the padding of the row */
+    end = count; /* a piece that begins in the tensor is stored as a whole, even into the padding of the row */
   first = std::clamp<int64_t>(first, 0, count);
   end = std::clamp<int64_t>(end, first, count);
   auto in_memory = [&](int64_t i) {
@@ -166,7 +166,7 @@ void move_piece(Transfer &t, uint64_t address, int64_t first, int64_t end) {
   put_piece(t, source, words[0], words[1]);
 }
 
-/* A row of slices of 16 or 32 bytes, of an interleaved layout; every `stride`th slice is moved. */
+/* Moves a row of slices of 16 or 32 bytes in an interleaved layout: every `stride`th slice. */
 void move_slices(Transfer &t, uint64_t address, int64_t start, uint32_t count, uint32_t stride, bool inside) {
   const uint32_t bytes = piece_bytes * t.map.interleave;
   for (uint32_t i = 0; i < count; i += stride) {
@@ -178,9 +178,7 @@ void move_slices(Transfer &t, uint64_t address, int64_t start, uint32_t count, u
   }
 }
 
-/*
- * A row of `count` elements along the innermost dimension; `inside`: whether the other coordinates are in the tensor.
- */
+/* Moves a row of `count` elements along the innermost dimension. `inside`: the other coordinates are in the tensor. */
 void move_row(Transfer &t, uint64_t address, uint32_t count, bool inside) {
   const int64_t extent = inside ? static_cast<int64_t>(t.map.dims[0]) : 0;
   const uint32_t begin = t.shared, bytes = count * t.size;
@@ -201,7 +199,10 @@ void check_coordinates(const Transfer &t, const std::array<int64_t, max_tensor_r
                     ": copies to global memory take none that are negative");
 }
 
-/* The address of coordinates other than the innermost one; whether they are in the tensor. */
+/*
+ * The address of the row at these coordinates, without the innermost one. `inside` becomes whether they are in the
+ * tensor.
+ */
 uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> &at, bool &inside) {
   uint64_t address = t.map.address;
   check_coordinates(t, at);
@@ -216,8 +217,8 @@ uint64_t place_of(const Transfer &t, const std::array<int64_t, max_tensor_rank> 
 void move_box(Transfer &t) {
   std::array<uint32_t, max_tensor_rank> steps{};
   /*
-   * In an interleaved layout, the last dimension but one has slices of channels. One of them is moved, whatever the
-   * box.
+   * In an interleaved layout, the last dimension but one counts slices of channels. Only one slice is moved, whatever
+   * the box.
    */
   auto extent = [&](uint32_t i) { return t.map.interleave && i + 2 == t.map.rank ? 1 : t.map.box[i]; };
   for (;;) {
@@ -241,11 +242,11 @@ void move_box(Transfer &t) {
   }
 }
 
-/* Pixels in the bounding box, from the first one on: along W, then H, D and N. */
+/* Moves pixels of the bounding box, beginning with the first one: along W, then H, D and N. */
 void move_pixels(Transfer &t) {
   const uint32_t spatial = t.map.rank - 2, images = t.map.rank - 1;
   const uint32_t first =
-      t.map.interleave ? 0 : 1; /* the dimension of W; slices of channels follow those of the image */
+      t.map.interleave ? 0 : 1; /* the dimension of W: channels come before it, unless the layout is interleaved */
   for (uint32_t i = 0; i < spatial; ++i)
     if (int64_t end = static_cast<int64_t>(t.map.dims[i + first]) + t.map.upper[i];
         t.start[i + first] < t.map.lower[i] || t.start[i + first] >= end)

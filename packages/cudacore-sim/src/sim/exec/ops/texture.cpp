@@ -87,7 +87,7 @@ struct Place {
   bool crosses_edges = false; /* of a face of a cube */
 };
 
-/* The places on levels that are read, and the weights of their texels. */
+/* The texels that are read, on one or two levels, and their weights. */
 struct Samples {
   Weights weights;
   std::array<const std::byte *, Weights::most> texels{};
@@ -106,7 +106,7 @@ struct Samples {
     }
   }
 
-  /* Across an edge there are the texels of another face. At a corner of the cube only three texels meet. */
+  /* A texel across an edge belongs to another face. At a corner of the cube only three texels meet. */
   void add_of_cube(const Fetch &fetch, const Texels::Level &level, const Place &place) {
     constexpr int64_t faces = 6;
     auto is_outside = [&](int64_t index) { return index < 0 || index >= level.width; };
@@ -194,7 +194,7 @@ float level_of(Warp &w, const TextureAccess &access, const Sampler &sampler, uin
     return level_of_steps(steps);
   }
   default:
-    return -32; /* as compilers specify it: below the first level, whatever the bias */
+    return -32; /* compilers pass this value: no bias makes it reach the second level */
   }
 }
 
@@ -212,8 +212,9 @@ void put_words(Warp &w, const TextureAccess &access, uint32_t lane, const std::a
 }
 
 /*
- * A texel by its indices, or null. As on a GPU, nothing is found outside, whatever the address mode, nor in a line that
- * is an array, nor by other coordinates in linear memory. With a level, coordinates are clamped.
+ * The texel at integer coordinates. As on a GPU, no texel is found (null) outside of the texture, whatever the address
+ * mode. None is found in a one-dimensional array, or by coordinates that are not integers. If a level is given,
+ * coordinates are clamped.
  */
 const std::byte *indexed(const Fetch &fetch, const TextureAccess &access) {
   Warp &w = fetch.w;

@@ -10,8 +10,8 @@ namespace sim::exec {
 namespace {
 
 /*
- * Calls f(lanes) for every set of lanes that execute a .sync instruction together. Lanes of one group may have
- * different members, as tiles of a warp do; the lanes of an incomplete set wait.
+ * Calls f(lanes) for every set of lanes that execute a .sync instruction together. Lanes that run as one group can
+ * belong to different sets, such as the tiles of a warp. The lanes of an incomplete set wait.
  */
 template <class F> void together(Warp &w, uint32_t lanes, OperandIndex members, bool anywhere, F &&f) {
   const uint64_t *masks = w.in(members);

@@ -14,7 +14,7 @@ bool is_float(Type type) {
   return class_of(type) == TypeClass::floating || type == Type::f16x2 || type == Type::bf16x2;
 }
 
-/* d, a, ...: `sources` of them, all of one type. */
+/* Takes the operands d, a, b, ...: a destination and `sources` sources, all of one type. */
 void operands(Coder &c, Type type, size_t sources) {
   c.need(sources + 1);
   c.out.op[0] = c.destination(0, type);
@@ -227,7 +227,7 @@ void dp2a(Coder &c) {
     c.unsupported();
   dot(c, hi ? exec::DotOp::dp2a_hi : exec::DotOp::dp2a_lo);
 }
-/* vabsdiff4.u32.atype.btype{.add} d, a, b, c: the one of its family that the compiler emits. */
+/* vabsdiff4.u32.atype.btype{.add} d, a, b, c: the only instruction of its family that compilers emit. */
 void vabsdiff4(Coder &c) {
   if (c.need_type() != Type::u32)
     c.unsupported();

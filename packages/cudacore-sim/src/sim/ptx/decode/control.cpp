@@ -31,7 +31,7 @@ void brx(Coder &c) {
   c.emit(exec::branch_indexed_handler());
 }
 
-/* A value that is passed: a .param variable, a register, or a number. `formal` determines its size. */
+/* The place of a value that is passed: a .param variable, a register, or a number. `formal` determines its size. */
 exec::Place place_of(Coder &c, const ast::Operand &operand, uint32_t formal) {
   exec::Place place;
   if (operand.kind == ast::Operand::Kind::name) {

@@ -21,7 +21,7 @@ Type piece_of(uint32_t bits) {
   }
 }
 
-/* The type of each of the elements that make up a value. Sets their number. */
+/* The type of the elements that a value is packed from, or unpacked to. Sets their number in `out`. */
 Type take_elements(Coder &c, const std::vector<ast::Operand> &elements, Type type) {
   size_t count = elements.size();
   Type element = count ? piece_of(bits_of(type) / static_cast<uint32_t>(count)) : Type::none;
@@ -83,7 +83,7 @@ void mov(Coder &c) {
   if (type == Type::pred) {
     c.out.op[0] = c.destination_predicate(c.operand(0).name);
     if (Instruction read = c.out; c.operand(1).kind == ast::Operand::Kind::name && c.special(c.operand(1), read)) {
-      /* %is_explicit_cluster, which is a number here */
+      /* %is_explicit_cluster: the simulator has it as a number */
       read.op[0] = c.out.op[2] = c.function().scratch();
       c.emit_before(read);
       c.out.op[3] = c.constant(0);

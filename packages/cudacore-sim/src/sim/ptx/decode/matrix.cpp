@@ -55,7 +55,7 @@ MatrixShape need_shape(Coder &c) {
   c.fail("expected a shape that there is, such as .m16n8k16,");
 }
 
-/* --- which forms there are ------------------------------------------------------------------------------------ */
+/* --- accepted forms ------------------------------------------------------------------------------------------- */
 
 bool is_eight_bit_float(Element element) { return element == Element::e4m3 || element == Element::e5m2; }
 bool is_integer(Element element) {
@@ -67,7 +67,7 @@ bool go_together(Element a, Element b) {
          (is_integer(a) && is_integer(b) && exec::bits_of(a) == exec::bits_of(b));
 }
 
-/* The types and shapes of a family of instructions: for A, with one of each pair of matching types. */
+/* An accepted type of A, with a shape. If types go together, only one of them is listed. */
 struct Form {
   Element a;
   MatrixShape shape;
@@ -178,7 +178,7 @@ bool take_layout(Coder &c) {
     c.fail("expected .row or .col");
   return row;
 }
-/* Both layouts of a product, in their order. */
+/* Takes the layouts of A and B, in this order. */
 void take_layouts(Coder &c, Fragment &a, Fragment &b) {
   static constexpr std::string_view names[] = {"row", "col"};
   size_t first = c.take_one_of(names, 2), second = c.take_one_of(names, 2);
@@ -253,7 +253,7 @@ void mma(Coder &c) {
 
 /* --- wmma ----------------------------------------------------------------------------------------------------- */
 
-/* The product of a fragment; the type alone does not determine its other properties. */
+/* Checks that there is a product with this fragment: its type and its shape have to fit. */
 void check_wmma_fragment(Coder &c, const Fragment &fragment) {
   if (fragment.role != MatrixRole::c)
     return check_form(c, wmma_forms, fragment.element, fragment.shape);
@@ -305,7 +305,7 @@ void wmma_access(Coder &c, bool store) {
   c.emit(store ? exec::store_fragment_handler(space) : exec::load_fragment_handler(space));
 }
 
-/* wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype d, a, b, c: without them, A and B are f16 */
+/* wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype d, a, b, c: by default, A and B are f16 */
 void wmma_mma(Coder &c) {
   bool has_bits = c.take("and"), is_and = has_bits;
   has_bits |= c.take("xor");
@@ -351,11 +351,13 @@ void wmma(Coder &c) {
 
 /* --- wgmma ---------------------------------------------------------------------------------------------------- */
 
-/* Columns of A in memory, which are 32 bytes of each of its rows, all of them or half. */
+/* The number of columns of A. A row of A has 32 bytes, which are all columns, or half of them if A is sparse. */
 uint32_t group_k(Element a, bool sparse) { return a == Element::b1 ? 256 : 256 / exec::bits_of(a) * (sparse ? 2 : 1); }
 
-/* Shapes m64nNk16, and the same with another k. N is a multiple of 8 up to 256; for integers, from 32 on, a multiple
- * of 16. */
+/*
+ * Takes a shape m64nNk16, or one with another k. N is a multiple of 8 up to 256. For integers above 32, it is a
+ * multiple of 16.
+ */
 MatrixShape take_group_shape(Coder &c, Element a, uint32_t k) {
   bool is_integral = is_integer(a) || a == Element::b1;
   for (uint32_t n = 8; n <= 256; n += is_integral && n >= 32 ? 16 : 8) {

@@ -60,7 +60,7 @@ template <class Place> void values(Coder &c, const ast::Operand &operand, uint32
     c.out.op[i] = place(elements[i]);
 }
 
-/* Fills in the address; the space becomes the one that is actually accessed. */
+/* Fills in the address. mode.space becomes the space that is actually accessed. */
 void set_access(Coder &c, const ast::Operand &operand, uint32_t vector, AccessMode &mode) {
   uint64_t bytes = uint64_t{bytes_of(mode.type)} * vector;
   Coder::Address where = c.address(operand, bytes);
@@ -104,8 +104,8 @@ constexpr uint8_t mbarrier_manner =
     exec::manner_strong | exec::manner_acquire | exec::manner_release | exec::manner_update | exec::manner_barrier;
 
 /*
- * The end of an asynchronous operation, which is complete when this runs: the mbarrier counts its bytes. This releases
- * the written data, but orders nothing for the thread that began the operation.
+ * Ends an asynchronous operation, which is complete when this runs: the mbarrier counts its bytes. This releases the
+ * written data, but orders nothing for the thread that began the operation.
  */
 void complete_on_mbarrier(Coder &c, const Instruction &whole, const ast::Operand &destination,
                           const ast::Operand &mbarrier, OperandIndex bytes) {
@@ -310,7 +310,7 @@ void applypriority(Coder &c) {
   c.set_address(c.operand(0), 0);
   c.emit(exec::nop_handler());
 }
-/* Discards memory, whose contents are then undefined. Here they are kept, which is also valid. */
+/* discard.L2 makes the contents of memory undefined. Here they are kept, which is also valid. */
 void discard(Coder &c) {
   if (c.take_space() != StateSpace::global && c.count() != 2)
     c.unsupported();
@@ -347,7 +347,7 @@ void cp_bulk(Coder &c) {
   if (c.take("commit_group") || c.take("wait_group")) {
     c.take("read");
     c.need(0, 1);
-    return c.emit(exec::nop_handler()); /* such copies are made at once */
+    return c.emit(exec::nop_handler()); /* bulk copies are made at once, so there is nothing to wait for */
   }
   bool prefetches = c.take("prefetch");
   if (c.take("tensor"))
@@ -414,7 +414,10 @@ void cp_reduce(Coder &c) {
   complete_on_mbarrier(c, whole, c.operand(0), c.operand(3), size);
 }
 
-/* The copies are completed here, as early as possible. One arrival remains, which .noinc has counted before. */
+/*
+ * cp.async.mbarrier.arrive completes the copies here, as early as possible. Then it arrives if the mbarrier already
+ * expects that (.noinc); otherwise it would raise the expected count, too, so nothing changes.
+ */
 void cp_mbarrier(Coder &c) {
   c.out.manner = mbarrier_manner;
   if (!c.take("arrive"))

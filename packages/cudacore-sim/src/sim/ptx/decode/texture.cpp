@@ -36,7 +36,10 @@ void results(Coder &c, const ast::Operand &operand, TextureAccess &access, size_
     c.fail("expected a vector of " + std::to_string(count));
 }
 
-/* [object, {coordinates}]: the layer comes first; of vectors of four the last counts only where it is needed. */
+/*
+ * [object, {coordinates}]: the layer comes first. The last element of a vector of four counts only if the geometry
+ * needs it.
+ */
 void place(Coder &c, const ast::Operand &operand, TextureAccess &access) {
   if (operand.kind != ast::Operand::Kind::address || operand.name.empty() || operand.value != 0)
     c.fail("expected [object, coordinates]");
