@@ -73,10 +73,7 @@ void Races::learn(ThreadHistory &thread, const ViewPtr &view) {
   thread.view = both.result(grid_.warps * warp_size);
 }
 
-/*
- * A thread arrives at a barrier. The barrier acquires what earlier relaxed reads of the thread have seen, and passes on
- * what its earlier fences release.
- */
+/* A thread arrives. The barrier acquires what its relaxed reads have seen, and passes on what its fences release. */
 static void join(Gathering &gathering, ThreadHistory &thread, ThreadName who, uint32_t threads) {
   Meeting &meeting = gathering.all;
   if (thread.has_observed) {
@@ -185,10 +182,7 @@ void Races::fences(Warp &w, const Instruction &ins, uint32_t lanes) {
   });
 }
 
-/*
- * The wait for a product orders only its reads, which the first lane of each warp makes. Accesses of other lanes stay
- * unordered.
- */
+/* Orders only the reads of a product, which the first lane of each warp makes, not accesses of other lanes. */
 void Races::ends_reads(Warp &w) {
   Meeting &reads = w.block->history->group_reads[w.index / group_warps];
   auto reader = static_cast<uint32_t>(__builtin_ctz(w.alive));
@@ -517,10 +511,7 @@ void Races::global(Warp &w, const Instruction &ins, uint32_t lane, const Spot &s
          spot, bytes, write);
 }
 
-/*
- * Cooperative groups of several warps use the reserved memory as a barrier. Each access to it acquires and releases,
- * whatever the instruction.
- */
+/* Cooperative groups use the reserved memory as a barrier: every access to it acquires and releases. */
 void Races::scratch(Warp &w, const Instruction &ins, uint32_t lane, const std::byte *host) {
   Instruction strong = ins;
   strong.manner |= manner_update | manner_acquire | manner_release;
