@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import cudacore_sim as sim
 
 INVALID_VALUE, ALREADY_MAPPED, NOT_MAPPED, NOT_MAPPED_AS_POINTER = 1, 208, 211, 213
 INVALID_GRAPHICS_CONTEXT, INVALID_HANDLE, INVALID_CONTEXT = 219, 400, 201
-CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED = 900, 901
+CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, NOT_READY = 900, 901, 600
 GL_TEXTURE_2D = 0x0DE1
 
 
@@ -56,6 +57,24 @@ def test_contents(cuda: Any, buffer: sim.GLBuffer) -> None:
     assert cuda.code("cuMemsetD8_v2", ctypes.c_uint64(address), 1, ctypes.c_size_t(1)) != 0  # it is not there any more
     cuda.cuGraphicsUnregisterResource(resource)
     assert sim.live()["graphics"] == 0
+
+
+def test_unmapped_in_another_stream(cuda: Any, buffer: sim.GLBuffer) -> None:
+    """The contents would be lost, and mapping would write to memory that unmapping has released."""
+    resource, first, second = register(cuda, buffer.name), cuda.stream(1), cuda.stream(1)
+    word = ctypes.c_uint64(cuda.out("cuMemHostAlloc", ctypes.c_size_t(4096), 0))
+    ctypes.memset(word.value, 0, 4)
+    buffer.data[:] = bytes(range(64))
+    cuda.cuStreamWaitValue32_v2(first, word, 1, 0)
+    assert call(cuda, "Map", resource, first) == 0
+    assert call(cuda, "Unmap", resource, second) == 0
+    time.sleep(0.01)
+    assert cuda.code("cuStreamQuery", second) == NOT_READY
+    ctypes.memset(word.value, 1, 1)
+    cuda.cuCtxSynchronize()
+    assert bytes(buffer.data) == bytes(range(64))
+    cuda.cuGraphicsUnregisterResource(resource)
+    cuda.cuMemFreeHost(word)
 
 
 def test_misuse(cuda: Any, buffer: sim.GLBuffer) -> None:

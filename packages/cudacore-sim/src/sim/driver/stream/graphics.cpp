@@ -77,6 +77,18 @@ CUresult find_work(unsigned count, const CUgraphicsResource *resources, bool map
   return check_uncaptured_work(stream);
 }
 
+/*
+ * The copies between a resource and its memory have an order, also in different streams. Otherwise, mapping could write
+ * to memory that unmapping has released.
+ */
+void enqueue_copy(GraphicsResource &resource, const StreamPtr &stream, const UnitPtr &unit) {
+  std::vector<UnitPtr> before;
+  if (resource.last_copy != nullptr)
+    before.push_back(resource.last_copy);
+  enqueue(stream, unit, std::move(before));
+  resource.last_copy = unit;
+}
+
 /* Copies the contents back, and releases the memory, in the order of a stream. */
 void unmap(GraphicsResource &resource, const StreamPtr &stream) {
   AllocationPtr memory = std::move(resource.memory);
@@ -85,7 +97,7 @@ void unmap(GraphicsResource &resource, const StreamPtr &stream) {
       "unmap", stream->context.lock(),
       [memory, buffer = resource.buffer] { std::memcpy(buffer->data(), memory->host, buffer->size()); },
       [memory] { release_memory(memory, "cuGraphicsUnmapResources"); });
-  enqueue(stream, unit);
+  enqueue_copy(resource, stream, unit);
 }
 
 } // namespace
@@ -123,9 +135,9 @@ CUresult cuGraphicsMapResources(unsigned int count, CUgraphicsResource *resource
   for (const auto &resource : found) {
     SIM_RETURN_FAILURE(new_device_memory(context, resource->buffer->size(), resource->memory));
     resource->memory->internal = true; /* it cannot be freed by its address */
-    enqueue(stream, new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
-              std::memcpy(memory->host, buffer->data(), buffer->size());
-            }));
+    enqueue_copy(*resource, stream, new_unit("map", context, [memory = resource->memory, buffer = resource->buffer] {
+      std::memcpy(memory->host, buffer->data(), buffer->size());
+    }));
   }
   return CUDA_SUCCESS;
 }
