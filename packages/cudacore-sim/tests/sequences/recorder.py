@@ -8,12 +8,13 @@ relations are listed.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import c_uint32, c_uint64, c_void_p
 from typing import Any
 
@@ -50,22 +51,6 @@ def bare(function: Sequence) -> Sequence:
 
 def _name_of(function: Sequence) -> str:
     return f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
-
-
-class Gate:
-    """Blocks a stream, so that later work on it does not run."""
-
-    def __init__(self, cu: Recorder, stream: int) -> None:
-        self._opened = threading.Event()
-        self._function = HOST_FUNCTION(lambda _: self._wait())
-        cu.prepare("cuLaunchHostFunc", stream, self._function, None)
-
-    def _wait(self) -> None:
-        self._opened.wait()
-
-    def open(self) -> None:
-        """Let the stream continue."""
-        self._opened.set()
 
 
 class Recorder:
@@ -184,9 +169,15 @@ class Recorder:
         """Create an event."""
         return int(self.prepare("cuEventCreate", c_void_p, flags))
 
-    def gate(self, stream: int) -> Gate:
-        """Hold a stream up."""
-        return Gate(self, stream)
+    @contextlib.contextmanager
+    def gate(self, stream: int) -> Iterator[None]:
+        """Block a stream until the end of the ``with`` statement."""
+        opened = threading.Event()
+        self.prepare("cuLaunchHostFunc", stream, HOST_FUNCTION(lambda _: opened.wait()), None)
+        try:
+            yield
+        finally:
+            opened.set()
 
     def library(self, code: bytes) -> int:
         """Load code."""

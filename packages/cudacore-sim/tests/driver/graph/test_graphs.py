@@ -170,12 +170,11 @@ def test_a_launch_keeps_its_bodies(calls: Any) -> None:
     node, (body,) = tools.conditional(calls, graph, tools.condition(calls, graph, 1), tools.IF)
     inner = tools.memset(calls, body, out, 5, 1)
     executable = tools.instantiate(calls, graph)
-    gate = calls.gate(stream)
-    calls.prepare("cuGraphLaunch", executable, stream)
-    context = tools.context(calls)
-    changed = tools.memset_params(out + 4, 6, 1)
-    calls.prepare("cuGraphExecMemsetNodeSetParams", executable, inner, changed, context)
-    gate.open()
+    with calls.gate(stream):
+        calls.prepare("cuGraphLaunch", executable, stream)
+        context = tools.context(calls)
+        changed = tools.memset_params(out + 4, 6, 1)
+        calls.prepare("cuGraphExecMemsetNodeSetParams", executable, inner, changed, context)
     calls.prepare("cuStreamSynchronize", stream)
     assert words(calls, out, 2) == [5, 0]
     run(calls, executable, stream)
@@ -332,13 +331,12 @@ def test_events_of_a_graph_are_waited_for(calls: Any) -> None:
     copied = tools.copy(calls, graph, out + 4, out, 4, waited)
     tools.record(calls, graph, after, copied)
     executable = tools.instantiate(calls, graph)
-    gate = calls.gate(one)
-    calls.prepare("cuMemsetD32Async", out, 9, 1, one)
-    calls.prepare("cuEventRecord", before, one)
-    calls.prepare("cuGraphLaunch", executable, two)
-    time.sleep(0.02)
-    assert words(calls, out, 2) == [0, 0] if calls.call("cuStreamQuery", two) else False
-    gate.open()
+    with calls.gate(one):
+        calls.prepare("cuMemsetD32Async", out, 9, 1, one)
+        calls.prepare("cuEventRecord", before, one)
+        calls.prepare("cuGraphLaunch", executable, two)
+        time.sleep(0.02)
+        assert words(calls, out, 2) == [0, 0] if calls.call("cuStreamQuery", two) else False
     calls.prepare("cuEventSynchronize", after)
     assert words(calls, out, 2) == [9, 9]
 

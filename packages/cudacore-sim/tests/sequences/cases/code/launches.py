@@ -134,13 +134,12 @@ def order(cu: Recorder) -> None:
     """Kernels, fills and copies of one stream run in turn."""
     stream, address, back = cu.stream(NON_BLOCKING), cu.memory(16, 0), cu.memory(16, 0)
     increase = cu.function(KERNELS, "increase")
-    gate = cu.gate(stream)
-    cu.call("cuMemsetD32Async", address, 10, 4, stream)
-    cu.launch(increase, c_uint64(address), c_uint32(5), block=(4, 1, 1), stream=stream)
-    cu.call("cuMemcpyDtoDAsync_v2", back, address, 16, stream)
-    cu.launch(increase, c_uint64(address), c_uint32(7), block=(2, 1, 1), stream=stream)
-    cu.call("cuStreamQuery", stream)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuMemsetD32Async", address, 10, 4, stream)
+        cu.launch(increase, c_uint64(address), c_uint32(5), block=(4, 1, 1), stream=stream)
+        cu.call("cuMemcpyDtoDAsync_v2", back, address, 16, stream)
+        cu.launch(increase, c_uint64(address), c_uint32(7), block=(2, 1, 1), stream=stream)
+        cu.call("cuStreamQuery", stream)
     cu.call("cuStreamSynchronize", stream)
     cu.see_words("address", address, 4)
     cu.see_words("back", back, 4)
@@ -161,10 +160,9 @@ def arguments_are_copied(cu: Recorder) -> None:
     """Arguments may change once a launch has returned."""
     store, address, stream = cu.function(KERNELS, "store"), cu.memory(4, 0), cu.stream(NON_BLOCKING)
     value = c_uint32(1)
-    gate = cu.gate(stream)
-    cu.launch(store, c_uint64(address), value, stream=stream)
-    value.value = 2
-    gate.open()
+    with cu.gate(stream):
+        cu.launch(store, c_uint64(address), value, stream=stream)
+        value.value = 2
     cu.call("cuStreamSynchronize", stream)
     cu.see_words("address", address, 1)
 

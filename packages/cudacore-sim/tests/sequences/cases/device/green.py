@@ -262,10 +262,9 @@ def what_an_event_waits_for(cu: Recorder) -> None:
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     ordinary, event = cu.stream(NON_BLOCKING), cu.event()
     for held in (stream, ordinary):
-        gate = cu.gate(held)
-        cu.call("cuGreenCtxRecordEvent", green, event)
-        cu.call("cuEventQuery", event)
-        gate.open()
+        with cu.gate(held):
+            cu.call("cuGreenCtxRecordEvent", green, event)
+            cu.call("cuEventQuery", event)
         cu.call("cuCtxSynchronize")
         cu.call("cuEventQuery", event)
 

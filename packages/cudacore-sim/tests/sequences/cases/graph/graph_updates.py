@@ -337,10 +337,9 @@ def update_of_a_running_graph(cu: Recorder) -> None:
     tools.memset(cu, old, out, 1, 1)
     tools.memset(cu, new, out + 4, 2, 1)
     executable = tools.instantiate(cu, old)
-    gate = cu.gate(stream)
-    cu.call("cuGraphLaunch", executable, stream)
-    tools.see_update(cu, executable, new)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuGraphLaunch", executable, stream)
+        tools.see_update(cu, executable, new)
     cu.call("cuStreamSynchronize", stream)
     cu.see_words("words", out, 2)
     tools.run(cu, executable, stream)

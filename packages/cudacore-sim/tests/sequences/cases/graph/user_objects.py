@@ -119,11 +119,10 @@ def executables_keep_references(cu: Recorder) -> None:
     executable = tools.instantiate(cu, graph)
     cu.call("cuGraphDestroy", graph)
     witness.see("graph destroyed")
-    gate = cu.gate(stream)
-    cu.call("cuGraphLaunch", executable, stream)
-    cu.call("cuGraphExecDestroy", executable)
-    witness.see("executable destroyed")
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuGraphLaunch", executable, stream)
+        cu.call("cuGraphExecDestroy", executable)
+        witness.see("executable destroyed")
     cu.call("cuStreamSynchronize", stream)
     witness.see("done", 1)
 
@@ -192,11 +191,10 @@ def updates_during_a_launch(cu: Recorder) -> None:
     cu.prepare("cuGraphRetainUserObject", old, witness.create(1), 1, MOVE)
     executable = tools.instantiate(cu, old)
     cu.call("cuGraphDestroy", old)
-    gate = cu.gate(stream)
-    cu.call("cuGraphLaunch", executable, stream)
-    tools.see_update(cu, executable, new)
-    witness.see("updated")
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuGraphLaunch", executable, stream)
+        tools.see_update(cu, executable, new)
+        witness.see("updated")
     cu.call("cuStreamSynchronize", stream)
     witness.see("done", 1)
 
@@ -323,10 +321,9 @@ def threads_of_destructors(cu: Recorder) -> None:
     graph = owning(1)
     executable = tools.instantiate(cu, graph)
     cu.prepare("cuGraphDestroy", graph)
-    gate = cu.gate(stream)
-    cu.prepare("cuGraphLaunch", executable, stream)
-    cu.prepare("cuGraphExecDestroy", executable)
-    gate.open()
+    with cu.gate(stream):
+        cu.prepare("cuGraphLaunch", executable, stream)
+        cu.prepare("cuGraphExecDestroy", executable)
     look("launch done", "cuStreamSynchronize", stream)
     tools.begin(cu, stream)
     graph = cu.prepare("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, None, None)[1]

@@ -257,11 +257,10 @@ def asynchronous(cu: Recorder) -> None:
     host = cu.prepare("cuMemHostAlloc", c_void_p, 8, 0)
     word = ctypes.c_uint32.from_address(host)
     word.value = 1
-    gate = cu.gate(stream)
-    cu.call("cuMemcpyHtoDAsync_v2", address, host, 4, stream)
-    word.value = 2
-    cu.call("cuMemcpyAsync", host + 4, address, 4, stream)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuMemcpyHtoDAsync_v2", address, host, 4, stream)
+        word.value = 2
+        cu.call("cuMemcpyAsync", host + 4, address, 4, stream)
     cu.call("cuStreamSynchronize", stream)
     cu.see("copied", ctypes.c_uint32.from_address(host + 4).value)
 

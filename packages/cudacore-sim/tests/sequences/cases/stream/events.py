@@ -52,10 +52,9 @@ def null(cu: Recorder) -> None:
 def recorded(cu: Recorder) -> None:
     """An event is done when the work before it is done, and not sooner."""
     stream, event = cu.stream(NON_BLOCKING), cu.event()
-    gate = cu.gate(stream)
-    cu.call("cuEventRecord", event, stream)
-    cu.call("cuEventQuery", event)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuEventRecord", event, stream)
+        cu.call("cuEventQuery", event)
     cu.call("cuEventSynchronize", event)
     cu.call("cuEventQuery", event)
 
@@ -67,15 +66,14 @@ def recorded_again(cu: Recorder) -> None:
     event = cu.event()
     cu.call("cuEventRecord", event, first)
     cu.call("cuEventSynchronize", event)
-    gate = cu.gate(second)
-    cu.call("cuEventRecord", event, second)
-    cu.call("cuEventQuery", event)
-    cu.call("cuStreamWaitEvent", third, event, 0)
-    cu.call("cuEventRecord", event, first)
-    cu.call("cuEventSynchronize", event)
-    cu.call("cuEventQuery", event)
-    cu.call("cuStreamQuery", third)
-    gate.open()
+    with cu.gate(second):
+        cu.call("cuEventRecord", event, second)
+        cu.call("cuEventQuery", event)
+        cu.call("cuStreamWaitEvent", third, event, 0)
+        cu.call("cuEventRecord", event, first)
+        cu.call("cuEventSynchronize", event)
+        cu.call("cuEventQuery", event)
+        cu.call("cuStreamQuery", third)
     cu.call("cuStreamSynchronize", third)
 
 
@@ -84,11 +82,10 @@ def elapsed_time(cu: Recorder) -> None:
     """The time between two events is available once both are done, and negative in the reverse order."""
     stream, start, end = cu.stream(NON_BLOCKING), cu.event(), cu.event()
     cu.call("cuEventRecord", start, stream)
-    gate = cu.gate(stream)
-    cu.call("cuEventRecord", end, stream)
-    cu.call("cuEventSynchronize", start)
-    cu.call("cuEventElapsedTime_v2", c_float, start, end)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuEventRecord", end, stream)
+        cu.call("cuEventSynchronize", start)
+        cu.call("cuEventElapsedTime_v2", c_float, start, end)
     cu.call("cuEventSynchronize", end)
     cu.see("positive", cu.new("cuEventElapsedTime_v2", c_float, start, end) > 0)
     cu.see("negative", cu.new("cuEventElapsedTime_v2", c_float, end, start) < 0)
@@ -131,12 +128,11 @@ def default_streams(cu: Recorder) -> None:
 def destroyed_before_it_is_done(cu: Recorder) -> None:
     """Destroying an event too soon does not affect a stream that waits for it."""
     first, second, event = cu.stream(NON_BLOCKING), cu.stream(NON_BLOCKING), cu.event()
-    gate = cu.gate(first)
-    cu.call("cuEventRecord", event, first)
-    cu.call("cuStreamWaitEvent", second, event, 0)
-    cu.call("cuEventDestroy_v2", event)
-    cu.call("cuStreamQuery", second)
-    gate.open()
+    with cu.gate(first):
+        cu.call("cuEventRecord", event, first)
+        cu.call("cuStreamWaitEvent", second, event, 0)
+        cu.call("cuEventDestroy_v2", event)
+        cu.call("cuStreamQuery", second)
     cu.call("cuStreamSynchronize", second)
 
 
@@ -165,13 +161,12 @@ def wait_in_its_own_stream(cu: Recorder) -> None:
 def waiting_of_the_legacy_stream(cu: Recorder) -> None:
     """If the legacy stream waits for an event, later work in blocking streams waits, too."""
     free, blocking, event = cu.stream(NON_BLOCKING), cu.stream(), cu.event()
-    gate = cu.gate(free)
-    cu.call("cuEventRecord", event, free)
-    cu.call("cuStreamWaitEvent", None, event, 0)
-    later = cu.event()
-    cu.call("cuEventRecord", later, blocking)
-    cu.call("cuEventQuery", later)
-    cu.call("cuStreamQuery", None)
-    gate.open()
+    with cu.gate(free):
+        cu.call("cuEventRecord", event, free)
+        cu.call("cuStreamWaitEvent", None, event, 0)
+        later = cu.event()
+        cu.call("cuEventRecord", later, blocking)
+        cu.call("cuEventQuery", later)
+        cu.call("cuStreamQuery", None)
     cu.call("cuEventSynchronize", later)
     cu.call("cuStreamSynchronize", None)

@@ -72,9 +72,8 @@ def not_ready(cu: Recorder) -> None:
     """A stream is not done before its work is."""
     stream = cu.stream(NON_BLOCKING)
     cu.call("cuStreamQuery", stream)
-    gate = cu.gate(stream)
-    cu.call("cuStreamQuery", stream)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuStreamQuery", stream)
     cu.call("cuStreamSynchronize", stream)
     cu.call("cuStreamQuery", stream)
 
@@ -83,19 +82,18 @@ def not_ready(cu: Recorder) -> None:
 def legacy_waits_for_blocking(cu: Recorder) -> None:
     """Work of the legacy stream waits for earlier work of blocking streams, whose later work waits for it."""
     stream, other, free = cu.stream(), cu.stream(), cu.stream(NON_BLOCKING)
-    gate = cu.gate(stream)
-    event = cu.event()
-    cu.call("cuEventRecord", event, None)
-    cu.call("cuEventQuery", event)
-    later = cu.event()
-    cu.call("cuEventRecord", later, other)
-    cu.call("cuEventQuery", later)
-    cu.call("cuStreamQuery", other)
-    cu.call("cuStreamQuery", None)
-    cu.call("cuEventRecord", later, free)
-    cu.call("cuEventSynchronize", later)
-    cu.call("cuStreamQuery", free)
-    gate.open()
+    with cu.gate(stream):
+        event = cu.event()
+        cu.call("cuEventRecord", event, None)
+        cu.call("cuEventQuery", event)
+        later = cu.event()
+        cu.call("cuEventRecord", later, other)
+        cu.call("cuEventQuery", later)
+        cu.call("cuStreamQuery", other)
+        cu.call("cuStreamQuery", None)
+        cu.call("cuEventRecord", later, free)
+        cu.call("cuEventSynchronize", later)
+        cu.call("cuStreamQuery", free)
     cu.call("cuEventSynchronize", event)
     cu.call("cuStreamSynchronize", other)
 
@@ -104,10 +102,9 @@ def legacy_waits_for_blocking(cu: Recorder) -> None:
 def legacy_ignores_non_blocking(cu: Recorder) -> None:
     """Work of the legacy stream does not wait for a stream that is not blocking."""
     stream = cu.stream(NON_BLOCKING)
-    gate = cu.gate(stream)
-    cu.call("cuStreamSynchronize", None)
-    cu.call("cuStreamQuery", stream)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuStreamSynchronize", None)
+        cu.call("cuStreamQuery", stream)
     cu.call("cuStreamSynchronize", stream)
 
 
@@ -122,10 +119,9 @@ def per_thread_streams(cu: Recorder) -> None:
         cu.see("another", cu.new("cuStreamGetId", PER_THREAD, c_uint64) != mine)
         cu.call("cuStreamQuery", PER_THREAD)
 
-    gate = cu.gate(PER_THREAD)
-    cu.in_thread(other)
-    cu.call("cuStreamQuery", PER_THREAD)
-    gate.open()
+    with cu.gate(PER_THREAD):
+        cu.in_thread(other)
+        cu.call("cuStreamQuery", PER_THREAD)
     cu.call("cuStreamSynchronize", PER_THREAD)
     cu.see("the same", cu.new("cuStreamGetId", PER_THREAD, c_uint64) == mine)
 
@@ -137,14 +133,13 @@ def order_in_a_stream(cu: Recorder) -> None:
     address = cu.memory(4, 0)
     host = cu.prepare("cuMemHostAlloc", c_void_p, 4, 0)
     seen: list[int] = []
-    gate = cu.gate(stream)
-    function = cu.host_function(lambda: seen.append(ctypes.c_uint32.from_address(host).value))
-    for value in (5, 6, 7):
-        cu.call("cuMemsetD32Async", address, value, 1, stream)
-        cu.call("cuMemcpyDtoHAsync_v2", host, address, 4, stream)
-        cu.call("cuLaunchHostFunc", stream, function, None)
-    cu.see("before", seen)
-    gate.open()
+    with cu.gate(stream):
+        function = cu.host_function(lambda: seen.append(ctypes.c_uint32.from_address(host).value))
+        for value in (5, 6, 7):
+            cu.call("cuMemsetD32Async", address, value, 1, stream)
+            cu.call("cuMemcpyDtoHAsync_v2", host, address, 4, stream)
+            cu.call("cuLaunchHostFunc", stream, function, None)
+        cu.see("before", seen)
     cu.call("cuStreamSynchronize", stream)
     cu.see("after", seen)
 
@@ -156,14 +151,13 @@ def waits(cu: Recorder) -> None:
     event = cu.event()
     cu.call("cuStreamWaitEvent", second, event, 0)
     cu.call("cuStreamQuery", second)
-    gate = cu.gate(first)
-    cu.call("cuEventRecord", event, first)
-    cu.call("cuStreamWaitEvent", second, event, 0)
-    cu.call("cuStreamQuery", second)
-    cu.call("cuEventRecord", event, None)
-    cu.call("cuEventSynchronize", event)
-    cu.call("cuStreamQuery", second)
-    gate.open()
+    with cu.gate(first):
+        cu.call("cuEventRecord", event, first)
+        cu.call("cuStreamWaitEvent", second, event, 0)
+        cu.call("cuStreamQuery", second)
+        cu.call("cuEventRecord", event, None)
+        cu.call("cuEventSynchronize", event)
+        cu.call("cuStreamQuery", second)
     cu.call("cuStreamSynchronize", second)
     for flags in (1, 2, -1):
         cu.call("cuStreamWaitEvent", second, event, flags)
@@ -175,12 +169,11 @@ def destroyed_with_work(cu: Recorder) -> None:
     """A stream that is destroyed still finishes its work."""
     stream = cu.stream(NON_BLOCKING)
     event, address = cu.event(), cu.memory(4, 0)
-    gate = cu.gate(stream)
-    cu.call("cuMemsetD32Async", address, 7, 1, stream)
-    cu.call("cuEventRecord", event, stream)
-    cu.call("cuStreamDestroy_v2", stream)
-    cu.call("cuEventQuery", event)
-    gate.open()
+    with cu.gate(stream):
+        cu.call("cuMemsetD32Async", address, 7, 1, stream)
+        cu.call("cuEventRecord", event, stream)
+        cu.call("cuStreamDestroy_v2", stream)
+        cu.call("cuEventQuery", event)
     cu.call("cuEventSynchronize", event)
     cu.see_words("words", address, 1)
 
