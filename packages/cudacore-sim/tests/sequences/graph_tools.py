@@ -392,12 +392,12 @@ def see_params(cu: Recorder, node: int) -> None:
         cu.see("sizes", (list(params.grid), list(params.block), params.shared))
 
 
-def status(cu: Recorder, stream: int, what: str = "capture") -> int:
-    """See whether a stream captures."""
-    value = c_int(99)
-    code, _ = cu.silent("cuStreamIsCapturing", stream, value)
-    cu.see(what, STATUS.get(value.value, value.value) if code == "CUDA_SUCCESS" else code)
-    return value.value
+def status(cu: Recorder, *streams: int) -> None:
+    """See whether each stream captures."""
+    for stream in streams:
+        value = c_int(99)
+        code, _ = cu.silent("cuStreamIsCapturing", stream, value)
+        cu.see("capture", STATUS.get(value.value, value.value) if code == "CUDA_SUCCESS" else code)
 
 
 def begin(cu: Recorder, stream: int, mode: int = RELAXED) -> None:

@@ -215,12 +215,14 @@ class Recorder:
         self.prepare("cuMemcpyDtoH_v2", data, address, 4 * count)
         self.see(what, list(data))
 
-    def in_thread(self, function: Callable[[], None]) -> None:
-        """Run a part of a sequence in another thread, and wait for it."""
+    def in_thread(self, function: Callable[[], None], context: int | None = None) -> None:
+        """Run a part of a sequence in another thread, with a context current if one is given, and wait for it."""
         failures: list[BaseException] = []
 
         def run() -> None:
             try:
+                if context is not None:
+                    self.prepare("cuCtxSetCurrent", context)
                 function()
             except BaseException as error:
                 failures.append(error)

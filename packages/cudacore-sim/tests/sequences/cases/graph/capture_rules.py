@@ -30,6 +30,7 @@ class Scene(NamedTuple):
 
 
 Thunk = Callable[[], object]
+Place = Callable[[Recorder, Thunk], None]
 Setup = Callable[[Recorder, Scene], Thunk]
 
 
@@ -414,48 +415,25 @@ def _relaxed(cu: Recorder, thunk: Thunk) -> None:
         thunk()
 
 
-def _in_thread(cu: Recorder, thunk: Thunk) -> None:
-    now = tools.context(cu)
-
-    def body() -> None:
-        cu.prepare("cuCtxSetCurrent", now)
+def _local(cu: Recorder, thunk: Thunk) -> None:
+    with tools.thread_mode(cu, THREAD_LOCAL):
         thunk()
 
-    cu.in_thread(body)
 
-
-def _in_relaxed_thread(cu: Recorder, thunk: Thunk) -> None:
-    now = tools.context(cu)
-
-    def body() -> None:
-        cu.prepare("cuCtxSetCurrent", now)
-        with tools.thread_mode(cu, RELAXED):
-            thunk()
-
-    cu.in_thread(body)
-
-
-def _in_local_thread(cu: Recorder, thunk: Thunk) -> None:
-    now = tools.context(cu)
-
-    def body() -> None:
-        cu.prepare("cuCtxSetCurrent", now)
-        with tools.thread_mode(cu, THREAD_LOCAL):
-            thunk()
-
-    cu.in_thread(body)
+def _in_thread(make: Place) -> Place:
+    return lambda cu, thunk: cu.in_thread(lambda: make(cu, thunk), tools.context(cu))
 
 
 # Where a call is made, for each mode of the capture.
-PLACES: list[tuple[int, str, Callable[[Recorder, Thunk], None]]] = [
+PLACES: list[tuple[int, str, Place]] = [
     (GLOBAL, "the same thread", _here),
     (THREAD_LOCAL, "the same thread", _here),
     (RELAXED, "the same thread", _here),
     (GLOBAL, "the same thread, relaxed", _relaxed),
-    (GLOBAL, "another thread", _in_thread),
-    (THREAD_LOCAL, "another thread", _in_thread),
-    (GLOBAL, "another thread, thread-local", _in_local_thread),
-    (GLOBAL, "another thread, relaxed", _in_relaxed_thread),
+    (GLOBAL, "another thread", _in_thread(_here)),
+    (THREAD_LOCAL, "another thread", _in_thread(_here)),
+    (GLOBAL, "another thread, thread-local", _in_thread(_local)),
+    (GLOBAL, "another thread, relaxed", _in_thread(_relaxed)),
 ]
 
 

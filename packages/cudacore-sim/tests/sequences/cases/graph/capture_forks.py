@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stream capture: streams that fork and join by events, and the dependencies of captured work."""
+
+from __future__ import annotations
+
+from ctypes import c_int, c_size_t, c_void_p
+
+import graph_tools as tools
+from capture_tools import (
+    ADD,
+    DISABLE_TIMING,
+    NON_BLOCKING,
+    SET,
+    begun,
+    fill,
+    fork,
+    forked,
+    see_info,
+    see_joined,
+    streams,
+)  # fmt: skip
+from graph_tools import GLOBAL, RELAXED, THREAD_LOCAL, Edge, array
+from ptx import KERNELS
+from recorder import Recorder, sequence
+from structs import launch_configuration
+
+
+@sequence
+def fork_and_join(cu: Recorder) -> None:
+    """Another stream joins a capture by an event, and the first one waits for it again."""
+    one, two, address = forked(cu)
+    tools.status(cu, two)
+    see_info(cu, two)
+    fill(cu, two, address + 4)
+    fill(cu, one, address + 8)
+    fork(cu, two, one)
+    see_info(cu, one)
+    fill(cu, one, address + 12)
+    tools.see_capture(cu, one)
+    tools.status(cu, two)
+
+
+@sequence
+def fork_from_nothing(cu: Recorder) -> None:
+    """A stream joins a capture that has no nodes yet."""
+    one, two, address = forked(cu, empty=True)
+    see_info(cu, two)
+    fill(cu, two, address)
+    fork(cu, two, one)
+    see_info(cu, one)
+    tools.see_capture(cu, one)
+
+
+@sequence
+def fork_of_a_fork(cu: Recorder) -> None:
+    """A forked stream forks another one, which the first stream joins."""
+    one, two, address = forked(cu)
+    three = cu.stream(NON_BLOCKING)
+    fill(cu, two, address + 4)
+    fork(cu, two, three)
+    fill(cu, three, address + 8)
+    see_joined(cu, one, three)
+    tools.status(cu, two, three)
+
+
+@sequence
+def unjoined(cu: Recorder) -> None:
+    """A capture ends while a fork has work that nothing waits for."""
+    one, two, address = forked(cu)
+    fill(cu, two, address + 4)
+    tools.end(cu, one)
+    tools.status(cu, one, two)
+    fill(cu, two, address)
+    cu.call("cuStreamSynchronize", two)
+
+
+@sequence
+def unjoined_without_work(cu: Recorder) -> None:
+    """A capture ends while a fork that has done nothing is not joined."""
+    one, two, _ = forked(cu)
+    tools.end(cu, one)
+    tools.status(cu, two)
+    tools.begin(cu, one)
+    fork(cu, one, two)
+    tools.end(cu, one)
+    tools.status(cu, two)
+
+
+@sequence
+def unjoined_after_a_join(cu: Recorder) -> None:
+    """A fork that was joined gets more work."""
+    one, two, address = forked(cu, empty=True)
+    fill(cu, two, address + 4)
+    fork(cu, two, one)
+    fill(cu, two, address + 8)
+    tools.end(cu, one)
+
+
+@sequence
+def end_in_a_fork(cu: Recorder) -> None:
+    """A capture is ended in a stream that did not begin it."""
+    one, two, _ = forked(cu, empty=True)
+    tools.end(cu, two)
+    tools.status(cu, one, two)
+    tools.end(cu, one)
+
+
+@sequence
+def merge(cu: Recorder) -> None:
+    """A stream of one capture waits for an event of another one."""
+    (one, _), two, event = begun(cu), cu.stream(NON_BLOCKING), cu.event()
+    tools.begin(cu, two)
+    cu.call("cuEventRecord", event, one)
+    cu.call("cuStreamWaitEvent", two, event, 0)
+    tools.status(cu, one, two)
+    for stream in (one, two):
+        tools.end(cu, stream)
+
+
+@sequence
+def event_of_an_ended_capture(cu: Recorder) -> None:
+    """An event that was recorded in a capture which has ended."""
+    (one, _), two, event = begun(cu), cu.stream(NON_BLOCKING), cu.event()
+    cu.call("cuEventRecord", event, one)
+    tools.end(cu, one)
+    cu.call("cuEventQuery", event)
+    cu.call("cuEventSynchronize", event)
+    cu.call("cuStreamWaitEvent", two, event, 0)
+    tools.status(cu, two)
+    tools.begin(cu, two)
+    cu.call("cuStreamWaitEvent", two, event, 0)
+    tools.status(cu, two)
+    tools.end(cu, two)
+    cu.call("cuEventRecord", event, two)
+    for name in ("Synchronize", "Query", "Destroy_v2"):
+        cu.call(f"cuEvent{name}", event)
+
+
+@sequence
+def event_recorded_again(cu: Recorder) -> None:
+    """An event of a capture is recorded outside of it, and the reverse."""
+    (one, _), (two, three), event = begun(cu), streams(cu, 2), cu.event()
+    for stream in (one, two):
+        cu.call("cuEventRecord", event, stream)
+    cu.call("cuEventQuery", event)
+    cu.call("cuEventSynchronize", event)
+    tools.status(cu, one)
+    cu.call("cuStreamWaitEvent", three, event, 0)
+    tools.status(cu, three)
+    cu.call("cuEventRecord", event, one)
+    cu.call("cuEventQuery", event)
+    tools.status(cu, one)
+    tools.end(cu, one)
+
+
+@sequence
+def external_events(cu: Recorder) -> None:
+    """External records and waits are nodes."""
+    stream, other = streams(cu, 2)
+    address, one, two = cu.memory(16, 0), cu.event(), cu.event()
+    tools.begin(cu, stream)
+    cu.call("cuStreamWaitEvent", stream, one, 1)
+    fill(cu, stream, address)
+    cu.call("cuEventRecordWithFlags", two, stream, 1)
+    cu.call("cuEventQuery", two)
+    tools.status(cu, stream)
+    graph = tools.see_capture(cu, stream)
+    if graph:
+        for node, label in tools.labels(cu, graph).items():
+            if label.endswith(("wait", "record")):
+                kind = "Wait" if label.endswith("wait") else "Record"
+                event = cu.new(f"cuGraphEvent{kind}NodeGetEvent", node, c_void_p)
+                cu.see(label, {one: "one", two: "two"}.get(event))
+        executable = tools.instantiate(cu, graph)
+        with cu.gate(other):
+            cu.call("cuEventRecord", one, other)
+            cu.call("cuGraphLaunch", executable, stream)
+            cu.call("cuEventQuery", two)
+        cu.call("cuEventSynchronize", two)
+    cu.call("cuStreamWaitEvent", stream, one, 1)
+    cu.call("cuEventRecordWithFlags", two, stream, 1)
+
+
+@sequence
+def waits_add_dependencies(cu: Recorder) -> None:
+    """A stream waits for its own event, twice for the event of another stream, and for an event older than that."""
+    (one, address), two, early = begun(cu), cu.stream(NON_BLOCKING), cu.event()
+    cu.call("cuEventRecord", early, one)
+    fill(cu, one, address + 4)
+    cu.call("cuStreamWaitEvent", one, early, 0)
+    see_info(cu, one)
+    cu.call("cuStreamWaitEvent", two, early, 0)
+    cu.call("cuStreamWaitEvent", two, early, 0)
+    see_info(cu, two)
+    late = fork(cu, one, two)
+    see_info(cu, two)
+    cu.call("cuStreamWaitEvent", two, late, 0)
+    fill(cu, two, address + 8)
+    cu.call("cuStreamWaitEvent", two, early, 0)
+    see_info(cu, two)
+    fork(cu, two, one)
+    see_info(cu, one)
+    tools.see_capture(cu, one)
+
+
+@sequence
+def fork_in_another_thread(cu: Recorder) -> None:
+    """A stream of another thread joins a capture."""
+    for mode in (GLOBAL, THREAD_LOCAL, RELAXED):
+        (one, address), two = begun(cu, mode), cu.stream(NON_BLOCKING)
+        event, back = cu.event(), cu.event()
+        cu.call("cuEventRecord", event, one)
+
+        def other(address: int = address, two: int = two, event: int = event, back: int = back) -> None:
+            cu.call("cuStreamWaitEvent", two, event, 0)
+            cu.call("cuMemsetD32Async", address, 5, 1, two)
+            cu.call("cuEventRecord", back, two)
+
+        cu.in_thread(other, tools.context(cu))
+        cu.call("cuStreamWaitEvent", one, back, 0)
+        tools.see_capture(cu, one)
+
+
+@sequence
+def fork_of_a_blocking_stream(cu: Recorder) -> None:
+    """Blocking streams fork, and the legacy stream is not used."""
+    one, two = cu.stream(), cu.stream()
+    address = cu.memory(16, 0)
+    tools.begin(cu, one)
+    fill(cu, one, address)
+    fork(cu, one, two)
+    fill(cu, two, address + 4)
+    see_joined(cu, one, two)
+    cu.call("cuMemsetD32_v2", address, 1, 1)
+
+
+@sequence
+def update_dependencies(cu: Recorder) -> None:
+    """Dependencies of the next captured work are added and replaced."""
+    stream, address = cu.stream(NON_BLOCKING), cu.memory(16, 0)
+    foreign = tools.empty(cu, tools.graph(cu))
+    cu.call("cuStreamUpdateCaptureDependencies_v2", stream, None, None, 0, SET)
+    tools.begin(cu, stream)
+    fill(cu, stream, address)
+    graph, (first,) = see_info(cu, stream)
+    extra = tools.empty(cu, graph)
+
+    def update(*arguments: object, version: str = "_v2") -> None:
+        cu.call(f"cuStreamUpdateCaptureDependencies{version}", stream, *arguments)
+        see_info(cu, stream)
+
+    for _ in range(2):
+        update(array(extra), None, 1, ADD)
+    update(array(extra, extra), None, 2, SET)
+    update(array(first), 1, SET, version="")
+    for nodes, how in ((array(foreign), SET), (array(None), SET), (None, SET), (array(extra), 2), (array(extra), 7)):
+        update(nodes, None, 1, how)
+    update(array(extra), (Edge * 1)(Edge(1, 0, 1)), 1, SET)
+    update(None, None, 0, SET)
+    fill(cu, stream, address + 4)
+    tools.see_capture(cu, stream)
+
+
+@sequence
+def dependencies_removed(cu: Recorder) -> None:
+    """Removed dependencies do not count as unjoined."""
+    stream, _ = begun(cu)
+    cu.call("cuStreamUpdateCaptureDependencies_v2", stream, None, None, 0, SET)
+    tools.see_capture(cu, stream)
+    tools.begin(cu, stream)
+    graph, _ = see_info(cu, stream)
+    tools.empty(cu, graph)
+    tools.see_capture(cu, stream)
+
+
+@sequence
+def programmatic_dependencies(cu: Recorder) -> None:
+    """A launch with programmatic serialization makes an annotated edge."""
+    stream = cu.stream(NON_BLOCKING)
+    function = cu.function(KERNELS, "nothing")
+    tools.begin(cu, stream)
+    cu.launch(function, stream=stream)
+    configuration = launch_configuration((6, (1,)), stream=stream)
+    cu.call("cuLaunchKernelEx", configuration, function, None, None)
+    see_info(cu, stream)
+    cu.call("cuStreamGetCaptureInfo_v2", stream, c_int, None, c_void_p, c_void_p, c_size_t)
+    cu.launch(function, stream=stream)
+    tools.see_capture(cu, stream)
+
+
+def forked_by_a_kernel(cu: Recorder, function: int) -> tuple[int, int]:
+    """Begin a capture, and fork it by an event that a launch records; return both streams."""
+    (one, two), event = streams(cu, 2), cu.event(DISABLE_TIMING)
+    tools.begin(cu, one)
+    configuration = launch_configuration((7, (event & 0xFFFFFFFF, event >> 32, 0, 0)), stream=one)
+    cu.call("cuLaunchKernelEx", configuration, function, None, None)
+    cu.call("cuStreamWaitEvent", two, event, 0)
+    return one, two
+
+
+@sequence
+def programmatic_events(cu: Recorder) -> None:
+    """A fork by a programmatic event has an annotated dependency."""
+    function, address = cu.function(KERNELS, "nothing"), cu.memory(4)
+    one, two = forked_by_a_kernel(cu, function)
+    see_info(cu, two)
+    cu.call("cuStreamGetCaptureInfo_v2", two, c_int, None, c_void_p, c_void_p, c_size_t)
+    cu.call("cuStreamGetCaptureInfo_v2", two, c_int, None, c_void_p, None, None)
+    cu.launch(function, stream=two)
+    fork(cu, two, one)
+    fill(cu, one, address)
+    tools.see_capture(cu, one)
+
+
+@sequence
+def programmatic_event_before_another_node(cu: Recorder) -> None:
+    """A fork by a programmatic event has an annotated dependency, and its next work is a memset."""
+    address = cu.memory(4)
+    one, two = forked_by_a_kernel(cu, cu.function(KERNELS, "nothing"))
+    cu.call("cuMemsetD32Async", address, 1, 1, two)
+    tools.status(cu, one)
+    see_joined(cu, one, two)
+
+
+@sequence
+def destroy_a_fork(cu: Recorder) -> None:
+    """A stream that has joined a capture is destroyed."""
+    one, two, address = forked(cu, empty=True)
+    fill(cu, two, address)
+    cu.call("cuStreamDestroy_v2", two)
+    tools.status(cu, one)
+    tools.end(cu, one)
+
+
+@sequence
+def destroy_a_joined_fork(cu: Recorder) -> None:
+    """A stream that was joined again is destroyed."""
+    one, two, address = forked(cu, empty=True)
+    fill(cu, two, address)
+    fork(cu, two, one)
+    cu.call("cuStreamDestroy_v2", two)
+    tools.status(cu, one)
+    tools.see_capture(cu, one)
+
+
+@sequence
+def events_destroyed(cu: Recorder) -> None:
+    """The events of forks and joins are destroyed before the capture ends."""
+    one, two = streams(cu, 2)
+    address = cu.memory(16, 0)
+    tools.begin(cu, one, GLOBAL)
+    cu.call("cuEventDestroy_v2", fork(cu, one, two))
+    fill(cu, two, address)
+    cu.call("cuEventDestroy_v2", fork(cu, two, one))
+    tools.see_capture(cu, one)
+
+
+@sequence
+def another_context(cu: Recorder) -> None:
+    """A stream of another context joins a capture."""
+    primary, event = tools.context(cu), cu.event()
+    context = cu.prepare("cuCtxCreate_v2", c_void_p, 0, 0)
+    cu.prepare("cuCtxSetCurrent", context)
+    two, back = cu.stream(NON_BLOCKING), cu.event()
+    cu.prepare("cuCtxSetCurrent", primary)
+    one, address = begun(cu)
+    cu.call("cuEventRecord", event, one)
+    cu.call("cuStreamWaitEvent", two, event, 0)
+    cu.call("cuMemsetD32Async", address, 1, 1, two)
+    cu.call("cuEventRecord", back, two)
+    cu.call("cuStreamWaitEvent", one, back, 0)
+    tools.see_capture(cu, one)
