@@ -80,6 +80,11 @@ class Recorder:
         self._write(f"{name}: {self._code_name(code)}")
         return code
 
+    def call_each(self, *calls: tuple[Any, ...]) -> None:
+        """Make several calls, each given by the name and the arguments, and list their codes."""
+        for name, *arguments in calls:
+            self.call(name, *arguments)
+
     def new(self, name: str, *arguments: Any) -> Any:
         """Make a call and list only its code; return its outputs: handles, addresses."""
         code, outputs = self._call(name, arguments)

@@ -92,6 +92,18 @@ class Copy3D(ctypes.Structure):
     ] + [("WidthInBytes", c_size_t), ("Height", c_size_t), ("Depth", c_size_t)]
 
 
+def set_operand(copy: Copy2D | Copy3D, side: str, where: Any) -> None:
+    """Set the operand "src" or "dst" to an array (a tuple of its handle), a device address (an int) or host memory."""
+    if isinstance(where, tuple):
+        kind, field, value = FROM_ARRAY, "Array", where[0]
+    elif isinstance(where, int):
+        kind, field, value = FROM_DEVICE, "Device", where
+    else:
+        kind, field, value = FROM_HOST, "Host", ctypes.addressof(where)
+    setattr(copy, f"{side}MemoryType", kind)
+    setattr(copy, f"{side}{field}", value)
+
+
 class LaunchAttribute(ctypes.Structure):
     """CUlaunchAttribute. A sequence sets the first four words of the value."""
 

@@ -81,54 +81,31 @@ def calls_after_a_fault(cu: Recorder) -> None:
     context = cu.prepare("cuCtxGetCurrent", c_void_p)
     fail(cu)
     data = (ctypes.c_char * 64)()
-    cu.call("cuMemAlloc_v2", c_uint64, 64)
-    cu.call("cuMemcpyDtoH_v2", data, address, 64)
-    cu.call("cuMemsetD8_v2", address, 0, 64)
-    cu.call("cuMemsetD8Async", address, 0, 64, stream)
-    cu.call("cuMemAllocAsync", c_uint64, 64, stream)
-    cu.call("cuMemHostAlloc", c_void_p, 64, 0)
-    cu.call("cuMemGetInfo_v2", c_size_t, c_size_t)
-    cu.call("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
-    cu.call("cuPointerGetAttribute", c_int, 2, address)
-    cu.call("cuStreamCreate", c_void_p, 0)
-    cu.call("cuStreamQuery", stream)
-    cu.call("cuStreamSynchronize", stream)
-    cu.call("cuStreamGetFlags", stream, c_uint)
-    cu.call("cuStreamGetPriority", stream, c_int)
-    cu.call("cuStreamGetId", stream, c_uint64)
-    cu.call("cuStreamGetCtx", stream, c_void_p)
-    cu.call("cuStreamWaitEvent", stream, event, 0)
-    cu.call("cuLaunchHostFunc", stream, cu.host_function(lambda: None), None)
-    cu.call("cuEventCreate", c_void_p, 0)
-    cu.call("cuEventQuery", event)
-    cu.call("cuEventRecord", event, stream)
-    cu.call("cuEventSynchronize", event)
-    cu.call("cuEventElapsedTime_v2", c_float, event, event)
+    cu.call_each(
+        ("cuMemAlloc_v2", c_uint64, 64), ("cuMemcpyDtoH_v2", data, address, 64), ("cuMemsetD8_v2", address, 0, 64),
+        ("cuMemsetD8Async", address, 0, 64, stream), ("cuMemAllocAsync", c_uint64, 64, stream),
+        ("cuMemHostAlloc", c_void_p, 64, 0), ("cuMemGetInfo_v2", c_size_t, c_size_t),
+        ("cuMemGetAddressRange_v2", c_uint64, c_size_t, address), ("cuPointerGetAttribute", c_int, 2, address),
+        ("cuStreamCreate", c_void_p, 0), ("cuStreamQuery", stream), ("cuStreamSynchronize", stream),
+        ("cuStreamGetFlags", stream, c_uint), ("cuStreamGetPriority", stream, c_int),
+        ("cuStreamGetId", stream, c_uint64), ("cuStreamGetCtx", stream, c_void_p),
+        ("cuStreamWaitEvent", stream, event, 0), ("cuLaunchHostFunc", stream, cu.host_function(lambda: None), None),
+        ("cuEventCreate", c_void_p, 0), ("cuEventQuery", event), ("cuEventRecord", event, stream),
+        ("cuEventSynchronize", event), ("cuEventElapsedTime_v2", c_float, event, event),
+    )  # fmt: skip
     cu.launch(function)
-    cu.call("cuFuncGetAttribute", c_int, 0, function)
-    cu.call("cuKernelGetFunction", c_void_p, kernel)
-    cu.call("cuModuleGetFunction", c_void_p, module, b"store")
-    cu.call("cuModuleLoadData", c_void_p, KERNELS)
-    cu.call("cuLibraryLoadData", c_void_p, KERNELS, None, None, 0, None, None, 0)
-    cu.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", c_int, function, 32, 0)
-    cu.call("cuCtxGetCurrent", c_void_p)
-    cu.call("cuCtxGetDevice", c_int)
-    cu.call("cuCtxGetFlags", c_uint)
-    cu.call("cuCtxGetId", context, c_uint64)
-    cu.call("cuCtxGetLimit", c_size_t, 0)
-    cu.call("cuCtxSetLimit", 0, 2048)
-    cu.call("cuCtxGetApiVersion", context, c_uint)
-    cu.call("cuCtxSetCurrent", context)
-    cu.call("cuDeviceGetCount", c_int)
-    cu.call("cuDeviceGetAttribute", c_int, 1, 0)
-    cu.call("cuDevicePrimaryCtxGetState", 0, c_uint, c_int)
-    cu.call("cuDeviceGetDefaultMemPool", c_void_p, 0)
-    cu.call("cuMemFreeHost", pinned)
-    cu.call("cuMemFreeAsync", address, stream)
-    cu.call("cuMemFree_v2", address)
-    cu.call("cuEventDestroy_v2", event)
-    cu.call("cuStreamDestroy_v2", stream)
-    cu.call("cuModuleUnload", module)
+    cu.call_each(
+        ("cuFuncGetAttribute", c_int, 0, function), ("cuKernelGetFunction", c_void_p, kernel),
+        ("cuModuleGetFunction", c_void_p, module, b"store"), ("cuModuleLoadData", c_void_p, KERNELS),
+        ("cuLibraryLoadData", c_void_p, KERNELS, None, None, 0, None, None, 0),
+        ("cuOccupancyMaxActiveBlocksPerMultiprocessor", c_int, function, 32, 0), ("cuCtxGetCurrent", c_void_p),
+        ("cuCtxGetDevice", c_int), ("cuCtxGetFlags", c_uint), ("cuCtxGetId", context, c_uint64),
+        ("cuCtxGetLimit", c_size_t, 0), ("cuCtxSetLimit", 0, 2048), ("cuCtxGetApiVersion", context, c_uint),
+        ("cuCtxSetCurrent", context), ("cuDeviceGetCount", c_int), ("cuDeviceGetAttribute", c_int, 1, 0),
+        ("cuDevicePrimaryCtxGetState", 0, c_uint, c_int), ("cuDeviceGetDefaultMemPool", c_void_p, 0),
+        ("cuMemFreeHost", pinned), ("cuMemFreeAsync", address, stream), ("cuMemFree_v2", address),
+        ("cuEventDestroy_v2", event), ("cuStreamDestroy_v2", stream), ("cuModuleUnload", module),
+    )  # fmt: skip
 
 
 @sequence

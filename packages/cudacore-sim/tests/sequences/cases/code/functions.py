@@ -141,12 +141,11 @@ def names(cu: Recorder) -> None:
     function = cu.prepare("cuKernelGetFunction", c_void_p, kernel)
     cu.read("cuFuncGetName", c_char_p, function)
     cu.read("cuKernelGetName", c_char_p, kernel)
-    cu.call("cuFuncGetName", None, function)
-    cu.call("cuFuncGetName", c_char_p, None)
-    cu.call("cuKernelGetName", c_char_p, None)
-    cu.call("cuFuncGetModule", c_void_p, None)
-    cu.call("cuFuncGetModule", None, function)
-    cu.call("cuKernelGetLibrary", c_void_p, None)
+    cu.call_each(
+        ("cuFuncGetName", None, function), ("cuFuncGetName", c_char_p, None), ("cuKernelGetName", c_char_p, None),
+        ("cuFuncGetModule", c_void_p, None), ("cuFuncGetModule", None, function),
+        ("cuKernelGetLibrary", c_void_p, None),
+    )  # fmt: skip
 
 
 @sequence

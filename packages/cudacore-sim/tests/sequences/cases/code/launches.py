@@ -45,23 +45,21 @@ def bad_sizes(cu: Recorder) -> None:
 def large_grids(cu: Recorder) -> None:
     """Grids of the maximum number of blocks in two dimensions."""
     function = cu.function(KERNELS, "nothing")
-    cu.launch(function, grid=(1, 65535, 1))
-    cu.launch(function, grid=(1, 1, 65535))
-    cu.launch(function, grid=(65536, 1, 1))
+    for grid in ((1, 65535, 1), (1, 1, 65535), (65536, 1, 1)):
+        cu.launch(function, grid=grid)
     cu.call("cuCtxSynchronize")
 
 
 @sequence
 def bounds_of_kernels(cu: Recorder) -> None:
     """Block sizes that a kernel was not made for."""
-    limited, required = cu.function(KERNELS, "at_most_64"), cu.function(KERNELS, "just_96")
-    cu.launch(limited, block=(64, 1, 1))
-    cu.launch(limited, block=(8, 8, 1))
-    cu.launch(limited, block=(65, 1, 1))
-    cu.launch(required, block=(96, 1, 1))
-    cu.launch(required, block=(48, 2, 1))
-    cu.launch(required, block=(95, 1, 1))
-    cu.launch(required, block=(97, 1, 1))
+    for name, blocks in (
+        ("at_most_64", ((64, 1, 1), (8, 8, 1), (65, 1, 1))),
+        ("just_96", ((96, 1, 1), (48, 2, 1), (95, 1, 1), (97, 1, 1))),
+    ):
+        function = cu.function(KERNELS, name)
+        for block in blocks:
+            cu.launch(function, block=block)
     cu.call("cuCtxSynchronize")
 
 

@@ -38,27 +38,24 @@ def versions(cu: Recorder) -> None:
 def newer_versions(cu: Recorder) -> None:
     """A function that is newer than the requested version is not found."""
     cu.prepare("cuInit", 0)
-    look_up(cu, b"cuLibraryLoadData", 11080)
-    look_up(cu, b"cuLibraryLoadData", 12000)
-    look_up(cu, b"cuMemAllocAsync", 11010)
-    look_up(cu, b"cuMemAllocAsync", 11020)
-    look_up(cu, b"cuLaunchKernelEx", 11070)
-    look_up(cu, b"cuLaunchKernelEx", 11080)
-    look_up(cu, b"cuEventElapsedTime", 12070, 0, ("cuEventElapsedTime", "cuEventElapsedTime_v2"))
-    look_up(cu, b"cuEventElapsedTime", 12080, 0, ("cuEventElapsedTime", "cuEventElapsedTime_v2"))
+    for name, before, since in (
+        (b"cuLibraryLoadData", 11080, 12000), (b"cuMemAllocAsync", 11010, 11020), (b"cuLaunchKernelEx", 11070, 11080),
+    ):  # fmt: skip
+        look_up(cu, name, before)
+        look_up(cu, name, since)
+    for version in (12070, 12080):
+        look_up(cu, b"cuEventElapsedTime", version, 0, ("cuEventElapsedTime", "cuEventElapsedTime_v2"))
 
 
 @bare
 def unknown(cu: Recorder) -> None:
     """A name that does not exist, and a name that contains a version."""
     cu.prepare("cuInit", 0)
-    look_up(cu, b"cuNothingAtAll", 13000)
-    look_up(cu, b"", 13000)
-    look_up(cu, b"cuMemAlloc_v2", 13000)
-    look_up(cu, b"cuMemAlloc_v2", 3000)
-    look_up(cu, b"CUMEMALLOC", 13000)
-    look_up(cu, b"cuMemAlloc", 0)
-    look_up(cu, b"cuMemAlloc", 99000)
+    for name, version in (
+        (b"cuNothingAtAll", 13000), (b"", 13000), (b"cuMemAlloc_v2", 13000), (b"cuMemAlloc_v2", 3000),
+        (b"CUMEMALLOC", 13000), (b"cuMemAlloc", 0), (b"cuMemAlloc", 99000),
+    ):  # fmt: skip
+        look_up(cu, name, version)
 
 
 @bare

@@ -26,27 +26,16 @@ def none_current(cu: Recorder) -> None:
     """Calls that need a context report that there is none."""
     cu.prepare("cuInit", 0)
     see_current(cu)
-    cu.call("cuCtxGetDevice", c_int)
-    cu.call("cuCtxGetFlags", c_uint)
-    cu.call("cuCtxGetId", None, c_uint64)
-    cu.call("cuCtxGetApiVersion", None, c_uint)
-    cu.call("cuCtxGetLimit", c_size_t, 0)
-    cu.call("cuCtxSetLimit", 0, 1024)
-    cu.call("cuCtxSynchronize")
-    cu.call("cuCtxPopCurrent_v2", c_void_p)
-    cu.call("cuCtxSetCurrent", None)
-    cu.call("cuCtxGetStreamPriorityRange", c_int, c_int)
-    cu.call("cuMemAlloc_v2", c_uint64, 16)
-    cu.call("cuMemAllocManaged", c_uint64, 16, 1)
-    cu.call("cuMemHostAlloc", c_void_p, 16, 0)
-    cu.call("cuMemGetInfo_v2", c_size_t, c_size_t)
-    cu.call("cuMemAllocAsync", c_uint64, 16, None)
-    cu.call("cuStreamCreate", c_void_p, 0)
-    cu.call("cuStreamQuery", None)
-    cu.call("cuStreamSynchronize", 1)
-    cu.call("cuStreamSynchronize", 2)
-    cu.call("cuEventCreate", c_void_p, 0)
-    cu.call("cuModuleLoadData", c_void_p, KERNELS)
+    cu.call_each(
+        ("cuCtxGetDevice", c_int), ("cuCtxGetFlags", c_uint), ("cuCtxGetId", None, c_uint64),
+        ("cuCtxGetApiVersion", None, c_uint), ("cuCtxGetLimit", c_size_t, 0), ("cuCtxSetLimit", 0, 1024),
+        ("cuCtxSynchronize",), ("cuCtxPopCurrent_v2", c_void_p), ("cuCtxSetCurrent", None),
+        ("cuCtxGetStreamPriorityRange", c_int, c_int), ("cuMemAlloc_v2", c_uint64, 16),
+        ("cuMemAllocManaged", c_uint64, 16, 1), ("cuMemHostAlloc", c_void_p, 16, 0),
+        ("cuMemGetInfo_v2", c_size_t, c_size_t), ("cuMemAllocAsync", c_uint64, 16, None),
+        ("cuStreamCreate", c_void_p, 0), ("cuStreamQuery", None), ("cuStreamSynchronize", 1),
+        ("cuStreamSynchronize", 2), ("cuEventCreate", c_void_p, 0), ("cuModuleLoadData", c_void_p, KERNELS),
+    )  # fmt: skip
     library = cu.new("cuLibraryLoadData", c_void_p, KERNELS, None, None, 0, None, None, 0)
     kernel = cu.new("cuLibraryGetKernel", c_void_p, library, b"nothing")
     cu.call("cuKernelGetFunction", c_void_p, kernel)

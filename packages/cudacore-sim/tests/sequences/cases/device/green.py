@@ -306,19 +306,13 @@ def destroyed_with_streams(cu: Recorder) -> None:
     stream = cu.prepare("cuGreenCtxStreamCreate", c_void_p, green, NON_BLOCKING, 0)
     event = cu.event()
     cu.prepare("cuEventRecord", event, stream)
-    cu.call("cuGreenCtxDestroy", green)
-    cu.call("cuStreamQuery", stream)
-    cu.call("cuStreamSynchronize", stream)
-    cu.call("cuStreamGetFlags", stream, c_uint)
-    cu.call("cuStreamGetCtx", stream, c_void_p)
-    cu.call("cuStreamGetGreenCtx", stream, c_void_p)
-    cu.call("cuEventRecord", event, stream)
-    cu.call("cuStreamWaitEvent", stream, event, 0)
-    cu.call("cuEventQuery", event)
-    cu.call("cuStreamDestroy_v2", stream)
-    cu.call("cuGreenCtxDestroy", green)
-    cu.call("cuCtxFromGreenCtx", c_void_p, green)
-    cu.call("cuCtxSetCurrent", context)
+    cu.call_each(
+        ("cuGreenCtxDestroy", green), ("cuStreamQuery", stream), ("cuStreamSynchronize", stream),
+        ("cuStreamGetFlags", stream, c_uint), ("cuStreamGetCtx", stream, c_void_p),
+        ("cuStreamGetGreenCtx", stream, c_void_p), ("cuEventRecord", event, stream),
+        ("cuStreamWaitEvent", stream, event, 0), ("cuEventQuery", event), ("cuStreamDestroy_v2", stream),
+        ("cuGreenCtxDestroy", green), ("cuCtxFromGreenCtx", c_void_p, green), ("cuCtxSetCurrent", context),
+    )  # fmt: skip
 
 
 @sequence

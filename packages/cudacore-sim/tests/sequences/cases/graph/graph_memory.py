@@ -168,13 +168,18 @@ def freed_in_the_graph(cu: Recorder) -> None:
     see_attributes(cu)
 
 
+def allocating(cu: Recorder, flags: int = 0) -> tuple[int, int, int]:
+    """Make a graph that allocates memory and fills it; return it, its executable graph, and the memory."""
+    graph = tools.graph(cu)
+    node, address = tools.alloc(cu, graph, 64)
+    tools.memset(cu, graph, address, 7, 4, node)
+    return graph, tools.instantiate(cu, graph, flags), address
+
+
 @sequence
 def not_freed_in_the_graph(cu: Recorder) -> None:
     """Memory that a graph only allocates is used and freed outside, before the next launch."""
-    graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
-    node, address = tools.alloc(cu, graph, 64)
-    tools.memset(cu, graph, address, 7, 4, node)
-    executable = tools.instantiate(cu, graph)
+    stream, (graph, executable, address) = cu.stream(NON_BLOCKING), allocating(cu)
     cu.call("cuMemFreeAsync", address, stream)
     tools.run(cu, executable, stream)
     cu.see_words("words", address, 4)
@@ -198,10 +203,7 @@ def not_freed_in_the_graph(cu: Recorder) -> None:
 @sequence
 def auto_free(cu: Recorder) -> None:
     """A graph that is instantiated to free, at each launch, the memory that its previous launch left."""
-    graph, stream = tools.graph(cu), cu.stream(NON_BLOCKING)
-    node, address = tools.alloc(cu, graph, 64)
-    tools.memset(cu, graph, address, 7, 4, node)
-    executable = tools.instantiate(cu, graph, AUTO_FREE)
+    stream, (_, executable, address) = cu.stream(NON_BLOCKING), allocating(cu, AUTO_FREE)
     tools.run(cu, executable, stream)
     tools.run(cu, executable, stream)
     cu.see_words("words", address, 4)

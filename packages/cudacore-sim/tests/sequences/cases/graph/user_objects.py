@@ -97,25 +97,21 @@ def bad_references_of_graphs(cu: Recorder) -> None:
     """Arguments of a graph's references that are refused."""
     witness, graph = Witness(cu), tools.graph(cu)
     made = witness.create(1, 2)
-    cu.call("cuGraphRetainUserObject", None, made, 1, 0)
-    cu.call("cuGraphRetainUserObject", graph, None, 1, 0)
-    cu.call("cuGraphRetainUserObject", graph, made, 0, 0)
-    cu.call("cuGraphRetainUserObject", graph, made, 1 << 31, 0)
-    cu.call("cuGraphRetainUserObject", graph, made, 1, 2)
-    cu.call("cuGraphRetainUserObject", graph, made, 3, 0)
-    cu.call("cuGraphReleaseUserObject", graph, made, 0)
-    cu.call("cuGraphReleaseUserObject", graph, made, 3)
-    cu.call("cuGraphReleaseUserObject", None, made, 1)
-    cu.call("cuGraphReleaseUserObject", graph, None, 1)
+    cu.call_each(
+        ("cuGraphRetainUserObject", None, made, 1, 0), ("cuGraphRetainUserObject", graph, None, 1, 0),
+        ("cuGraphRetainUserObject", graph, made, 0, 0), ("cuGraphRetainUserObject", graph, made, 1 << 31, 0),
+        ("cuGraphRetainUserObject", graph, made, 1, 2), ("cuGraphRetainUserObject", graph, made, 3, 0),
+        ("cuGraphReleaseUserObject", graph, made, 0), ("cuGraphReleaseUserObject", graph, made, 3),
+        ("cuGraphReleaseUserObject", None, made, 1), ("cuGraphReleaseUserObject", graph, None, 1),
+    )  # fmt: skip
     witness.see("destroyed")
 
 
 @sequence
 def executables_keep_references(cu: Recorder) -> None:
     """An executable graph, and a launch in progress, have the references of their graph."""
-    witness, graph, stream = Witness(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
-    tools.empty(cu, graph)
-    cu.prepare("cuGraphRetainUserObject", graph, witness.create(1), 1, MOVE)
+    witness, stream = Witness(cu), cu.stream(NON_BLOCKING)
+    graph = owner(cu, witness, 1)
     executable = tools.instantiate(cu, graph)
     cu.call("cuGraphDestroy", graph)
     witness.see("graph destroyed")
@@ -147,48 +143,53 @@ def clones_keep_references(cu: Recorder) -> None:
     witness.see("child destroyed", 2)
 
 
+def owner(cu: Recorder, witness: Witness, data: int, nodes: int = 1) -> int:
+    """Make a graph of empty nodes that has the only reference to a user object."""
+    graph = tools.graph(cu)
+    for _ in range(nodes):
+        tools.empty(cu, graph)
+    cu.prepare("cuGraphRetainUserObject", graph, witness.create(data), 1, MOVE)
+    return graph
+
+
+def destroy(cu: Recorder, witness: Witness, graph: int, executable: int) -> None:
+    """Destroy the graph from which an executable graph was updated, then the executable graph."""
+    cu.call("cuGraphDestroy", graph)
+    witness.see("new destroyed", 1)
+    cu.call("cuGraphExecDestroy", executable)
+    witness.see("executable destroyed", 2)
+
+
 @sequence
 def updates_replace_references(cu: Recorder) -> None:
     """An update gives an executable graph the references of the other graph."""
-    witness, old, new = Witness(cu), tools.graph(cu), tools.graph(cu)
-    tools.empty(cu, old)
-    tools.empty(cu, new)
-    cu.prepare("cuGraphRetainUserObject", old, witness.create(1), 1, MOVE)
-    cu.prepare("cuGraphRetainUserObject", new, witness.create(2), 1, MOVE)
+    witness = Witness(cu)
+    old, new = owner(cu, witness, 1), owner(cu, witness, 2)
     executable = tools.instantiate(cu, old)
     cu.call("cuGraphDestroy", old)
     witness.see("old destroyed")
     tools.see_update(cu, executable, new)
     witness.see("updated", 1)
-    cu.call("cuGraphDestroy", new)
-    witness.see("new destroyed", 1)
-    cu.call("cuGraphExecDestroy", executable)
-    witness.see("executable destroyed", 2)
+    destroy(cu, witness, new, executable)
 
 
 @sequence
 def failed_updates_keep_references(cu: Recorder) -> None:
     """An update that fails leaves the references as they were."""
-    witness, old, new = Witness(cu), tools.graph(cu), tools.graph(cu)
-    tools.empty(cu, old)
-    cu.prepare("cuGraphRetainUserObject", old, witness.create(1), 1, MOVE)
-    cu.prepare("cuGraphRetainUserObject", new, witness.create(2), 1, MOVE)
+    witness = Witness(cu)
+    old, new = owner(cu, witness, 1), owner(cu, witness, 2, nodes=0)
     executable = tools.instantiate(cu, old)
     cu.call("cuGraphDestroy", old)
     tools.see_update(cu, executable, new)
-    cu.call("cuGraphDestroy", new)
-    witness.see("new destroyed", 1)
-    cu.call("cuGraphExecDestroy", executable)
-    witness.see("executable destroyed", 2)
+    destroy(cu, witness, new, executable)
 
 
 @sequence
 def updates_during_a_launch(cu: Recorder) -> None:
     """References that an update replaces are kept while a launch is in progress."""
-    witness, old, new, stream = Witness(cu), tools.graph(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
-    tools.empty(cu, old)
+    witness, new, stream = Witness(cu), tools.graph(cu), cu.stream(NON_BLOCKING)
     tools.empty(cu, new)
-    cu.prepare("cuGraphRetainUserObject", old, witness.create(1), 1, MOVE)
+    old = owner(cu, witness, 1)
     executable = tools.instantiate(cu, old)
     cu.call("cuGraphDestroy", old)
     with cu.gate(stream):
@@ -231,21 +232,13 @@ def calls_in_destructors(cu: Recorder) -> None:
 
     def inside(_: object) -> None:
         threads.append(threading.get_ident())
-        cu.call("cuCtxGetCurrent", c_void_p)
-        cu.call("cuCtxSetCurrent", None)
-        cu.call("cuDeviceGetCount", c_int)
-        cu.call("cuStreamQuery", spare)
-        cu.call("cuEventQuery", event)
-        cu.call("cuMemFree_v2", address)
-        cu.call("cuMemFreeAsync", address, spare)
-        cu.call("cuGraphCreate", c_void_p, 0)
-        cu.call("cuGraphDestroy", graph)
-        cu.call("cuUserObjectRelease", None, 1)
-        cu.call("cuLibraryUnload", None)
-        cu.call("cuEventCreate", c_void_p, 0)
-        cu.call("cuEventDestroy_v2", event)
-        cu.call("cuStreamDestroy_v2", spare)
-        cu.call("cuDriverGetVersion", c_int)
+        cu.call_each(
+            ("cuCtxGetCurrent", c_void_p), ("cuCtxSetCurrent", None), ("cuDeviceGetCount", c_int),
+            ("cuStreamQuery", spare), ("cuEventQuery", event), ("cuMemFree_v2", address),
+            ("cuMemFreeAsync", address, spare), ("cuGraphCreate", c_void_p, 0), ("cuGraphDestroy", graph),
+            ("cuUserObjectRelease", None, 1), ("cuLibraryUnload", None), ("cuEventCreate", c_void_p, 0),
+            ("cuEventDestroy_v2", event), ("cuStreamDestroy_v2", spare), ("cuDriverGetVersion", c_int),
+        )  # fmt: skip
         done.set()
 
     function = tools.keep(HOST_FUNCTION(inside))
@@ -287,40 +280,36 @@ def threads_of_destructors(cu: Recorder) -> None:
     def made() -> int:
         return int(cu.prepare("cuUserObjectCreate", c_void_p, None, function, 1, 1))
 
-    def owning(*nodes: int) -> int:
+    def owning() -> int:
         graph = tools.graph(cu)
-        for _ in nodes:
-            tools.empty(cu, graph)
+        tools.empty(cu, graph)
         cu.prepare("cuGraphRetainUserObject", graph, made(), 1, MOVE)
         return graph
+
+    def instantiated() -> int:
+        graph = owning()
+        executable = tools.instantiate(cu, graph)
+        cu.prepare("cuGraphDestroy", graph)
+        return executable
 
     look("released", "cuUserObjectRelease", made(), 1)
     graph, kept = tools.graph(cu), made()
     cu.prepare("cuGraphRetainUserObject", graph, kept, 1, MOVE)
     look("released by a graph", "cuGraphReleaseUserObject", graph, kept, 1)
-    look("graph destroyed", "cuGraphDestroy", owning(1))
-    parent, inner = tools.graph(cu), owning(1)
+    look("graph destroyed", "cuGraphDestroy", owning())
+    parent, inner = tools.graph(cu), owning()
     node = tools.child(cu, parent, inner)
     cu.prepare("cuGraphDestroy", inner)
     look("child node destroyed", "cuGraphDestroyNode", node)
-    graph = owning(1)
-    executable = tools.instantiate(cu, graph)
-    cu.prepare("cuGraphDestroy", graph)
-    look("executable destroyed", "cuGraphExecDestroy", executable)
-    graph = owning(1)
-    executable = tools.instantiate(cu, graph)
-    cu.prepare("cuGraphDestroy", graph)
+    look("executable destroyed", "cuGraphExecDestroy", instantiated())
+    executable = instantiated()
     cu.prepare("cuGraphLaunch", executable, stream)
     cu.prepare("cuStreamSynchronize", stream)
     look("executable destroyed after a launch", "cuGraphExecDestroy", executable)
-    graph, other = owning(1), tools.graph(cu)
+    other = tools.graph(cu)
     tools.empty(cu, other)
-    executable = tools.instantiate(cu, graph)
-    cu.prepare("cuGraphDestroy", graph)
-    look("updated", "cuGraphExecUpdate_v2", executable, other, tools.UpdateInfo())
-    graph = owning(1)
-    executable = tools.instantiate(cu, graph)
-    cu.prepare("cuGraphDestroy", graph)
+    look("updated", "cuGraphExecUpdate_v2", instantiated(), other, tools.UpdateInfo())
+    executable = instantiated()
     with cu.gate(stream):
         cu.prepare("cuGraphLaunch", executable, stream)
         cu.prepare("cuGraphExecDestroy", executable)
@@ -347,17 +336,12 @@ def frees_in_destructors(cu: Recorder) -> None:
     done = threading.Event()
 
     def inside(_: object) -> None:
-        cu.call("cuUserObjectRetain", second, 1)
-        cu.call("cuUserObjectRelease", second, 2)
-        cu.call("cuStreamIsCapturing", stream, c_int)
-        cu.call("cuMemFreeAsync", pooled, stream)
-        cu.call("cuMemPoolDestroy", pool)
-        cu.call("cuModuleUnload", module)
-        cu.call("cuLibraryUnload", library)
-        cu.call("cuEventRecord", None, stream)
-        cu.call("cuStreamSynchronize", stream)
-        cu.call("cuStreamDestroy_v2", spare)
-        cu.call("cuCtxSynchronize")
+        cu.call_each(
+            ("cuUserObjectRetain", second, 1), ("cuUserObjectRelease", second, 2),
+            ("cuStreamIsCapturing", stream, c_int), ("cuMemFreeAsync", pooled, stream), ("cuMemPoolDestroy", pool),
+            ("cuModuleUnload", module), ("cuLibraryUnload", library), ("cuEventRecord", None, stream),
+            ("cuStreamSynchronize", stream), ("cuStreamDestroy_v2", spare), ("cuCtxSynchronize",),
+        )  # fmt: skip
         done.set()
 
     made = cu.prepare("cuUserObjectCreate", c_void_p, None, tools.keep(HOST_FUNCTION(inside)), 1, 1)
@@ -375,13 +359,12 @@ def frees_in_host_functions(cu: Recorder) -> None:
     event = cu.event()
 
     def inside() -> None:
-        cu.call("cuUserObjectRelease", second, 1)
-        cu.call("cuLibraryUnload", library)
-        cu.call("cuEventDestroy_v2", event)
-        cu.call("cuStreamDestroy_v2", spare)
-        cu.call("cuMemPoolDestroy", None)
-        cu.call("cuStreamGetCaptureInfo_v2", stream, c_int, None, None, None, None)
-        cu.call("cuStreamEndCapture", stream, c_void_p)
+        cu.call_each(
+            ("cuUserObjectRelease", second, 1), ("cuLibraryUnload", library), ("cuEventDestroy_v2", event),
+            ("cuStreamDestroy_v2", spare), ("cuMemPoolDestroy", None),
+            ("cuStreamGetCaptureInfo_v2", stream, c_int, None, None, None, None),
+            ("cuStreamEndCapture", stream, c_void_p),
+        )  # fmt: skip
 
     cu.prepare("cuLaunchHostFunc", stream, cu.host_function(inside), None)
     cu.prepare("cuStreamSynchronize", stream)

@@ -8,7 +8,7 @@ from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 from recorder import Recorder, sequence
-from structs import FROM_DEVICE, FROM_HOST, UNIFIED, Copy2D, Copy3D, Location
+from structs import UNIFIED, Copy2D, Copy3D, Location, set_operand
 
 NON_BLOCKING = 1
 
@@ -134,15 +134,10 @@ def fills_of_rows(cu: Recorder) -> None:
     cu.see_bytes("bytes", address, 64)
 
 
-def set_operands(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> None:
+def set_fields(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> None:
     """Set the source, the target and other fields of a copy. An int is a device address."""
-    for side, where in (("src", source), ("dst", target)):
-        if isinstance(where, int):
-            setattr(copy, f"{side}MemoryType", FROM_DEVICE)
-            setattr(copy, f"{side}Device", where)
-        else:
-            setattr(copy, f"{side}MemoryType", FROM_HOST)
-            setattr(copy, f"{side}Host", ctypes.addressof(where))
+    set_operand(copy, "src", source)
+    set_operand(copy, "dst", target)
     for name, value in fields.items():
         setattr(copy, name, value)
 
@@ -150,7 +145,7 @@ def set_operands(copy: Any, source: Any, target: Any, fields: dict[str, int]) ->
 def rows(source: Any, target: Any, **fields: int) -> Copy2D:
     """Describe a copy of rows. A device address is given as an int."""
     copy = Copy2D(WidthInBytes=4, Height=3, srcPitch=8, dstPitch=8)
-    set_operands(copy, source, target, fields)
+    set_fields(copy, source, target, fields)
     return copy
 
 
@@ -194,7 +189,7 @@ def row_arguments(cu: Recorder) -> None:
 def slices(source: Any, target: Any, **fields: int) -> Copy3D:
     """Describe a copy of slices. A device address is given as an int."""
     copy = Copy3D(WidthInBytes=2, Height=2, Depth=2, srcPitch=4, dstPitch=4, srcHeight=4, dstHeight=3)
-    set_operands(copy, source, target, fields)
+    set_fields(copy, source, target, fields)
     return copy
 
 

@@ -53,18 +53,12 @@ def free_other_kinds(cu: Recorder) -> None:
     managed = cu.prepare("cuMemAllocManaged", c_uint64, 64, 1)
     ordered = cu.prepare("cuMemAllocAsync", c_uint64, 64, None)
     device = cu.memory(64)
-    cu.call("cuMemFree_v2", pinned)
-    cu.call("cuMemFreeHost", device)
-    cu.call("cuMemFreeHost", managed)
-    cu.call("cuMemFreeHost", ordered)
-    cu.call("cuMemFreeAsync", managed, None)
-    cu.call("cuMemFreeAsync", pinned, None)
-    cu.call("cuMemFree_v2", managed)
-    cu.call("cuMemFree_v2", ordered)
-    cu.call("cuMemFreeHost", pinned)
-    cu.call("cuMemFreeHost", pinned)
-    cu.call("cuMemFreeHost", None)
-    cu.call("cuCtxSynchronize")
+    cu.call_each(
+        ("cuMemFree_v2", pinned), ("cuMemFreeHost", device), ("cuMemFreeHost", managed), ("cuMemFreeHost", ordered),
+        ("cuMemFreeAsync", managed, None), ("cuMemFreeAsync", pinned, None), ("cuMemFree_v2", managed),
+        ("cuMemFree_v2", ordered), ("cuMemFreeHost", pinned), ("cuMemFreeHost", pinned), ("cuMemFreeHost", None),
+        ("cuCtxSynchronize",),
+    )  # fmt: skip
 
 
 @sequence

@@ -38,14 +38,12 @@ def never_recorded(cu: Recorder) -> None:
 def null(cu: Recorder) -> None:
     """NULL is not an event."""
     event = cu.event()
-    cu.call("cuEventQuery", None)
-    cu.call("cuEventSynchronize", None)
-    cu.call("cuEventRecord", None, None)
-    cu.call("cuEventRecordWithFlags", None, None, 0)
-    cu.call("cuEventDestroy_v2", None)
-    cu.call("cuEventElapsedTime_v2", c_float, None, event)
-    cu.call("cuEventElapsedTime_v2", c_float, event, None)
-    cu.call("cuEventElapsedTime_v2", None, event, event)
+    cu.call_each(
+        ("cuEventQuery", None), ("cuEventSynchronize", None), ("cuEventRecord", None, None),
+        ("cuEventRecordWithFlags", None, None, 0), ("cuEventDestroy_v2", None),
+        ("cuEventElapsedTime_v2", c_float, None, event), ("cuEventElapsedTime_v2", c_float, event, None),
+        ("cuEventElapsedTime_v2", None, event, event),
+    )  # fmt: skip
 
 
 @sequence

@@ -8,7 +8,7 @@ from ctypes import c_int, c_size_t, c_void_p
 from typing import Any
 
 from recorder import Recorder, sequence
-from structs import FROM_ARRAY, FROM_DEVICE, FROM_HOST, Array3DDescriptor, ArrayDescriptor, Copy2D, Copy3D
+from structs import Array3DDescriptor, ArrayDescriptor, Copy2D, Copy3D, set_operand
 
 U8, U16, U32, S8, S16, S32, HALF, FLOAT = 1, 2, 3, 8, 9, 10, 16, 32
 LAYERED, SURFACE, CUBE, GATHER, DEPTH, COLOR = 1, 2, 4, 8, 16, 32
@@ -96,13 +96,11 @@ def levels(cu: Recorder) -> None:
             cu.see("is", [getattr(descriptor, name) for name, _ in Array3DDescriptor._fields_])
     again = cu.prepare("cuMipmappedArrayGetLevel", c_void_p, made, 1)
     cu.see("the same", again == cu.prepare("cuMipmappedArrayGetLevel", c_void_p, made, 1))
-    cu.call("cuMipmappedArrayGetLevel", None, made, 0)
-    cu.call("cuMipmappedArrayGetLevel", c_void_p, None, 0)
-    cu.call("cuMipmappedArrayCreate", None, described(4), 1)
-    cu.call("cuMipmappedArrayCreate", c_void_p, None, 1)
-    cu.call("cuArrayDestroy", again)
-    cu.call("cuMipmappedArrayDestroy", made)
-    cu.call("cuMipmappedArrayDestroy", None)
+    cu.call_each(
+        ("cuMipmappedArrayGetLevel", None, made, 0), ("cuMipmappedArrayGetLevel", c_void_p, None, 0),
+        ("cuMipmappedArrayCreate", None, described(4), 1), ("cuMipmappedArrayCreate", c_void_p, None, 1),
+        ("cuArrayDestroy", again), ("cuMipmappedArrayDestroy", made), ("cuMipmappedArrayDestroy", None),
+    )  # fmt: skip
 
 
 @sequence
@@ -160,16 +158,9 @@ def copied(source: Any, target: Any, kind: Any = Copy3D, **fields: int) -> Any:
     if kind is Copy3D:
         copy.Depth = 1
     for side, where in (("src", source), ("dst", target)):
+        set_operand(copy, side, where)
         if isinstance(where, tuple):
-            setattr(copy, f"{side}MemoryType", FROM_ARRAY)
-            setattr(copy, f"{side}Array", where[0])
             continue
-        if isinstance(where, int):
-            setattr(copy, f"{side}MemoryType", FROM_DEVICE)
-            setattr(copy, f"{side}Device", where)
-        else:
-            setattr(copy, f"{side}MemoryType", FROM_HOST)
-            setattr(copy, f"{side}Host", ctypes.addressof(where))
         setattr(copy, f"{side}Pitch", 16)
         if kind is Copy3D:
             setattr(copy, f"{side}Height", 4)

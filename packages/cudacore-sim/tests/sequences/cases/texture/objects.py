@@ -213,15 +213,12 @@ def destroyed_twice(cu: Recorder) -> None:
     handle = array(cu, 16, 16, flags=SURFACE)
     made = cu.prepare("cuTexObjectCreate", c_uint64, ResourceDescriptor(type=OF_ARRAY, handle=handle), texture(), None)
     surface = cu.prepare("cuSurfObjectCreate", c_uint64, ResourceDescriptor(type=OF_ARRAY, handle=handle))
-    cu.call("cuSurfObjectDestroy", made)
-    cu.call("cuTexObjectDestroy", surface)
-    cu.call("cuTexObjectDestroy", made)
-    cu.call("cuTexObjectDestroy", made)
-    cu.call("cuSurfObjectDestroy", surface)
-    cu.call("cuSurfObjectDestroy", surface)
-    cu.call("cuTexObjectGetResourceDesc", ResourceDescriptor(), made)
-    cu.call("cuTexObjectDestroy", 12345)
-    cu.call("cuSurfObjectDestroy", 12345)
+    cu.call_each(
+        ("cuSurfObjectDestroy", made), ("cuTexObjectDestroy", surface), ("cuTexObjectDestroy", made),
+        ("cuTexObjectDestroy", made), ("cuSurfObjectDestroy", surface), ("cuSurfObjectDestroy", surface),
+        ("cuTexObjectGetResourceDesc", ResourceDescriptor(), made), ("cuTexObjectDestroy", 12345),
+        ("cuSurfObjectDestroy", 12345),
+    )  # fmt: skip
 
 
 @sequence
