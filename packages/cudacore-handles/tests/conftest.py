@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import gc
 import os
@@ -14,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 
@@ -25,10 +24,11 @@ T = TypeVar("T")
 TESTS = Path(__file__).resolve().parent
 TIMEOUT = 240  # seconds; a child that takes longer is deadlocked, even on a busy machine
 
-# kernel_sources is a helper module beside the tests. Children get the same folder by PYTHONPATH.
+# Helper modules are beside the tests. Children get the same folder by PYTHONPATH.
 sys.path.append(str(TESTS))
 
 import kernel_sources  # noqa: E402
+from foreign_objects import RecordingHostMemory  # noqa: E402
 
 
 class RunPython(Protocol):
@@ -122,34 +122,10 @@ def in_new_thread() -> Callable[[Callable[[], T]], T]:
     return call
 
 
-class HostMemory(ch.MemoryResource):
-    """An allocator in Python. It keeps ordinary host memory until the memory is freed."""
-
-    is_device_accessible = False
-    is_host_accessible = True
-    device_id = -1
-
-    def __init__(self) -> None:
-        self.blocks: dict[int, Any] = {}
-        self.freed: list[tuple[int, int, ch.Stream]] = []
-        self.error: Exception | None = None
-
-    def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
-        block = ctypes.create_string_buffer(size)
-        self.blocks[ctypes.addressof(block)] = block
-        return ch.Buffer.from_handle(ctypes.addressof(block), size, mr=self, stream=stream)
-
-    def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
-        self.freed.append((ptr, size, stream))
-        del self.blocks[ptr]
-        if self.error:
-            raise self.error
-
-
 @pytest.fixture
-def host_memory(device: ch.Device) -> Iterator[HostMemory]:
+def host_memory(device: ch.Device) -> Iterator[RecordingHostMemory]:
     """Give an allocator in Python, which must have freed all memory when the test ends."""
-    made = HostMemory()
+    made = RecordingHostMemory()
     yield made
     gc.collect()
     assert not made.blocks

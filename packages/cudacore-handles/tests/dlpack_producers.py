@@ -23,19 +23,20 @@ is_valid = _api.PyCapsule_IsValid
 is_valid.restype, is_valid.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 
 
+def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
+    """Return fields of one type for a structure."""
+    return [(name, kind) for name in names]
+
+
 class Tensor(ctypes.Structure):
     """DLTensor."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
+        *fields(ctypes.c_int32, "device_type", "device_id", "ndim"),
+        *fields(ctypes.c_uint8, "code", "bits"),
         ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        *fields(ctypes.POINTER(ctypes.c_int64), "shape", "strides"),
         ("byte_offset", ctypes.c_uint64),
     )
 
@@ -50,10 +51,8 @@ class Versioned(ctypes.Structure):
     """DLManagedTensorVersioned."""
 
     _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("manager_ctx", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
+        *fields(ctypes.c_uint32, "major", "minor"),
+        *fields(ctypes.c_void_p, "manager_ctx", "deleter"),
         ("flags", ctypes.c_uint64),
         ("tensor", Tensor),
     )
@@ -76,14 +75,9 @@ class ExchangeAPI(ctypes.Structure):
     """DLPackExchangeAPI."""
 
     _fields_ = (
-        ("major", ctypes.c_uint32),
-        ("minor", ctypes.c_uint32),
-        ("previous", ctypes.c_void_p),
-        ("allocator", ctypes.c_void_p),
-        ("from_object", ctypes.c_void_p),
-        ("to_object", ctypes.c_void_p),
-        ("tensor_from_object", ctypes.c_void_p),
-        ("current_work_stream", ctypes.c_void_p),
+        *fields(ctypes.c_uint32, "major", "minor"),
+        *fields(ctypes.c_void_p, "previous", "allocator", "from_object", "to_object"),
+        *fields(ctypes.c_void_p, "tensor_from_object", "current_work_stream"),
     )
 
 
@@ -198,12 +192,17 @@ def _current_stream(device_type: int, device_id: int, out: Any) -> int:
 
 
 _functions = (FROM_OBJECT(_from_object), TENSOR_FROM_OBJECT(_tensor_from_object), CURRENT_STREAM(_current_stream))
-_exchange = ExchangeAPI(
-    1, 3, None, None, *(ctypes.cast(function, ctypes.c_void_p).value for function in (_functions[0],)), None,
-    ctypes.cast(_functions[1], ctypes.c_void_p), ctypes.cast(_functions[2], ctypes.c_void_p),
-)  # fmt: skip
+_addresses = [ctypes.cast(function, ctypes.c_void_p) for function in _functions]
+_exchange = ExchangeAPI(1, 3, None, None, _addresses[0], None, *_addresses[1:])
 _NAME = b"dlpack_exchange_api"  # the capsule has only a pointer to the name
-ExchangedArray.__dlpack_c_exchange_api__ = new_capsule(ctypes.addressof(_exchange), _NAME, None)
+
+
+def exchange_capsule(api: ExchangeAPI) -> object:
+    """Return a capsule of an exchange API, which the caller keeps."""
+    return new_capsule(ctypes.addressof(api), _NAME, None)
+
+
+ExchangedArray.__dlpack_c_exchange_api__ = exchange_capsule(_exchange)
 
 
 PRODUCERS = pytest.mark.parametrize("producer", [Array, OldArray, ExchangedArray])

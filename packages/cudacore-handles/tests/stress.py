@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import ctypes
 import faulthandler
 import gc
 import os
@@ -30,6 +29,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from foreign_objects import HostMemory
 from kernel_sources import PTX
 
 import cudacore_handles as ch
@@ -98,26 +98,6 @@ class Owner:
     def __del__(self) -> None:
         self.device.create_event().close()
         Owner.alive.pop()
-
-
-class HostMemory(ch.MemoryResource):
-    """An allocator in Python."""
-
-    is_device_accessible = False
-    is_host_accessible = True
-    device_id = -1
-
-    def __init__(self) -> None:
-        self.blocks: dict[int, Any] = {}
-
-    def allocate(self, size: int, *, stream: Any = None) -> ch.Buffer:
-        block = ctypes.create_string_buffer(size)
-        self.blocks[ctypes.addressof(block)] = block
-        return ch.Buffer.from_handle(ctypes.addressof(block), size, mr=self, stream=stream)
-
-    def deallocate(self, ptr: int, size: int, *, stream: Any) -> None:
-        del size, stream
-        del self.blocks[ptr]
 
 
 # ---- the objects that the threads share

@@ -91,53 +91,40 @@ def test_pkg_config_and_paths_agree(build: Build) -> None:
     assert (Path(ch.get_include()) / "cudacore" / "cudacore.h").is_file()
 
 
-def test_stream_outlives_its_python_object(build: Build, run_on_driver: Callable[..., str]) -> None:
-    """A stream that C code holds would be destroyed with its Python object, or leak after both have released it."""
+# The holder in C takes a reference to a stream of Python.
+TAKE = """
+import ctypes
+import cudacore_handles as ch
+
+shared = ctypes.CDLL({library!r})
+shared.shared_take.argtypes = (ctypes.c_void_p,)
+pointer = ctypes.pythonapi.PyCapsule_GetPointer
+pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+device = ch.Device(0)
+device.set_current()
+before = ch.live_counts()
+stream = device.create_stream()
+assert shared.shared_take(pointer(stream.__cudacore_handle__(), b"cudacore_handles.stream")) == 0
+"""
+SHARED = {
+    "C holds it last": """
+stream.close()
+del stream
+assert ch.live_counts()["stream"] == before["stream"] + 1
+assert shared.shared_use() == 0
+shared.shared_give_back()
+assert ch.live_counts() == before
+""",
+    "Python holds it last": """
+assert shared.shared_use() == 0
+shared.shared_give_back()
+stream.sync()
+""",
+}
+
+
+@pytest.mark.parametrize("code", SHARED.values(), ids=SHARED)
+def test_a_stream_lives_as_long_as_both_holders(build: Build, run_on_driver: Callable[..., str], code: str) -> None:
+    """A stream would be destroyed while C code or Python holds it, or leak after both have released it."""
     library = build("shared.c", "-shared", "-fPIC")
-    run_on_driver(
-        f"""
-        import ctypes
-        import cudacore_handles as ch
-
-        shared = ctypes.CDLL({str(library)!r})
-        shared.shared_take.argtypes = (ctypes.c_void_p,)
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-        device = ch.Device(0)
-        device.set_current()
-        before = ch.live_counts()
-
-        stream = device.create_stream()
-        assert shared.shared_take(pointer(stream.__cudacore_handle__(), b"cudacore_handles.stream")) == 0
-        stream.close()
-        del stream
-        assert ch.live_counts()["stream"] == before["stream"] + 1
-        assert shared.shared_use() == 0
-
-        shared.shared_give_back()
-        assert ch.live_counts() == before
-        """
-    )
-
-
-def test_stream_outlives_its_c_holder(build: Build, run_on_driver: Callable[..., str]) -> None:
-    """C code that lets go first would take Python's stream with it."""
-    library = build("shared.c", "-shared", "-fPIC")
-    run_on_driver(
-        f"""
-        import ctypes
-        import cudacore_handles as ch
-
-        shared = ctypes.CDLL({str(library)!r})
-        shared.shared_take.argtypes = (ctypes.c_void_p,)
-        pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-        device = ch.Device(0)
-        device.set_current()
-        stream = device.create_stream()
-        assert shared.shared_take(pointer(stream.__cudacore_handle__(), b"cudacore_handles.stream")) == 0
-        assert shared.shared_use() == 0
-        shared.shared_give_back()
-        stream.sync()
-        """
-    )
+    run_on_driver(TAKE.format(library=str(library)) + code)

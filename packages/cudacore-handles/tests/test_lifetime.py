@@ -10,19 +10,8 @@ import pytest
 BEGIN = """
 import gc, itertools, random, sys, threading, weakref
 import cudacore_handles as ch
+from child_setup import counts, device, one_block
 from kernel_sources import PTX
-
-device = ch.Device(0)
-device.set_current()
-_ = device.memory_resource
-one_block = ch.LaunchConfig(grid=1, block=1)
-
-
-def counts():
-    gc.collect()
-    device.sync()  # a safe point
-    return ch.live_counts()
-
 
 begin = counts()
 """

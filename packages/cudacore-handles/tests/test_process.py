@@ -41,6 +41,12 @@ class Owner:
 class Memory(ch.MemoryResource):
     def deallocate(self, ptr, size, *, stream):
         stream.sync()
+
+
+class Loud(ch.MemoryResource):
+    def deallocate(self, ptr, size, *, stream):
+        ch.Device().sync()
+        os.write(1, b"freed %d. " % ptr)
 """
 
 # The ways in which objects are still alive when the interpreter ends.
@@ -117,13 +123,10 @@ def test_owners_are_left_alone_at_the_end(run_on_driver: Callable[..., str]) -> 
         + """
 import builtins
 
-class Loud(ch.MemoryResource):
-    def deallocate(self, ptr, size, *, stream):
-        os.write(1, b"freed %d. " % ptr)
-
 class Keeper:
     pass
 
+ch.Device().set_current()
 alive = [ch.Buffer.from_handle(ptr, 0, mr=Loud(), stream=ch.LEGACY_DEFAULT_STREAM) for ptr in range(1, 6)]
 alive.pop(0)
 builtins.alive = alive.pop()
@@ -515,11 +518,6 @@ def test_owners_in_a_forked_child_are_the_parents(run_on_driver: Callable[..., s
     out = run_on_driver(
         BEGIN
         + """
-class Loud(ch.MemoryResource):
-    def deallocate(self, ptr, size, *, stream):
-        ch.Device().sync()
-        os.write(1, b"freed %d. " % ptr)
-
 ch.Device().set_current()
 buffer = ch.Buffer.from_handle(5, 8, mr=Loud())
 if (child := os.fork()) == 0:

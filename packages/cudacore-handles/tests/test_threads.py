@@ -9,22 +9,11 @@ import pytest
 HAMMER = """
 import gc, sys, threading
 import cudacore_handles as ch
+from child_setup import counts, device, one_block
 from kernel_sources import PTX
 
 THREADS, ROUNDS = 8, {rounds}
 sys.setswitchinterval(1e-5)
-device = ch.Device(0)
-device.set_current()
-_ = device.memory_resource
-one_block = ch.LaunchConfig(grid=1, block=1)
-
-
-def counts():
-    gc.collect()
-    device.sync()
-    return ch.live_counts()
-
-
 {prelude}
 
 begin, errors, done = counts(), [], threading.Event()

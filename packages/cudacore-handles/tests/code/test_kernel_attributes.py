@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from attribute_tables import attributes_of, cuda_attributes
 from cuda.bindings import driver
 
 from cudacore_handles import (
@@ -22,7 +23,6 @@ from cudacore_handles import (
     LaunchConfig,
     ObjectCode,
 )
-from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code import kernel_attributes
 from cudacore_handles._code.kernel_attributes import (
@@ -33,7 +33,7 @@ from cudacore_handles._code.kernel_attributes import (
     _SharedMemoryNeeded,
 )
 
-TABLE = {name: value for name, value in vars(KernelAttributes).items() if isinstance(value, Attribute)}
+TABLE = attributes_of(KernelAttributes)
 
 PTX = b"""
 .version 7.8
@@ -106,12 +106,8 @@ def cluster_code(device: Device) -> ObjectCode:
 
 def test_numbers_are_cudas() -> None:
     """A property would return the value of another attribute."""
-    known = {
-        member.name.removeprefix("CU_FUNC_ATTRIBUTE_").lower(): member.value
-        for member in driver.CUfunction_attribute
-        if member.value <= 15
-    }
-    assert {name: attribute.number for name, attribute in TABLE.items()} == known
+    numbers = {name: attribute.number for name, attribute in TABLE.items()}
+    assert numbers == cuda_attributes(driver.CUfunction_attribute, "CU_FUNC_ATTRIBUTE_", newest=15)
 
 
 def test_kinds_and_constancy() -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from attribute_tables import attributes_of
 from cuda.bindings import driver
 
 from cudacore_handles import CUDAError, Device, DeviceProperties
-from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._driver import device_properties
 
-TABLE = {name: value for name, value in vars(DeviceProperties).items() if isinstance(value, Attribute)}
+TABLE = attributes_of(DeviceProperties)
 NEWEST = 147  # the newest attribute that has a property
 # Attributes of interfaces that CUDA has withdrawn: they have no property.
 WITHDRAWN = {

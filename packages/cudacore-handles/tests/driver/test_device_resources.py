@@ -178,25 +178,19 @@ def test_groups_that_differ_need_a_driver(run_on_sim: RunOnSim) -> None:
     """For a driver that lacks such splits, the error would not name the required version."""
     run_on_sim("""
         import cudacore_handles as ch
+        import pytest
 
         sm = ch.Device(0).resources.sm
         for fields in ({"count": [8, 16]}, {"count": [8, None]}, {"count": 8, "backfill": True},
                        {"count": 8, "coscheduled_sm_count": 4}, {"count": 8, "preferred_coscheduled_sm_count": 16}):
-            try:
+            with pytest.raises(ch.CUDAError, match="Groups of one size") as caught:
                 sm.split(fields)
-            except ch.CUDAError as error:
-                assert "cuDevSmResourceSplit: CCH_ENOSYMBOL (-4): needs a driver for CUDA 13.1 or newer" in str(error)
-                assert "Groups of one size" in str(error)
-            else:
-                raise AssertionError(fields)
+            needed = "cuDevSmResourceSplit: CCH_ENOSYMBOL (-4): needs a driver for CUDA 13.1 or newer"
+            assert needed in str(caught.value), fields
+        needed = "a WorkqueueResource needs a driver for CUDA 13.1 or newer; the loaded driver is for CUDA 13.0"
         for resources in (ch.Device(0).resources, ch.Device(0).context.resources):
-            try:
+            with pytest.raises(ch.CUDAError, match=needed):
                 resources.workqueue
-            except ch.CUDAError as error:
-                needed = "a WorkqueueResource needs a driver for CUDA 13.1 or newer"
-                assert f"{needed}; the loaded driver is for CUDA 13.0" in str(error)
-            else:
-                raise AssertionError
     """)
 
 
@@ -205,14 +199,12 @@ def test_a_driver_without_resources(run_on_sim: RunOnSim) -> None:
     run_on_sim(
         """
         import cudacore_handles as ch
+        import pytest
 
-        for use in (lambda: ch.Device(0).resources.sm, lambda: ch.Device(0).context.resources.sm):
-            try:
-                use()
-            except ch.CUDAError as error:
-                assert "needs a driver for CUDA 12.4 or newer; the loaded driver is for CUDA 12.3" in str(error), error
-            else:
-                raise AssertionError
+        needed = "needs a driver for CUDA 12.4 or newer; the loaded driver is for CUDA 12.3"
+        for holder in (ch.Device(0), ch.Device(0).context):
+            with pytest.raises(ch.CUDAError, match=needed):
+                holder.resources.sm
         """,
         CUDACORE_SIM_DRIVER_VERSION="12.3",
     )

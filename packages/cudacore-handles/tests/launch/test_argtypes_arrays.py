@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dlpack_producers import Managed, Versioned
+from dlpack_producers import TENSOR_FROM_OBJECT, ExchangeAPI, Managed, Versioned, exchange_capsule
 from dlpack_producers import Tensor as DLTensor
 from packing import ADDRESS, ADDRESS_OR_INT, FLOAT, INT, POINTER, UNKNOWN, one
 
@@ -160,36 +160,19 @@ def test_capsule_is_kept_with_the_argument() -> None:
 
 # ---- DLPack's exchange API
 
-_EXPORT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
 
-
-class ExchangeAPI(ctypes.Structure):
-    """DLPackExchangeAPI of dlpack.h."""
-
-
-ExchangeAPI._fields_ = (
-    ("major", ctypes.c_uint32),
-    ("minor", ctypes.c_uint32),
-    ("previous", ctypes.POINTER(ExchangeAPI)),
-    ("managed_tensor_allocator", ctypes.c_void_p),
-    ("managed_tensor_from_py_object_no_sync", ctypes.c_void_p),
-    ("managed_tensor_to_py_object_no_sync", ctypes.c_void_p),
-    ("dltensor_from_py_object_no_sync", _EXPORT),
-    ("current_work_stream", ctypes.c_void_p),
-)
-
-
-def exchange_capsule(api: ExchangeAPI) -> Any:
-    return _new_capsule(ctypes.addressof(api), b"dlpack_exchange_api", ctypes.cast(None, _DESTRUCTOR))
-
-
-@_EXPORT
+@TENSOR_FROM_OBJECT
 def _export(value: Any, out: Any) -> int:
     out[0] = value.tensor
     return 0
 
 
-EXPORTS = ExchangeAPI(major=1, minor=3, dltensor_from_py_object_no_sync=_export)
+def exporting(major: int, function: Any = _export) -> ExchangeAPI:
+    """Return an exchange API with one function, which the caller keeps."""
+    return ExchangeAPI(major=major, minor=3, tensor_from_object=ctypes.cast(function, ctypes.c_void_p))
+
+
+EXPORTS = exporting(1)
 
 
 class Tensor:
@@ -239,11 +222,11 @@ def test_exchange_api_of_other_devices() -> None:
 def test_exchange_api_that_fails() -> None:
     """A producer's reason for not exporting would be hidden, or a failure without a reason crash."""
 
-    @_EXPORT
+    @TENSOR_FROM_OBJECT
     def export(value: Any, out: Any) -> int:
         return -1
 
-    api = ExchangeAPI(major=1, dltensor_from_py_object_no_sync=export)
+    api = exporting(1, export)
     cls = type("Tensor", (Tensor,), {"__dlpack_c_exchange_api__": exchange_capsule(api)})
     with pytest.raises(BufferError, match=r"Tensor cannot be exported by DLPack"):
         one(cls(), 8)
@@ -251,8 +234,8 @@ def test_exchange_api_that_fails() -> None:
 
 def test_exchange_api_that_cannot_be_used(checked: list[tuple[int, int]]) -> None:
     """An exchange API of another version would be called, or an object would be exported by its base class."""
-    newer = ExchangeAPI(major=2, dltensor_from_py_object_no_sync=_export)
-    chained = ExchangeAPI(major=2, previous=ctypes.pointer(EXPORTS))
+    newer = exporting(2)
+    chained = ExchangeAPI(major=2, previous=ctypes.addressof(EXPORTS))
     without = ExchangeAPI(major=1)
     for api in (newer, without):
         cls = type("Array", (DLPackArray,), {"__dlpack_c_exchange_api__": exchange_capsule(api)})

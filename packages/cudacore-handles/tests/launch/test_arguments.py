@@ -10,7 +10,7 @@ from typing import Any
 import kernel_sources
 import numpy as np
 import pytest
-from cuda_array import CudaArray
+from foreign_objects import CudaArray
 
 import cudacore_handles as ch
 

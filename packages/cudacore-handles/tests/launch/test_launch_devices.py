@@ -5,7 +5,7 @@ import struct
 from typing import Any
 
 import pytest
-from cuda_array import CudaArray
+from foreign_objects import CudaArray
 
 import cudacore_handles as ch
 

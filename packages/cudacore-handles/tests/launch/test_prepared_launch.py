@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_array import CudaArray
+from foreign_objects import CudaArray
 
 import cudacore_handles as ch
 from threads_at_once import in_threads

@@ -23,6 +23,14 @@ def buffer(device: ch.Device, stream: ch.Stream) -> ch.Buffer:
 
 
 @pytest.fixture
+def resource(device: ch.Device) -> Iterator[ch.DeviceMemoryResource]:
+    """Give a new pool of the device. Tests of other memory resources have a fixture of their own with this name."""
+    mr = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions())
+    yield mr
+    mr.close()
+
+
+@pytest.fixture
 def content(stream: ch.Stream) -> Callable[[ch.Buffer], bytes]:
     """Give a function that reads the bytes of a buffer."""
 

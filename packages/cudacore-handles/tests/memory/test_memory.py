@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from closing import check_closing
 
 import cudacore_handles as ch
 
@@ -202,19 +203,13 @@ def test_a_closed_pool(device: ch.Device, stream: ch.Stream) -> None:
     """A closed pool would be used."""
     resource = ch.DeviceMemoryResource(device, ch.DeviceMemoryResourceOptions())
     buffer = resource.allocate(64, stream=stream)
-    resource.close()
-    resource.close()
-    assert resource.is_closed
-    assert repr(resource) == "<DeviceMemoryResource closed>"
     uses: list[Callable[[], Any]] = [
         lambda: resource.allocate(64, stream=stream),
         lambda: resource.handle,
         lambda: resource.attributes,
         lambda: resource.peer_accessible_by,
     ]
-    for use in uses:
-        with pytest.raises(ValueError, match="DeviceMemoryResource has been closed"):
-            use()
+    check_closing(resource, uses)
     buffer.fill(1, stream=stream)
     stream.sync()
 

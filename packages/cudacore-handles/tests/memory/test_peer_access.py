@@ -6,7 +6,7 @@ Most tests use four imaginary devices: 0 has the pool, and 3 can access only its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,21 +16,12 @@ from cudacore_handles import (
     ClosedError,
     Device,
     DeviceMemoryResource,
-    DeviceMemoryResourceOptions,
 )
 from cudacore_handles._driver import device as device_module
 from cudacore_handles._memory import peer_access
 from cudacore_handles._memory.peer_access import PeerAccessibleBySetProxy
 
 READ_WRITE, NONE = 3, 0
-
-
-@pytest.fixture
-def resource(device: Device) -> Iterator[DeviceMemoryResource]:
-    """A new pool."""
-    mr = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
-    yield mr
-    mr.close()
 
 
 def test_instantiation() -> None:

@@ -5,36 +5,23 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from attribute_tables import attributes_of, cuda_attributes
 from cuda.bindings import driver
 
 from cudacore_handles import ClosedError, Device, DeviceMemoryResource, DeviceMemoryResourceOptions
-from cudacore_handles._base.attribute import Attribute
 from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
-TABLE = {name: value for name, value in vars(MemPoolAttributes).items() if isinstance(value, Attribute)}
+TABLE = attributes_of(MemPoolAttributes)
 MIB = 1 << 20
-
-
-@pytest.fixture
-def resource(device: Device) -> Iterator[DeviceMemoryResource]:
-    """A new pool."""
-    mr = DeviceMemoryResource(device, DeviceMemoryResourceOptions())
-    yield mr
-    mr.close()
 
 
 def test_numbers_are_cudas() -> None:
     """A property would return the value of another attribute."""
-    known = {
-        member.name.removeprefix("CU_MEMPOOL_ATTR_").lower(): member.value
-        for member in driver.CUmemPool_attribute
-        if member.value <= 8
-    }
-    assert {name: attribute.number for name, attribute in TABLE.items()} == known
+    numbers = {name: attribute.number for name, attribute in TABLE.items()}
+    assert numbers == cuda_attributes(driver.CUmemPool_attribute, "CU_MEMPOOL_ATTR_", newest=8)
 
 
 def test_instantiation() -> None:

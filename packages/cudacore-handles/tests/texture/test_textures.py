@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles.texture import (
-    MipmappedArrayOptions,
-    OpaqueArray,
-    OpaqueArrayOptions,
-    ResourceDescriptor,
-    SurfaceObject,
-    TextureObject,
-    TextureObjectOptions,
-)
+import cudacore_handles.texture as ct
 from cudacore_handles.typing import AddressModeType, ArrayFormatType, FilterModeType, ReadModeType
 
 TAKES_OBJECT = b"""
@@ -36,18 +28,20 @@ TAKES_OBJECT = b"""
 """
 
 
-def make_array(device: ch.Device, shape: tuple[int, ...] = (8, 4), name: str = "float32", **more: Any) -> OpaqueArray:
-    return device.create_opaque_array(OpaqueArrayOptions(shape, name, **{"num_channels": 1, **more}))
+def make_array(
+    device: ch.Device, shape: tuple[int, ...] = (8, 4), name: str = "float32", **more: Any
+) -> ct.OpaqueArray:
+    return device.create_opaque_array(ct.OpaqueArrayOptions(shape, name, **{"num_channels": 1, **more}))
 
 
-def make_texture(device: ch.Device, array: OpaqueArray, **options: Any) -> TextureObject:
-    resource = ResourceDescriptor.from_opaque_array(array)
-    return device.create_texture_object(resource=resource, options=TextureObjectOptions(**options))
+def make_texture(device: ch.Device, array: ct.OpaqueArray, **options: Any) -> ct.TextureObject:
+    resource = ct.ResourceDescriptor.from_opaque_array(array)
+    return device.create_texture_object(resource=resource, options=ct.TextureObjectOptions(**options))
 
 
-def make_surface(device: ch.Device) -> SurfaceObject:
+def make_surface(device: ch.Device) -> ct.SurfaceObject:
     array = make_array(device, is_surface_load_store=True)
-    return device.create_surface_object(resource=ResourceDescriptor.from_opaque_array(array))
+    return device.create_surface_object(resource=ct.ResourceDescriptor.from_opaque_array(array))
 
 
 # ---- resources
@@ -56,8 +50,8 @@ def make_surface(device: ch.Device) -> SurfaceObject:
 def test_descriptors(device: ch.Device, stream: ch.Stream) -> None:
     """The attributes of a descriptor would be wrong."""
     array, buffer = make_array(device), device.allocate(4096, stream=stream)
-    levels = device.create_mipmapped_array(MipmappedArrayOptions((8, 8), "uint8", 4, 2))
-    of = ResourceDescriptor
+    levels = device.create_mipmapped_array(ct.MipmappedArrayOptions((8, 8), "uint8", 4, 2))
+    of = ct.ResourceDescriptor
     line = of.from_linear(buffer, format=np.float32, num_channels=2)
     rows = of.from_pitch2d(buffer, format="uint8", num_channels=4, width=8, height=9, pitch_bytes=64)
     for made, kind, source in (
@@ -77,7 +71,7 @@ def test_descriptors(device: ch.Device, stream: ch.Stream) -> None:
 def test_bad_descriptors(device: ch.Device, stream: ch.Stream) -> None:
     """A texture would read beyond a buffer, or from memory that is not suitable for textures."""
     array, buffer = make_array(device), device.allocate(4096, stream=stream)
-    of = ResourceDescriptor
+    of = ct.ResourceDescriptor
     texel: dict[str, Any] = {"format": "float32", "num_channels": 1}
     rows: dict[str, Any] = {**texel, "width": 8, "height": 8, "pitch_bytes": 64}
     with pytest.raises(RuntimeError, match="from_opaque_array"):
@@ -129,7 +123,7 @@ def test_bad_descriptors(device: ch.Device, stream: ch.Stream) -> None:
 def test_bad_options(options: dict[str, Any], error: type[Exception], message: str) -> None:
     """CUDA would accept or ignore meaningless options."""
     with pytest.raises(error, match=message):
-        TextureObjectOptions(**options)
+        ct.TextureObjectOptions(**options)
 
 
 @pytest.mark.cuda_sim
@@ -168,8 +162,8 @@ def test_options_that_do_not_suit(device: ch.Device, name: str, options: dict[st
 
 def test_options_are_copied(device: ch.Device) -> None:
     """The reported options of a texture would be wrong."""
-    options = TextureObjectOptions(read_mode=ReadModeType.NORMALIZED_FLOAT)
-    resource = ResourceDescriptor.from_opaque_array(make_array(device))
+    options = ct.TextureObjectOptions(read_mode=ReadModeType.NORMALIZED_FLOAT)
+    resource = ct.ResourceDescriptor.from_opaque_array(make_array(device))
     texture = device.create_texture_object(resource=resource, options=options)
     options.filter_mode = "linear"
     assert texture.options.filter_mode is FilterModeType.POINT
@@ -185,9 +179,9 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
 
     import cudacore_sim
 
-    resource = ResourceDescriptor.from_opaque_array(make_array(device))
+    resource = ct.ResourceDescriptor.from_opaque_array(make_array(device))
 
-    def read(options: TextureObjectOptions) -> tuple[list[int], float]:
+    def read(options: ct.TextureObjectOptions) -> tuple[list[int], float]:
         texture = device.create_texture_object(resource=resource, options=options)
         words = (ctypes.c_uint32 * 26)()
         assert cudacore_sim.load().cuTexObjectGetTextureDesc(words, ctypes.c_uint64(texture.handle)) == 0
@@ -196,9 +190,9 @@ def test_options_are_recognized_by_their_values(device: ch.Device) -> None:
         return list(words[:3]), float(np.frombuffer(words, np.float32)[7])
 
     wraps, clamps = [0, 0, 0], [1, 1, 1]
-    options = TextureObjectOptions(address_mode=("wrap",), mipmap_level_bias=1.5)
+    options = ct.TextureObjectOptions(address_mode=("wrap",), mipmap_level_bias=1.5)
     assert read(options) == read(options) == (wraps, 1.5)
-    assert read(TextureObjectOptions(address_mode=("wrap",), mipmap_level_bias=3 / 2)) == (wraps, 1.5)
+    assert read(ct.TextureObjectOptions(address_mode=("wrap",), mipmap_level_bias=3 / 2)) == (wraps, 1.5)
     options.mipmap_level_bias = 2
     assert read(options) == (wraps, 2)
     modes: list[str] = ["wrap"]
@@ -229,7 +223,7 @@ def test_more_options_than_are_kept(device: ch.Device) -> None:
             assert array.shape == (width,)
             texture = make_texture(device, array, max_anisotropy=width % 17)
             assert texture.options.max_anisotropy == width % 17
-    assert device.create_texture_object(resource=texture.resource).options == TextureObjectOptions()
+    assert device.create_texture_object(resource=texture.resource).options == ct.TextureObjectOptions()
     with pytest.raises(TypeError):
         device.create_opaque_array(None)  # type: ignore[arg-type]
 
@@ -237,7 +231,7 @@ def test_more_options_than_are_kept(device: ch.Device) -> None:
 def test_alignment(device: ch.Device, stream: ch.Stream) -> None:
     """The driver would refuse memory without saying what is wrong with it."""
     buffer = device.allocate(1 << 16, stream=stream)
-    of = ResourceDescriptor
+    of = ct.ResourceDescriptor
     texel: dict[str, Any] = {"format": "float32", "num_channels": 1}
     rows: dict[str, Any] = {**texel, "width": 8, "height": 2}
     with pytest.raises(ValueError, match=r"not a multiple of \d+ \(texture_alignment\)"):
@@ -266,7 +260,7 @@ def test_texture(device: ch.Device) -> None:
     assert (texture.handle, texture.is_closed, repr(texture)) == (0, True, "<TextureObject closed>")
     assert texture.options is texture.options
     with pytest.raises(RuntimeError, match=r"use Device\.create_texture_object"):
-        TextureObject()
+        ct.TextureObject()
 
 
 def test_surface(device: ch.Device, stream: ch.Stream) -> None:
@@ -275,7 +269,7 @@ def test_surface(device: ch.Device, stream: ch.Stream) -> None:
     assert surface.handle
     assert surface.device == device
     assert surface.resource.kind == "array"
-    of = ResourceDescriptor
+    of = ct.ResourceDescriptor
     with pytest.raises(ValueError, match="without is_surface_load_store=True"):
         device.create_surface_object(resource=of.from_opaque_array(make_array(device)))
     buffer = device.allocate(4096, stream=stream)
@@ -285,7 +279,7 @@ def test_surface(device: ch.Device, stream: ch.Stream) -> None:
         pass
     assert (surface.handle, repr(surface)) == (0, "<SurfaceObject closed>")
     with pytest.raises(RuntimeError, match=r"use Device\.create_surface_object"):
-        SurfaceObject()
+        ct.SurfaceObject()
 
 
 def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
@@ -293,8 +287,8 @@ def test_the_source_lives(device: ch.Device, stream: ch.Stream) -> None:
     before = ch.live_counts()
     array = make_array(device, is_surface_load_store=True)
     buffer = device.allocate(4096, stream=stream)
-    resource = ResourceDescriptor.from_opaque_array(array)
-    linear = ResourceDescriptor.from_linear(buffer, format="uint8", num_channels=1)
+    resource = ct.ResourceDescriptor.from_opaque_array(array)
+    linear = ct.ResourceDescriptor.from_linear(buffer, format="uint8", num_channels=1)
     made: list[Any] = [
         device.create_texture_object(resource=resource),
         device.create_surface_object(resource=resource),
@@ -389,7 +383,7 @@ def test_failures(device: ch.Device, call: str) -> None:
     import cudacore_sim
 
     array = make_array(device, is_surface_load_store=True)
-    resource = ResourceDescriptor.from_opaque_array(array)
+    resource = ct.ResourceDescriptor.from_opaque_array(array)
     operations: dict[str, Callable[[], object]] = {
         "cuTexObjectCreate": lambda: device.create_texture_object(resource=resource),
         "cuSurfObjectCreate": lambda: device.create_surface_object(resource=resource),

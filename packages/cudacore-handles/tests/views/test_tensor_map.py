@@ -13,14 +13,7 @@ import numpy as np
 import pytest
 
 import cudacore_handles as ch
-from cudacore_handles.typing import (
-    TensorMapDataType,
-    TensorMapIm2ColWideMode,
-    TensorMapInterleave,
-    TensorMapL2Promotion,
-    TensorMapOOBFill,
-    TensorMapSwizzle,
-)
+import cudacore_handles.typing as ct
 
 T = TypeVar("T")
 
@@ -202,7 +195,13 @@ def test_types(memory: ch.Buffer, name: str) -> None:
 
 def test_a_type_of_the_same_size(memory: ch.Buffer, view: ch.StridedMemoryView) -> None:
     """Rounding to TF32 would be impossible, or numbers of another size would be described."""
-    for data_type in (TensorMapDataType.TFLOAT32, TensorMapDataType.FLOAT32_FTZ, np.int32, "uint32", np.dtype("f4")):
+    for data_type in (
+        ct.TensorMapDataType.TFLOAT32,
+        ct.TensorMapDataType.FLOAT32_FTZ,
+        np.int32,
+        "uint32",
+        np.dtype("f4"),
+    ):
         view.as_tensor_map((8, 8), data_type=data_type)
     view_of(memory, dtype="int8").as_tensor_map((8, 16), data_type="uint8")
     for data_type, error, message in (
@@ -222,17 +221,19 @@ def test_ranks_and_options(memory: ch.Buffer) -> None:
     for shape in ((64,), (4, 64), (4, 4, 64), (2, 2, 4, 64), (2, 2, 2, 2, 64)):
         view_of(memory, shape).as_tensor_map((1,) * (len(shape) - 1) + (8,), element_strides=(1,) * len(shape))
     view = view_of(memory, (8, 16, 64))
-    for swizzle in TensorMapSwizzle:
-        for promotion in TensorMapL2Promotion:
+    for swizzle in ct.TensorMapSwizzle:
+        for promotion in ct.TensorMapL2Promotion:
             view.as_tensor_map((2, 4, 8), swizzle=swizzle, l2_promotion=promotion)
-    view.as_tensor_map((2, 4, 8), oob_fill=TensorMapOOBFill.NAN_REQUEST_ZERO_FMA, element_strides=(8, 2, 1))
-    view.as_tensor_map((2, 4, 4), interleave=TensorMapInterleave.INTERLEAVE_16B)
-    view.as_tensor_map((2, 4, 8), interleave=TensorMapInterleave.INTERLEAVE_32B, swizzle=TensorMapSwizzle.SWIZZLE_32B)
+    view.as_tensor_map((2, 4, 8), oob_fill=ct.TensorMapOOBFill.NAN_REQUEST_ZERO_FMA, element_strides=(8, 2, 1))
+    view.as_tensor_map((2, 4, 4), interleave=ct.TensorMapInterleave.INTERLEAVE_16B)
+    view.as_tensor_map(
+        (2, 4, 8), interleave=ct.TensorMapInterleave.INTERLEAVE_32B, swizzle=ct.TensorMapSwizzle.SWIZZLE_32B
+    )
 
 
 def test_options_object(view: ch.StridedMemoryView) -> None:
     """Options in an object, or in a mapping, would mean something else than as arguments."""
-    swizzle = TensorMapSwizzle.SWIZZLE_64B
+    swizzle = ct.TensorMapSwizzle.SWIZZLE_64B
     options = ch.TensorMapDescriptorOptions([8, 16], swizzle=swizzle)  # type: ignore[arg-type]
     assert options.box_dim == (8, 16)
     made = view.as_tensor_map((8, 16), swizzle=swizzle)
@@ -253,8 +254,8 @@ def test_options_object(view: ch.StridedMemoryView) -> None:
             ch.TensorMapDescriptorOptions(**wrong)
 
 
-FLOATS = {"oob_fill": TensorMapOOBFill.NAN_REQUEST_ZERO_FMA}
-IN_16, IN_32 = ({"interleave": one} for one in list(TensorMapInterleave)[1:])
+FLOATS = {"oob_fill": ct.TensorMapOOBFill.NAN_REQUEST_ZERO_FMA}
+IN_16, IN_32 = ({"interleave": one} for one in list(ct.TensorMapInterleave)[1:])
 WRONG = [
     ({}, (8,), {}, "box_dim has 1 elements; it must have 2"),
     ({}, (8, 8.0), {}, "box_dim[1] must be an int, not float"),
@@ -262,7 +263,7 @@ WRONG = [
     ({}, (257, 8), {}, "box_dim[0] is 257; it must be from 1 to 256"),
     ({}, (2**70, 8), {}, "box_dim[0] is 9223372036854775807; it must be from 1 to 256"),
     ({}, (8, 3), {}, "box_dim[1] is 3, which is 12 bytes of FLOAT32; it must be a multiple of 16 bytes"),
-    ({}, (8, 12), {"swizzle": TensorMapSwizzle.SWIZZLE_32B},
+    ({}, (8, 12), {"swizzle": ct.TensorMapSwizzle.SWIZZLE_32B},
      "box_dim[1] is 12, which is 48 bytes of FLOAT32; SWIZZLE_32B takes at most 32"),
     ({"shape": (256, 64)}, (256, 256), {}, "a copy moves 262144 bytes, and a multiprocessor of device 0 has 2"),
     ({}, (8, 8), {"element_strides": (1,)}, "element_strides has 1 elements; it must have 2"),
@@ -311,7 +312,7 @@ def test_images(memory: ch.Buffer) -> None:
     make = ch.TensorMapDescriptor.from_im2col
     for shape in ((2, 8, 16), (2, 8, 8, 16), (2, 4, 4, 4, 16)):
         corner = (-1,) * (len(shape) - 2)
-        made = make(view_of(memory, shape), corner, corner, 8, 64, swizzle=TensorMapSwizzle.SWIZZLE_32B)
+        made = make(view_of(memory, shape), corner, corner, 8, 64, swizzle=ct.TensorMapSwizzle.SWIZZLE_32B)
         assert repr(made) == f"TensorMapDescriptor(im2col, rank={len(shape)}, dtype=FLOAT32, swizzle=SWIZZLE_32B)"
     image = view_of(memory, (2, 8, 8, 16))
     for arguments, message in (
@@ -339,7 +340,7 @@ def test_wide_images(memory: ch.Buffer, device: ch.Device) -> None:
     with pytest.raises(ValueError, match=r"capability 9.0; im2col-wide tensor maps need 10.0 or later"):
         make(image, -1, -1, 8, 64)
     with pytest.raises(ValueError, match="swizzle is 0; an im2col-wide map needs SWIZZLE_64B or SWIZZLE_128B"):
-        make(image, -1, -1, 8, 64, swizzle=None, mode=TensorMapIm2ColWideMode.W128)
+        make(image, -1, -1, 8, 64, swizzle=None, mode=ct.TensorMapIm2ColWideMode.W128)
 
 
 # ---- other memory
