@@ -10,6 +10,7 @@ from typing import Any
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.driver_version import need_driver
 from cudacore_handles._base.errors import CUDAError, last_error
+from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles.typing import ProcessStateType
 
@@ -72,10 +73,7 @@ class Process:
     def __reduce__(self) -> tuple[Any, ...]:
         return Process, (self._pid,)
 
-    @property
-    def pid(self) -> int:
-        """int: the process id."""
-        return self._pid
+    pid: Stored[int] = Stored("_pid", "int: the process id.")
 
     @property
     def state(self) -> ProcessStateType:

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cudacore_handles._base.stored import Stored
+
 _EM_CUDA = 190
 _ET_REL = 1
 _STT_OBJECT, _STT_FUNC = 1, 2
@@ -99,10 +101,7 @@ class Cubin:
         """bool: Whether it can be linked with other code: it was compiled as relocatable device code."""
         return _u16(self._image, 16) == _ET_REL
 
-    @property
-    def symbols(self) -> list[CubinSymbol]:
-        """list of CubinSymbol: The symbol table."""
-        return self._symbols
+    symbols: Stored[list[CubinSymbol]] = Stored("_symbols", "list of CubinSymbol: The symbol table.")
 
     def prototypes(self) -> dict[int, str]:
         """Return the prototypes of functions by their index in :attr:`symbols`, such as ``"#if"`` for ``int f(float)``.

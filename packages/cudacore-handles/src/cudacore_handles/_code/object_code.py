@@ -16,6 +16,7 @@ from cudacore_handles._base.errors import CUDAError, UnsupportedCodeError, call_
 from cudacore_handles._base.handle import adopt, hold
 from cudacore_handles._base.names import shorten, symbol_name
 from cudacore_handles._base.pickles import restorer
+from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._code.kernel import Kernel
 
@@ -122,13 +123,9 @@ class ObjectCode:
             for key, value in (symbol_mapping or {}).items()
         }
         self = cls.__new__(cls)
-        self._box = None
-        self._code = code
-        self._code_type = code_type
-        self._name = name
-        self._places = None
-        self._signatures = signatures
-        self._symbol_mapping = names
+        self._box = self._places = None
+        self._code, self._code_type, self._name = code, code_type, name
+        self._signatures, self._symbol_mapping = signatures, names
         return self
 
     @staticmethod
@@ -405,20 +402,13 @@ class ObjectCode:
             hint += '. C++ names are mangled: declare the kernel extern "C", or compile with name_expressions'
         return hint
 
-    @property
-    def code(self) -> bytes | Any:
-        """bytes or str: The code, or the path of its file if it was made from one."""
-        return self._code
-
-    @property
-    def code_type(self) -> str:
-        """str: ``"cubin"``, ``"ptx"``, ``"ltoir"``, ``"fatbin"``, ``"object"`` or ``"library"``."""
-        return self._code_type
-
-    @property
-    def name(self) -> str:
-        """str: Its name."""
-        return self._name
+    code: Stored[bytes | Any] = Stored(
+        "_code", "bytes or str: The code, or the path of its file if it was made from one."
+    )
+    code_type: Stored[str] = Stored(
+        "_code_type", 'str: ``"cubin"``, ``"ptx"``, ``"ltoir"``, ``"fatbin"``, ``"object"`` or ``"library"``.'
+    )
+    name: Stored[str] = Stored("_name", "str: Its name.")
 
     @property
     def kernels(self) -> tuple[KernelInfo, ...]:

@@ -12,6 +12,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import check_int
 from cudacore_handles._base.errors import check, closed, no_buffer
 from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.context import Context, current_context
 from cudacore_handles._stream.event import Event
@@ -360,10 +361,7 @@ class Device:
         check(function(out, _TEXT_SIZE, self._id))
         return str(ffi.string(out).decode())
 
-    @property
-    def device_id(self) -> int:
-        """int: Ordinal."""
-        return self._id
+    device_id: Stored[int] = Stored("_id", "int: Ordinal.")
 
     @property
     def resources(self) -> DeviceResources:
@@ -497,10 +495,7 @@ def _find(device_id: object) -> Device:
         raise ValueError(f"device_id must be {bounds}, got {ordinal}: this machine has {devices}")
     device = object.__new__(Device)
     device._id = ordinal
-    device._primary = None
-    device._memory_resource = None
-    device._properties = None
-    device._resources = None
+    device._primary = device._memory_resource = device._properties = device._resources = None
     # No lock is needed to share one object. A garbage collection while a lock is held could need the object, too.
     return _devices.setdefault(ordinal, device)
 

@@ -8,6 +8,7 @@ from typing import Any
 from cudacore_handles import _native
 from cudacore_handles._base.address import as_integer, check_int
 from cudacore_handles._base.options import as_flag
+from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 
 # The number of threads of a block is checked at launch, as in cuda.core, because programs that try sizes expect that.
@@ -142,25 +143,12 @@ class LaunchConfig(_native.Config):
         self._store(bytes(ffi.buffer(c)))
         return self
 
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """tuple of int: Blocks, or clusters, in x, y and z."""
-        return self._grid
-
-    @property
-    def cluster(self) -> tuple[int, ...] | None:
-        """tuple of int or None: Blocks per cluster in x, y and z."""
-        return self._cluster
-
-    @property
-    def block(self) -> tuple[int, ...]:
-        """tuple of int: Threads per block in x, y and z."""
-        return self._block
-
-    @property
-    def shmem_size(self) -> int:
-        """int: Dynamic shared memory per block, in bytes."""
-        return self._shared_bytes
+    grid: Stored[tuple[int, ...]] = Stored("_grid", "tuple of int: Blocks, or clusters, in x, y and z.")
+    cluster: Stored[tuple[int, ...] | None] = Stored(
+        "_cluster", "tuple of int or None: Blocks per cluster in x, y and z."
+    )
+    block: Stored[tuple[int, ...]] = Stored("_block", "tuple of int: Threads per block in x, y and z.")
+    shmem_size: Stored[int] = Stored("_shared_bytes", "int: Dynamic shared memory per block, in bytes.")
 
     @property
     def is_cooperative(self) -> bool:
@@ -172,10 +160,7 @@ class LaunchConfig(_native.Config):
         """bool: Whether the kernel may begin before the previous one has ended."""
         return bool(self._flags & lib.CCH_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION)
 
-    @property
-    def priority(self) -> int | None:
-        """int or None: The priority; None: the stream's."""
-        return self._priority
+    priority: Stored[int | None] = Stored("_priority", "int or None: The priority; None: the stream's.")
 
 
 _code = LaunchConfig.__init__.__code__

@@ -11,6 +11,7 @@ from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import check, closed, no_buffer, raise_status
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.names import shorten
+from cudacore_handles._base.stored import Stored
 from cudacore_handles._base.structures import struct_of
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_dlpack_arguments, check_size
@@ -231,14 +232,14 @@ class Buffer(_native.BufferHandle):
 
     @classmethod
     def from_handle(
-        cls,
+        cls: type[_B],
         ptr: int,
         size: int,
         mr: MemoryResource | None = None,
         owner: object | None = None,
         *,
         stream: Stream | IsStreamType | None = None,
-    ) -> Buffer:
+    ) -> _B:
         """Make a buffer from existing memory.
 
         Parameters
@@ -559,15 +560,12 @@ class Buffer(_native.BufferHandle):
             self._descriptor = describe_buffer(self)
         return self._descriptor
 
-    @property
-    def memory_resource(self) -> MemoryResource | None:
-        """MemoryResource or None: The resource that allocated the memory, and frees it; None if closed."""
-        return self._mr
-
-    @property
-    def owner(self) -> object:
-        """object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."""
-        return self._owner
+    memory_resource: Stored[MemoryResource | None] = Stored(
+        "_mr", "MemoryResource or None: The resource that allocated the memory, and frees it; None if closed."
+    )
+    owner: Stored[object] = Stored(
+        "_owner", "object: The object that keeps foreign memory alive, as given to :meth:`from_handle`; None if closed."
+    )
 
 
 def size_of(buffer: Buffer) -> int:

@@ -15,6 +15,7 @@ from cudacore_handles._base.errors import CUDAError, check, closed, last_error
 from cudacore_handles._base.handle import address, adopt, hold
 from cudacore_handles._base.ipc import HANDLE_SIZE, Descriptors, Shared, check_restored, check_type, checksum_of
 from cudacore_handles._base.pickles import restorer
+from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._driver.find_device import find_device
 
@@ -103,10 +104,9 @@ class IPCAllocationHandle:
         files = self._files
         return -1 if files is None else files.numbers[0]
 
-    @property
-    def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity of the pool between processes; None if the pool was imported by number."""
-        return self._uuid
+    uuid: Stored[UUID | None] = Stored(
+        "_uuid", "uuid.UUID or None: Identity of the pool between processes; None if the pool was imported by number."
+    )
 
 
 class IPCBufferDescriptor:
@@ -151,10 +151,7 @@ class IPCBufferDescriptor:
     def _fields(self) -> tuple[bytes, int, UUID | None, int]:
         return self._data, self._size, self._uuid, self._offset
 
-    @property
-    def size(self) -> int:
-        """int: Size of the buffer in bytes."""
-        return self._size
+    size: Stored[int] = Stored("_size", "int: Size of the buffer in bytes.")
 
 
 class IPCDataForMR:
@@ -166,20 +163,11 @@ class IPCDataForMR:
         self._alloc_handle = check_type("alloc_handle", alloc_handle, IPCAllocationHandle)
         self._is_mapped = is_mapped
 
-    @property
-    def alloc_handle(self) -> IPCAllocationHandle:
-        """IPCAllocationHandle: The descriptor with which other processes import the pool."""
-        return self._alloc_handle
-
-    @property
-    def is_mapped(self) -> bool:
-        """bool: Whether the pool belongs to another process."""
-        return self._is_mapped
-
-    @property
-    def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity between processes."""
-        return self._alloc_handle.uuid
+    alloc_handle: Stored[IPCAllocationHandle] = Stored(
+        "_alloc_handle", "IPCAllocationHandle: The descriptor with which other processes import the pool."
+    )
+    is_mapped: Stored[bool] = Stored("_is_mapped", "bool: Whether the pool belongs to another process.")
+    uuid: Stored[UUID | None] = Stored("_alloc_handle.uuid", "uuid.UUID or None: Identity between processes.")
 
 
 class SharedPool(PooledMemoryResource):
@@ -188,8 +176,6 @@ class SharedPool(PooledMemoryResource):
     A subclass is also a ``PooledMemoryResource``, has class methods ``from_allocation_handle`` and ``_init``, and
     implements ``_shared_devices``.
     """
-
-    _ipc_data: IPCDataForMR | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         data = self._open_ipc_data("pickled")
@@ -294,23 +280,6 @@ class SharedPool(PooledMemoryResource):
         if data.alloc_handle.is_closed and not data.is_mapped:
             data = self._ipc_data = IPCDataForMR(_export(self._pool, data.uuid), False)
         return data.alloc_handle
-
-    @property
-    def is_ipc_enabled(self) -> bool:
-        """bool: Whether the memory can be shared with other processes."""
-        return self._ipc_data is not None and not self.is_closed
-
-    @property
-    def is_mapped(self) -> bool:
-        """bool: Whether the pool belongs to another process. Nothing can be allocated from it."""
-        data = self._ipc_data
-        return data is not None and data.is_mapped and not self.is_closed
-
-    @property
-    def uuid(self) -> UUID | None:
-        """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
-        data = self._ipc_data
-        return data.uuid if data is not None and not self.is_closed else None
 
 
 def not_enabled(resource: object, done: str) -> Exception:

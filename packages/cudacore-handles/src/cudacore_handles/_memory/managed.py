@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, MutableSet, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cudacore_handles._base import results
 from cudacore_handles._base.errors import CUDAError, check, closed
@@ -19,9 +19,6 @@ from cudacore_handles._memory.buffer import Buffer
 from cudacore_handles._memory.copy import check_buffers
 from cudacore_handles._memory.host import Host, location_of, place_of
 from cudacore_handles._stream.stream import LEGACY_DEFAULT_STREAM, IsStreamType, Stream, Stream_accept
-
-if TYPE_CHECKING:
-    from cudacore_handles._memory.resource import MemoryResource
 
 # Values of CUmem_advise; the next number undoes the advice.
 _READ_MOSTLY, _PREFERRED_LOCATION, _ACCESSED_BY = 1, 3, 5
@@ -102,10 +99,10 @@ class AccessedBySetProxy(MutableSet["Device | Host"]):
 class ManagedBuffer(Buffer):
     """A piece of managed memory, which the driver moves to where it is used.
 
-    :class:`ManagedMemoryResource` and :class:`LegacyManagedMemoryResource` make such buffers, and :meth:`from_handle`
-    makes them from managed memory of other libraries. The properties about locations are advice: they change the
-    speed, never the result. Advice applies to all pages of the buffer, including pages that are shared with other
-    buffers.
+    :class:`ManagedMemoryResource` and :class:`LegacyManagedMemoryResource` make such buffers. ``from_handle`` makes
+    them from managed memory of other libraries; see :meth:`Buffer.from_handle`. The properties about locations are
+    advice: they change the speed, never the result. Advice applies to all pages of the buffer, including pages that are
+    shared with other buffers.
 
     CUDA accepts advice for memory of ``cuMemAllocManaged``, which a :class:`LegacyManagedMemoryResource` allocates, but
     not for memory of pools, which have their own preferred location
@@ -195,19 +192,6 @@ class ManagedBuffer(Buffer):
         """
         _move("discard_prefetch", lib.cch_managed_discard_prefetch, (self,), location, stream)
 
-    @classmethod
-    def from_handle(
-        cls,
-        ptr: int,
-        size: int,
-        mr: MemoryResource | None = None,
-        owner: object | None = None,
-        *,
-        stream: Stream | IsStreamType | None = None,
-    ) -> ManagedBuffer:
-        """Make a buffer from existing managed memory; see :meth:`Buffer.from_handle`."""
-        return super().from_handle(ptr, size, mr, owner, stream=stream)  # type: ignore[return-value]
-
     @property
     def is_managed(self) -> bool:
         """bool: True."""
@@ -264,12 +248,8 @@ def discard_prefetch_batch(
 
     Parameters
     ----------
-    stream : Stream
-        The stream on which this is ordered.
-    buffers : sequence of Buffer
-        The buffers to move; empty ones are ignored.
-    locations : Device, Host, or sequence of them
-        One destination for all, or one for each.
+    stream, buffers, locations
+        As for :func:`prefetch_batch`.
     """
     found = check_buffers("discard_prefetch_batch", buffers, _METHOD)
     _move("discard_prefetch_batch", lib.cch_managed_discard_prefetch, found, locations, stream)

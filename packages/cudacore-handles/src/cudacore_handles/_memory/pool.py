@@ -9,6 +9,7 @@ from cudacore_handles import _native
 from cudacore_handles._base.address import as_address
 from cudacore_handles._base.errors import ClosedError, CUDAError, OutOfMemoryError, call_driver, check, closed
 from cudacore_handles._base.handle import adopt, hold
+from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
 from cudacore_handles._memory.arguments import check_size
 from cudacore_handles._memory.buffer import Buffer, empty_buffer
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from cuda.bindings import driver
 
+    from cudacore_handles._memory.ipc import IPCDataForMR
     from cudacore_handles._memory.pool_attributes import MemPoolAttributes
 
 _MOST_BYTES = 2**63
@@ -53,6 +55,7 @@ class PooledMemoryResource(MemoryResource):
     _is_host_accessible = False
     _max_size = 0  # the maximum size that a new pool was given; 0: none
     _buffer_class: type[Buffer] = Buffer
+    _ipc_data: IPCDataForMR | None = None  # None if the pool cannot be shared
 
     def __init__(self) -> None:
         raise TypeError("PooledMemoryResource is a base class; create a DeviceMemoryResource or another subclass")
@@ -225,10 +228,7 @@ class PooledMemoryResource(MemoryResource):
 
         return driver.CUmemoryPool(self._pool._raw)
 
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._pool.is_closed
+    is_closed: Stored[bool] = Stored("_pool.is_closed", "bool: Whether :meth:`close` was called.")
 
     @property
     def is_device_accessible(self) -> bool:
@@ -240,22 +240,23 @@ class PooledMemoryResource(MemoryResource):
         """bool: True for pools of pinned or managed memory, otherwise False."""
         return self._is_host_accessible
 
-    @property
-    def is_handle_owned(self) -> bool:
-        """bool: Whether the pool belongs to this object, rather than being a shared one."""
-        return self._is_handle_owned
+    is_handle_owned: Stored[bool] = Stored(
+        "_is_handle_owned", "bool: Whether the pool belongs to this object, rather than being a shared one."
+    )
 
     @property
     def is_ipc_enabled(self) -> bool:
         """bool: Whether the memory can be shared with other processes."""
-        return False
+        return self._ipc_data is not None and not self.is_closed
 
     @property
     def is_mapped(self) -> bool:
-        """bool: Whether the pool belongs to another process."""
-        return False
+        """bool: Whether the pool belongs to another process. Nothing can be allocated from it."""
+        data = self._ipc_data
+        return data is not None and data.is_mapped and not self.is_closed
 
     @property
     def uuid(self) -> UUID | None:
         """uuid.UUID or None: Identity between processes, for a pool that can be shared."""
-        return None
+        data = self._ipc_data
+        return data.uuid if data is not None and not self.is_closed else None

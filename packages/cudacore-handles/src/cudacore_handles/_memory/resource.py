@@ -124,7 +124,24 @@ def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None
     call_driver(function, as_address(ptr, _PTR))
 
 
-class LegacyPinnedMemoryResource(MemoryResource):
+class _OnHost(MemoryResource):
+    """The common part of resources whose memory both the host and devices can use."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    @property
+    def is_device_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+    @property
+    def is_host_accessible(self) -> bool:
+        """bool: True."""
+        return True
+
+
+class LegacyPinnedMemoryResource(_OnHost):
     """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc).
 
     Examples
@@ -133,9 +150,6 @@ class LegacyPinnedMemoryResource(MemoryResource):
     >>> array = np.from_dlpack(buffer.view("float32", (4,)))
     >>> array[:] = 1  # the host and the device can use it
     """
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate host memory.
@@ -162,22 +176,12 @@ class LegacyPinnedMemoryResource(MemoryResource):
         _free("cuMemFreeHost", ptr, stream)
 
     @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
     def device_id(self) -> int:
         """int: -1, because it is host memory."""
         return -1
 
 
-class LegacyManagedMemoryResource(MemoryResource):
+class LegacyManagedMemoryResource(_OnHost):
     """A memory resource that allocates managed memory synchronously (cuMemAllocManaged).
 
     Its buffers are :class:`ManagedBuffer` objects. CUDA accepts all advice for them: :attr:`ManagedBuffer.read_mostly`,
@@ -198,19 +202,8 @@ class LegacyManagedMemoryResource(MemoryResource):
 
         warn_of_no_concurrent_access(stacklevel=2)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
-
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
-        """Allocate managed memory in the current context.
-
-        Parameters
-        ----------
-        size : int
-            Bytes; a buffer of 0 bytes has no memory.
-        stream : Stream, optional
-            A stream to wait for before the memory is freed. Default None.
-        """
+        """Allocate managed memory in the current context; see :meth:`LegacyPinnedMemoryResource.allocate`."""
         from cudacore_handles._memory.managed import ManagedBuffer
 
         context = current_context() or Device().context
@@ -226,16 +219,6 @@ class LegacyManagedMemoryResource(MemoryResource):
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free managed memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
         _free("cuMemFree", ptr, stream)
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: True."""
-        return True
 
     @property
     def is_managed(self) -> bool:
