@@ -88,7 +88,8 @@ for each in $parts; do
         part sanitize "$bench" compute-sanitizer --tool memcheck --leak-check full --show-backtrace no \
             --report-api-errors no --target-processes application-only --error-exitcode 99 \
             $pytest --junitxml="$results/sanitize.xml" \
-            --ignore=packages/cudacore-graph/tests/test_capture_lifetime.py \
+            --ignore=packages/cudacore-graph/tests/captures/test_lifetime.py \
+            --ignore=packages/cudacore-graph/tests/captures/test_memory_of_captures.py \
             --deselect=packages/cudacore-graph/tests/test_lifetime.py::test_dropped_in_any_order "$@"
         ;;
     bench)

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that the tests load, in PTX, which every driver compiles; and memory."""
+"""Kernels that the tests load, in PTX, which every driver compiles; memory; and steps that many tests take."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import cudacore_graph as cg
 import cudacore_handles as ch
 
+MODES = ("relaxed", "thread_local", "global")
 ONE = ch.LaunchConfig(grid=1, block=1)
+Run = Callable[[cg.GraphDefinition], None]
 
 PTX = b"""
 .version 7.0
@@ -154,3 +160,20 @@ class Numbers:
 
     def at(self, index: int) -> int:
         return self.buffer.handle + 4 * index
+
+
+def launch(graph: cg.Graph, stream: ch.Stream) -> None:
+    """Launch a graph, and wait."""
+    graph.launch(stream)
+    stream.sync()
+
+
+def kinds_of(definition: cg.GraphDefinition) -> list[str]:
+    """Return the class names of a graph's nodes, sorted."""
+    return sorted(type(node).__name__ for node in definition.nodes())
+
+
+def on_another_thread(function: Callable[[], object]) -> None:
+    """Call a function on a new thread, and wait for it."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(function).result()

@@ -8,8 +8,8 @@ import gc
 from typing import Any
 
 import pytest
+from graph_tools import launch
 
-import cudacore_graph as cg
 import cudacore_handles as ch
 
 SIZE = 64
@@ -19,11 +19,6 @@ def host(mr: ch.MemoryResource, value: int) -> ch.Buffer:
     buffer = mr.allocate(SIZE)  # type: ignore[call-arg]
     buffer.__buffer__()[:] = bytes([value]) * SIZE
     return buffer
-
-
-def run(graph: cg.Graph, stream: ch.Stream) -> None:
-    graph.launch(stream)
-    stream.sync()
 
 
 @pytest.mark.parametrize("way", ["batch", "options", "part"])
@@ -49,7 +44,7 @@ def test_copies(device: ch.Device, stream: ch.Stream, way: str) -> None:
         buffer.close()
     gc.collect()
     fresh = [host(mr, 9) for _ in range(8)]  # these would get the graph's memory if it were freed
-    run(graph, stream)
+    launch(graph, stream)
     assert [buffer.__buffer__()[SIZE - 1] for buffer in out] == [1, 2]
     assert all(buffer.__buffer__()[0] == 9 for buffer in fresh)
 
@@ -67,7 +62,7 @@ def test_a_source_is_read_when_the_graph_runs(device: ch.Device, stream: ch.Stre
             with pytest.raises(ValueError, match="the stream is being captured: the graph reads the source"):
                 use()
         builder.callback(lambda: None)
-    run(builder.complete(), stream)
+    launch(builder.complete(), stream)
 
 
 def test_functions(device: ch.Device, stream: ch.Stream) -> None:
@@ -88,6 +83,6 @@ def test_functions(device: ch.Device, stream: ch.Stream) -> None:
     builder.close()
     del take
     gc.collect()
-    run(graph, stream)
-    run(graph, stream)
+    launch(graph, stream)
+    launch(graph, stream)
     assert seen == ["called", b"abc"] * 2

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that is allocated in a capture belongs to the graph: who frees it, and when."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from graph_tools import MODES, ONE, Numbers, kinds_of
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_of_a_capture(device: ch.Device, stream: ch.Stream, numbers: Numbers, mode: str) -> None:
+    """Memory that is allocated and dropped in a capture would not belong to it, or the pools would become unusable."""
+    # Only the relaxed mode allows to create a pool during the capture.
+    pool = ch.DeviceMemoryResource(device, {}) if mode != "relaxed" else None
+    builder = stream.create_graph_builder().begin_building(mode)
+    pool = pool or ch.DeviceMemoryResource(device, {})
+    memory = pool.allocate(64, stream=builder)
+    late = pool.allocate(64, stream=builder)
+    pool.close()
+    result = ch.Buffer.from_handle(numbers.at(0), 64)
+    for buffer in (memory, late):
+        buffer.fill(1, stream=builder)
+        result.copy_from(buffer, stream=builder)
+    del buffer
+    memory.close()
+    builder.end_building()
+    assert (
+        kinds_of(builder.graph_definition) == ["AllocNode"] * 2 + ["FreeNode"] + ["MemcpyNode"] * 2 + ["MemsetNode"] * 2
+    )
+    builder.complete().launch(stream)
+    stream.sync()
+    assert numbers[0] == 0x01010101
+    late.close()
+
+
+@pytest.mark.parametrize("way", ["view", "view of a view", "part", "prepared"])
+def test_views_of_memory_of_a_capture(
+    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, way: str
+) -> None:
+    """The graph would keep the memory that it allocates, so that it could run only once."""
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        memory.fill(0, stream=builder)
+        view: Any = memory[:32] if way == "part" else memory.view("uint32")
+        if way == "view of a view":
+            view = view.view(dtype="int32")
+        if way == "prepared":
+            add.prepare(builder, ONE, view, 5)()
+        else:
+            ch.launch(builder, ONE, add, view, 5)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        del view
+        memory.close()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "KernelNode", "MemcpyNode", "MemsetNode"]
+    graph = builder.complete()
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+    assert numbers[0] == 5
+
+
+@pytest.mark.needs_driver("12.3", "conditional nodes")
+def test_memory_of_a_capture_in_a_body(device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers) -> None:
+    """A body would keep memory that the graph around it allocates, so that this graph could run only once."""
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+        memory.fill(0, stream=builder)
+        with builder.if_then(builder.create_condition(1)) as body:
+            ch.launch(body, ONE, add, memory, 5)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        memory.close()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "IfNode", "MemcpyNode", "MemsetNode"]
+    graph = builder.complete()
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+    assert numbers[0] == 5
+
+
+@pytest.mark.parametrize("way", ["close", "collect"])
+@pytest.mark.parametrize("mode", MODES)
+def test_memory_of_a_joined_fork(
+    device: ch.Device, stream: ch.Stream, add: ch.Kernel, numbers: Numbers, mode: str, way: str
+) -> None:
+    """The free of a fork's memory would be work of a fork that is never joined, and the graph would be lost."""
+    builder = stream.create_graph_builder().begin_building(mode)
+    _, fork = builder.split(2)
+    _, deeper = fork.split(2)
+    memory = device.allocate(64, stream=deeper)
+    memory.fill(0, stream=deeper)
+    fork.join(fork, deeper)
+    builder.join(builder, fork)
+    ch.launch(builder, ONE, add, memory, 1)
+    if way == "close":
+        memory.close()
+    else:
+        del memory
+        gc.collect()
+    graph = builder.end_building().complete()
+    assert kinds_of(builder.graph_definition) == ["AllocNode", "FreeNode", "KernelNode", "MemsetNode"]
+    (free,) = (node for node in builder.graph_definition.nodes() if isinstance(node, cg.FreeNode))
+    assert [type(node) for node in free.pred] == [cg.KernelNode]
+    for _ in range(2):
+        graph.launch(stream)
+        stream.sync()
+
+
+def test_memory_of_a_joined_fork_after_its_capture(
+    device: ch.Device, stream: ch.Stream, numbers: Numbers, add: ch.Kernel
+) -> None:
+    """The memory would be freed on the fork's own stream, which waits for nothing, while the graph still uses it."""
+    go = threading.Event()
+    with stream.create_graph_builder() as builder:
+        builder.callback(go.wait)
+        _, fork = builder.split(2)
+        _, deeper = fork.split(2)
+        memory, more = device.allocate(64, stream=fork), device.allocate(64, stream=deeper)
+        fork.join(fork, deeper)
+        builder.join(builder, fork)
+        for buffer in (memory, more):
+            buffer.fill(0, stream=builder)
+            ch.launch(builder, ONE, add, buffer, 4)
+        ch.Buffer.from_handle(numbers.at(0), 64).copy_from(memory, stream=builder)
+        ch.Buffer.from_handle(numbers.at(16), 64).copy_from(more, stream=builder)
+    del buffer
+    graph = builder.complete()
+    graph.launch(stream)
+    order = memory.__cuda_array_interface__["stream"]
+    memory.close()
+    del more
+    go.set()
+    stream.sync()
+    assert (numbers[0], numbers[16]) == (4, 4)
+    assert order == int(stream.handle)
+
+
+def test_streams_of_forks_go(device: ch.Device, stream: ch.Stream) -> None:
+    """A graph would keep a stream for each fork of its capture."""
+    gc.collect()
+    before = ch.live_counts()["stream"]
+    with stream.create_graph_builder() as builder:
+        for _ in range(3):
+            _, fork = builder.split(2)
+            _, deeper = fork.split(2)
+            memory = device.allocate(64, stream=deeper)
+            memory.fill(0, stream=deeper)
+            fork.join(fork, deeper)
+            builder.join(builder, fork)
+            memory.close()
+    graph = builder.complete()
+    del fork, deeper
+    gc.collect()
+    assert ch.live_counts()["stream"] == before
+    graph.launch(stream)
+    stream.sync()
+
+
+@pytest.mark.parametrize("way", ["not completed", "not launched", "lost", "closed", "dropped", "in another capture"])
+def test_memory_that_a_graph_never_allocated(device: ch.Device, stream: ch.Stream, way: str) -> None:
+    """Memory that was never allocated would be freed, which the simulated driver reports."""
+    before = ch.live_counts()["deviceptr"]
+    builder = stream.create_graph_builder().begin_building()
+    memory = device.allocate(64, stream=builder)
+    memory.fill(0, stream=builder)
+    graph = None
+    if way == "lost":
+        with pytest.raises(ch.CUDAError):
+            stream.sync()
+        memory.close()
+        with pytest.raises(ch.CUDAError):
+            builder.end_building()
+    elif way == "closed":
+        builder.close()
+    elif way == "dropped":
+        del builder
+        gc.collect()
+    else:
+        builder.end_building()
+        graph = builder.complete() if way == "not launched" else None
+        if way == "in another capture":
+            with stream.create_graph_builder() as other:
+                other.callback(lambda: None)
+                memory.close()
+            assert kinds_of(other.graph_definition) == ["HostCallbackNode"]
+    memory.close()
+    if graph is not None:
+        graph.close()
+    gc.collect()
+    assert ch.live_counts()["deviceptr"] == before
+
+
+def test_a_builder_that_is_dropped_in_a_host_function(device: ch.Device, stream: ch.Stream) -> None:
+    """The driver would be queried about the capture in a function in which CUDA must not be called."""
+    builder = stream.create_graph_builder().begin_building()
+    _, fork = builder.split(2)
+    held = [device.allocate(64, stream=fork), fork, builder]
+    del builder, fork, _
+    other = device.create_stream()
+    other.callback(held.clear)  # the simulated driver reports CUDA calls in host functions
+    other.sync()
+    assert not held
+    stream.create_graph_builder().begin_building().close()
+
+
+@pytest.mark.parametrize("where", ["a host function", "another thread"])
+def test_an_invalidated_capture_with_memory_ends(device: ch.Device, where: str) -> None:
+    """The memory would wait for the capture, and the capture for the memory: the stream would be captured forever."""
+    held: list[Any] = []
+
+    def begin(stream: ch.Stream) -> None:
+        builder = stream.create_graph_builder().begin_building()
+        held.extend((device.allocate(64, stream=builder), builder))
+        with pytest.raises(ch.CUDAError):
+            stream.sync()  # invalidates the capture
+
+    def ends(stream: ch.Stream) -> None:
+        stream.create_graph_builder().begin_building().close()
+        stream.sync()
+
+    if where == "a host function":
+        stream, other = device.create_stream(), device.create_stream()
+        begin(stream)
+        other.callback(held.clear)
+        other.sync()
+        ends(stream)
+    else:
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(device.set_current).result()
+            thread.submit(begin, ch.PER_THREAD_DEFAULT_STREAM).result()
+            held.clear()
+            gc.collect()
+            thread.submit(ends, ch.PER_THREAD_DEFAULT_STREAM).result()
+
+
+def test_memory_of_a_graph_that_has_gone(device: ch.Device, stream: ch.Stream) -> None:
+    """Memory at the same address would be freed by a buffer that was never allocated."""
+    builder = stream.create_graph_builder().begin_building("global")
+    memory = device.allocate(64, stream=builder)
+    with pytest.raises(ch.CUDAError):
+        stream.sync()
+    with pytest.raises(ch.CUDAError):
+        builder.end_building()
+    memory.close()  # the simulated driver would report it
+    with stream.create_graph_builder() as builder:
+        memory = device.allocate(64, stream=builder)
+    gc.collect()
+    graphs = ch.live_counts()["graph"]
+    graph = builder.complete()
+    builder.close()
+    del builder
+    gc.collect()
+    assert ch.live_counts()["graph"] == graphs
+    graph.launch(stream)
+    memory.close()
+    gc.collect()
+    assert ch.live_counts()["graph"] == graphs - 1
+    stream.sync()

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that call host functions: when they call them, and what keeps the functions."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_tools import Run
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_handles._sdk import graph_native as _native
+
+
+class TestCallback:
+    def test_python_function(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """A Python function would not be called, or be called at the wrong time."""
+        called: list[str] = []
+        first = definition.callback(functools.partial(called.append, "a"))
+        node = first.callback(lambda: called.append("b"))
+        node.callback(lambda: called.append("c"))  # a host node has the same methods as all nodes
+        run(definition)
+        assert called == ["a", "b", "c"]
+        assert callable(node.function)
+        assert isinstance(first.function, functools.partial)
+
+    def test_update(self, definition: cg.GraphDefinition, stream: ch.Stream) -> None:
+        """An executable graph would call the function that its definition has now."""
+        called: list[int] = []
+        node = definition.callback(lambda: called.append(1))
+        graph = definition.instantiate()
+        reference = weakref.ref(node.function)
+        node.update(lambda: called.append(2))
+        gc.collect()
+        assert reference() is not None
+        graph.launch(stream)
+        definition.instantiate().launch(stream)
+        stream.sync()
+        assert called == [1, 2]
+
+    def test_released(self, device: ch.Device) -> None:
+        """A function would be kept although no graph can call it."""
+        definition = cg.GraphDefinition()
+
+        def function() -> None: ...
+
+        reference = weakref.ref(function)
+        node = definition.callback(function)
+        copy, pairs = definition.clone()
+        del function, node, definition
+        gc.collect()
+        assert reference() is not None
+        del copy, pairs
+        for _ in range(1000):
+            gc.collect()
+            device.default_stream.sync()
+            if reference() is None:
+                break
+        assert reference() is None
+
+    def test_many_released_at_once(self, device: ch.Device) -> None:
+        """Many functions that are released with one graph would overflow the queue, or need a context."""
+        alive = weakref.WeakSet[Any]()
+        definition = cg.GraphDefinition()
+
+        def function() -> Callable[[], None]:
+            def call() -> None: ...
+
+            alive.add(call)
+            return call
+
+        definition.add_many([("callback", None, function()) for _ in range(20000)])
+        assert len(alive) == 20000
+        thread = threading.Thread(target=definition.close)  # no context is current there
+        thread.start()
+        thread.join()
+        for _ in range(1000):
+            device.default_stream.sync()
+            gc.collect()
+            if not alive:
+                break
+        assert not alive
+
+    def test_raises(self, definition: cg.GraphDefinition, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An exception would be lost, or propagate into the driver."""
+        import sys
+
+        seen: list[Any] = []
+        monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: seen.append(unraisable.exc_type))
+
+        def fail() -> None:
+            raise KeyError("x")
+
+        definition.callback(fail)
+        run(definition)
+        assert seen == [KeyError]
+
+    def test_ctypes_function(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """A ctypes function would get a wrong argument, or be released before it is called."""
+        seen: list[bytes] = []
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+        @prototype
+        def read(address: int) -> None:
+            seen.append(ctypes.string_at(address, 4))
+
+        data = bytearray(b"abcd")
+        node = definition.callback(read, user_data=data)
+        data[:] = b"wxyz"  # the node has a copy
+        assert node.function is None
+        kept = ctypes.create_string_buffer(b"1234")
+        node.callback(read, user_data=ctypes.addressof(kept))
+        del node, read
+        gc.collect()
+        run(definition)
+        assert seen == [b"abcd", b"1234"]
+
+    def test_address_of_numpy(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """A NumPy integer that is an address would be read as a number of bytes."""
+        seen: list[Any] = []
+        definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(seen.append), user_data=np.int64(4096))
+        run(definition)
+        assert seen == [4096]
+
+    def test_ctypes_null(self, definition: cg.GraphDefinition, run: Run) -> None:
+        """Without user data, a function would still get an address."""
+        seen: list[Any] = []
+        definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_void_p)(seen.append))
+        run(definition)
+        assert seen == [None]
+
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """A function that CUDA cannot call, or data that it cannot pass, would be accepted."""
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        wrong: Any = 3
+        for call, error, match in (
+            (lambda: definition.callback(wrong), TypeError, "fn must be a callable or a function of ctypes, not int"),
+            (lambda: definition.callback(print, user_data=1), ValueError, "user_data is only supported with functions"),
+            (lambda: definition.callback(ctypes.CFUNCTYPE(None)(print)), TypeError, "this one has"),
+            (
+                lambda: definition.callback(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(print)),
+                TypeError,
+                "this one returns c_int",
+            ),
+            (lambda: definition.callback(ctypes.CFUNCTYPE(None, ctypes.c_int)(print)), TypeError, "this one has"),
+            (lambda: definition.callback(ctypes.CDLL(None).abort), TypeError, "this one returns"),
+            (lambda: definition.callback(ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(print)), TypeError, "Python's lock"),
+            (lambda: definition.callback(prototype()), ValueError, "fn is a NULL pointer"),
+            (lambda: definition.callback(prototype(print), user_data=1.5), TypeError, "user_data must be an int or"),
+            (lambda: definition.callback(prototype(print), user_data=True), TypeError, "bytes-like, not bool"),
+            (lambda: definition.callback(prototype(print), user_data=[1, 2]), TypeError, "bytes-like, not list"),
+            (lambda: definition.callback(prototype(print), user_data="x"), TypeError, "bytes-like, not str"),
+            (lambda: definition.callback(prototype(print), user_data=-1), ValueError, "-1 is not an address"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        assert not definition.nodes()
+
+    def test_cuda_calls_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """A CUDA call in a host function would wait forever instead of being refused."""
+        seen: list[BaseException] = []
+
+        def function() -> None:
+            try:
+                device.create_event()
+            except ch.CUDAError as error:
+                seen.append(error)
+
+        definition.callback(function)
+        run(definition)
+        assert [error.code_name for error in seen if isinstance(error, ch.CUDAError)] == ["CUDA_ERROR_NOT_PERMITTED"]
+
+    def test_graphs_are_forbidden(self, definition: cg.GraphDefinition, device: ch.Device, stream: ch.Stream) -> None:
+        """A function that uses its graph would wait for the thread that waits for it."""
+        seen: list[str] = []
+        used: dict[str, Any] = {}  # emptied at the end: a function that keeps its graph keeps itself
+        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+        def function(_: object = None) -> None:
+            whole, graph, node = used["definition"], used["graph"], used["node"]
+            calls: list[Callable[[], object]] = [
+                whole.nodes, whole.empty, whole.clone, whole.instantiate, node.destroy, node.join,
+                lambda: node.function, lambda: list(node.pred), lambda: node.update(print), lambda: str(whole),
+                lambda: graph.launch(stream), lambda: graph.update(whole), lambda: graph[node].update(print),
+                lambda: whole.add_many([("empty", None)]), whole.create_condition,
+            ]  # fmt: skip
+            for call in calls:
+                try:
+                    call()
+                except ch.CUDAError as error:
+                    seen.append(str(error))
+
+        node = definition.callback(function)
+        node.callback(prototype(function))
+        used.update(definition=definition, graph=definition.instantiate(), node=node)
+
+        def launch() -> None:
+            used["graph"].launch(stream)
+            stream.sync()
+
+        def hold_locks() -> None:
+            device.set_current()
+            _native.locked_call(definition, None, launch)
+
+        thread = threading.Thread(target=hold_locks, daemon=True)
+        thread.start()
+        thread.join(60)
+        assert not thread.is_alive()
+        used.clear()
+        assert len(seen) == 30
+        for message in seen:
+            assert "CUDA_ERROR_NOT_PERMITTED" in message
+            assert "graphs cannot be used in a function that CUDA calls" in message

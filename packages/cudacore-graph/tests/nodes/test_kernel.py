@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that launch kernels: their work, properties and updates."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from graph_tools import ONE, Numbers, Run
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+
+
+class TestKernel:
+    def test_runs_in_order(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run
+    ) -> None:
+        """Kernels would not run, or not one after the other."""
+        definition.launch(ONE, add, numbers.buffer, 3).launch(ONE, times, numbers.buffer, 5).launch(
+            ONE, add, numbers.at(0), 2
+        )
+        run(definition)
+        assert numbers[0] == 17
+
+    def test_tells(self, definition: cg.GraphDefinition, code: ch.ObjectCode) -> None:
+        """A node would report a wrong geometry or kernel."""
+        kernel = code.get_kernel("nothing")
+        config = ch.LaunchConfig(grid=(2, 3), block=(4, 5, 6), shmem_size=1024)
+        node = definition.launch(config, kernel)
+        assert node.config == config
+        assert (node.grid, node.block, node.shmem_size) == ((2, 3, 1), (4, 5, 6), 1024)
+        assert node.kernel == kernel
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"cluster": (2, 1, 1)},
+            {"is_cooperative": True},
+            {"priority": -1},
+            {"cluster": 2, "priority": -3},
+        ],
+        ids=str,
+    )
+    def test_keeps_launch_attributes(
+        self, definition: cg.GraphDefinition, code: ch.ObjectCode, run: Run, options: dict[str, Any]
+    ) -> None:
+        """A cluster, a cooperative launch or a priority would be lost on the way into the graph."""
+        config = ch.LaunchConfig(grid=2, block=32, **options)
+        node = definition.launch(config, code.get_kernel("nothing"))
+        assert node.config == config
+        _, pairs = definition.clone()
+        assert pairs[node].config == config
+        run(definition)
+
+    def test_update_keeps_the_rest(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, times: ch.Kernel, numbers: Numbers, run: Run
+    ) -> None:
+        """An update would change values that were not given."""
+        numbers[0] = 7
+        node = definition.launch(ONE, add, numbers.buffer, 3)
+        node.update(config=ch.LaunchConfig(grid=1, block=1, shmem_size=64))
+        assert node.shmem_size == 64
+        run(definition)
+        assert numbers[0] == 10
+        node.update(args=(numbers.buffer, 5))
+        assert (node.shmem_size, node.kernel) == (64, add)
+        run(definition)
+        assert numbers[0] == 15
+        node.update(kernel=times, args=(numbers.buffer, 2))
+        assert (node.shmem_size, node.kernel) == (64, times)
+        run(definition)
+        assert numbers[0] == 30
+        node.update()
+
+    def test_update_of_what_others_use(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, stream: ch.Stream, numbers: Numbers
+    ) -> None:
+        """An executable graph would use memory that the node of its definition has released."""
+        other = Numbers(1)
+        view = other.view
+        node = definition.launch(ONE, add, other.buffer, 3)
+        graph = definition.instantiate()
+        node.update(args=(numbers.buffer, 1))
+        other.buffer.close()
+        del other
+        gc.collect()
+        graph.launch(stream)
+        stream.sync()
+        assert view[0] == 3
+        node.destroy()
+        graph.launch(stream)
+        stream.sync()
+        assert view[0] == 6
+
+    def test_keeps_its_arguments(self, definition: cg.GraphDefinition, add: ch.Kernel, run: Run) -> None:
+        """A buffer, or an array of another library, would be freed while a node uses it."""
+
+        class Array:
+            def __init__(self) -> None:
+                self.numbers = Numbers(1)
+                self.__cuda_array_interface__ = {
+                    "shape": (1,), "typestr": "<u4", "data": (self.numbers.at(0), False), "version": 3,
+                }  # fmt: skip
+
+        array = Array()
+        reference, view = weakref.ref(array), array.numbers.view
+        node = definition.launch(ONE, add, array, 4)
+        del array
+        gc.collect()
+        assert reference() is not None
+        run(definition)
+        assert view[0] == 4
+        del view
+        node.update(args=(0, 0))
+        del node
+        definition.close()
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "match"),
+        [
+            ((), TypeError, r"the kernel takes 2 arguments .* but 0 were given"),
+            ((1, 2, 3), TypeError, "but 3 were given"),
+            ((1, 2.5), TypeError, "argument 1"),
+            ((1, 2**40), OverflowError, "argument 1"),
+            (("x", 2), TypeError, "argument 0"),
+        ],
+    )
+    def test_bad_arguments(
+        self,
+        definition: cg.GraphDefinition,
+        add: ch.Kernel,
+        arguments: tuple[Any, ...],
+        error: type[Exception],
+        match: str,
+    ) -> None:
+        """A node would launch with garbage."""
+        with pytest.raises(error, match=match):
+            definition.launch(ONE, add, *arguments)
+        assert not definition.nodes()
+
+    def test_bad_input(self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers) -> None:
+        """An invalid kernel or configuration, or a closed one, would be accepted."""
+        node = definition.launch(ONE, add, numbers.buffer, 1)
+        bad: Any = None
+        for call, error, match in (
+            (lambda: definition.launch(bad, add), TypeError, "config must be a LaunchConfig"),
+            (lambda: definition.launch(ONE, bad), TypeError, "kernel must be a Kernel"),
+            (lambda: definition.launch(ONE), TypeError, "takes a config, a kernel and its arguments, but 1 was given"),
+            (lambda: node.update(kernel=add), ValueError, "kernel is another one, and its arguments are missing"),
+            (lambda: node.update(config=bad, args=3), TypeError, "args must be a tuple"),
+            (lambda: node.update(config="x"), TypeError, "config must be a LaunchConfig"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        numbers.buffer.close()
+        with pytest.raises(ch.ClosedError, match="argument 0: Buffer has been closed"):
+            definition.launch(ONE, add, numbers.buffer, 1)
+
+
+def test_too_many_threads(stream: ch.Stream, add: ch.Kernel, numbers: Numbers, definition: cg.GraphDefinition) -> None:
+    """A launch that no device supports would end a capture, or its error in a node would not give a reason."""
+    large = ch.LaunchConfig(grid=1, block=1025)
+    builder = stream.create_graph_builder().begin_building()
+    with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE .*1025, 1, 1.* at most 1024"):
+        ch.launch(builder, large, add, numbers.buffer, 1)
+    ch.launch(builder, ONE, add, numbers.buffer, 1)
+    assert len(builder.end_building().graph_definition.nodes()) == 1
+    with pytest.raises(ch.CUDAError, match=r"CUDA_ERROR_INVALID_VALUE .*1025, 1, 1.* at most 1024"):
+        definition.launch(large, add, numbers.buffer, 1)

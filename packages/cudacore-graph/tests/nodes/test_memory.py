@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that allocate, free, fill and copy memory: their work, properties and updates."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from graph_tools import ONE, Numbers, Run
+
+import cudacore_graph as cg
+import cudacore_handles as ch
+from cudacore_graph.typing import GraphMemoryType
+
+
+class TestMemory:
+    def test_allocate_and_free(
+        self, definition: cg.GraphDefinition, add: ch.Kernel, numbers: Numbers, run: Run, device: ch.Device
+    ) -> None:
+        """Memory of a graph could not be used in it, or would have a wrong size or location."""
+        memory = definition.allocate(64)
+        assert memory.dptr
+        assert memory.bytesize == 64
+        assert memory.device_id == device.device_id
+        assert memory.memory_type is GraphMemoryType.DEVICE
+        assert memory.peer_access == ()
+        node = memory.memset(memory.dptr, 0, 64).launch(ONE, add, memory.dptr, 9)
+        node = node.memcpy(numbers.buffer, memory.dptr, 4)
+        free = node.deallocate(memory.dptr)
+        assert free.dptr == memory.dptr
+        run(definition)
+        assert numbers[0] == 9
+
+    def test_bad_input(self, definition: cg.GraphDefinition) -> None:
+        """Invalid sizes, kinds of memory and addresses would reach the driver."""
+        bad: Any = "x"
+        for call, error, match in (
+            (lambda: definition.allocate(0), ValueError, "size is 0; it must be at least 1"),
+            (lambda: definition.allocate(-1), ValueError, "size is -1"),
+            (lambda: definition.allocate(True), TypeError, "size must be an int"),
+            (lambda: definition.allocate(bad), TypeError, "size must be an int"),
+            (
+                lambda: definition.allocate(1, memory_type="tape"),
+                ValueError,
+                "memory_type is 'tape'; it must be one of",
+            ),
+            (lambda: definition.allocate(1, device=77), ValueError, "device_id"),
+            (lambda: definition.allocate(1, peer_access=bad), TypeError, "peer_access must be a list"),
+            (lambda: definition.deallocate(0), ValueError, "dptr is NULL"),
+            (lambda: definition.deallocate(bad), TypeError, "dptr must be"),
+            (lambda: definition.deallocate(4096), ValueError, "dptr cannot be freed by a node of this graph"),
+        ):
+            with pytest.raises(error, match=match):
+                call()
+        assert not definition.nodes()
+
+    def test_what_the_driver_refuses(self, definition: cg.GraphDefinition) -> None:
+        """The error would not say that memory nodes are the reason, or that a graph is contained in another one."""
+        node = definition.allocate(64)
+        body = definition.if_then(definition.create_condition(0)).then
+        graph = definition.instantiate()
+        calls: list[tuple[Callable[[], object], str]] = [
+            (definition.instantiate, "can be one executable graph at a time, .* close the other"),
+            (body.instantiate, "Bodies and child graphs run in their graph alone"),
+            (definition.clone, "Bodies, and graphs with memory or conditional nodes, cannot be cloned"),
+            (lambda: cg.GraphDefinition().embed(definition), "cannot have memory nodes or conditional nodes"),
+            (node.destroy, "No node can be taken out of a graph that has nodes that allocate or free memory"),
+        ]
+        for call, match in calls:
+            with pytest.raises(ch.CUDAError, match=match):
+                call()
+        assert node.is_valid
+        graph.close()
+
+    def test_nothing_can_be_taken_out(self, definition: cg.GraphDefinition) -> None:
+        """If memory nodes are the reason, the error would name another reason or none."""
+        first = definition.empty()
+        second = first.join()
+        definition.allocate(64)
+        for call, what in (
+            (first.destroy, "node"),
+            (lambda: second.pred.remove(first), "edge"),
+            (lambda: first.succ.clear(), "edge"),
+        ):
+            with pytest.raises(ch.CUDAError, match=f"No {what} can be taken out of a graph that has nodes that"):
+                call()
+        assert definition.edges() == {(first, second)}
+
+    @pytest.mark.parametrize("copy", ["clone", "child"])
+    def test_copies_of_what_there_can_be_one_of(self, definition: cg.GraphDefinition, copy: str) -> None:
+        """The error would not say that an earlier copy is the reason, or dropping that copy would not help."""
+        definition.empty()
+        other = definition.clone()[0] if copy == "clone" else cg.GraphDefinition()
+        if copy == "child":
+            other.embed(definition)
+        definition.if_then(definition.create_condition(0))
+        with pytest.raises(ch.CUDAError, match=r"and no clone or child graph .* drop the copy"):
+            definition.instantiate()
+        del other
+        gc.collect()
+        definition.instantiate()
+
+    def test_double_free(self, definition: cg.GraphDefinition) -> None:
+        """A graph could free the same memory twice."""
+        memory = definition.allocate(64)
+        free = memory.deallocate(memory.dptr)
+        with pytest.raises(ValueError, match="be freed once in a graph"):
+            free.deallocate(memory.dptr)
+        assert definition.nodes() == {memory, free}
+
+
+class TestMemset:
+    @pytest.mark.parametrize(
+        ("value", "width", "expected", "size"),
+        [
+            (7, 16, 0x07070707, 1),
+            (b"\x34\x12", 8, 0x12341234, 2),
+            (np.float32(1.0), 4, 0x3F800000, 4),
+            (np.uint8(5), 4, 0x05050505, 1),
+        ],
+    )
+    def test_values(
+        self,
+        definition: cg.GraphDefinition,
+        numbers: Numbers,
+        run: Run,
+        value: Any,
+        width: int,
+        expected: int,
+        size: int,
+    ) -> None:
+        """A fill would write another value for some sizes."""
+        node = definition.memset(numbers.buffer, value, width)
+        assert (node.element_size, node.width, node.height) == (size, width, 1)
+        assert node.dptr == numbers.at(0)
+        assert node.value == expected & (256**size - 1)
+        run(definition)
+        assert numbers[0] == expected
+
+    def test_rows(self, definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
+        """A fill in two dimensions would write to the bytes between the rows."""
+        node = definition.memset(numbers.buffer, np.uint32(3), 2, 3, 16)
+        assert (node.width, node.height, node.pitch) == (2, 3, 16)
+        run(definition)
+        assert [numbers[i] for i in range(12)] == [3, 3, 0, 0] * 3
+
+    def test_update(self, definition: cg.GraphDefinition, numbers: Numbers, run: Run) -> None:
+        """An update would change values that were not given, or release what keeps them."""
+        view = numbers.view
+        node = definition.memset(numbers.buffer, np.uint16(3), 2)
+        numbers.buffer.close()
+        node.update(value=np.uint16(4))
+        gc.collect()
+        run(definition)
+        assert view[0] == 0x40004
+        node.update(width=4)
+        run(definition)
+        assert view[1] == 0x40004
+        other = Numbers(1)
+        node.update(dst=other.buffer, width=2)
+        assert node.dptr == other.at(0)
+        run(definition)
+        assert other[0] == 0x40004
+        with pytest.raises(ValueError, match="dst_owner comes with dst"):
+            node.update(dst_owner=other)
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "match"),
+        [
+            ((0, 0, 4), ValueError, "dst is NULL"),
+            ((None, 0, 4), TypeError, "dst must be a Buffer, a device array or an int, not NoneType"),
+            ((np.zeros(3), 0, 4), TypeError, "dst is an array in the host's memory"),
+            ((-1, 0, 4), ValueError, "dst is -1, which is no address"),
+            ((4096, 256, 4), OverflowError, "value is 256"),
+            ((4096, -1, 4), OverflowError, "value is -1"),
+            ((4096, b"abc", 4), ValueError, "value must be 1, 2, or 4 bytes"),
+            ((4096, 1.5, 4), TypeError, "value must be an int"),
+            ((2**64, 0, 4), ValueError, "dst is 18446744073709551616, which is no address"),
+            ((4096, 0, 0), ValueError, "width is 0; it must be at least 1"),
+            ((4096, 0, -1), ValueError, "width is -1; it must be at least 1"),
+            ((4096, 0, 2**63), ValueError, "width is 9223372036854775808; it must be at least 1, and less than 2"),
+            ((4096, 0, 2**64 + 4), ValueError, "width is 18446744073709551620; it must be at least 1"),
+            ((4096, 0, np.int8(-1)), ValueError, r"width is np.int8\(-1\)|width is -1"),
+            ((4096, 0, True), TypeError, "width must be an int, not 'bool'"),
+            ((4096, 0, 4.0), TypeError, "width must be an int, not 'float'"),
+            ((4096, 0, 4, 0), ValueError, "height is 0; it must be at least 1"),
+            ((4096, 0, 4, 2, 3), ValueError, "pitch is 3 bytes from row to row, less than the row's 4"),
+            ((4097, b"ab", 4), ValueError, "must be multiples of the value's 2 bytes"),
+        ],
+    )
+    def test_bad_input(
+        self, definition: cg.GraphDefinition, arguments: tuple[Any, ...], error: type[Exception], match: str
+    ) -> None:
+        """An invalid fill would reach the driver."""
+        with pytest.raises(error, match=match):
+            definition.memset(*arguments)
+        assert not definition.nodes()
+
+    def test_extent(self, definition: cg.GraphDefinition, numbers: Numbers) -> None:
+        """A fill would go beyond its buffer."""
+        assert definition.memset(numbers.buffer, 0, np.uint8(64)).width == 64
+        with pytest.raises(ValueError, match="dst has 64 bytes, and the node would use 65"):
+            definition.memset(numbers.buffer, 0, 65)
+        with pytest.raises(ValueError, match="the node would use 66"):
+            definition.memset(numbers.buffer, 0, 2, 3, 32)
+        with pytest.raises(ValueError, match="dst is a Buffer, which is kept by itself: leave dst_owner out"):
+            definition.memset(numbers.buffer, 0, 1, dst_owner=numbers)
+
+
+class TestMemcpy:
+    def test_rows_and_slices(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """A copy in three dimensions would copy other rows."""
+        source, target = Numbers(24), Numbers(24)
+        for index in range(24):
+            source[index] = index
+        # Two slices of two rows of two numbers, from slices of three rows of four.
+        node = definition.memcpy(
+            target.buffer, source.buffer, 8, height=2, depth=2, src_pitch=16, src_height=3, dst_pitch=8
+        )
+        assert (node.size, node.height, node.depth) == (8, 2, 2)
+        assert (node.dst, node.src) == (target.at(0), source.at(0))
+        run(definition)
+        assert [target[i] for i in range(8)] == [0, 1, 4, 5, 12, 13, 16, 17]
+        node.update(src=source.at(1), src_owner=source.buffer)
+        run(definition)
+        assert [target[i] for i in range(8)] == [1, 2, 5, 6, 13, 14, 17, 18]
+
+    def test_update_beyond_a_buffer(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
+        """The size of a node's buffer would not limit an update, or an address with its owner."""
+        stream = device.create_stream()
+        small, large = (device.allocate(size, stream=stream) for size in (16, 64))
+        stream.sync()
+        node, fill = definition.memcpy(small, large, 16), definition.memset(small, 0, 16)
+        with pytest.raises(ValueError, match="dst has 16 bytes, and the node would use 17"):
+            node.update(size=17)
+        with pytest.raises(ValueError, match="dst has 16 bytes, and the node would use 17"):
+            fill.update(width=17)
+        with pytest.raises(ValueError, match="src has 8 bytes, and the node would use 9"):
+            definition.memcpy(large, small.handle + 8, 9, src_owner=small)
+        assert (node.size, fill.width) == (16, 16)
+
+    def test_update_by_two_threads(self, definition: cg.GraphDefinition, device: ch.Device) -> None:
+        """If two threads update a node at once, it would copy one operand and keep the other one alive."""
+        stream = device.create_stream()
+        memory = [device.allocate(16, stream=stream) for _ in range(2)]
+        stream.sync()
+        node = definition.memcpy(memory[0], memory[0], 4)
+        params: Any
+        for _ in range(50):
+            stop = threading.Event()
+
+            def change(stop: threading.Event = stop) -> None:
+                while not stop.is_set():
+                    for buffer in memory:
+                        node.update(src=buffer)
+
+            thread = threading.Thread(target=change)
+            thread.start()
+            for _ in range(20):
+                params, owners = node._read_owned("memcpy")
+                assert params.src == owners[1]._raw
+            stop.set()
+            thread.join()
+
+    def test_update_keeps_the_other_operand(self, definition: cg.GraphDefinition, device: ch.Device, run: Run) -> None:
+        """An update of one operand would release the other one, or keep the old one forever."""
+        first, second, target = Numbers(1), Numbers(1), Numbers(1)
+        first[0], second[0] = 1, 2
+        view = target.view
+        live = ch.live_counts()["deviceptr"]
+        node = definition.memcpy(target.buffer, first.buffer, 4)
+        target.buffer.close()
+        node.update(src=second.buffer)
+        run(definition)
+        assert view[0] == 2
+        del first, second
+        third = Numbers(1)
+        for _ in range(5):
+            node.update(src=third.buffer)
+        # Updates released all buffers except the target and the third one.
+        gc.collect()
+        for _ in range(100):
+            if ch.live_counts()["deviceptr"] == live - 1:
+                break
+            ch.Device().default_stream.record()
+        assert ch.live_counts()["deviceptr"] == live - 1
+        with pytest.raises(ValueError, match="src_owner comes with src"):
+            node.update(src_owner=third)
+
+    @pytest.mark.parametrize(
+        ("arguments", "options", "error", "match"),
+        [
+            ((0, 4096, 4), {}, ValueError, "dst is NULL"),
+            ((4096, 0, 4), {}, ValueError, "src is NULL"),
+            ((4096, 4096, -1), {}, ValueError, "size is -1"),
+            ((4096, 4096, 0), {}, ValueError, "size is 0"),
+            ((4096, 4096, 4), {"height": 0}, ValueError, "height is 0"),
+            ((4096, 4096, 4), {"src_pitch": 3}, ValueError, "src_pitch is 3 bytes from row to row, less than"),
+            ((4096, 4096, 4), {"height": 2, "dst_height": 1}, ValueError, "dst_height is 1 rows"),
+            ((4096, 4096, 4), {"pitch": 3}, TypeError, r"memcpy\(\) has no argument 'pitch'"),
+            ((4096, 4096), {}, TypeError, r"memcpy\(\) needs size"),
+            ((4096, 4096, 4, 4), {}, TypeError, r"memcpy\(\) takes at most 3 positional arguments"),
+        ],
+    )
+    def test_bad_input(
+        self,
+        definition: cg.GraphDefinition,
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+        error: type[Exception],
+        match: str,
+    ) -> None:
+        """An invalid copy would reach the driver."""
+        with pytest.raises(error, match=match):
+            definition.memcpy(*arguments, **options)
+        assert not definition.nodes()
+
+
+def test_addresses_of_numpy(definition: cg.GraphDefinition, numbers: Numbers) -> None:
+    """An address that is an integer of NumPy would be mistaken for an array in the host's memory."""
+    address = int(numbers.buffer.handle)
+    node = definition.memset(np.uint64(address), 0, 4, dst_owner=numbers.buffer)
+    assert node.dptr == address
+    allocation = definition.allocate(64)
+    allocation.deallocate(np.int64(allocation.dptr))
+    with pytest.raises(ValueError, match="dst must be a Buffer, a device array or an int; -1 is not an address"):
+        definition.memset(np.int64(-1), 0, 4)
+    with pytest.raises(
+        TypeError, match="dptr is an array in host memory; it must be the address from an allocation node"
+    ):
+        definition.deallocate(np.zeros(3))
