@@ -126,7 +126,83 @@ int cch__fail_compiler_missing(const void *opaque, const char *operation) {
                    kind->title, needed / 1000, needed % 1000 / 10, major, minor);
 }
 
-void cch__fail_explain_log(char *log) {
+int cch__compiler_version(int *major, int *minor, const void *opaque, const char *operation) {
+  const struct cch__compiler *compiler = opaque;
+  int result = compiler->kind->version(major, minor, compiler);
+  return result < 0 ? cch__fail_compiler_missing(compiler, operation) : cch__compiled(compiler, result, operation);
+}
+
+cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,
+                               const char *operation) {
+  cch__program *program = cch__box_new(kind, sizeof *program, operation);
+  if (program != NULL) {
+    program->compiler = compiler;
+    program->destroy = destroy;
+    program->destroyer = destroyer;
+  }
+  return program;
+}
+
+typedef int (*size_fn)(void *raw, size_t *size);
+typedef int (*bytes_fn)(void *raw, char *bytes);
+
+/* The functions of an output; false if the library lacks one. */
+static bool reader_of(size_fn *size_of, bytes_fn *bytes_of, const struct cch__compiler *compiler,
+                      const cch__output *output) {
+  memcpy(size_of, (const char *)compiler + output->size_offset, sizeof *size_of);
+  memcpy(bytes_of, (const char *)compiler + output->bytes_offset, sizeof *bytes_of);
+  return *size_of != NULL && *bytes_of != NULL;
+}
+
+int cch__program_get(void *out, size_t *size, const cch__program *program, int output, const char *operation) {
+  const struct cch__compiler *compiler = program->compiler;
+  if (output < 0 || output >= compiler->kind->output_count)
+    return cch__fail(CCH_EINVAL, operation, "%d is not an output of %s", output, compiler->kind->title);
+  const cch__output *wanted = &compiler->kind->outputs[output];
+  size_fn size_of;
+  bytes_fn bytes_of;
+  if (!reader_of(&size_of, &bytes_of, compiler, wanted))
+    return cch__fail_compiler_missing(compiler, wanted->bytes_name);
+  size_t there = 0;
+  int status = cch__compiled(compiler, size_of(program->raw, &there), wanted->size_name);
+  if (status != 0)
+    return status;
+  if (out != NULL && *size < there)
+    return cch__fail(CCH_EINVAL, operation, "there is room for %zu bytes, and there are %zu", *size, there);
+  /* For an empty output, libraries fail or write a NUL, so they are not called. */
+  if (out != NULL && there > 0)
+    status = cch__compiled(compiler, bytes_of(program->raw, out), wanted->bytes_name);
+  if (status == 0)
+    *size = there;
+  return status;
+}
+
+/* A log as a string that the caller frees; NULL if there is none. */
+static char *read_log(const cch__program *program) {
+  const struct cch__compiler *compiler = program->compiler;
+  size_fn size_of;
+  bytes_fn bytes_of;
+  size_t size = 0;
+  if (!reader_of(&size_of, &bytes_of, compiler, &compiler->kind->outputs[compiler->kind->log]) ||
+      size_of(program->raw, &size) != 0 || size == 0)
+    return NULL;
+  char *log = malloc(size + 1);
+  if (log != NULL && bytes_of(program->raw, log) != 0) {
+    free(log);
+    log = NULL;
+  }
+  if (log == NULL)
+    return NULL;
+  log[size] = '\0';
+  /* Each phase of the compiler can end its log with a NUL, and the log can quote the source. */
+  for (size_t i = 0; i + 1 < size; i++)
+    if (iscntrl((unsigned char)log[i]))
+      log[i] = '\n';
+  return log;
+}
+
+/* Adds the first line of a log that mentions an error, or else its first line, to the message of the failure. */
+static void explain_by(char *log) {
   char *line = log, *first = NULL, *found = NULL;
   while (found == NULL && line != NULL && *line != '\0') {
     char *end = strchr(line, '\n');
@@ -144,52 +220,12 @@ void cch__fail_explain_log(char *log) {
     cch__fail_explain(found);
 }
 
-cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,
-                               const char *operation) {
-  cch__program *program = cch__box_new(kind, sizeof *program, operation);
-  if (program != NULL) {
-    program->compiler = compiler;
-    program->destroy = destroy;
-    program->destroyer = destroyer;
-  }
-  return program;
-}
-
-int cch__program_get(void *out, size_t *size, const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of,
-                     const char *size_name, const char *bytes_name, const char *operation) {
-  if (size_of == NULL || bytes_of == NULL)
-    return cch__fail_compiler_missing(program->compiler, bytes_name);
-  size_t there = 0;
-  int status = cch__compiled(program->compiler, size_of(program->raw, &there), size_name);
-  if (status != 0)
-    return status;
-  if (out != NULL && *size < there)
-    return cch__fail(CCH_EINVAL, operation, "there is room for %zu bytes, and there are %zu", *size, there);
-  /* For an empty output, libraries fail or write a NUL, so they are not called. */
-  if (out != NULL && there > 0)
-    status = cch__compiled(program->compiler, bytes_of(program->raw, out), bytes_name);
-  if (status == 0)
-    *size = there;
+int cch__program_explain(int status, const cch__program *program) {
+  char *log = status == CCH_ECOMPILER && program->raw != NULL ? read_log(program) : NULL;
+  if (log != NULL)
+    explain_by(log);
+  free(log);
   return status;
-}
-
-char *cch__program_log(const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of) {
-  size_t size = 0;
-  if (size_of == NULL || bytes_of == NULL || size_of(program->raw, &size) != 0 || size == 0)
-    return NULL;
-  char *log = malloc(size + 1);
-  if (log != NULL && bytes_of(program->raw, log) != 0) {
-    free(log);
-    log = NULL;
-  }
-  if (log == NULL)
-    return NULL;
-  log[size] = '\0';
-  /* Each phase of the compiler can end its log with a NUL, and the log can quote the source. */
-  for (size_t i = 0; i + 1 < size; i++)
-    if (iscntrl((unsigned char)log[i]))
-      log[i] = '\n';
-  return log;
 }
 
 /* Compilers own only host memory, so this needs neither the driver nor a context. */

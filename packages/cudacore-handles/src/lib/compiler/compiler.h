@@ -6,12 +6,24 @@
 
 #include "base/kinds.h"
 
+/* The table of a library has a field for each of its functions. All of them return a result code. */
+#define CCH__COMPILER_FIELD(name, version, parameters) int(*name) parameters;
+
 /* A function of a library: the offset of its pointer in the table, and the first version that has it. */
 typedef struct cch__entry {
   const char *name;
   size_t offset;
   int version; /* a CUDA version, 1000 * major + 10 * minor */
 } cch__entry;
+
+/* The two functions that read an output: their offsets in the table, and their names. */
+typedef struct cch__output {
+  size_t size_offset, bytes_offset;
+  const char *size_name, *bytes_name;
+} cch__output;
+
+#define CCH__OUTPUT(type, function)                                                                                    \
+  {offsetof(type, function##Size), offsetof(type, function), #function "Size", #function}
 
 /*
  * Describes a compiler library. The table of a loaded one begins with a cch__compiler and has its function pointers
@@ -23,12 +35,18 @@ typedef struct cch__compiler_kind {
   const char *const *sonames; /* newest first; NULL at the end */
   const cch__entry *entries;
   size_t count, size;
+  const cch__output *outputs; /* by the numbers of the public header */
+  int output_count, log;
   /* Called after the functions were looked up by name, for anything else that the library needs. May be NULL. */
   void (*complete)(void *table);
-  /* Gets the version from the library. */
+  /* Gets the version from the library; negative if the library lacks the function for it. */
   int (*version)(int *major, int *minor, const void *table);
 } cch__compiler_kind;
 
+/* The fields of a cch__compiler_kind that describe the table. */
+#define CCH__COMPILER_TABLE(type, list, list_of_outputs)                                                               \
+  .entries = (list), .count = sizeof(list) / sizeof *(list), .size = sizeof(type), .outputs = (list_of_outputs),       \
+  .output_count = sizeof(list_of_outputs) / sizeof *(list_of_outputs)
 /* A loaded library. It is never freed and never closed, because programs call it when they are destroyed. */
 struct cch__compiler {
   const cch__compiler_kind *kind;
@@ -45,13 +63,11 @@ int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *pa
  */
 void *cch__compiler_symbol(const struct cch__compiler *compiler, const char *name);
 int cch__compiler_wrap(void *out, const cch__compiler_kind *kind, void *handle, const char *operation);
+int cch__compiler_version(int *major, int *minor, const void *compiler, const char *operation);
 
 /* Record that a library's function failed, or that the library lacks it. */
 int cch__fail_compiler(const void *compiler, int result, const char *operation);
 int cch__fail_compiler_missing(const void *compiler, const char *operation);
-/* Appends the first line of a log that mentions an error, or else its first line, to the message of the failure. */
-void cch__fail_explain_log(char *log);
-
 static inline int cch__compiled(const void *compiler, int result, const char *operation) {
   return result == 0 ? 0 : cch__fail_compiler(compiler, result, operation);
 }
@@ -67,6 +83,22 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *
       return cch__fail_compiler_argument(argument, &kind, #argument, __func__);                                        \
   } while (0)
 
+/* The functions load, wrap and version of a compiler, whose file defines `kind`. */
+#define CCH__DEFINE_COMPILER(name, version_function)                                                                   \
+  int cch_##name##_load(cch_##name **out, const char *path) {                                                          \
+    CCH__REQUIRE(out);                                                                                                 \
+    return cch__compiler_load(out, &kind, path, __func__);                                                             \
+  }                                                                                                                    \
+  int cch_##name##_wrap(cch_##name **out, void *handle) {                                                              \
+    CCH__REQUIRE(out, handle);                                                                                         \
+    return cch__compiler_wrap(out, &kind, handle, __func__);                                                           \
+  }                                                                                                                    \
+  int cch_##name##_version(int *major, int *minor, cch_##name *name) {                                                 \
+    CCH__REQUIRE(major, minor);                                                                                        \
+    CCH__REQUIRE_COMPILER(name);                                                                                       \
+    return cch__compiler_version(major, minor, name, version_function);                                                \
+  }
+
 /* Calls a compiler: CCH__COMPILER_CALL(nvrtc, nvrtcVersion, (major, minor)) is 0 or a recorded failure. */
 #define CCH__COMPILER_CALL(table, name, arguments)                                                                     \
   ((table)->name ? cch__compiled(table, (table)->name arguments, #name) : cch__fail_compiler_missing(table, #name))
@@ -75,16 +107,25 @@ int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *
 cch__program *cch__program_new(cch_kind kind, const void *compiler, int (*destroy)(void *raw), const char *destroyer,
                                const char *operation);
 
-/* An output is read by two functions: one gives its size, the other its bytes. */
-typedef int (*cch__size_fn)(void *raw, size_t *size);
-typedef int (*cch__bytes_fn)(void *raw, char *bytes);
-int cch__program_get(void *out, size_t *size, const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of,
-                     const char *size_name, const char *bytes_name, const char *operation);
-/* A log as a string that the caller frees; NULL if there is none. */
-char *cch__program_log(const cch__program *program, cch__size_fn size_of, cch__bytes_fn bytes_of);
+/* Copies an output of a program, as cch_nvrtc_program_get() does. */
+int cch__program_get(void *out, size_t *size, const cch__program *program, int output, const char *operation);
 
-/* The functions ref, unref and raw of a kind of program. */
-#define CCH__DEFINE_PROGRAM(type, Raw)                                                                                 \
+/*
+ * If the compiler just refused a call for a program, adds a line of the program's log to the message of the failure:
+ * the first line that mentions an error, or else the first line. Returns `status`.
+ */
+int cch__program_explain(int status, const cch__program *program);
+
+/*
+ * The structure of a kind of program, its functions ref, unref and raw, and for its own file library_of() and
+ * handle_of().
+ */
+#define CCH__DEFINE_PROGRAM(type, Raw, table)                                                                          \
+  struct type {                                                                                                        \
+    cch__program program;                                                                                              \
+  };                                                                                                                   \
+  static const table *library_of(const type *box) { return box->program.compiler; }                                    \
+  static void *handle_of(const type *box) { return box->program.raw; }                                                 \
   type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
   void type##_unref(type *box) { cch__box_unref(box); }                                                                \
   Raw type##_raw(const type *box) {                                                                                    \

@@ -3,7 +3,6 @@
 #include "compiler/compiler.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NVJITLINK_FUNCTIONS(X)                                                                                         \
@@ -26,9 +25,7 @@
 struct cch_nvjitlink {
   struct cch__compiler base;
   int minor; /* the minor version of a 12.x library with versioned function names; 0 if it has nvJitLinkVersion */
-#define FIELD(name, version, parameters) int(*name) parameters;
-  NVJITLINK_FUNCTIONS(FIELD)
-#undef FIELD
+  NVJITLINK_FUNCTIONS(CCH__COMPILER_FIELD)
 };
 
 static int version_of(int *major, int *minor, const void *table) {
@@ -74,55 +71,26 @@ static void complete(void *table) {
     }
 }
 
-static const char *const sonames[] = {"libnvJitLink.so.13", "libnvJitLink.so.12", NULL};
+static const cch__output outputs[] = {
+    [CCH_NVJITLINK_ERROR_LOG] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetErrorLog),
+    [CCH_NVJITLINK_INFO_LOG] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetInfoLog),
+    [CCH_NVJITLINK_LINKED_CUBIN] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetLinkedCubin),
+    [CCH_NVJITLINK_LINKED_PTX] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetLinkedPtx),
+    [CCH_NVJITLINK_LINKED_LTOIR] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetLinkedLTOIR),
+};
+
 static const cch__compiler_kind kind = {
+    CCH__COMPILER_TABLE(cch_nvjitlink, entries, outputs),
     .title = "nvJitLink",
     .domain = CCH_DOMAIN_NVJITLINK,
-    .sonames = sonames,
-    .entries = entries,
-    .count = sizeof entries / sizeof *entries,
-    .size = sizeof(cch_nvjitlink),
+    .sonames = (const char *const[]){"libnvJitLink.so.13", "libnvJitLink.so.12", NULL},
     .complete = complete,
+    .log = CCH_NVJITLINK_ERROR_LOG,
     .version = version_of,
 };
 
-struct cch_nvjitlink_linker {
-  cch__program program;
-};
-
-CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle)
-
-static const cch_nvjitlink *library_of(const cch_nvjitlink_linker *linker) { return linker->program.compiler; }
-
-static void *raw(const cch_nvjitlink_linker *linker) { return linker->program.raw; }
-
-int cch_nvjitlink_load(cch_nvjitlink **out, const char *path) {
-  CCH__REQUIRE(out);
-  return cch__compiler_load(out, &kind, path, __func__);
-}
-
-int cch_nvjitlink_wrap(cch_nvjitlink **out, void *handle) {
-  CCH__REQUIRE(out, handle);
-  return cch__compiler_wrap(out, &kind, handle, __func__);
-}
-
-int cch_nvjitlink_version(int *major, int *minor, cch_nvjitlink *nvjitlink) {
-  CCH__REQUIRE(major, minor);
-  CCH__REQUIRE_COMPILER(nvjitlink);
-  return cch__compiled(nvjitlink, version_of(major, minor, nvjitlink), "nvJitLinkVersion");
-}
-
-/* Adds a line of the log to the failure that was just recorded, and returns `status`. */
-static int explained(int status, const cch__program *program) {
-  const cch_nvjitlink *nvjitlink = program->compiler;
-  if (status == CCH_ECOMPILER && program->raw != NULL) {
-    char *log = cch__program_log(program, nvjitlink->nvJitLinkGetErrorLogSize, nvjitlink->nvJitLinkGetErrorLog);
-    if (log != NULL)
-      cch__fail_explain_log(log);
-    free(log);
-  }
-  return status;
-}
+CCH__DEFINE_COMPILER(nvjitlink, "nvJitLinkVersion")
+CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle, cch_nvjitlink)
 
 int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
                                 const char *const *options) {
@@ -135,7 +103,7 @@ int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjit
     return CCH_ENOMEM;
   int status = CCH__COMPILER_CALL(nvjitlink, nvJitLinkCreate, (&linker->raw, (uint32_t)count, options));
   if (status != 0) {
-    explained(status, linker);
+    cch__program_explain(status, linker);
     cch__box_unref(linker);
     return status;
   }
@@ -145,34 +113,18 @@ int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjit
 
 int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size, const char *name) {
   CCH__REQUIRE(linker, code);
-  return explained(CCH__COMPILER_CALL(library_of(linker), nvJitLinkAddData, (raw(linker), input, code, size, name)),
-                   &linker->program);
+  return cch__program_explain(
+      CCH__COMPILER_CALL(library_of(linker), nvJitLinkAddData, (handle_of(linker), input, code, size, name)),
+      &linker->program);
 }
 
 int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker) {
   CCH__REQUIRE(linker);
-  return explained(CCH__COMPILER_CALL(library_of(linker), nvJitLinkComplete, (raw(linker))), &linker->program);
+  return cch__program_explain(CCH__COMPILER_CALL(library_of(linker), nvJitLinkComplete, (handle_of(linker))),
+                              &linker->program);
 }
 
 int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output) {
   CCH__REQUIRE(size, linker);
-  const cch_nvjitlink *nvjitlink = library_of(linker);
-#define OUTPUT(function)                                                                                               \
-  cch__program_get(out, size, &linker->program, nvjitlink->function##Size, nvjitlink->function, #function "Size",      \
-                   #function, __func__)
-  switch (output) {
-  case CCH_NVJITLINK_ERROR_LOG:
-    return OUTPUT(nvJitLinkGetErrorLog);
-  case CCH_NVJITLINK_INFO_LOG:
-    return OUTPUT(nvJitLinkGetInfoLog);
-  case CCH_NVJITLINK_LINKED_CUBIN:
-    return OUTPUT(nvJitLinkGetLinkedCubin);
-  case CCH_NVJITLINK_LINKED_PTX:
-    return OUTPUT(nvJitLinkGetLinkedPtx);
-  case CCH_NVJITLINK_LINKED_LTOIR:
-    return OUTPUT(nvJitLinkGetLinkedLTOIR);
-  default:
-    return cch__fail(CCH_EINVAL, __func__, "%d is not an output of nvJitLink", output);
-  }
-#undef OUTPUT
+  return cch__program_get(out, size, &linker->program, output, __func__);
 }

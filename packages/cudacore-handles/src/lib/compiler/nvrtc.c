@@ -40,9 +40,7 @@
 
 struct cch_nvrtc {
   struct cch__compiler base;
-#define FIELD(name, version, parameters) int(*name) parameters;
-  NVRTC_FUNCTIONS(FIELD)
-#undef FIELD
+  NVRTC_FUNCTIONS(CCH__COMPILER_FIELD)
 };
 
 static int version_of(int *major, int *minor, const void *table) {
@@ -55,7 +53,6 @@ static const cch__entry entries[] = {
     NVRTC_FUNCTIONS(ENTRY)
 #undef ENTRY
 };
-static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", NULL};
 
 /* Opens the builtins library in the folder of `library`: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
 static bool open_builtins(const char *library, int major, int minor) {
@@ -87,42 +84,26 @@ static void complete(void *table) {
     open_builtins(real, major, minor);
 }
 
+static const cch__output outputs[] = {
+    [CCH_NVRTC_LOG] = CCH__OUTPUT(cch_nvrtc, nvrtcGetProgramLog),
+    [CCH_NVRTC_PTX] = CCH__OUTPUT(cch_nvrtc, nvrtcGetPTX),
+    [CCH_NVRTC_CUBIN] = CCH__OUTPUT(cch_nvrtc, nvrtcGetCUBIN),
+    [CCH_NVRTC_LTOIR] = CCH__OUTPUT(cch_nvrtc, nvrtcGetLTOIR),
+    [CCH_NVRTC_OPTIXIR] = CCH__OUTPUT(cch_nvrtc, nvrtcGetOptiXIR),
+};
+
 static const cch__compiler_kind kind = {
+    CCH__COMPILER_TABLE(cch_nvrtc, entries, outputs),
     .title = "NVRTC",
     .domain = CCH_DOMAIN_NVRTC,
-    .sonames = sonames,
-    .entries = entries,
-    .count = sizeof entries / sizeof *entries,
-    .size = sizeof(cch_nvrtc),
+    .sonames = (const char *const[]){"libnvrtc.so.13", "libnvrtc.so.12", NULL},
     .complete = complete,
+    .log = CCH_NVRTC_LOG,
     .version = version_of,
 };
 
-struct cch_nvrtc_program {
-  cch__program program;
-};
-
-CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram)
-
-static const cch_nvrtc *compiler_of(const cch_nvrtc_program *program) { return program->program.compiler; }
-
-static void *raw(const cch_nvrtc_program *program) { return program->program.raw; }
-
-int cch_nvrtc_load(cch_nvrtc **out, const char *path) {
-  CCH__REQUIRE(out);
-  return cch__compiler_load(out, &kind, path, __func__);
-}
-
-int cch_nvrtc_wrap(cch_nvrtc **out, void *handle) {
-  CCH__REQUIRE(out, handle);
-  return cch__compiler_wrap(out, &kind, handle, __func__);
-}
-
-int cch_nvrtc_version(int *major, int *minor, cch_nvrtc *nvrtc) {
-  CCH__REQUIRE(major, minor);
-  CCH__REQUIRE_COMPILER(nvrtc);
-  return CCH__COMPILER_CALL(nvrtc, nvrtcVersion, (major, minor));
-}
+CCH__DEFINE_COMPILER(nvrtc, "nvrtcVersion")
+CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram, cch_nvrtc)
 
 int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
   CCH__REQUIRE(count);
@@ -186,26 +167,20 @@ int cch_nvrtc_program_create(cch_nvrtc_program **out, cch_nvrtc *nvrtc, const ch
 
 int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expression) {
   CCH__REQUIRE(program, expression);
-  return CCH__COMPILER_CALL(compiler_of(program), nvrtcAddNameExpression, (raw(program), expression));
+  return CCH__COMPILER_CALL(library_of(program), nvrtcAddNameExpression, (handle_of(program), expression));
 }
 
 int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  const cch_nvrtc *nvrtc = compiler_of(program);
-  int status = CCH__COMPILER_CALL(nvrtc, nvrtcCompileProgram, (raw(program), (int)count, options));
-  if (status == CCH_ECOMPILER) {
-    char *log = cch__program_log(&program->program, nvrtc->nvrtcGetProgramLogSize, nvrtc->nvrtcGetProgramLog);
-    if (log != NULL)
-      cch__fail_explain_log(log);
-    free(log);
-  }
-  return status;
+  const cch_nvrtc *nvrtc = library_of(program);
+  int status = CCH__COMPILER_CALL(nvrtc, nvrtcCompileProgram, (handle_of(program), (int)count, options));
+  return cch__program_explain(status, &program->program);
 }
 
 int cch_nvrtc_program_cancel(cch_nvrtc_program *program) {
   CCH__REQUIRE(program);
-  const cch_nvrtc *nvrtc = compiler_of(program);
+  const cch_nvrtc *nvrtc = library_of(program);
   if (nvrtc->nvrtcSetFlowCallback == NULL)
     return cch__fail_compiler_missing(nvrtc, "nvrtcSetFlowCallback");
   atomic_store_explicit(&program->program.cancelled, true, memory_order_relaxed);
@@ -214,42 +189,24 @@ int cch_nvrtc_program_cancel(cch_nvrtc_program *program) {
 
 int cch_nvrtc_program_get(void *out, size_t *size, cch_nvrtc_program *program, int output) {
   CCH__REQUIRE(size, program);
-  const cch_nvrtc *nvrtc = compiler_of(program);
-#define OUTPUT(function)                                                                                               \
-  cch__program_get(out, size, &program->program, nvrtc->function##Size, nvrtc->function, #function "Size", #function,  \
-                   __func__)
-  switch (output) {
-  case CCH_NVRTC_LOG:
-    return OUTPUT(nvrtcGetProgramLog);
-  case CCH_NVRTC_PTX:
-    return OUTPUT(nvrtcGetPTX);
-  case CCH_NVRTC_CUBIN:
-    return OUTPUT(nvrtcGetCUBIN);
-  case CCH_NVRTC_LTOIR:
-    return OUTPUT(nvrtcGetLTOIR);
-  case CCH_NVRTC_OPTIXIR:
-    return OUTPUT(nvrtcGetOptiXIR);
-  default:
-    return cch__fail(CCH_EINVAL, __func__, "%d is not an output of NVRTC", output);
-  }
-#undef OUTPUT
+  return cch__program_get(out, size, &program->program, output, __func__);
 }
 
 int cch_nvrtc_program_lowered_name(const char **out, cch_nvrtc_program *program, const char *expression) {
   CCH__REQUIRE(out, program, expression);
-  return CCH__COMPILER_CALL(compiler_of(program), nvrtcGetLoweredName, (raw(program), expression, out));
+  return CCH__COMPILER_CALL(library_of(program), nvrtcGetLoweredName, (handle_of(program), expression, out));
 }
 
 int cch_nvrtc_program_pch_status(int *out, cch_nvrtc_program *program) {
   CCH__REQUIRE(out, program);
-  const cch_nvrtc *nvrtc = compiler_of(program);
+  const cch_nvrtc *nvrtc = library_of(program);
   if (nvrtc->nvrtcGetPCHCreateStatus == NULL)
     return cch__fail_compiler_missing(nvrtc, "nvrtcGetPCHCreateStatus");
-  *out = nvrtc->nvrtcGetPCHCreateStatus(raw(program));
+  *out = nvrtc->nvrtcGetPCHCreateStatus(handle_of(program));
   return 0;
 }
 
 int cch_nvrtc_program_pch_heap(size_t *out, cch_nvrtc_program *program) {
   CCH__REQUIRE(out, program);
-  return CCH__COMPILER_CALL(compiler_of(program), nvrtcGetPCHHeapSizeRequired, (raw(program), out));
+  return CCH__COMPILER_CALL(library_of(program), nvrtcGetPCHHeapSizeRequired, (handle_of(program), out));
 }

@@ -2,8 +2,6 @@
 /* libNVVM, loaded at run time. */
 #include "compiler/compiler.h"
 
-#include <stdlib.h>
-
 #define NVVM_FUNCTIONS(X)                                                                                              \
   X(nvvmCreateProgram, 12000, (void **program))                                                                        \
   X(nvvmDestroyProgram, 12000, (void *program))                                                                        \
@@ -21,9 +19,7 @@
 
 struct cch_nvvm {
   struct cch__compiler base;
-#define FIELD(name, version, parameters) int(*name) parameters;
-  NVVM_FUNCTIONS(FIELD)
-#undef FIELD
+  NVVM_FUNCTIONS(CCH__COMPILER_FIELD)
 };
 
 static int version_of(int *major, int *minor, const void *table) {
@@ -36,42 +32,22 @@ static const cch__entry entries[] = {
     NVVM_FUNCTIONS(ENTRY)
 #undef ENTRY
 };
-static const char *const sonames[] = {"libnvvm.so.4", "libnvvm.so", NULL};
+static const cch__output outputs[] = {
+    [CCH_NVVM_LOG] = CCH__OUTPUT(cch_nvvm, nvvmGetProgramLog),
+    [CCH_NVVM_CODE] = CCH__OUTPUT(cch_nvvm, nvvmGetCompiledResult),
+};
+
 static const cch__compiler_kind kind = {
+    CCH__COMPILER_TABLE(cch_nvvm, entries, outputs),
     .title = "libNVVM",
     .domain = CCH_DOMAIN_NVVM,
-    .sonames = sonames,
-    .entries = entries,
-    .count = sizeof entries / sizeof *entries,
-    .size = sizeof(cch_nvvm),
+    .sonames = (const char *const[]){"libnvvm.so.4", "libnvvm.so", NULL},
+    .log = CCH_NVVM_LOG,
     .version = version_of,
 };
 
-struct cch_nvvm_program {
-  cch__program program;
-};
-
-CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram)
-
-static const cch_nvvm *compiler_of(const cch_nvvm_program *program) { return program->program.compiler; }
-
-static void *raw(const cch_nvvm_program *program) { return program->program.raw; }
-
-int cch_nvvm_load(cch_nvvm **out, const char *path) {
-  CCH__REQUIRE(out);
-  return cch__compiler_load(out, &kind, path, __func__);
-}
-
-int cch_nvvm_wrap(cch_nvvm **out, void *handle) {
-  CCH__REQUIRE(out, handle);
-  return cch__compiler_wrap(out, &kind, handle, __func__);
-}
-
-int cch_nvvm_version(int *major, int *minor, cch_nvvm *nvvm) {
-  CCH__REQUIRE(major, minor);
-  CCH__REQUIRE_COMPILER(nvvm);
-  return CCH__COMPILER_CALL(nvvm, nvvmVersion, (major, minor));
-}
+CCH__DEFINE_COMPILER(nvvm, "nvvmVersion")
+CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram, cch_nvvm)
 
 int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm) {
   CCH__REQUIRE(major, minor, debug_major, debug_minor);
@@ -101,51 +77,32 @@ int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
   return 0;
 }
 
-/* Adds a line of the log to the failure that was just recorded, and returns `status`. */
-static int explained(int status, const cch_nvvm_program *program) {
-  const cch_nvvm *nvvm = compiler_of(program);
-  if (status == CCH_ECOMPILER) {
-    char *log = cch__program_log(&program->program, nvvm->nvvmGetProgramLogSize, nvvm->nvvmGetProgramLog);
-    if (log != NULL)
-      cch__fail_explain_log(log);
-    free(log);
-  }
-  return status;
-}
-
 int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name, int lazy) {
   CCH__REQUIRE(program, module);
-  const cch_nvvm *nvvm = compiler_of(program);
-  return explained(lazy ? CCH__COMPILER_CALL(nvvm, nvvmLazyAddModuleToProgram, (raw(program), module, size, name))
-                        : CCH__COMPILER_CALL(nvvm, nvvmAddModuleToProgram, (raw(program), module, size, name)),
-                   program);
+  const cch_nvvm *nvvm = library_of(program);
+  return cch__program_explain(
+      lazy ? CCH__COMPILER_CALL(nvvm, nvvmLazyAddModuleToProgram, (handle_of(program), module, size, name))
+           : CCH__COMPILER_CALL(nvvm, nvvmAddModuleToProgram, (handle_of(program), module, size, name)),
+      &program->program);
 }
 
 int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  return explained(CCH__COMPILER_CALL(compiler_of(program), nvvmVerifyProgram, (raw(program), (int)count, options)),
-                   program);
+  return cch__program_explain(
+      CCH__COMPILER_CALL(library_of(program), nvvmVerifyProgram, (handle_of(program), (int)count, options)),
+      &program->program);
 }
 
 int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  return explained(CCH__COMPILER_CALL(compiler_of(program), nvvmCompileProgram, (raw(program), (int)count, options)),
-                   program);
+  return cch__program_explain(
+      CCH__COMPILER_CALL(library_of(program), nvvmCompileProgram, (handle_of(program), (int)count, options)),
+      &program->program);
 }
 
 int cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output) {
   CCH__REQUIRE(size, program);
-  const cch_nvvm *nvvm = compiler_of(program);
-  switch (output) {
-  case CCH_NVVM_LOG:
-    return cch__program_get(out, size, &program->program, nvvm->nvvmGetProgramLogSize, nvvm->nvvmGetProgramLog,
-                            "nvvmGetProgramLogSize", "nvvmGetProgramLog", __func__);
-  case CCH_NVVM_CODE:
-    return cch__program_get(out, size, &program->program, nvvm->nvvmGetCompiledResultSize, nvvm->nvvmGetCompiledResult,
-                            "nvvmGetCompiledResultSize", "nvvmGetCompiledResult", __func__);
-  default:
-    return cch__fail(CCH_EINVAL, __func__, "%d is not an output of libNVVM", output);
-  }
+  return cch__program_get(out, size, &program->program, output, __func__);
 }
