@@ -41,6 +41,14 @@ typedef struct cch__box {
 void *cch__box_new(cch_kind kind, size_t size, const char *operation);
 /* Undoes cch__box_new for a box whose resource was never created. The caller keeps the owner. */
 void cch__box_discard(void *box);
+/* The driver was called to create the resource of a new box: the box owns it or, after a failure, is discarded. */
+static inline int cch__box_created(void *box, int status) {
+  if (status == 0)
+    ((cch__box *)box)->owned = true;
+  else
+    cch__box_discard(box);
+  return status;
+}
 void *cch__box_ref(void *box);
 void cch__box_ref_many(void *box, size_t count);
 void cch__box_unref(void *box);

@@ -237,14 +237,24 @@ void cch__registry_let_go(cch_kind kind) {
   pthread_mutex_unlock(&registries[kind].lock);
 }
 
-void *cch__wrap_known(cch_kind kind, const void *handle, void *owner, cch_release_fn release) {
+int cch__box_of_handle(void *out, bool *is_new, cch_kind kind, size_t size, const void *handle, void *owner,
+                       cch_release_fn release, const char *operation) {
   cch__box *box = cch__registry_find(kind, handle);
   if (box != NULL && cch__context_is_lost((const cch_context *)box->context)) {
     cch__invalidate(box); /* the handle now belongs to another object */
     cch__box_unref(box);
-    return NULL;
+    box = NULL;
   }
-  if (box != NULL)
+  *is_new = box == NULL;
+  if (box != NULL) {
     cch__release_owner(owner, release);
-  return box;
+  } else {
+    box = cch__box_new(kind, size, operation);
+    if (box == NULL)
+      return CCH_ENOMEM;
+    box->owner = owner;
+    box->release = release;
+  }
+  memcpy(out, &box, sizeof box);
+  return 0;
 }

@@ -46,9 +46,11 @@ void cch__registry_hold(cch_kind kind);
 void cch__registry_let_go(cch_kind kind);
 
 /*
- * The first step of every _wrap: return the box that owns the handle, or NULL. Such a box needs no other owner, so the
- * given one is released.
+ * The first step of every _wrap: finds or makes the box of a handle. A box that owns the handle needs no other owner,
+ * so the given one is released. A new box takes over the owner, and the caller sets its other fields. `out` is the
+ * address of the pointer to the box.
  */
-void *cch__wrap_known(cch_kind kind, const void *handle, void *owner, cch_release_fn release);
+int cch__box_of_handle(void *out, bool *is_new, cch_kind kind, size_t size, const void *handle, void *owner,
+                       cch_release_fn release, const char *operation);
 
 #endif

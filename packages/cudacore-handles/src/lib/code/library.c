@@ -10,8 +10,7 @@
 CCH__DEFINE_VERBS(cch_library, CUlibrary, raw)
 
 int cch_library_load(cch_library **out, const void *image, size_t size) {
-  CCH__REQUIRE(out, image);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out, image);
   cch__poll();
   cch__format format;
   int status = cch__image_check(&format, image, size);
@@ -27,34 +26,27 @@ int cch_library_load(cch_library **out, const void *image, size_t size) {
     image = terminated;
   }
   cch_library *library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);
-  if (library == NULL)
-    status = CCH_ENOMEM;
-  else
+  status = CCH_ENOMEM;
+  if (library != NULL) {
     status = CCH__CALL(cuLibraryLoadData, (&library->raw, image, NULL, NULL, 0, NULL, NULL, 0));
-  free(terminated);
-  if (status != 0) {
-    if (library != NULL)
-      cch__box_discard(library);
-    return status;
+    status = cch__box_created(library, status);
   }
-  library->box.owned = true;
+  free(terminated);
+  if (status != 0)
+    return status;
   cch__registry_insert(library, library->raw);
   *out = library;
   return 0;
 }
 
 int cch_library_wrap(cch_library **out, CUlibrary raw, void *owner, cch_release_fn release) {
-  CCH__REQUIRE(out, raw);
-  CCH__RETURN_FAILURE(cch__ready());
-  cch_library *library = cch__wrap_known(CCH_KIND_LIBRARY, raw, owner, release);
-  if (library == NULL) {
-    library = cch__box_new(CCH_KIND_LIBRARY, sizeof *library, __func__);
-    if (library == NULL)
-      return CCH_ENOMEM;
+  CCH__REQUIRE_USABLE(out, raw);
+  cch_library *library;
+  bool is_new;
+  CCH__RETURN_FAILURE(
+      cch__box_of_handle(&library, &is_new, CCH_KIND_LIBRARY, sizeof *library, raw, owner, release, __func__));
+  if (is_new)
     library->raw = raw;
-    library->box.owner = owner;
-    library->box.release = release;
-  }
   *out = library;
   return 0;
 }
@@ -71,8 +63,5 @@ int cch_library_disown(cch_library *library) {
 }
 
 bool cch__library_end(cch_library *library) {
-  if (!library->box.owned)
-    return true;
-  int status = CCH__RELAXED(CCH__CALL(cuLibraryUnload, (library->raw)));
-  return cch__ended(status);
+  return !library->box.owned || cch__ended(CCH__RELAXED(CCH__CALL(cuLibraryUnload, (library->raw))));
 }

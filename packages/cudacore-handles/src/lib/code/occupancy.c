@@ -32,22 +32,27 @@ int cch_occupancy_available_shared_bytes(size_t *out, cch_kernel *kernel, int bl
       context, CCH__CALL(cuOccupancyAvailableDynamicSMemPerBlock, (out, (CUfunction)kernel->raw, blocks, block_size)));
 }
 
+typedef enum query { MAX_CLUSTER_SIZE, MAX_CLUSTERS } query;
+
+static int query_clusters(int *out, query which, cch_stream *stream, const cch_launch_config *config,
+                          cch_kernel *kernel, const char *operation) {
+  CUfunction function = (CUfunction)kernel->raw;
+  cch__native_launch launch;
+  CCH__RETURN_FAILURE(cch__native_launch_fill(&launch, config, stream->raw, operation));
+  return CCH__IN_CONTEXT(stream->context,
+                         which == MAX_CLUSTERS
+                             ? CCH__CALL(cuOccupancyMaxActiveClusters, (out, function, &launch.config))
+                             : CCH__CALL(cuOccupancyMaxPotentialClusterSize, (out, function, &launch.config)));
+}
+
 int cch_occupancy_max_potential_cluster_size(int *out, cch_stream *stream, const cch_launch_config *config,
                                              cch_kernel *kernel) {
   CCH__REQUIRE_USABLE(out, stream, config, kernel);
-  cch__native_launch launch;
-  int status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
-  return status != 0 ? status
-                     : CCH__IN_CONTEXT(stream->context, CCH__CALL(cuOccupancyMaxPotentialClusterSize,
-                                                                  (out, (CUfunction)kernel->raw, &launch.config)));
+  return query_clusters(out, MAX_CLUSTER_SIZE, stream, config, kernel, __func__);
 }
 
 int cch_occupancy_max_active_clusters(int *out, cch_stream *stream, const cch_launch_config *config,
                                       cch_kernel *kernel) {
   CCH__REQUIRE_USABLE(out, stream, config, kernel);
-  cch__native_launch launch;
-  int status = cch__native_launch_fill(&launch, config, stream->raw, __func__);
-  return status != 0 ? status
-                     : CCH__IN_CONTEXT(stream->context, CCH__CALL(cuOccupancyMaxActiveClusters,
-                                                                  (out, (CUfunction)kernel->raw, &launch.config)));
+  return query_clusters(out, MAX_CLUSTERS, stream, config, kernel, __func__);
 }

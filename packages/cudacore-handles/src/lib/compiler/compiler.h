@@ -116,6 +116,10 @@ int cch__program_get(void *out, size_t *size, const cch__program *program, int o
  */
 int cch__program_explain(int status, const cch__program *program);
 
+/* CCH__COMPILER_CALL() for a program. */
+#define CCH__PROGRAM_CALL(box, name, arguments)                                                                        \
+  cch__program_explain(CCH__COMPILER_CALL(library_of(box), name, arguments), &(box)->program)
+
 /*
  * The structure of a kind of program, its functions ref, unref and raw, and for its own file library_of() and
  * handle_of().

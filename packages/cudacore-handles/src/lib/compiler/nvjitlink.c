@@ -113,15 +113,12 @@ int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjit
 
 int cch_nvjitlink_linker_add(cch_nvjitlink_linker *linker, int input, const void *code, size_t size, const char *name) {
   CCH__REQUIRE(linker, code);
-  return cch__program_explain(
-      CCH__COMPILER_CALL(library_of(linker), nvJitLinkAddData, (handle_of(linker), input, code, size, name)),
-      &linker->program);
+  return CCH__PROGRAM_CALL(linker, nvJitLinkAddData, (handle_of(linker), input, code, size, name));
 }
 
 int cch_nvjitlink_linker_link(cch_nvjitlink_linker *linker) {
   CCH__REQUIRE(linker);
-  return cch__program_explain(CCH__COMPILER_CALL(library_of(linker), nvJitLinkComplete, (handle_of(linker))),
-                              &linker->program);
+  return CCH__PROGRAM_CALL(linker, nvJitLinkComplete, (handle_of(linker)));
 }
 
 int cch_nvjitlink_linker_get(void *out, size_t *size, cch_nvjitlink_linker *linker, int output) {

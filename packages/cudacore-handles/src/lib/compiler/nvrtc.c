@@ -173,9 +173,7 @@ int cch_nvrtc_program_add_name(cch_nvrtc_program *program, const char *expressio
 int cch_nvrtc_program_compile(cch_nvrtc_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  const cch_nvrtc *nvrtc = library_of(program);
-  int status = CCH__COMPILER_CALL(nvrtc, nvrtcCompileProgram, (handle_of(program), (int)count, options));
-  return cch__program_explain(status, &program->program);
+  return CCH__PROGRAM_CALL(program, nvrtcCompileProgram, (handle_of(program), (int)count, options));
 }
 
 int cch_nvrtc_program_cancel(cch_nvrtc_program *program) {

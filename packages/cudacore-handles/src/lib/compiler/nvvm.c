@@ -79,27 +79,20 @@ int cch_nvvm_program_create(cch_nvvm_program **out, cch_nvvm *nvvm) {
 
 int cch_nvvm_program_add(cch_nvvm_program *program, const void *module, size_t size, const char *name, int lazy) {
   CCH__REQUIRE(program, module);
-  const cch_nvvm *nvvm = library_of(program);
-  return cch__program_explain(
-      lazy ? CCH__COMPILER_CALL(nvvm, nvvmLazyAddModuleToProgram, (handle_of(program), module, size, name))
-           : CCH__COMPILER_CALL(nvvm, nvvmAddModuleToProgram, (handle_of(program), module, size, name)),
-      &program->program);
+  return lazy ? CCH__PROGRAM_CALL(program, nvvmLazyAddModuleToProgram, (handle_of(program), module, size, name))
+              : CCH__PROGRAM_CALL(program, nvvmAddModuleToProgram, (handle_of(program), module, size, name));
 }
 
 int cch_nvvm_program_verify(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  return cch__program_explain(
-      CCH__COMPILER_CALL(library_of(program), nvvmVerifyProgram, (handle_of(program), (int)count, options)),
-      &program->program);
+  return CCH__PROGRAM_CALL(program, nvvmVerifyProgram, (handle_of(program), (int)count, options));
 }
 
 int cch_nvvm_program_compile(cch_nvvm_program *program, size_t count, const char *const *options) {
   CCH__REQUIRE(program);
   CCH__REQUIRE_ALL(options, count);
-  return cch__program_explain(
-      CCH__COMPILER_CALL(library_of(program), nvvmCompileProgram, (handle_of(program), (int)count, options)),
-      &program->program);
+  return CCH__PROGRAM_CALL(program, nvvmCompileProgram, (handle_of(program), (int)count, options));
 }
 
 int cch_nvvm_program_get(void *out, size_t *size, cch_nvvm_program *program, int output) {

@@ -51,8 +51,7 @@ bool cch__context_is_lost(const cch_context *context) {
 }
 
 int cch_context_primary(cch_context **out, int device) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   cch__poll();
   CUdevice raw_device;
   CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
@@ -60,12 +59,8 @@ int cch_context_primary(cch_context **out, int device) {
   if (context == NULL)
     return CCH_ENOMEM;
   int status = CCH__CALL(cuDevicePrimaryCtxRetain, (&context->raw, raw_device));
-  if (status != 0) {
-    cch__box_discard(context);
-    return status;
-  }
+  CCH__RETURN_FAILURE(cch__box_created(context, status));
   context->device = device;
-  context->box.owned = true;
   status = identify(context);
   if (status != 0) {
     cch_context_unref(context);
@@ -109,30 +104,23 @@ int cch_context_create(cch_context **out, int device, const cch_resource *resour
     if (status != 0)
       cch__driver.cuGreenCtxDestroy(context->green);
   }
-  if (status != 0) {
-    cch__box_discard(context);
-    return status;
-  }
+  CCH__RETURN_FAILURE(cch__box_created(context, status));
   context->device = device;
-  context->box.owned = true;
   cch__registry_insert(context, context->raw);
   *out = context;
   return 0;
 }
 
 int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_fn release) {
-  CCH__REQUIRE(out, raw);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
-  cch_context *context = cch__wrap_known(CCH_KIND_CONTEXT, raw, owner, release);
-  if (context == NULL) {
-    context = cch__box_new(CCH_KIND_CONTEXT, sizeof *context, __func__);
-    if (context == NULL)
-      return CCH_ENOMEM;
+  CCH__REQUIRE_USABLE(out, raw);
+  cch_context *context;
+  bool is_new;
+  CCH__RETURN_FAILURE(
+      cch__box_of_handle(&context, &is_new, CCH_KIND_CONTEXT, sizeof *context, raw, owner, release, __func__));
+  if (is_new) {
     context->raw = raw;
     CUdevice device = 0;
-    status = CCH__IN_CONTEXT(context, CCH__CALL(cuCtxGetDevice, (&device)));
+    int status = CCH__IN_CONTEXT(context, CCH__CALL(cuCtxGetDevice, (&device)));
     context->device = device;
     bool primary = false;
     if (status == 0 && cch__driver.cuDevicePrimaryCtxGetState != NULL)
@@ -143,16 +131,13 @@ int cch_context_wrap(cch_context **out, CUcontext raw, void *owner, cch_release_
       cch__box_discard(context);
       return status;
     }
-    context->box.owner = owner;
-    context->box.release = release;
   }
   *out = context;
   return 0;
 }
 
 int cch_context_current(cch_context **out) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   CUcontext raw = NULL;
   CCH__RETURN_FAILURE(CCH__CALL(cuCtxGetCurrent, (&raw)));
   if (raw != NULL)
@@ -202,8 +187,7 @@ int cch_context_memory_info(size_t *free, size_t *total, cch_context *context) {
 }
 
 int cch_current_device(int *out) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   CUdevice device;
   int status = CCH__CALL(cuCtxGetDevice, (&device));
   if (status == 0)

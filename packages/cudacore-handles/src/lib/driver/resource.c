@@ -51,8 +51,7 @@ int cch_resource_kind(const cch_resource *resource) {
 }
 
 int cch_resource_of_device(cch_resource *out, int device, int kind) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   CUdevice raw;
   cch_resource found = {{0}};
   int status = CCH__CALL(cuDeviceGet, (&raw, device));

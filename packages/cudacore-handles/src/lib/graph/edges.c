@@ -198,22 +198,21 @@ static int read_edges(raw_list *out, cch_graph_node *const *from, cch_graph_node
   return status;
 }
 
-/* Adds one edge per call: if the driver refuses one of several edges, it has already added those before it. */
-static int add_edge(CUgraph graph, const raw_list *edges, size_t i) {
-  const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
-  if (edges->edges == NULL || cch__driver.cuGraphAddDependencies_v12030 == NULL)
-    return CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1));
-  return cch__checked((int)cch__driver.cuGraphAddDependencies_v12030(graph, from, to, &edges->edges[i], 1),
-                      "cuGraphAddDependencies");
-}
+typedef enum change { ADD, REMOVE } change;
 
-/* To remove an edge that is not plain, the driver needs all of its data. */
-static int remove_edge(CUgraph graph, const raw_list *edges, size_t i) {
+/*
+ * Adds or removes one edge per call: if the driver refuses one of several edges, it has already changed those before
+ * it. To remove an edge that is not plain, the driver needs all of its data.
+ */
+static int change_edge(CUgraph graph, const raw_list *edges, size_t i, change how) {
   const CUgraphNode *from = &edges->nodes[i], *to = &edges->others[i];
-  if (edges->edges == NULL || cch__driver.cuGraphRemoveDependencies_v12030 == NULL)
-    return CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1));
-  return cch__checked((int)cch__driver.cuGraphRemoveDependencies_v12030(graph, from, to, &edges->edges[i], 1),
-                      "cuGraphRemoveDependencies");
+  PFN_cuGraphAddDependencies_v12030 with_data =
+      how == ADD ? cch__driver.cuGraphAddDependencies_v12030 : cch__driver.cuGraphRemoveDependencies_v12030;
+  if (edges->edges != NULL && with_data != NULL)
+    return cch__checked((int)with_data(graph, from, to, &edges->edges[i], 1),
+                        how == ADD ? "cuGraphAddDependencies" : "cuGraphRemoveDependencies");
+  return how == ADD ? CCH__CALL(cuGraphAddDependencies, (graph, from, to, 1))
+                    : CCH__CALL(cuGraphRemoveDependencies, (graph, from, to, 1));
 }
 
 /* Reads the data of edges, if the driver has edges that are not plain. */
@@ -236,16 +235,15 @@ static int look_up(raw_list *edges, const char *operation) {
   return 0;
 }
 
-/* Applies `change` to each edge. After a failure, applies the reverse function to the edges changed so far. */
-static int change_each(CUgraph graph, const raw_list *edges, int (*change)(CUgraph, const raw_list *, size_t),
-                       int (*back)(CUgraph, const raw_list *, size_t)) {
+/* Changes each edge. After a failure, makes the reverse change to the edges changed so far. */
+static int change_each(CUgraph graph, const raw_list *edges, change how) {
   int status = 0;
   size_t done = 0;
   for (; done < edges->count && status == 0; done += status == 0)
-    status = change(graph, edges, done);
+    status = change_edge(graph, edges, done, how);
   cch__destructor_enter();
   while (status != 0 && done-- > 0)
-    cch__report(back(graph, edges, done));
+    cch__report(change_edge(graph, edges, done, how == ADD ? REMOVE : ADD));
   cch__destructor_leave();
   return status;
 }
@@ -266,12 +264,12 @@ static int rewire(cch_graph_node *const *lost_from, cch_graph_node *const *lost_
     status = look_up(&lost, operation);
   if (status == 0) {
     CUgraph graph = (count > 0 ? from : lost_from)[0]->graph->raw;
-    status = change_each(graph, &lost, remove_edge, add_edge);
+    status = change_each(graph, &lost, REMOVE);
     if (status == 0) {
-      status = change_each(graph, &gained, add_edge, remove_edge);
+      status = change_each(graph, &gained, ADD);
       cch__destructor_enter();
       for (size_t i = 0; status != 0 && i < lost.count; i++)
-        cch__report(add_edge(graph, &lost, i));
+        cch__report(change_edge(graph, &lost, i, ADD));
       cch__destructor_leave();
     }
   }

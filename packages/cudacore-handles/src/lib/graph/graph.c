@@ -62,8 +62,7 @@ void cch__graph_discard(cch_graph *graph) {
 }
 
 int cch_graph_create(cch_graph **out) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   cch__poll();
   cch_graph *graph;
   CCH__RETURN_FAILURE(cch__graph_new(&graph, __func__));
@@ -83,8 +82,7 @@ int cch_graph_create(cch_graph **out) {
 }
 
 int cch_graph_adopt(cch_graph **out, CUgraph raw) {
-  CCH__REQUIRE(out, raw);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out, raw);
   cch_graph *known = cch__registry_find(CCH_KIND_GRAPH, raw);
   if (known != NULL) {
     cch_graph_unref(known);

@@ -80,11 +80,7 @@ int cch_array_create(cch_array **out, cch_context *context, const cch_array_desc
     return CCH_ENOMEM;
   CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(&known);
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuArray3DCreate, (&array->raw, &wanted)));
-  if (status != 0) {
-    cch__box_discard(array);
-    return status;
-  }
-  array->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(array, status));
   array->desc = known;
   array->desc.levels = 1;
   cch__box_in(&array->box, &array->context, context);
@@ -97,11 +93,11 @@ int cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, void *own
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(context);
   CUDA_ARRAY3D_DESCRIPTOR found = {0};
-  cch_array *array = cch__wrap_known(CCH_KIND_ARRAY, raw, owner, release);
-  if (array == NULL) {
-    array = cch__box_new(CCH_KIND_ARRAY, sizeof *array, __func__);
-    if (array == NULL)
-      return CCH_ENOMEM;
+  cch_array *array;
+  bool is_new;
+  CCH__RETURN_FAILURE(
+      cch__box_of_handle(&array, &is_new, CCH_KIND_ARRAY, sizeof *array, raw, owner, release, __func__));
+  if (is_new) {
     int status = CCH__IN_CONTEXT(context, CCH__CALL(cuArray3DGetDescriptor, (&found, raw)));
     if (status != 0) {
       cch__box_discard(array);
@@ -110,8 +106,6 @@ int cch_array_wrap(cch_array **out, CUarray raw, cch_context *context, void *own
     array->raw = raw;
     array->desc = from_driver(&found);
     cch__box_in(&array->box, &array->context, context);
-    array->box.owner = owner;
-    array->box.release = release;
   }
   *out = array;
   return 0;
@@ -200,11 +194,7 @@ int cch_mipmapped_array_create(cch_mipmapped_array **out, cch_context *context, 
     return CCH_ENOMEM;
   CUDA_ARRAY3D_DESCRIPTOR wanted = for_driver(&known);
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuMipmappedArrayCreate, (&array->raw, &wanted, known.levels)));
-  if (status != 0) {
-    cch__box_discard(array);
-    return status;
-  }
-  array->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(array, status));
   array->desc = known;
   cch__box_in(&array->box, &array->context, context);
   *out = array;
@@ -246,10 +236,7 @@ cch_context *cch_mipmapped_array_context(const cch_mipmapped_array *array) {
 /* ---- the end ---- */
 
 bool cch__array_end(cch_array *array) {
-  if (!array->box.owned)
-    return true;
-  int status = CCH__CALL(cuArrayDestroy, (array->raw));
-  return cch__ended(status);
+  return !array->box.owned || cch__ended(CCH__CALL(cuArrayDestroy, (array->raw)));
 }
 
 void cch__array_drop(cch_array *array) {
@@ -258,10 +245,7 @@ void cch__array_drop(cch_array *array) {
 }
 
 bool cch__mipmapped_array_end(cch_mipmapped_array *array) {
-  if (!array->box.owned)
-    return true;
-  int status = CCH__CALL(cuMipmappedArrayDestroy, (array->raw));
-  return cch__ended(status);
+  return !array->box.owned || cch__ended(CCH__CALL(cuMipmappedArrayDestroy, (array->raw)));
 }
 
 void cch__mipmapped_array_drop(cch_mipmapped_array *array) { cch_context_unref(array->context); }

@@ -521,8 +521,7 @@ void cch__deviceptr_drop(cch_deviceptr *ptr) {
 }
 
 int cch_pointer_attributes(int *memory_type, int *device, int *is_managed, CUdeviceptr ptr) {
-  CCH__REQUIRE(memory_type, device, is_managed);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(memory_type, device, is_managed);
   CUmemorytype type = (CUmemorytype)0;
   int ordinal = -1;
   unsigned managed = 0; /* the driver writes only one byte */

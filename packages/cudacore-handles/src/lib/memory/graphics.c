@@ -21,11 +21,7 @@ static int register_resource(cch_graphics **out, cch_context *context, unsigned 
   int status =
       CCH__IN_CONTEXT(context, target != 0 ? CCH__CALL(cuGraphicsGLRegisterImage, (&resource->raw, name, target, flags))
                                            : CCH__CALL(cuGraphicsGLRegisterBuffer, (&resource->raw, name, flags)));
-  if (status != 0) {
-    cch__box_discard(resource);
-    return status;
-  }
-  resource->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(resource, status));
   cch__box_in(&resource->box, &resource->context, context);
   *out = resource;
   return 0;

@@ -71,8 +71,7 @@ static int check_known_location(const cch_pool *known, const cch_pool *pool, con
 }
 
 int cch_pool_import(cch_pool **out, int descriptor, int location_type, int location_id) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   cch__poll();
   cch_pool *pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
   if (pool == NULL)
@@ -80,11 +79,7 @@ int cch_pool_import(cch_pool **out, int descriptor, int location_type, int locat
   int status =
       CCH__RELAXED(CCH__CALL(cuMemPoolImportFromShareableHandle,
                              (&pool->raw, (void *)(intptr_t)descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)));
-  if (status != 0) {
-    cch__box_discard(pool);
-    return status;
-  }
-  pool->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(pool, status));
   pool->imported = true;
   pool->location_type = location_type;
   pool->location_id = location_id;
@@ -311,12 +306,9 @@ int cch_event_import(cch_event **out, cch_context *context, const cch_ipc_handle
   CUipcEventHandle raw_handle;
   memcpy(&raw_handle, handle, sizeof raw_handle);
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuIpcOpenEventHandle, (&event->raw, raw_handle)));
-  if (status != 0) {
+  if (status != 0)
     free(event->imported_by);
-    cch__box_discard(event);
-    return status;
-  }
-  event->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(event, status));
   event->flags = CCH_EVENT_INTERPROCESS | CCH_EVENT_DISABLE_TIMING | (flags & CCH_EVENT_BLOCKING_SYNC);
   cch__box_in(&event->box, &event->context, context);
   cch__registry_insert(event, event->raw);

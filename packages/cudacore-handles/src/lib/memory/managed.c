@@ -84,26 +84,30 @@ int cch_managed_prefetch(cch_deviceptr *const *ptrs, const cch_location *locatio
   return status;
 }
 
-/* batch_open() for a function that the driver does not support on the legacy default stream. */
-static int discard_open(batch *all, cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
-                        const cch_stream *stream, const char *operation) {
+/* Discards the contents of allocations, and moves them if `locations` is not NULL. */
+static int discard(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count, const cch_stream *stream,
+                   const char *operation) {
   if (stream->raw == CU_STREAM_LEGACY)
     return cch__fail(CCH_EINVAL, operation, "the driver does not take the legacy default stream for it");
-  return batch_open(all, ptrs, locations, count, operation);
+  batch all;
+  int status = batch_open(&all, ptrs, locations, count, operation);
+  if (status != 0)
+    return status;
+  if (all.count > 0)
+    status = CCH__IN_CONTEXT(
+        stream->context,
+        locations == NULL
+            ? CCH__CALL(cuMemDiscardBatchAsync, (all.address, all.sizes, all.count, 0, stream->raw))
+            : CCH__CALL(cuMemDiscardAndPrefetchBatchAsync,
+                        (all.address, all.sizes, all.count, all.locations, all.places, all.count, 0, stream->raw)));
+  batch_close(&all);
+  return status;
 }
 
 int cch_managed_discard(cch_deviceptr *const *ptrs, size_t count, cch_stream *stream) {
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
-  batch all;
-  int status = discard_open(&all, ptrs, NULL, count, stream, __func__);
-  if (status != 0)
-    return status;
-  if (all.count > 0)
-    status = CCH__IN_CONTEXT(stream->context,
-                             CCH__CALL(cuMemDiscardBatchAsync, (all.address, all.sizes, all.count, 0, stream->raw)));
-  batch_close(&all);
-  return status;
+  return discard(ptrs, NULL, count, stream, __func__);
 }
 
 int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location *locations, size_t count,
@@ -111,14 +115,5 @@ int cch_managed_discard_prefetch(cch_deviceptr *const *ptrs, const cch_location 
   CCH__REQUIRE_USABLE(stream);
   CCH__REQUIRE_ARRAY(ptrs, count);
   CCH__REQUIRE_ARRAY(locations, count);
-  batch all;
-  int status = discard_open(&all, ptrs, locations, count, stream, __func__);
-  if (status != 0)
-    return status;
-  if (all.count > 0)
-    status = CCH__IN_CONTEXT(
-        stream->context, CCH__CALL(cuMemDiscardAndPrefetchBatchAsync, (all.address, all.sizes, all.count, all.locations,
-                                                                       all.places, all.count, 0, stream->raw)));
-  batch_close(&all);
-  return status;
+  return discard(ptrs, locations, count, stream, __func__);
 }

@@ -12,8 +12,7 @@ CCH__DEFINE_VERBS(cch_pool, CUmemoryPool, raw)
 enum { CONFIG_0_1 = offsetof(cch_pool_config, max_size) + sizeof(uint64_t) };
 
 int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
-  CCH__REQUIRE(out, config);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out, config);
   cch_pool_config known;
   CCH__RETURN_FAILURE(
       cch__read_sized(&known, sizeof known, config, config->size, CONFIG_0_1, "cch_pool_config", __func__));
@@ -32,11 +31,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
   props.location.id = config->location_id;
   props.maxSize = (size_t)config->max_size;
   int status = CCH__RELAXED(CCH__CALL(cuMemPoolCreate, (&pool->raw, &props)));
-  if (status != 0) {
-    cch__box_discard(pool);
-    return status;
-  }
-  pool->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(pool, status));
   pool->location_type = config->location_type;
   pool->location_id = config->location_id;
   pool->alloc_type = props.allocType;
@@ -46,8 +41,7 @@ int cch_pool_create(cch_pool **out, const cch_pool_config *config) {
 }
 
 int cch_pool_current(cch_pool **out, int device) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   CUdevice raw_device;
   CCH__RETURN_FAILURE(CCH__CALL(cuDeviceGet, (&raw_device, device)));
   CUmemoryPool raw;
@@ -56,28 +50,22 @@ int cch_pool_current(cch_pool **out, int device) {
 }
 
 int cch_pool_wrap(cch_pool **out, CUmemoryPool raw, int device, void *owner, cch_release_fn release) {
-  CCH__REQUIRE(out, raw);
-  CCH__RETURN_FAILURE(cch__ready());
-  cch_pool *pool = cch__wrap_known(CCH_KIND_POOL, raw, owner, release);
-  if (pool == NULL) {
-    pool = cch__box_new(CCH_KIND_POOL, sizeof *pool, __func__);
-    if (pool == NULL)
-      return CCH_ENOMEM;
+  CCH__REQUIRE_USABLE(out, raw);
+  cch_pool *pool;
+  bool is_new;
+  CCH__RETURN_FAILURE(cch__box_of_handle(&pool, &is_new, CCH_KIND_POOL, sizeof *pool, raw, owner, release, __func__));
+  if (is_new)
     pool->raw = raw;
-    if (device >= 0) {
-      pool->location_type = CCH_LOCATION_DEVICE;
-      pool->location_id = device;
-    }
-    pool->box.owner = owner;
-    pool->box.release = release;
+  if (is_new && device >= 0) {
+    pool->location_type = CCH_LOCATION_DEVICE;
+    pool->location_id = device;
   }
   *out = pool;
   return 0;
 }
 
 int cch_pool_of(cch_pool **out, int location_type, int location_id, int alloc_type) {
-  CCH__REQUIRE(out);
-  CCH__RETURN_FAILURE(cch__ready());
+  CCH__REQUIRE_USABLE(out);
   CUmemLocation location = {.type = (CUmemLocationType)location_type, .id = location_id};
   CUmemoryPool raw;
   cch_pool *pool = NULL;

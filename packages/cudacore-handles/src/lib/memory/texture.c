@@ -14,18 +14,13 @@ enum { RESOURCE_0_1 = sizeof(cch_texture_resource), DESC_0_1 = sizeof(cch_textur
 static int read_resource(CUDA_RESOURCE_DESC *out, void **box, const cch_texture_resource *given,
                          const char *operation) {
   cch_texture_resource known;
-  int status =
-      cch__read_sized(&known, sizeof known, given, given->size, RESOURCE_0_1, "cch_texture_resource", operation);
-  if (status == 0 && (known.array != NULL) + (known.mipmapped != NULL) + (known.memory != NULL) != 1)
-    status = cch__fail(CCH_EINVAL, operation, "a texture reads one of an array, a mipmapped array, and memory");
-  if (status == 0)
-    status = CCH__USABLE_OR_NULL(known.array, "the field array", operation);
-  if (status == 0)
-    status = CCH__USABLE_OR_NULL(known.mipmapped, "the field mipmapped", operation);
-  if (status == 0)
-    status = CCH__USABLE_OR_NULL(known.memory, "the field memory", operation);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(
+      cch__read_sized(&known, sizeof known, given, given->size, RESOURCE_0_1, "cch_texture_resource", operation));
+  if ((known.array != NULL) + (known.mipmapped != NULL) + (known.memory != NULL) != 1)
+    return cch__fail(CCH_EINVAL, operation, "a texture reads one of an array, a mipmapped array, and memory");
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.array, "the field array", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.mipmapped, "the field mipmapped", operation));
+  CCH__RETURN_FAILURE(CCH__USABLE_OR_NULL(known.memory, "the field memory", operation));
   memset(out, 0, sizeof *out);
   if (known.array != NULL) {
     *box = known.array;
@@ -122,21 +117,14 @@ int cch_texture_create(cch_texture **out, cch_context *context, const cch_textur
   CUDA_RESOURCE_DESC reads;
   CUDA_TEXTURE_DESC samples;
   void *box = NULL;
-  int status = read_resource(&reads, &box, resource, __func__);
-  if (status == 0)
-    status = read_desc(&samples, desc, __func__);
-  if (status != 0)
-    return status;
+  CCH__RETURN_FAILURE(read_resource(&reads, &box, resource, __func__));
+  CCH__RETURN_FAILURE(read_desc(&samples, desc, __func__));
   cch__poll();
   cch_texture *texture = cch__box_new(CCH_KIND_TEXTURE, sizeof *texture, __func__);
   if (texture == NULL)
     return CCH_ENOMEM;
-  status = CCH__IN_CONTEXT(context, create(&texture->raw, &reads, &samples, context, __func__));
-  if (status != 0) {
-    cch__box_discard(texture);
-    return status;
-  }
-  texture->box.owned = true;
+  int status = CCH__IN_CONTEXT(context, create(&texture->raw, &reads, &samples, context, __func__));
+  CCH__RETURN_FAILURE(cch__box_created(texture, status));
   texture->resource = cch_ref(box);
   cch__box_in(&texture->box, &texture->context, context);
   *out = texture;
@@ -161,11 +149,7 @@ int cch_surface_create(cch_surface **out, cch_context *context, cch_array *array
   reads.resType = CU_RESOURCE_TYPE_ARRAY;
   reads.res.array.hArray = array->raw;
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuSurfObjectCreate, (&surface->raw, &reads)));
-  if (status != 0) {
-    cch__box_discard(surface);
-    return status;
-  }
-  surface->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(surface, status));
   surface->array = cch_array_ref(array);
   cch__box_in(&surface->box, &surface->context, context);
   *out = surface;
@@ -177,20 +161,14 @@ cch_context *cch_surface_context(const cch_surface *surface) {
   return surface->context;
 }
 
-bool cch__texture_end(cch_texture *texture) {
-  int status = CCH__CALL(cuTexObjectDestroy, (texture->raw));
-  return cch__ended(status);
-}
+bool cch__texture_end(cch_texture *texture) { return cch__ended(CCH__CALL(cuTexObjectDestroy, (texture->raw))); }
 
 void cch__texture_drop(cch_texture *texture) {
   cch_unref(texture->resource);
   cch_context_unref(texture->context);
 }
 
-bool cch__surface_end(cch_surface *surface) {
-  int status = CCH__CALL(cuSurfObjectDestroy, (surface->raw));
-  return cch__ended(status);
-}
+bool cch__surface_end(cch_surface *surface) { return cch__ended(CCH__CALL(cuSurfObjectDestroy, (surface->raw))); }
 
 void cch__surface_drop(cch_surface *surface) {
   cch_array_unref(surface->array);

@@ -16,11 +16,7 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
   if (event == NULL)
     return CCH_ENOMEM;
   int status = CCH__IN_CONTEXT(context, CCH__CALL(cuEventCreate, (&event->raw, flags)));
-  if (status != 0) {
-    cch__box_discard(event);
-    return status;
-  }
-  event->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(event, status));
   event->flags = flags;
   cch__box_in(&event->box, &event->context, context);
   cch__registry_insert(event, event->raw);
@@ -31,16 +27,14 @@ int cch_event_create(cch_event **out, cch_context *context, unsigned flags) {
 int cch_event_wrap_in(cch_event **out, CUevent raw, cch_context *context, void *owner, cch_release_fn release) {
   CCH__REQUIRE(out, raw);
   CCH__REQUIRE_USABLE_OR_NULL(context);
-  cch_event *event = cch__wrap_known(CCH_KIND_EVENT, raw, owner, release);
-  if (event == NULL) {
-    event = cch__box_new(CCH_KIND_EVENT, sizeof *event, __func__);
-    if (event == NULL)
-      return CCH_ENOMEM;
+  cch_event *event;
+  bool is_new;
+  CCH__RETURN_FAILURE(
+      cch__box_of_handle(&event, &is_new, CCH_KIND_EVENT, sizeof *event, raw, owner, release, __func__));
+  if (is_new) {
     event->raw = raw;
     event->flags = CCH_EVENT_UNKNOWN;
     cch__box_in(&event->box, &event->context, context);
-    event->box.owner = owner;
-    event->box.release = release;
   }
   *out = event;
   return 0;
@@ -167,10 +161,7 @@ int cch_event_elapsed(float *out, cch_event *start, cch_event *end) {
 }
 
 bool cch__event_end(cch_event *event) {
-  if (!event->box.owned)
-    return true;
-  int status = CCH__CALL(cuEventDestroy, (event->raw));
-  return cch__ended(status);
+  return !event->box.owned || cch__ended(CCH__CALL(cuEventDestroy, (event->raw)));
 }
 
 void cch__event_drop(cch_event *event) {

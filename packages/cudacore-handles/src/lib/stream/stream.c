@@ -33,11 +33,7 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
     status = CCH__CALL(cuGreenCtxStreamCreate, (&stream->raw, context->green, flags, priority));
   else
     status = CCH__IN_CONTEXT(context, CCH__CALL(cuStreamCreateWithPriority, (&stream->raw, flags, priority)));
-  if (status != 0) {
-    cch__box_discard(stream);
-    return status;
-  }
-  stream->box.owned = true;
+  CCH__RETURN_FAILURE(cch__box_created(stream, status));
   cch__box_in(&stream->box, &stream->context, context);
   cch__registry_insert(stream, stream->raw);
   *out = stream;
@@ -45,33 +41,27 @@ int cch_stream_create(cch_stream **out, cch_context *context, unsigned flags, in
 }
 
 int cch_stream_wrap(cch_stream **out, CUstream raw, void *owner, cch_release_fn release) {
-  CCH__REQUIRE(out);
-  int status = cch__ready();
-  if (status != 0)
-    return status;
+  CCH__REQUIRE_USABLE(out);
   if (raw == NULL || raw == CU_STREAM_LEGACY || raw == CU_STREAM_PER_THREAD) {
     cch__release_owner(owner, release);
     *out = raw == CU_STREAM_PER_THREAD ? cch_stream_per_thread() : cch_stream_legacy();
     return 0;
   }
-  cch_stream *stream = cch__wrap_known(CCH_KIND_STREAM, raw, owner, release);
-  if (stream == NULL) {
+  cch_stream *stream;
+  bool is_new;
+  CCH__RETURN_FAILURE(
+      cch__box_of_handle(&stream, &is_new, CCH_KIND_STREAM, sizeof *stream, raw, owner, release, __func__));
+  if (is_new) {
     CUcontext raw_context = NULL;
-    status = CCH__CALL(cuStreamGetCtx, (raw, &raw_context));
-    if (status != 0)
-      return status;
-    stream = cch__box_new(CCH_KIND_STREAM, sizeof *stream, __func__);
-    if (stream == NULL)
-      return CCH_ENOMEM;
-    status = cch_context_wrap(&stream->context, raw_context, NULL, NULL);
+    int status = CCH__CALL(cuStreamGetCtx, (raw, &raw_context));
+    if (status == 0)
+      status = cch_context_wrap(&stream->context, raw_context, NULL, NULL);
     if (status != 0) {
       cch__box_discard(stream);
       return status;
     }
     stream->raw = raw;
     stream->box.context = stream->context->box.context;
-    stream->box.owner = owner;
-    stream->box.release = release;
   }
   *out = stream;
   return 0;
