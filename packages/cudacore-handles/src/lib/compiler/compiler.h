@@ -6,9 +6,6 @@
 
 #include "base/kinds.h"
 
-/* The table of a library has a field for each of its functions. All of them return a result code. */
-#define CCH__COMPILER_FIELD(name, version, parameters) int(*name) parameters;
-
 /* A function of a library: the offset of its pointer in the table, and the first version that has it. */
 typedef struct cch__entry {
   const char *name;
@@ -21,9 +18,6 @@ typedef struct cch__output {
   size_t size_offset, bytes_offset;
   const char *size_name, *bytes_name;
 } cch__output;
-
-#define CCH__OUTPUT(type, function)                                                                                    \
-  {offsetof(type, function##Size), offsetof(type, function), #function "Size", #function}
 
 /*
  * Describes a compiler library. The table of a loaded one begins with a cch__compiler and has its function pointers
@@ -43,10 +37,6 @@ typedef struct cch__compiler_kind {
   int (*version)(int *major, int *minor, const void *table);
 } cch__compiler_kind;
 
-/* The fields of a cch__compiler_kind that describe the table. */
-#define CCH__COMPILER_TABLE(type, list, list_of_outputs)                                                               \
-  .entries = (list), .count = sizeof(list) / sizeof *(list), .size = sizeof(type), .outputs = (list_of_outputs),       \
-  .output_count = sizeof(list_of_outputs) / sizeof *(list_of_outputs)
 /* A loaded library. It is never freed and never closed, because programs call it when they are destroyed. */
 struct cch__compiler {
   const cch__compiler_kind *kind;
@@ -55,6 +45,19 @@ struct cch__compiler {
   void *(*symbol)(void *library, const char *name, void *(*look_up)(void *, const char *));
   struct cch__compiler *next;
 };
+
+/*
+ * The file of a compiler defines the type of its table as `library`, and a cch__compiler_kind as `kind`. From the list
+ * of the library's functions, these macros make the fields of the table, the rows of `entries` and `outputs`, and the
+ * fields of `kind` that describe the table. All functions of a library return a result code.
+ */
+#define CCH__COMPILER_FIELD(name, version, parameters) int(*name) parameters;
+#define CCH__COMPILER_ENTRY(name, version, parameters) {#name, offsetof(library, name), version},
+#define CCH__OUTPUT(function)                                                                                          \
+  {offsetof(library, function##Size), offsetof(library, function), #function "Size", #function}
+#define CCH__COMPILER_TABLE(list, list_of_outputs)                                                                     \
+  .entries = (list), .count = sizeof(list) / sizeof *(list), .size = sizeof(library), .outputs = (list_of_outputs),    \
+  .output_count = sizeof(list_of_outputs) / sizeof *(list_of_outputs)
 
 int cch__compiler_load(void *out, const cch__compiler_kind *kind, const char *path, const char *operation);
 /*
@@ -76,14 +79,14 @@ static inline int cch__compiled(const void *compiler, int result, const char *op
 int cch__fail_compiler_argument(const void *argument, const cch__compiler_kind *kind, const char *name,
                                 const char *operation);
 
-/* Checks an argument that is a loaded library, like the macros of arguments.h. Each compiler's file defines `kind`. */
+/* Checks an argument that is a loaded library, like the macros of arguments.h. */
 #define CCH__REQUIRE_COMPILER(argument)                                                                                \
   do {                                                                                                                 \
     if ((argument) == NULL || (argument)->base.kind != &kind)                                                          \
       return cch__fail_compiler_argument(argument, &kind, #argument, __func__);                                        \
   } while (0)
 
-/* The functions load, wrap and version of a compiler, whose file defines `kind`. */
+/* The functions load, wrap and version of a compiler. */
 #define CCH__DEFINE_COMPILER(name, version_function)                                                                   \
   int cch_##name##_load(cch_##name **out, const char *path) {                                                          \
     CCH__REQUIRE(out);                                                                                                 \
@@ -124,11 +127,11 @@ int cch__program_explain(int status, const cch__program *program);
  * The structure of a kind of program, its functions ref, unref and raw, and for its own file library_of() and
  * handle_of().
  */
-#define CCH__DEFINE_PROGRAM(type, Raw, table)                                                                          \
+#define CCH__DEFINE_PROGRAM(type, Raw)                                                                                 \
   struct type {                                                                                                        \
     cch__program program;                                                                                              \
   };                                                                                                                   \
-  static const table *library_of(const type *box) { return box->program.compiler; }                                    \
+  static const library *library_of(const type *box) { return box->program.compiler; }                                  \
   static void *handle_of(const type *box) { return box->program.raw; }                                                 \
   type *type##_ref(type *box) { return cch__box_ref(box); }                                                            \
   void type##_unref(type *box) { cch__box_unref(box); }                                                                \

@@ -22,11 +22,11 @@
   X(nvJitLinkGetLinkedLTOIR, 13020, (void *linker, char *bytes))                                                       \
   X(nvJitLinkVersion, 12030, (unsigned *major, unsigned *minor))
 
-struct cch_nvjitlink {
+typedef struct cch_nvjitlink {
   struct cch__compiler base;
   int minor; /* the minor version of a 12.x library with versioned function names; 0 if it has nvJitLinkVersion */
   NVJITLINK_FUNCTIONS(CCH__COMPILER_FIELD)
-};
+} library;
 
 static int version_of(int *major, int *minor, const void *table) {
   const cch_nvjitlink *nvjitlink = table;
@@ -44,11 +44,7 @@ static int version_of(int *major, int *minor, const void *table) {
   return result;
 }
 
-static const cch__entry entries[] = {
-#define ENTRY(name, version, parameters) {#name, offsetof(cch_nvjitlink, name), version},
-    NVJITLINK_FUNCTIONS(ENTRY)
-#undef ENTRY
-};
+static const cch__entry entries[] = {NVJITLINK_FUNCTIONS(CCH__COMPILER_ENTRY)};
 
 /*
  * Versions 12.0 to 12.2 have names such as __nvJitLinkCreate_12_0, for each version up to their own, and no plain
@@ -72,15 +68,15 @@ static void complete(void *table) {
 }
 
 static const cch__output outputs[] = {
-    [CCH_NVJITLINK_ERROR_LOG] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetErrorLog),
-    [CCH_NVJITLINK_INFO_LOG] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetInfoLog),
-    [CCH_NVJITLINK_LINKED_CUBIN] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetLinkedCubin),
-    [CCH_NVJITLINK_LINKED_PTX] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetLinkedPtx),
-    [CCH_NVJITLINK_LINKED_LTOIR] = CCH__OUTPUT(cch_nvjitlink, nvJitLinkGetLinkedLTOIR),
+    [CCH_NVJITLINK_ERROR_LOG] = CCH__OUTPUT(nvJitLinkGetErrorLog),
+    [CCH_NVJITLINK_INFO_LOG] = CCH__OUTPUT(nvJitLinkGetInfoLog),
+    [CCH_NVJITLINK_LINKED_CUBIN] = CCH__OUTPUT(nvJitLinkGetLinkedCubin),
+    [CCH_NVJITLINK_LINKED_PTX] = CCH__OUTPUT(nvJitLinkGetLinkedPtx),
+    [CCH_NVJITLINK_LINKED_LTOIR] = CCH__OUTPUT(nvJitLinkGetLinkedLTOIR),
 };
 
 static const cch__compiler_kind kind = {
-    CCH__COMPILER_TABLE(cch_nvjitlink, entries, outputs),
+    CCH__COMPILER_TABLE(entries, outputs),
     .title = "nvJitLink",
     .domain = CCH_DOMAIN_NVJITLINK,
     .sonames = (const char *const[]){"libnvJitLink.so.13", "libnvJitLink.so.12", NULL},
@@ -90,7 +86,7 @@ static const cch__compiler_kind kind = {
 };
 
 CCH__DEFINE_COMPILER(nvjitlink, "nvJitLinkVersion")
-CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle, cch_nvjitlink)
+CCH__DEFINE_PROGRAM(cch_nvjitlink_linker, nvJitLinkHandle)
 
 int cch_nvjitlink_linker_create(cch_nvjitlink_linker **out, cch_nvjitlink *nvjitlink, size_t count,
                                 const char *const *options) {

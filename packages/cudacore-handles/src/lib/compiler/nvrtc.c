@@ -38,21 +38,17 @@
   X(nvrtcGetPCHHeapSizeRequired, 12080, (void *program, size_t *size))                                                 \
   X(nvrtcSetFlowCallback, 12080, (void *program, int (*callback)(void *data, void *reserved), void *data))
 
-struct cch_nvrtc {
+typedef struct cch_nvrtc {
   struct cch__compiler base;
   NVRTC_FUNCTIONS(CCH__COMPILER_FIELD)
-};
+} library;
 
 static int version_of(int *major, int *minor, const void *table) {
   const cch_nvrtc *nvrtc = table;
   return nvrtc->nvrtcVersion != NULL ? nvrtc->nvrtcVersion(major, minor) : -1;
 }
 
-static const cch__entry entries[] = {
-#define ENTRY(name, version, parameters) {#name, offsetof(cch_nvrtc, name), version},
-    NVRTC_FUNCTIONS(ENTRY)
-#undef ENTRY
-};
+static const cch__entry entries[] = {NVRTC_FUNCTIONS(CCH__COMPILER_ENTRY)};
 
 /* Opens the builtins library in the folder of `library`: libnvrtc-builtins.so.13.0 for libnvrtc.so.13. */
 static bool open_builtins(const char *library, int major, int minor) {
@@ -85,15 +81,13 @@ static void complete(void *table) {
 }
 
 static const cch__output outputs[] = {
-    [CCH_NVRTC_LOG] = CCH__OUTPUT(cch_nvrtc, nvrtcGetProgramLog),
-    [CCH_NVRTC_PTX] = CCH__OUTPUT(cch_nvrtc, nvrtcGetPTX),
-    [CCH_NVRTC_CUBIN] = CCH__OUTPUT(cch_nvrtc, nvrtcGetCUBIN),
-    [CCH_NVRTC_LTOIR] = CCH__OUTPUT(cch_nvrtc, nvrtcGetLTOIR),
-    [CCH_NVRTC_OPTIXIR] = CCH__OUTPUT(cch_nvrtc, nvrtcGetOptiXIR),
+    [CCH_NVRTC_LOG] = CCH__OUTPUT(nvrtcGetProgramLog),  [CCH_NVRTC_PTX] = CCH__OUTPUT(nvrtcGetPTX),
+    [CCH_NVRTC_CUBIN] = CCH__OUTPUT(nvrtcGetCUBIN),     [CCH_NVRTC_LTOIR] = CCH__OUTPUT(nvrtcGetLTOIR),
+    [CCH_NVRTC_OPTIXIR] = CCH__OUTPUT(nvrtcGetOptiXIR),
 };
 
 static const cch__compiler_kind kind = {
-    CCH__COMPILER_TABLE(cch_nvrtc, entries, outputs),
+    CCH__COMPILER_TABLE(entries, outputs),
     .title = "NVRTC",
     .domain = CCH_DOMAIN_NVRTC,
     .sonames = (const char *const[]){"libnvrtc.so.13", "libnvrtc.so.12", NULL},
@@ -103,7 +97,7 @@ static const cch__compiler_kind kind = {
 };
 
 CCH__DEFINE_COMPILER(nvrtc, "nvrtcVersion")
-CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram, cch_nvrtc)
+CCH__DEFINE_PROGRAM(cch_nvrtc_program, nvrtcProgram)
 
 int cch_nvrtc_architectures(int *out, size_t *count, cch_nvrtc *nvrtc) {
   CCH__REQUIRE(count);

@@ -17,28 +17,24 @@
   X(nvvmGetProgramLogSize, 12000, (void *program, size_t *size))                                                       \
   X(nvvmGetProgramLog, 12000, (void *program, char *bytes))
 
-struct cch_nvvm {
+typedef struct cch_nvvm {
   struct cch__compiler base;
   NVVM_FUNCTIONS(CCH__COMPILER_FIELD)
-};
+} library;
 
 static int version_of(int *major, int *minor, const void *table) {
   const cch_nvvm *nvvm = table;
   return nvvm->nvvmVersion != NULL ? nvvm->nvvmVersion(major, minor) : -1;
 }
 
-static const cch__entry entries[] = {
-#define ENTRY(name, version, parameters) {#name, offsetof(cch_nvvm, name), version},
-    NVVM_FUNCTIONS(ENTRY)
-#undef ENTRY
-};
+static const cch__entry entries[] = {NVVM_FUNCTIONS(CCH__COMPILER_ENTRY)};
 static const cch__output outputs[] = {
-    [CCH_NVVM_LOG] = CCH__OUTPUT(cch_nvvm, nvvmGetProgramLog),
-    [CCH_NVVM_CODE] = CCH__OUTPUT(cch_nvvm, nvvmGetCompiledResult),
+    [CCH_NVVM_LOG] = CCH__OUTPUT(nvvmGetProgramLog),
+    [CCH_NVVM_CODE] = CCH__OUTPUT(nvvmGetCompiledResult),
 };
 
 static const cch__compiler_kind kind = {
-    CCH__COMPILER_TABLE(cch_nvvm, entries, outputs),
+    CCH__COMPILER_TABLE(entries, outputs),
     .title = "libNVVM",
     .domain = CCH_DOMAIN_NVVM,
     .sonames = (const char *const[]){"libnvvm.so.4", "libnvvm.so", NULL},
@@ -47,7 +43,7 @@ static const cch__compiler_kind kind = {
 };
 
 CCH__DEFINE_COMPILER(nvvm, "nvvmVersion")
-CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram, cch_nvvm)
+CCH__DEFINE_PROGRAM(cch_nvvm_program, nvvmProgram)
 
 int cch_nvvm_ir_version(int *major, int *minor, int *debug_major, int *debug_minor, cch_nvvm *nvvm) {
   CCH__REQUIRE(major, minor, debug_major, debug_minor);
