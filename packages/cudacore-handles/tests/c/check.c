@@ -124,11 +124,13 @@ void check_open(void) {
   sim.reset();
 }
 
+int check_released;
+
+void check_release(void *owner) { check_released += *(const int *)owner; }
+
 void check_settle(void) { CHECK_EQ(sim.clear_errors(), 0); }
 
 void check_clean(const char *file, int line) {
-  static const char *const kinds[] = {"context", "stream", "event",         "pool",         "deviceptr",
-                                      "library", "kernel", "NVRTC program", "NVVM program", "bundle"};
   char report[1024];
   check_settle();
   cch_reclaim_drain();
@@ -138,7 +140,7 @@ void check_clean(const char *file, int line) {
     check_fail(file, line, "%zu boxes are queued", cch_reclaim_pending());
   for (int kind = 0; kind < CCH_KIND_COUNT; kind++)
     if (cch_live_count(kind) != 0)
-      check_fail(file, line, "%zu boxes of kind %s are alive", cch_live_count(kind), kinds[kind]);
+      check_fail(file, line, "%zu boxes of kind %d are alive (cch_kind)", cch_live_count(kind), kind);
   for (int kind = 0; kind < CUDASIM_KIND_COUNT; kind++)
     if (sim.live(kind) != 0)
       check_fail(file, line, "the driver has %zu of kind %s alive", sim.live(kind), sim.kind_name(kind));
@@ -149,6 +151,7 @@ void check_run(void (*test)(void), const char *name) {
   fflush(stdout);
   sim.reset();
   cch_error_clear();
+  check_released = 0;
   test();
   check_clean(name, 0);
 }

@@ -43,6 +43,12 @@ void check_fail(const char *file, int line, const char *format, ...) __attribute
   check_eq((long long)(uintptr_t)(left), (long long)(uintptr_t)(right), #left " == " #right, __FILE__, __LINE__)
 #define CHECK_STR(left, right) check_str(left, right, #left, __FILE__, __LINE__)
 #define CHECK_HAS(text, part) check_has(text, part, #text, __FILE__, __LINE__)
+/* Makes a call, after which a count must be `expected`. */
+#define CHECK_AFTER(call, count, expected)                                                                             \
+  do {                                                                                                                 \
+    call;                                                                                                              \
+    CHECK_EQ(count, expected);                                                                                         \
+  } while (0)
 void check_eq(long long left, long long right, const char *what, const char *file, int line);
 void check_str(const char *left, const char *right, const char *what, const char *file, int line);
 void check_has(const char *text, const char *part, const char *what, const char *file, int line);
@@ -60,6 +66,10 @@ void check_open(void);
 
 #define RUN(test) check_run(test, #test)
 void check_run(void (*test)(void), const char *name);
+
+/* A release function for owners that are ints: adds them up. */
+extern int check_released;
+void check_release(void *owner);
 
 /* Waits until the driver has no work, without calling it. */
 void check_settle(void);

@@ -32,6 +32,9 @@ cch_graph_node *add_empty(cch_graph *graph, cch_graph_node *before);
 cch_graph *child_of(cch_graph_node *node, unsigned index);
 cch_graph_exec *instantiate(cch_graph *graph);
 
+/* From here on, events never report that work is done, until sim.reset(). */
+void nothing_is_done(void);
+
 /* Whether the driver has switches, and an if with a second body. */
 bool has_switches(void);
 

@@ -114,15 +114,15 @@ static int tensor_map_of(cch_tensor_map *out, const world *w, int kind) {
   return cch_tensor_map_encode(out, &config);
 }
 
-static const cch_array_desc line = {
-    .size = sizeof line, .width = 16, .format = CCH_FORMAT_FLOAT, .channels = 1, .flags = CCH_ARRAY_SURFACE};
-static const cch_array_desc plane = {.size = sizeof plane,
-                                     .width = 4,
-                                     .height = 4,
-                                     .format = CCH_FORMAT_FLOAT,
-                                     .channels = 1,
-                                     .flags = CCH_ARRAY_SURFACE,
-                                     .levels = 3};
+const cch_array_desc world_line = {
+    .size = sizeof world_line, .width = 16, .format = CCH_FORMAT_FLOAT, .channels = 1, .flags = CCH_ARRAY_SURFACE};
+const cch_array_desc world_plane = {.size = sizeof world_plane,
+                                    .width = 4,
+                                    .height = 4,
+                                    .format = CCH_FORMAT_FLOAT,
+                                    .channels = 1,
+                                    .flags = CCH_ARRAY_SURFACE,
+                                    .levels = 3};
 static const cch_texture_desc sampling = {.size = sizeof sampling, .flags = CCH_TEXTURE_AS_INTEGER};
 
 void world_open(world *w) {
@@ -496,15 +496,15 @@ DOES(managed_discard_prefetch, cch_managed_discard_prefetch(&w->managed, on_devi
   }
 GIVES_TENSOR_MAP(tensor_map_encode, CCH_TENSOR_MAP_TILED)
 GIVES_TENSOR_MAP(tensor_map_encode_im2col, CCH_TENSOR_MAP_IM2COL)
-MAKES(array_create, cch_array, cch_array_create(&out, w->context, &line))
-MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &plane))
+MAKES(array_create, cch_array, cch_array_create(&out, w->context, &world_line))
+MAKES(mipmapped_array_create, cch_mipmapped_array, cch_mipmapped_array_create(&out, w->context, &world_plane))
 /*
  * Operations that need an array or a level of one create it. An array in the world would change the addresses of the
  * next world.
  */
 static int with_array(world *w, int (*call)(world *w, cch_array *array)) {
   cch_array *array;
-  int status = cch_array_create(&array, w->context, &line);
+  int status = cch_array_create(&array, w->context, &world_line);
   if (status != 0)
     return status;
   status = call(w, array);
@@ -517,7 +517,7 @@ DOES(array_copy_from, with_array(w, copy_from))
 DOES(array_copy_to, with_array(w, copy_to))
 static int level_of(cch_array **out, world *w) {
   cch_mipmapped_array *levels;
-  int status = cch_mipmapped_array_create(&levels, w->context, &plane);
+  int status = cch_mipmapped_array_create(&levels, w->context, &world_plane);
   if (status != 0)
     return status;
   status = cch_mipmapped_array_level(out, levels, 1);
@@ -537,7 +537,7 @@ static int wrapped(cch_array **out, world *w) {
 MAKES(array_wrap, cch_array, wrapped(&out, w))
 static int texture_of(cch_texture **out, world *w) {
   cch_texture_resource resource = {.size = sizeof resource};
-  int status = cch_array_create(&resource.array, w->context, &line);
+  int status = cch_array_create(&resource.array, w->context, &world_line);
   if (status != 0)
     return status;
   status = cch_texture_create(out, w->context, &resource, &sampling);
@@ -547,7 +547,7 @@ static int texture_of(cch_texture **out, world *w) {
 MAKES(texture_create, cch_texture, texture_of(&out, w))
 static int surface_of(cch_surface **out, world *w) {
   cch_array *array;
-  int status = cch_array_create(&array, w->context, &line);
+  int status = cch_array_create(&array, w->context, &world_line);
   if (status != 0)
     return status;
   status = cch_surface_create(out, w->context, array);
@@ -700,18 +700,28 @@ static int graph_add_conditional(world *w, void **made) {
 }
 static void undo_graph_add_conditional(void *made) { take_out(made); }
 
-/* Nothing can be removed from a graph with memory nodes, so the operation has its own graph. */
-static int graph_add_memory(world *w, void **made) {
-  (void)w;
+/* A new graph to which nodes are added. Operations have a graph of their own if they cannot remove their nodes from it.
+ */
+static int with_graph(cch_graph **out, world *w, int (*fill)(world *w, cch_graph *graph)) {
   cch_graph *graph;
+  int status = cch_graph_create(&graph);
+  if (status != 0)
+    return status;
+  status = fill(w, graph);
+  if (status == 0)
+    *out = graph;
+  else
+    cch_graph_unref(graph);
+  return status;
+}
+
+static int add_memory(world *w, cch_graph *graph) {
+  (void)w;
   cch_graph_node *node = NULL;
   int32_t peer = 1;
   cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64, .peers = &peer, .peer_count = 1};
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_ALLOC, .params = &alloc};
-  int status = cch_graph_create(&graph);
-  if (status != 0)
-    return status;
-  status = cch_graph_add(&node, graph, &spec);
+  int status = cch_graph_add(&node, graph, &spec);
   cch_free_node free_params = {.size = sizeof free_params, .address = alloc.address};
   cch_node_spec second = {.size = sizeof second,
                           .type = CCH_NODE_FREE,
@@ -721,13 +731,9 @@ static int graph_add_memory(world *w, void **made) {
   if (status == 0)
     status = cch_graph_add(NULL, graph, &second);
   cch_graph_node_unref(node);
-  if (status == 0)
-    *made = graph;
-  else
-    cch_graph_unref(graph);
   return status;
 }
-static void undo_graph_add_memory(void *made) { cch_graph_unref(made); }
+MAKES(graph_add_memory, cch_graph, with_graph(&out, w, add_memory))
 
 static int graph_add_batch(world *w, void **made) {
   enum { COUNT = 3 };
@@ -749,8 +755,7 @@ static int graph_add_batch(world *w, void **made) {
     free(out);
   return status;
 }
-/* In a separate graph; the box of a node is made afterwards. */
-static int add_kernels(world *w, cch_graph *graph, cch_graph_node *after) {
+static int add_kernels_after(world *w, cch_graph *graph, cch_graph_node *after) {
   enum { COUNT = 3 };
   const cch_kernel_node kernel = node_of_kernel(w);
   const cch_launch_config *const configs[] = {kernel.config};
@@ -778,48 +783,31 @@ static int add_kernels(world *w, cch_graph *graph, cch_graph_node *after) {
                                     .context = w->context};
   status = cch_graph_add_kernels(raw, &first, graph, &given, COUNT, NULL);
   CHECK((status == 0) == (first != 0));
-  cch_graph_node *node = NULL;
+  cch_graph_node *node = NULL; /* one of the nodes gets a box */
   if (status == 0)
     status = cch_graph_node_numbered(&node, graph, raw[1], first + 1);
   cch_graph_node_unref(node);
   return status;
 }
-static int graph_add_kernels(world *w, void **made) {
-  cch_graph *graph;
+static int add_kernels(world *w, cch_graph *graph) {
   cch_graph_node *node = NULL;
   static const cch_node_spec empty = {.size = sizeof empty, .type = CCH_NODE_EMPTY};
-  int status = cch_graph_create(&graph);
-  if (status != 0)
-    return status;
-  status = cch_graph_add(&node, graph, &empty);
+  int status = cch_graph_add(&node, graph, &empty);
   if (status == 0)
-    status = add_kernels(w, graph, node);
+    status = add_kernels_after(w, graph, node);
   cch_graph_node_unref(node);
-  if (status == 0)
-    *made = graph;
-  else
-    cch_graph_unref(graph);
   return status;
 }
-static void undo_graph_add_kernels(void *made) { cch_graph_unref(made); }
-/* Also in a separate graph; here, the batch is tried first. */
-static int graph_add_batch_memory(world *w, void **made) {
+MAKES(graph_add_kernels, cch_graph, with_graph(&out, w, add_kernels))
+/* A batch with memory nodes, which the library first adds to another graph. */
+static int add_batch_memory(world *w, cch_graph *graph) {
   (void)w;
-  cch_graph *graph;
   cch_alloc_node alloc = {.size = sizeof alloc, .bytes = 64};
   cch_node_spec specs[] = {{.size = sizeof *specs, .type = CCH_NODE_ALLOC, .params = &alloc},
                            {.size = sizeof *specs, .type = CCH_NODE_EMPTY}};
-  int status = cch_graph_create(&graph);
-  if (status != 0)
-    return status;
-  status = cch_graph_add_batch(NULL, graph, specs, 2, NULL);
-  if (status == 0)
-    *made = graph;
-  else
-    cch_graph_unref(graph);
-  return status;
+  return cch_graph_add_batch(NULL, graph, specs, 2, NULL);
 }
-static void undo_graph_add_batch_memory(void *made) { cch_graph_unref(made); }
+MAKES(graph_add_batch_memory, cch_graph, with_graph(&out, w, add_batch_memory))
 static void undo_graph_add_batch(void *made) {
   for (cch_graph_node **node = made; *node != NULL; node++)
     take_out(*node);

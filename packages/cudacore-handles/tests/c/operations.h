@@ -46,6 +46,9 @@ typedef struct world {
   cch_graph *capture;
 } world;
 
+/* An array of one dimension, and one of two dimensions with three levels. Surfaces can be made of both. */
+extern const cch_array_desc world_line, world_plane;
+
 /* Makes the world. No context is current before or after this. */
 void world_open(world *w);
 void world_close(world *w);

@@ -1,47 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bundles of owners, and the verbs that take any box. */
-#include "check.h"
+#include "device.h"
 
 #include <stdatomic.h>
-
-static cch_context *context;
-
-static void open(void) { OK(cch_context_primary(&context, 0)); }
-
-static void close(void) { cch_context_unref(context); }
-
-static cch_event *event(void) {
-  cch_event *made;
-  OK(cch_event_create(&made, context, 0));
-  return made;
-}
-
-static int released;
-static void release(void *object) { released += *(int *)object; }
 
 /* The owners in a bundle would be destroyed before it, or never. */
 static void owners_live_as_long_as_the_bundle(void) {
   int one = 1, ten = 10;
   cch_bundle *bundle;
-  open();
+  context_open();
   OK(cch_bundle_create(&bundle, 2));
-  cch_event *first = event();
+  cch_event *first = new_event();
   OK(cch_bundle_add(bundle, first));
   OK(cch_bundle_add(bundle, first)); /* twice counts twice */
   cch_event_unref(first);
   for (int i = 0; i < 100; i++) { /* far more than its initial capacity */
-    cch_event *more = event();
+    cch_event *more = new_event();
     OK(cch_bundle_add(bundle, more));
     cch_event_unref(more);
   }
-  released = 0;
-  OK(cch_bundle_add_object(bundle, &one, release));
-  OK(cch_bundle_add_object(bundle, &ten, release));
+  OK(cch_bundle_add_object(bundle, &one, check_release));
+  OK(cch_bundle_add_object(bundle, &ten, check_release));
   CHECK_EQ(cch_bundle_count(bundle), 104);
   void *owner = NULL;
   cch_release_fn how = NULL;
   OK(cch_bundle_get(&owner, &how, bundle, 103));
-  CHECK(owner == &ten && how == release);
+  CHECK(owner == &ten && how == check_release);
   OK(cch_bundle_get(&owner, &how, bundle, 50));
   CHECK(cch_kind_of(owner) == CCH_KIND_EVENT && how == NULL);
   FAILS(CCH_EINVAL, cch_bundle_get(&owner, &how, bundle, 104));
@@ -49,11 +33,11 @@ static void owners_live_as_long_as_the_bundle(void) {
   CHECK(cch_bundle_ref(bundle) == bundle);
   cch_bundle_unref(bundle);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 101);
-  CHECK_EQ(released, 0);
+  CHECK_EQ(check_released, 0);
   cch_bundle_unref(bundle);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
-  CHECK_EQ(released, 11);
-  close();
+  CHECK_EQ(check_released, 11);
+  context_close();
 }
 
 /* A bundle that fails to take an owner would keep it nevertheless. */
@@ -63,22 +47,20 @@ static void refused_owners_stay_the_callers(void) {
   FAILS(CCH_ENOMEM, cch_bundle_create(&bundle, SIZE_MAX / 2));
   CHECK(bundle == NULL);
   OK(cch_bundle_create(&bundle, 0));
-  released = 0;
   FAILS(CCH_EINVAL, cch_bundle_add(bundle, NULL));
   FAILS(CCH_EINVAL, cch_bundle_add(bundle, bundle));
   FAILS(CCH_EINVAL, cch_bundle_add_object(bundle, &one, NULL));
   CHECK_EQ(cch_bundle_count(bundle), 0);
-  cch_bundle_unref(bundle);
-  CHECK_EQ(released, 0);
+  CHECK_AFTER(cch_bundle_unref(bundle), check_released, 0);
 }
 
 /* Code that holds boxes of all kinds could not count their references, or would get a wrong kind. */
 static void verbs_take_any_box(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_bundle *bundle;
-  open();
+  context_open();
   OK(cch_bundle_create(&bundle, 0));
-  cch_event *made = event();
+  cch_event *made = new_event();
   CHECK_EQ(cch_kind_of(context), CCH_KIND_CONTEXT);
   CHECK_EQ(cch_kind_of(legacy), CCH_KIND_STREAM);
   CHECK_EQ(cch_kind_of(made), CCH_KIND_EVENT);
@@ -93,7 +75,7 @@ static void verbs_take_any_box(void) {
   cch_unref(NULL);
   cch_unref(bundle);
   cch_unref(legacy);
-  close();
+  context_close();
 }
 
 int main(void) {

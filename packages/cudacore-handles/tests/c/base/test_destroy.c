@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boxes that are destroyed in difficult situations: deep chains, host functions, captures, other threads. */
-#include "check.h"
+#include "device.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
-static cch_context *context;
-static cch_stream *stream, *second;
-static cch_pool *pool;
+static cch_stream *second;
 
 static void open(void) {
-  OK(cch_context_primary(&context, 0));
-  OK(cch_stream_create(&stream, context, 0, 0));
+  device_open(0);
   OK(cch_stream_create(&second, context, CCH_STREAM_NON_BLOCKING, 0));
-  OK(cch_pool_current(&pool, 0));
 }
 
 static void close(void) {
-  cch_pool_unref(pool);
   cch_stream_unref(second);
-  cch_stream_unref(stream);
-  cch_context_unref(context);
-}
-
-static cch_event *event(void) {
-  cch_event *made;
-  OK(cch_event_create(&made, context, 0));
-  return made;
+  device_close();
 }
 
 static cch_deviceptr *buffer(cch_stream *on) {
@@ -58,34 +46,30 @@ static const cudasim_call *call_of(const char *name, int nth) {
 
 enum { DEEP = CHECK_SANITIZED ? 100000 : 1000000 };
 
-/* Destroying a long chain of boxes that hold one another would overflow the stack. */
-static void chains_are_deep(void) {
-  cch_bundle *chain = NULL;
-  for (int i = 0; i < DEEP; i++) {
-    cch_bundle *link;
-    OK(cch_bundle_create(&link, 1));
-    if (chain != NULL)
-      OK(cch_bundle_add(link, chain));
-    cch_bundle_unref(chain);
-    chain = link;
-  }
-  cch_bundle_unref(chain);
-}
-
 static void unref(void *box) { cch_unref(box); }
 
-/* The same for a chain through foreign objects, each of which holds the next box. */
-static void chains_through_owners_are_deep(void) {
+/* A chain of bundles, each of which holds the next one: as a box, or as a foreign object. */
+static void drop_chain(bool is_foreign) {
   cch_bundle *chain = NULL;
   for (int i = 0; i < DEEP; i++) {
     cch_bundle *link;
     OK(cch_bundle_create(&link, 1));
-    if (chain != NULL)
+    if (chain != NULL && is_foreign) {
       OK(cch_bundle_add_object(link, chain, unref));
+    } else if (chain != NULL) {
+      OK(cch_bundle_add(link, chain));
+      cch_bundle_unref(chain);
+    }
     chain = link;
   }
   cch_bundle_unref(chain);
 }
+
+/* Destroying a long chain of boxes that hold one another would overflow the stack. */
+static void chains_are_deep(void) { drop_chain(false); }
+
+/* The same for a chain through foreign objects. */
+static void chains_through_owners_are_deep(void) { drop_chain(true); }
 
 static int released;
 static void release(void *owner) {
@@ -112,7 +96,7 @@ static void host_functions_only_queue(void) {
   cch_kernel *kernel;
   cch_bundle *bundle;
   open();
-  cch_event *dead = event();
+  cch_event *dead = new_event();
   OK(cch_context_set_current(context));
   CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
   OK(cch_context_set_current(NULL));
@@ -174,7 +158,7 @@ static void refused_call_is_repeated(void) {
     OK(cch_deviceptr_alloc(&device, context, 64));
     OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
     cch_deviceptr *from_pool = buffer(stream);
-    cch_event *dead = event();
+    cch_event *dead = new_event();
     sim.fail(names[i], 1, CUDA_ERROR_NOT_PERMITTED);
     cch_unref(library);
     cch_unref(own);
@@ -204,7 +188,7 @@ static void drops_break_no_capture(void) {
   OK(cch_deviceptr_set_stream(pinned, second));
   OK(cch_stream_create(&dead_stream, context, 0, 0));
   cch_deviceptr *from_pool = buffer(second);
-  cch_event *dead = event();
+  cch_event *dead = new_event();
   begin(stream);
   cch_unref(library);
   cch_unref(own);
@@ -353,11 +337,11 @@ static void refused_boxes_cost_little(void) {
   CHECK_EQ(cch_reclaim_pending(), MANY);
   sim.reset();
   for (int i = 0; i < MANY; i++)
-    cch_unref(event());
+    cch_unref(new_event());
   CHECK(sim.calls("cuMemFreeAsync") <= 2 * MANY);
   end(stream);
   for (int i = 0; i < 2 * MANY && cch_reclaim_pending() != 0; i++)
-    cch_unref(event());
+    cch_unref(new_event());
   CHECK_EQ(cch_reclaim_pending(), 0); /* the boxes are destroyed even if no call waits */
   close();
 }
@@ -382,9 +366,9 @@ static void every_call_drains(void) {
   open();
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&kernel, library, "empty"));
-  cch_event *live = event();
+  cch_event *live = new_event();
 #define DRAINS(call)                                                                                                   \
-  cch_unref_deferred(event());                                                                                         \
+  cch_unref_deferred(new_event());                                                                                     \
   OK(call);                                                                                                            \
   CHECK_EQ(cch_reclaim_pending(), 0);
   DRAINS(cch_launch(stream, &config, kernel, NULL, 0))
@@ -475,7 +459,7 @@ static void drop_while_capturing(int index, void *argument) {
     } else {
       CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(own), CU_STREAM_CAPTURE_MODE_RELAXED), 0);
       cch_unref(ptr);
-      cch_unref(event());
+      cch_unref(new_event());
       end(own);
     }
     cch_unref(own);

@@ -4,6 +4,7 @@
  * library, and refuse allocations of libcudacore_handles, which they recognise by the caller's address. Allocations of
  * the driver and of the C library itself succeed.
  */
+#include "device.h"
 #include "operations.h"
 
 #include <dlfcn.h>
@@ -120,7 +121,6 @@ static void every_allocation_of_every_function(void) {
 static void registry_does_without_growing(void) {
   enum { MANY = 1000 };
   static cch_event *events[MANY];
-  cch_context *context;
   OK(cch_context_primary(&context, 0));
   size_t refusals = 0;
   for (int i = 0; i < MANY; i++) {
@@ -130,12 +130,8 @@ static void registry_does_without_growing(void) {
     refusals += refused;
   }
   CHECK(refusals > 0);
-  for (int i = 0; i < MANY; i++) {
-    cch_event *found;
-    OK(cch_event_wrap(&found, cch_event_raw(events[i]), NULL, NULL));
-    CHECK(found == events[i]);
-    cch_event_unref(found);
-  }
+  for (int i = 0; i < MANY; i++)
+    check_found(events[i]);
   for (int i = 0; i < MANY; i++)
     cch_event_unref(events[i]);
   cch_context_unref(context);

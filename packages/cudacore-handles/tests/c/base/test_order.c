@@ -2,15 +2,12 @@
 /* Boxes that need each other, dropped in every order. */
 #include "check.h"
 
+/* The boxes, with their numbers. */
+#define EACH(X) X(0, context) X(1, stream) X(2, event) X(3, pool) X(4, deviceptr) X(5, library) X(6, kernel)
 enum { BOXES = 7 };
 
-static cch_context *context;
-static cch_stream *stream;
-static cch_event *event;
-static cch_pool *pool;
-static cch_deviceptr *ptr;
-static cch_library *library;
-static cch_kernel *kernel;
+#define DECLARE(number, name) static cch_##name *name;
+EACH(DECLARE)
 
 static void make(void) {
   cch_pool_config config = {.size = sizeof config, .location_type = 1};
@@ -18,61 +15,23 @@ static void make(void) {
   OK(cch_stream_create(&stream, context, 0, 0));
   OK(cch_event_create(&event, context, 0));
   OK(cch_pool_create(&pool, &config));
-  OK(cch_deviceptr_alloc_async(&ptr, pool, 100, stream));
+  OK(cch_deviceptr_alloc_async(&deviceptr, pool, 100, stream));
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&kernel, library, "add"));
 }
 
 static void ref(int which) {
-  switch (which) {
-  case 0:
-    cch_context_ref(context);
-    break;
-  case 1:
-    cch_stream_ref(stream);
-    break;
-  case 2:
-    cch_event_ref(event);
-    break;
-  case 3:
-    cch_pool_ref(pool);
-    break;
-  case 4:
-    cch_deviceptr_ref(ptr);
-    break;
-  case 5:
-    cch_library_ref(library);
-    break;
-  case 6:
-    cch_kernel_ref(kernel);
-    break;
-  }
+#define REF(number, name)                                                                                              \
+  if (which == number)                                                                                                 \
+    cch_##name##_ref(name);
+  EACH(REF)
 }
 
 static void unref(int which) {
-  switch (which) {
-  case 0:
-    cch_context_unref(context);
-    break;
-  case 1:
-    cch_stream_unref(stream);
-    break;
-  case 2:
-    cch_event_unref(event);
-    break;
-  case 3:
-    cch_pool_unref(pool);
-    break;
-  case 4:
-    cch_deviceptr_unref(ptr);
-    break;
-  case 5:
-    cch_library_unref(library);
-    break;
-  case 6:
-    cch_kernel_unref(kernel);
-    break;
-  }
+#define UNREF(number, name)                                                                                            \
+  if (which == number)                                                                                                 \
+    cch_##name##_unref(name);
+  EACH(UNREF)
 }
 
 /* A box that is still referenced works, whatever was released before. */
@@ -86,7 +45,7 @@ static void use(const int *dropped) {
   if (!dropped[3])
     CHECK_EQ(cch_pool_device(pool), 0);
   if (!dropped[4])
-    OK(cch_deviceptr_fill(ptr, 7, 1, cch_deviceptr_stream(ptr)));
+    OK(cch_deviceptr_fill(deviceptr, 7, 1, cch_deviceptr_stream(deviceptr)));
   if (!dropped[1] && !dropped[2])
     OK(cch_event_record(event, stream));
   if (!dropped[1] && !dropped[6]) {

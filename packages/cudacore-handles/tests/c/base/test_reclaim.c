@@ -1,37 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* References that are dropped where CUDA calls are forbidden. */
-#include "check.h"
+#include "device.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
-static cch_context *context;
-static cch_stream *stream;
-static cch_pool *pool;
-
-static void open(void) {
-  OK(cch_context_primary(&context, 0));
-  OK(cch_stream_create(&stream, context, 0, 0));
-  OK(cch_pool_current(&pool, 0));
-}
-
-static void close(void) {
-  cch_pool_unref(pool);
-  cch_stream_unref(stream);
-  cch_context_unref(context);
-}
-
-static cch_event *event(void) {
-  cch_event *made;
-  OK(cch_event_create(&made, context, 0));
-  return made;
-}
-
 /* Dropping a reference in a CUDA callback would call the driver there, or the box would never be destroyed. */
 static void drop_in_a_callback_is_queued(void) {
-  open();
-  cch_event *first = event(), *second = event(), *third;
+  device_open(0);
+  cch_event *first = new_event(), *second = new_event(), *third;
   size_t calls = sim.calls(NULL);
   cch_callback_enter();
   cch_callback_enter(); /* nests */
@@ -44,27 +22,27 @@ static void drop_in_a_callback_is_queued(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 2);
   cch_callback_leave();
   CHECK_EQ(sim.calls(NULL), calls); /* leaving is not a safe point: it is still the driver's thread */
-  third = event();
+  third = new_event();
   CHECK_EQ(cch_reclaim_pending(), 0);
   CHECK_EQ(sim.calls("cuEventDestroy"), 2);
   cch_event_unref(third);
-  close();
+  device_close();
 }
 
 /* If a program leaves more often than it enters, the count would be negative, and everything would be queued forever.
  */
 static void leaving_too_often_is_harmless(void) {
-  open();
+  device_open(0);
   cch_callback_leave();
-  cch_event_unref(event());
+  cch_event_unref(new_event());
   CHECK_EQ(sim.calls("cuEventDestroy"), 1);
-  close();
+  device_close();
 }
 
 /* The deferred form would drop more than one reference, or destroy at once. */
 static void deferred_unref_drops_one(void) {
-  open();
-  cch_event *shared = cch_event_ref(event());
+  device_open(0);
+  cch_event *shared = cch_event_ref(new_event());
   cch_unref_deferred(shared);
   CHECK_EQ(cch_reclaim_pending(), 0);
   cch_unref_deferred(shared);
@@ -73,7 +51,7 @@ static void deferred_unref_drops_one(void) {
   CHECK_EQ(cch_reclaim_drain(), 1);
   CHECK_EQ(sim.calls("cuEventDestroy"), 1);
   CHECK_EQ(cch_reclaim_drain(), 0);
-  close();
+  device_close();
 }
 
 static void expect_drained(const char *by) {
@@ -89,10 +67,10 @@ static void creating_and_waiting_drain(void) {
   cch_pool *made_pool;
   cch_deviceptr *ptr;
   cch_library *library;
-  open();
-  cch_event *waited = event(), *another;
+  device_open(0);
+  cch_event *waited = new_event(), *another;
 #define DRAINS(call)                                                                                                   \
-  cch_unref_deferred(event());                                                                                         \
+  cch_unref_deferred(new_event());                                                                                     \
   CHECK_EQ(cch_reclaim_pending(), 1);                                                                                  \
   OK(call);                                                                                                            \
   expect_drained(#call);
@@ -103,7 +81,7 @@ static void creating_and_waiting_drain(void) {
   DRAINS(cch_event_create(&another, context, 0))
   DRAINS(cch_event_synchronize(waited))
   DRAINS(cch_pool_create(&made_pool, &config))
-  cch_unref_deferred(event());
+  cch_unref_deferred(new_event());
   OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
   expect_drained("cch_deviceptr_alloc_async");
   cch_deviceptr_unref(ptr);
@@ -118,7 +96,7 @@ static void creating_and_waiting_drain(void) {
   cch_event_unref(another);
   cch_stream_unref(made);
   cch_context_unref(other);
-  close();
+  device_close();
 }
 
 static void drain_bare(int index, void *argument) {
@@ -132,7 +110,7 @@ static void drain_bare(int index, void *argument) {
 static void draining_needs_no_context(void) {
   cch_deviceptr *ptrs[3];
   cch_stream *other, *legacy = cch_stream_legacy();
-  open();
+  device_open(0);
   OK(cch_context_set_current(context));
   OK(cch_deviceptr_alloc_async(&ptrs[0], pool, 100, legacy));
   OK(cch_context_set_current(NULL));
@@ -140,14 +118,14 @@ static void draining_needs_no_context(void) {
   OK(cch_deviceptr_alloc_host(&ptrs[2], context, 100, 0));
   OK(cch_deviceptr_set_stream(ptrs[1], legacy));
   OK(cch_stream_create(&other, context, 0, 0));
-  cch_event *queued_event = event();
+  cch_event *queued_event = new_event();
   for (int i = 0; i < 3; i++)
     cch_unref_deferred(ptrs[i]);
   cch_unref_deferred(other);
   cch_unref_deferred(queued_event);
   CHECK_EQ(cch_reclaim_pending(), 5);
   cch_stream_unref(legacy);
-  close(); /* queued boxes have references to their context */
+  device_close(); /* queued boxes have references to their context */
   CHECK_EQ(sim.live(CUDASIM_CONTEXT), 1);
   check_threads(1, drain_bare, NULL);
 }
@@ -166,7 +144,7 @@ static void release(void *owner) {
 static void owners_are_released_at_the_safe_point(void) {
   CUevent raw;
   cch_event *wrapped[3];
-  open();
+  device_open(0);
   OK(cch_context_set_current(context));
   CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
   OK(cch_context_set_current(NULL));
@@ -181,20 +159,20 @@ static void owners_are_released_at_the_safe_point(void) {
   CHECK_EQ(cch_reclaim_drain(), 3);
   CHECK_EQ(atomic_load(&releases), 3);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  close();
+  device_close();
 }
 
 /* A handle whose box is queued would still be registered, so the unreferenced box would be returned again. */
 static void queued_box_is_not_found(void) {
-  open();
-  cch_event *dead = event(), *found;
+  device_open(0);
+  cch_event *dead = new_event(), *found;
   CUevent raw = cch_event_raw(dead);
   cch_unref_deferred(dead);
   OK(cch_event_wrap(&found, raw, NULL, NULL));
   CHECK(found != dead);
   cch_event_unref(found);
   CHECK_EQ(cch_reclaim_drain(), 1);
-  close();
+  device_close();
 }
 
 enum { THREADS = 8, EACH = CHECK_SANITIZED ? 500 : 3000 };
@@ -202,7 +180,7 @@ enum { THREADS = 8, EACH = CHECK_SANITIZED ? 500 : 3000 };
 static void queue_many(int index, void *argument) {
   (void)argument;
   for (int i = 0; i < EACH; i++) {
-    cch_event *made = event(); /* destroys boxes that others queue */
+    cch_event *made = new_event(); /* destroys boxes that others queue */
     if (index % 2) {
       cch_callback_enter();
       cch_event_unref(made);
@@ -217,13 +195,13 @@ static void queue_many(int index, void *argument) {
 
 /* Threads that queue and drain at the same time would lose a box or destroy it twice. */
 static void threads_queue_and_drain(void) {
-  open();
+  device_open(0);
   check_threads(THREADS, queue_many, NULL);
   cch_reclaim_drain();
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 0);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
   CHECK_EQ(sim.calls("cuEventDestroy"), THREADS * EACH);
-  close();
+  device_close();
 }
 
 static void queue_and_drain_cheaply(int index, void *argument) {
@@ -247,7 +225,7 @@ static void threads_drain_at_once(void) {
 static void very_many_are_queued(void) {
   enum { MANY = 100000 };
   int dummy = 0;
-  open();
+  device_open(0);
   for (int i = 0; i < MANY; i++) {
     cch_deviceptr *ptr;
     OK(cch_deviceptr_wrap(&ptr, 0x1000, 1, context, &dummy, NULL));
@@ -255,7 +233,7 @@ static void very_many_are_queued(void) {
   }
   CHECK_EQ(cch_reclaim_pending(), MANY);
   CHECK_EQ(cch_reclaim_drain(), MANY);
-  close();
+  device_close();
 }
 
 static atomic_int reports;
@@ -266,8 +244,8 @@ static void report(const cch_error *error) {
 
 /* A failure while draining would fail the call that drained, or overwrite the recorded failure. */
 static void failing_destructor_fails_nobody_else(void) {
-  open();
-  cch_event *dead = event(), *made = NULL;
+  device_open(0);
+  cch_event *dead = new_event(), *made = NULL;
   CUevent raw = cch_event_raw(dead);
   cch_error_set_report(report);
   cch_unref_deferred(dead);
@@ -279,7 +257,7 @@ static void failing_destructor_fails_nobody_else(void) {
   cch_event_unref(made);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
 
-  dead = event();
+  dead = new_event();
   raw = cch_event_raw(dead);
   int value;
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_device_attribute(&value, 1, 99));
@@ -289,7 +267,7 @@ static void failing_destructor_fails_nobody_else(void) {
   CHECK_EQ(atomic_load(&reports), 1);                       /* the same news */
   cch_error_set_report(NULL);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  close();
+  device_close();
 }
 
 int main(void) {

@@ -3,23 +3,11 @@
  * Eight threads use one registry: boxes are made, wrapped, referenced and dropped, for one handle and for many. No
  * thread may get a box without references; the driver reports a handle that is used or destroyed too late.
  */
-#include "check.h"
+#include "device.h"
 
 #include <stdatomic.h>
 
 enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 1000 : 5000 };
-
-static cch_context *context;
-
-static void open(void) {
-  OK(cch_context_primary(&context, 0));
-  OK(cch_context_set_current(context));
-}
-
-static void close(void) {
-  OK(cch_context_set_current(NULL));
-  cch_context_unref(context);
-}
 
 /* Each wraps the stream that all threads share; any thread can drop the last reference. */
 static void wrap_one(int index, void *argument) {
@@ -38,12 +26,12 @@ static void wrap_one(int index, void *argument) {
 /* Wrapping one foreign handle from many threads would give a freed box. */
 static void one_foreign_handle(void) {
   CUstream raw;
-  open();
+  context_open();
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   check_threads(THREADS, wrap_one, raw);
   CHECK_EQ(cch_live_count(CCH_KIND_STREAM), 0);
   CHECK_EQ(driver.cuStreamDestroy(raw), 0);
-  close();
+  context_close();
 }
 
 static _Atomic(cch_stream *) held;
@@ -75,10 +63,10 @@ static void look_up_dying(int index, void *argument) {
 
 /* A lookup that races with the last unref would find a box that is being destroyed. */
 static void handle_in_its_last_moments(void) {
-  open();
+  context_open();
   check_threads(THREADS, look_up_dying, NULL);
   cch_stream_unref(atomic_exchange(&held, NULL));
-  close();
+  context_close();
 }
 
 /* Each thread makes and drops its own boxes, so that addresses are constantly reused across threads. */
@@ -104,16 +92,16 @@ static void make_and_drop(int index, void *argument) {
 
 /* A handle that one thread freed and another one created would still be registered for the old box. */
 static void handles_change_hands(void) {
-  open();
+  context_open();
   check_threads(THREADS, make_and_drop, NULL);
-  close();
+  context_close();
 }
 
 /* A registry would lose boxes when it grows, or return a box with another handle. */
 static void many_handles(void) {
   enum { MANY = 5000 };
   static cch_event *events[MANY];
-  open();
+  context_open();
   for (int i = 0; i < MANY; i++)
     OK(cch_event_create(&events[i], context, (unsigned)i % 2 ? CCH_EVENT_DISABLE_TIMING : 0));
   for (int i = 0; i < MANY; i += 3) {
@@ -121,15 +109,11 @@ static void many_handles(void) {
     events[i] = NULL;
   }
   for (int i = 0; i < MANY; i++)
-    if (events[i] != NULL) {
-      cch_event *found;
-      OK(cch_event_wrap(&found, cch_event_raw(events[i]), NULL, NULL));
-      CHECK(found == events[i]);
-      cch_event_unref(found);
-    }
+    if (events[i] != NULL)
+      check_found(events[i]);
   for (int i = 0; i < MANY; i++)
     cch_event_unref(events[i]);
-  close();
+  context_close();
 }
 
 static void use_contexts(int index, void *argument) {
@@ -192,13 +176,13 @@ static void use_owners(int index, void *argument) {
 /* One of many owners that are passed for one handle would be released twice or never. */
 static void owners_are_released_once_each(void) {
   CUevent raw;
-  open();
+  context_open();
   CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
   atomic_store(&releases, 0);
   check_threads(THREADS, use_owners, raw);
   CHECK_EQ(atomic_load(&releases), THREADS * ROUNDS);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  close();
+  context_close();
 }
 
 int main(void) {

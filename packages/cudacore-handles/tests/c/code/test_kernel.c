@@ -192,9 +192,6 @@ static void bad_configs_fail(void) {
   close();
 }
 
-static int released;
-static void release(void *owner) { released += *(int *)owner; }
-
 /* A foreign kernel would lose its owner or its library, or hide a kernel of the library. */
 static void foreign_kernel_keeps_its_owner(void) {
   int one_owner = 1;
@@ -210,8 +207,7 @@ static void foreign_kernel_keeps_its_owner(void) {
   OK(cch_library_wrap(&foreign, raw_library, NULL, NULL));
   OK(cch_kernel_wrap(&with_library, raw, foreign, NULL, NULL));
   CHECK(cch_kernel_library(with_library) == foreign); /* the box without a library does not hide it */
-  released = 0;
-  OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, release));
+  OK(cch_kernel_wrap(&owned, raw, NULL, &one_owner, check_release));
   CHECK(cch_kernel_library(owned) == NULL); /* the driver reports a library that is not one of the library's own */
   FAILS(CCH_EMISMATCH, cch_kernel_wrap(&found, raw, library, NULL, NULL));
   char both[80];
@@ -219,10 +215,8 @@ static void foreign_kernel_keeps_its_owner(void) {
   CHECK_HAS(check_error()->message, both);
   cch_library_unref(foreign);
   cch_kernel_unref(bare);
-  cch_kernel_unref(with_library);
-  CHECK_EQ(released, 0);
-  cch_kernel_unref(owned);
-  CHECK_EQ(released, 1);
+  CHECK_AFTER(cch_kernel_unref(with_library), check_released, 0);
+  CHECK_AFTER(cch_kernel_unref(owned), check_released, 1);
   CHECK_EQ(cch_live_count(CCH_KIND_LIBRARY), 1);
   CHECK_EQ(driver.cuLibraryUnload(raw_library), 0);
 

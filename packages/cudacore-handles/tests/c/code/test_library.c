@@ -232,9 +232,6 @@ static void damaged_images_stay_within_bounds(void) {
   }
 }
 
-static int released;
-static void release(void *owner) { released += *(int *)owner; }
-
 /* A library would be unloaded before its kernels are released, or never. */
 static void kernel_keeps_the_library(void) {
   cch_library *library;
@@ -255,15 +252,12 @@ static void foreign_library_keeps_its_owner(void) {
   cch_library *library, *shared;
   OK(cch_driver_init());
   CHECK_EQ(driver.cuLibraryLoadData(&raw, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
-  released = 0;
-  OK(cch_library_wrap(&library, raw, &one, release));
+  OK(cch_library_wrap(&library, raw, &one, check_release));
   OK(cch_library_wrap(&shared, raw, NULL, NULL));
   CHECK(shared != library); /* a borrowed handle can come to mean another library without notice */
   CHECK_PTR(cch_library_raw(library), raw);
-  cch_library_unref(shared);
-  CHECK_EQ(released, 0);
-  cch_library_unref(library);
-  CHECK_EQ(released, 1);
+  CHECK_AFTER(cch_library_unref(shared), check_released, 0);
+  CHECK_AFTER(cch_library_unref(library), check_released, 1);
   CHECK_EQ(driver.cuLibraryUnload(raw), 0);
   FAILS(CCH_EINVAL, cch_library_wrap(&library, NULL, NULL, NULL));
 }

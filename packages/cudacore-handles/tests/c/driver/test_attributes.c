@@ -131,7 +131,6 @@ static void clusters_are_of_a_launch(void) {
   CHECK_EQ(out, 0);
   OK(cch_kernel_set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, 1));
   OK(cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
-  printf("%d\n", out);
   CHECK(out > 0 && out < 1056);
   config.size = offsetof(cch_launch_config, priority) - 1; /* smaller than the structure of version 0.1 */
   FAILS(CCH_EINVAL, cch_occupancy_max_active_clusters(&out, stream, &config, kernel));

@@ -84,10 +84,8 @@ static void captures_keep_what_work_uses(void) {
   OK(cch_capture_end(g, world.stream));
   FAILS(CCH_EINVAL, cch_capture_keep(g, world.event, NULL));
   cch_graph_exec *exec = instantiate(g);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 0);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
+  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
   graphs_close();
 }
 
@@ -214,15 +212,21 @@ static void captured_copies_and_fills_keep_their_memory(void) {
   graphs_close();
 }
 
+/* Begins a capture, which other code then ends, and begins another one. Returns the graph of the first in `raw`. */
+static cch_graph *begin_and_be_replaced(CUgraph *raw) {
+  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
+  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), raw), 0);
+  CHECK(!is_active());
+  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  CHECK(is_active());
+  return g;
+}
+
 /* If other code ends our capture and begins another one, work of the stream would be added to our capture. */
 static void captures_that_others_begin_anew(void) {
   graphs_open();
   CUgraph raw, second;
-  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
-  CHECK(!is_active());
-  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
-  CHECK(is_active());
+  cch_graph *g = begin_and_be_replaced(&raw);
   cch_bundle *kept = new_bundle();
   OK(cch_capture_keep_all(world.stream, (void *[]){kept}, 1));
   cch_bundle_unref(kept);
@@ -391,8 +395,7 @@ static void captures_into_bodies(void) {
   CHECK(!is_captured(world.stream));
   CHECK(cch_is_valid(b));
   cch_graph_node_unref(b);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 1);
   graphs_close();
 }
 
@@ -461,18 +464,14 @@ static void memory_holds_its_graph(void) {
 static void captures_that_others_ended_are_left_alone(void) {
   graphs_open();
   CUgraph raw, second;
-  cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
-  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  cch_graph *g = begin_and_be_replaced(&raw);
   cch_graph_unref(g);
   CHECK(is_captured(world.stream));
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
   /* The capture that other code ended is now ended, not dropped. The graph belongs to the other code. */
-  g = begin(CCH_CAPTURE_GLOBAL);
-  CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &raw), 0);
-  CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(world.stream), CU_STREAM_CAPTURE_MODE_GLOBAL), 0);
+  g = begin_and_be_replaced(&raw);
   FAILS(CCH_EGONE, cch_capture_end(g, world.stream));
   CHECK(!cch_is_valid(g) && is_captured(world.stream));
   CHECK_EQ(cch_capture_count(), 0);

@@ -150,8 +150,7 @@ static void updates_come_from_another_graph(void) {
   OK(cch_graph_exec_update(exec, same, &result));
   CHECK_EQ(result.result, CU_GRAPH_EXEC_UPDATE_SUCCESS);
   CHECK_EQ(ends(), 1); /* the node's new bundle, which never ran */
-  cch_graph_unref(same);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(same), ends(), 1);
   OK(cch_graph_exec_update(exec, g, NULL));
   CHECK_EQ(ends(), 2);
   cch_graph_node_unref(node);
@@ -198,9 +197,6 @@ static void nodes_of_other_graphs_are_refused(void) {
   graphs_close();
 }
 
-/* From here on, events never report that work is done. */
-static void nothing_is_done(void) { sim.fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
-
 /* Objects of a launch in flight would be released when a node gets new parameters; or nothing would ever be released.
  */
 static void launches_in_flight_keep_what_they_use(void) {
@@ -219,8 +215,7 @@ static void launches_in_flight_keep_what_they_use(void) {
   nothing_is_done();
   cch_bundle *last = new_bundle();
   OK(cch_graph_exec_set(exec, node, &params, last, world.context));
-  cch_bundle_unref(last);
-  CHECK_EQ(ends(), 2);
+  CHECK_AFTER(cch_bundle_unref(last), ends(), 2);
   OK(cch_graph_launch(exec, world.stream));
   CHECK_EQ(ends(), 2);
   sim.reset();
@@ -236,20 +231,21 @@ static void launches_in_flight_keep_what_they_use(void) {
   cch_error_record record = {.size = sizeof record};
   cch_error_get(&record);
   CHECK_PTR(record.node, cch_graph_node_raw(node));
-  cch_bundle_unref(refused);
-  CHECK_EQ(ends(), 5);
+  CHECK_AFTER(cch_bundle_unref(refused), ends(), 5);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
   cch_graph_exec_unref(exec);
   graphs_close();
 }
 
-/* An executable graph, one node of which was given a bundle that nothing else keeps. */
-static cch_graph_exec *instantiate_and_set(cch_graph *g, cch_graph_node *node) {
-  cch_graph_exec *exec = instantiate(g);
+/* A graph of one kernel node, and an executable graph, whose node was given a bundle that nothing else keeps. */
+static cch_graph_exec *instantiate_and_set(cch_graph **g, cch_graph_node **node) {
+  *g = new_graph();
+  *node = add_kernel(*g, NULL, NULL);
+  cch_graph_exec *exec = instantiate(*g);
   cch_kernel_node params = kernel_params();
   cch_bundle *given = new_bundle();
-  OK(cch_graph_exec_set(exec, node, &params, given, world.context));
+  OK(cch_graph_exec_set(exec, *node, &params, given, world.context));
   cch_bundle_unref(given);
   return exec;
 }
@@ -257,9 +253,9 @@ static cch_graph_exec *instantiate_and_set(cch_graph *g, cch_graph_node *node) {
 /* Destroying an executable graph would wait for its launches, or release their objects too early. */
 static void the_end_waits_without_blocking(void) {
   graphs_open();
-  cch_graph *g = new_graph();
-  cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_exec *exec = instantiate_and_set(g, node);
+  cch_graph *g;
+  cch_graph_node *node;
+  cch_graph_exec *exec = instantiate_and_set(&g, &node);
   OK(cch_graph_launch(exec, world.stream));
   nothing_is_done();
   cch_graph_exec_unref(exec);
@@ -276,16 +272,15 @@ static void the_end_waits_without_blocking(void) {
 /* The event after a launch would be recorded into a later capture of the stream. */
 static void marks_stay_out_of_captures(void) {
   graphs_open();
-  cch_graph *g = new_graph(), *captured;
-  cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_exec *exec = instantiate_and_set(g, node);
+  cch_graph *g, *captured;
+  cch_graph_node *node;
+  cch_graph_exec *exec = instantiate_and_set(&g, &node);
   OK(cch_graph_launch(exec, world.stream));
   OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_GLOBAL));
   cch_kernel_node params = kernel_params();
   OK(cch_graph_exec_set(exec, node, &params, NULL, world.context));
   CHECK_EQ(sim.calls("cuEventRecord"), 0);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(ends(), 0);
+  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 0);
   OK(cch_capture_end(captured, world.stream));
   CHECK_EQ(ends(), 1);
   cch_graph_unref(captured);
@@ -299,16 +294,14 @@ static void marks_stay_out_of_captures(void) {
  */
 static void captured_launches_are_refused(void) {
   graphs_open();
-  cch_graph *g = new_graph(), *captured;
-  cch_graph_node *node = add_kernel(g, NULL, NULL);
-  cch_graph_exec *exec = instantiate_and_set(g, node);
+  cch_graph *g, *captured;
+  cch_graph_node *node;
+  cch_graph_exec *exec = instantiate_and_set(&g, &node);
   OK(cch_capture_begin(&captured, world.stream, CCH_CAPTURE_RELAXED));
   FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_graph_launch(exec, world.stream));
   FAILS(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, cch_capture_end(captured, world.stream));
-  cch_graph_unref(captured);
-  CHECK_EQ(ends(), 0);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(captured), ends(), 0);
+  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
   graphs_close();

@@ -2,9 +2,6 @@
 /* What keeps the objects that nodes use: graphs, objects made from them, launches in flight. */
 #include "graphs.h"
 
-/* Makes the driver report that work is not done, until the next sim.reset(). */
-static void nothing_is_done(void) { sim.fail("cuEventQuery", 0, CUDA_ERROR_NOT_READY); }
-
 /* A graph of one kernel, which uses a bundle that counts its end. */
 static cch_graph *new_user(void) {
   cch_graph *graph = new_graph();
@@ -34,8 +31,7 @@ static void user_objects_are_for_shared_graphs(void) {
   cch_graph_exec_unref(exec);
   cch_graph_unref(captured);
   cch_graph_unref(copy);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 2);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 2);
   graphs_close();
 }
 
@@ -55,16 +51,14 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   cch_bundle_unref(gone);
   cch_bundle_unref(whole);
   OK(cch_graph_node_destroy(removed));
-  cch_graph_node_unref(removed);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_node_unref(removed), ends(), 1);
   CUgraphExec exec;
   CUDA_GRAPH_INSTANTIATE_PARAMS how = {0};
   OK(cch_context_set_current(world.context));
   OK((int)driver.cuGraphInstantiateWithParams(&exec, cch_graph_raw(g), &how));
   OK(cch_context_set_current(NULL));
   cch_graph_unref(g);
-  cch_graph_unref(empty);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(empty), ends(), 1);
   OK((int)driver.cuGraphExecDestroy(exec));
   CHECK_EQ(ends(), 4);
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
@@ -82,8 +76,7 @@ static void adopted_graphs_are_shared(void) {
   cch_graph_node_unref(add_kernel(g, NULL, used));
   cch_bundle_unref(used);
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 1);
   graphs_close();
 }
 
@@ -102,8 +95,7 @@ static void graphs_that_cannot_be_shared_are_not(void) {
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
   OK(cch_graph_share(g));
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 1);
   graphs_close();
 }
 
@@ -123,17 +115,13 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   cch_graph_exec *whole = instantiate(outer), *part = instantiate(piece);
   cch_graph_unref(piece);
   cch_graph_unref(g);
-  cch_graph_unref(copy);
-  CHECK_EQ(ends(), 0);
+  CHECK_AFTER(cch_graph_unref(copy), ends(), 0);
   OK(cch_graph_node_destroy(node));
   cch_graph_node_unref(node);
   cch_graph_unref(child);
-  cch_graph_unref(outer);
-  CHECK_EQ(ends(), 0);
-  cch_graph_exec_unref(whole);
-  CHECK_EQ(ends(), 0);
-  cch_graph_exec_unref(part);
-  CHECK_EQ(ends(), 2);
+  CHECK_AFTER(cch_graph_unref(outer), ends(), 0);
+  CHECK_AFTER(cch_graph_exec_unref(whole), ends(), 0);
+  CHECK_AFTER(cch_graph_exec_unref(part), ends(), 2);
   graphs_close();
 }
 
@@ -156,10 +144,8 @@ static void versions_end_with_their_last_user(void) {
   sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   cch_bundle *refused = new_bundle();
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, refused, world.context));
-  cch_bundle_unref(refused);
-  CHECK_EQ(ends(), 3);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(ends(), 4);
+  CHECK_AFTER(cch_bundle_unref(refused), ends(), 3);
+  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 4);
   OK(cch_graph_node_destroy(node));
   CHECK_EQ(ends(), 5);
   cch_graph_node_unref(node);
@@ -176,8 +162,7 @@ static void launches_in_flight_keep_what_the_graph_used(void) {
   nothing_is_done();
   OK(cch_graph_exec_update(exec, next, NULL));
   cch_graph_unref(g);
-  cch_graph_unref(next);
-  CHECK_EQ(ends(), 0);
+  CHECK_AFTER(cch_graph_unref(next), ends(), 0);
   sim.reset();
   OK(cch_graph_launch(exec, world.stream));
   CHECK_EQ(ends(), 1);
@@ -197,12 +182,9 @@ static void refused_updates_change_nothing(void) {
   cch_graph_node_unref(add_empty(unlike, NULL));
   cch_graph_exec *exec = instantiate(g);
   FAILS(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cch_graph_exec_update(exec, unlike, NULL));
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 0);
-  cch_graph_unref(unlike);
-  CHECK_EQ(ends(), 1);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(ends(), 2);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
+  CHECK_AFTER(cch_graph_unref(unlike), ends(), 1);
+  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 2);
   graphs_close();
 }
 

@@ -18,12 +18,9 @@ static void bundles_live_as_long_as_what_was_made(void) {
   cch_graph_exec *exec = instantiate(g);
   OK(cch_graph_node_destroy(node));
   cch_graph_node_unref(node);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 0);
-  cch_graph_unref(clone);
-  CHECK_EQ(ends(), 0);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
+  CHECK_AFTER(cch_graph_unref(clone), ends(), 0);
+  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
   graphs_close();
 }
 
@@ -48,16 +45,14 @@ static void updates_replace_the_bundle(void) {
   OK(cch_graph_node_get(&got, node));
   CHECK_EQ(memcmp(got.args, &arguments, CHECK_MIXED_SIZE), 0);
   cch_kernel_unref(got.kernel);
-  cch_graph_unref(clone);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(clone), ends(), 1);
   OK(cch_graph_node_set(node, &params, NULL, world.context));
   CHECK_EQ(ends(), 2);
   /* A refused call keeps nothing. */
   cch_bundle *third = new_bundle();
   sim.fail("cuGraphNodeSetParams", 1, CUDA_ERROR_UNKNOWN);
   FAILS(CUDA_ERROR_UNKNOWN, cch_graph_node_set(node, &params, third, world.context));
-  cch_bundle_unref(third);
-  CHECK_EQ(ends(), 3);
+  CHECK_AFTER(cch_bundle_unref(third), ends(), 3);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
   graphs_close();
@@ -139,8 +134,7 @@ static void nodes_have_one_box(void) {
   cch_bundle_unref(told);
   cch_bundle_unref(kept);
   cch_graph_node_unref(node);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 1);
   graphs_close();
 }
 
@@ -216,10 +210,8 @@ static void graphs_keep_bundles(void) {
   FAILS(CCH_EINVAL, cch_graph_keep(g, NULL));
   cch_bundle_unref(kept);
   cch_graph_exec *exec = instantiate(g);
-  cch_graph_unref(g);
-  CHECK_EQ(ends(), 0);
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(cch_graph_unref(g), ends(), 0);
+  CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
   graphs_close();
 }
 

@@ -79,18 +79,11 @@ static void open_boxes(void) {
   OK(cch_nvrtc_program_create((cch_nvrtc_program **)&boxes[CCH_KIND_NVRTC_PROGRAM], nvrtc, "", "", 0, NULL, NULL));
   OK(cch_nvvm_program_create((cch_nvvm_program **)&boxes[CCH_KIND_NVVM_PROGRAM], nvvm));
   OK(cch_nvjitlink_linker_create((cch_nvjitlink_linker **)&boxes[CCH_KIND_NVJITLINK_LINKER], nvjitlink, 1, options));
-  const cch_array_desc plane = {.size = sizeof plane,
-                                .width = 4,
-                                .height = 4,
-                                .format = CCH_FORMAT_FLOAT,
-                                .channels = 1,
-                                .flags = CCH_ARRAY_SURFACE,
-                                .levels = 1};
   const cch_texture_desc sampling = {.size = sizeof sampling};
   cch_texture_resource resource = {.size = sizeof resource};
-  OK(cch_array_create(&resource.array, w.context, &plane));
+  OK(cch_array_create(&resource.array, w.context, &world_line));
   boxes[CCH_KIND_ARRAY] = resource.array;
-  OK(cch_mipmapped_array_create((cch_mipmapped_array **)&boxes[CCH_KIND_MIPMAPPED_ARRAY], w.context, &plane));
+  OK(cch_mipmapped_array_create((cch_mipmapped_array **)&boxes[CCH_KIND_MIPMAPPED_ARRAY], w.context, &world_plane));
   OK(cch_texture_create((cch_texture **)&boxes[CCH_KIND_TEXTURE], w.context, &resource, &sampling));
   OK(cch_surface_create((cch_surface **)&boxes[CCH_KIND_SURFACE], w.context, resource.array));
   OK(cch_tracker_create((cch_tracker **)&boxes[CCH_KIND_TRACKER],

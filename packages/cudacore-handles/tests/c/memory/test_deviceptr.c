@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations: from pools, on the device, on the host, foreign; copies, fills, and the streams of frees. */
-#include "check.h"
+#include "device.h"
 
-static cch_context *context, *other;
-static cch_stream *stream;
-static cch_pool *pool;
+static cch_context *other;
 
 static void open(void) {
-  OK(cch_context_primary(&context, 0));
+  device_open(0);
   OK(cch_context_primary(&other, 1));
-  OK(cch_stream_create(&stream, context, 0, 0));
-  OK(cch_pool_current(&pool, 0));
 }
 
 static void close(void) {
-  cch_pool_unref(pool);
-  cch_stream_unref(stream);
   cch_context_unref(other);
-  cch_context_unref(context);
+  device_close();
 }
 
 /* Memory of a pool would be freed by another call, on another stream, or never; or its box would lose the pool. */
@@ -116,10 +110,8 @@ static void registered_memory_is_released(void) {
   CHECK(!cch_deviceptr_is_wrapped(ptr) && !cch_deviceptr_is_read_only(ptr));
   OK(cch_deviceptr_part(&part, ptr, 10, 20));
   OK(cch_deviceptr_set_stream(ptr, stream));
-  cch_deviceptr_unref(ptr);
-  CHECK_EQ(releases, 0);
-  cch_deviceptr_unref(part);
-  CHECK_EQ(releases, 1);
+  CHECK_AFTER(cch_deviceptr_unref(ptr), releases, 0);
+  CHECK_AFTER(cch_deviceptr_unref(part), releases, 1);
   CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
   FAILS(CUDA_ERROR_INVALID_VALUE,
         cch_deviceptr_register_host(&ptr, context, host, 1, 0x1000, &releases, count_release));

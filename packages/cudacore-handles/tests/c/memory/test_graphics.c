@@ -18,6 +18,12 @@ static cch_graphics *begin(void) {
   return resource;
 }
 
+static cch_graphics *begin_mapped(cch_deviceptr **memory) {
+  cch_graphics *resource = begin();
+  OK(cch_graphics_map(memory, resource, stream));
+  return resource;
+}
+
 static void finish(cch_graphics *resource) {
   cch_graphics_unref(resource);
   cch_stream_unref(stream);
@@ -50,9 +56,8 @@ static void memory_is_the_buffers(void) {
 
 /* Memory, or a part of it, would be used after OpenGL has it again, when its address may belong to another mapping. */
 static void unmapping_invalidates(void) {
-  cch_graphics *resource = begin();
   cch_deviceptr *memory, *part, *again, *other;
-  OK(cch_graphics_map(&memory, resource, stream));
+  cch_graphics *resource = begin_mapped(&memory);
   OK(cch_deviceptr_part(&part, memory, 4, 4));
   FAILS(CCH_EINVAL, cch_graphics_map(&again, resource, stream));
   OK(cch_graphics_unmap(resource, NULL));
@@ -78,9 +83,8 @@ static void unmapping_invalidates(void) {
 
 /* A resource would be unregistered while its memory is in use, or in a function where CUDA calls are forbidden. */
 static void memory_keeps_the_resource(void) {
-  cch_graphics *resource = begin();
   cch_deviceptr *memory;
-  OK(cch_graphics_map(&memory, resource, stream));
+  cch_graphics *resource = begin_mapped(&memory);
   cch_graphics_unref(resource);
   CHECK_EQ(sim.live(CUDASIM_GRAPHICS), 1);
   OK(cch_deviceptr_fill(memory, 3, 4, stream));
@@ -132,9 +136,8 @@ static void there_is_no_opengl(void) {
 
 /* A resource that is released on a thread without the OpenGL context would stay registered or mapped forever. */
 static void another_thread_has_opengl(void) {
-  cch_graphics *resource = begin();
   cch_deviceptr *memory;
-  OK(cch_graphics_map(&memory, resource, stream));
+  cch_graphics *resource = begin_mapped(&memory);
   cch_graphics_unref(resource);
   sim.fail("cuGraphicsUnmapResources", 1, CUDA_ERROR_INVALID_GRAPHICS_CONTEXT);
   sim.fail("cuGraphicsUnregisterResource", 1, CUDA_ERROR_INVALID_GRAPHICS_CONTEXT);

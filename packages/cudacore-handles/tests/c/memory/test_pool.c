@@ -99,9 +99,6 @@ static void allocation_keeps_the_pool(void) {
   cch_deviceptr_unref(ptr);
 }
 
-static int released;
-static void release(void *owner) { released += *(int *)owner; }
-
 /* A foreign pool would be destroyed by us, or lose its owner. */
 static void foreign_pool_keeps_its_owner(void) {
   int one = 1;
@@ -111,12 +108,10 @@ static void foreign_pool_keeps_its_owner(void) {
   props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   OK(cch_driver_init());
   CHECK_EQ(driver.cuMemPoolCreate(&raw, &props), 0);
-  released = 0;
-  OK(cch_pool_wrap(&pool, raw, 0, &one, release));
+  OK(cch_pool_wrap(&pool, raw, 0, &one, check_release));
   CHECK_PTR(cch_pool_raw(pool), raw);
   CHECK_EQ(cch_pool_device(pool), 0);
-  cch_pool_unref(pool);
-  CHECK_EQ(released, 1);
+  CHECK_AFTER(cch_pool_unref(pool), check_released, 1);
   CHECK_EQ(driver.cuMemPoolDestroy(raw), 0);
   FAILS(CCH_EINVAL, cch_pool_wrap(&pool, NULL, 0, NULL, NULL));
 }

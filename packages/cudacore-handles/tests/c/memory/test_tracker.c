@@ -1,26 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trackers: counts, limits, lists and logs. */
-#include "check.h"
+#include "device.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static cch_context *context;
-static cch_stream *stream;
-static cch_pool *pool;
-
-static void open_pool(void) {
-  OK(cch_context_primary(&context, 0));
-  OK(cch_stream_create(&stream, context, CCH_STREAM_NON_BLOCKING, 0));
-  OK(cch_pool_current(&pool, 0));
-}
-
-static void close_pool(void) {
-  cch_pool_unref(pool);
-  cch_stream_unref(stream);
-  cch_context_unref(context);
-}
 
 static cch_tracker *tracker(uint64_t limit, uint32_t flags, const char *log) {
   cch_tracker *made;
@@ -43,26 +27,24 @@ static cch_tracker_counts counts(cch_tracker *of) {
 
 /* Allocations would be counted wrongly, or frees not at all. */
 static void allocations_are_counted(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(t, 100), *b = allocate(t, 50);
   CHECK_EQ(counts(t).current_bytes, 150);
-  cch_deviceptr_unref(a);
-  CHECK_EQ(counts(t).current_bytes, 50);
+  CHECK_AFTER(cch_deviceptr_unref(a), counts(t).current_bytes, 50);
   CHECK_EQ(counts(t).current_count, 1);
   CHECK_EQ(counts(t).peak_bytes, 150);
   CHECK_EQ(counts(t).peak_count, 2);
   CHECK_EQ(counts(t).total_bytes, 150);
   CHECK_EQ(counts(t).total_count, 2);
-  cch_deviceptr_unref(b);
-  CHECK_EQ(counts(t).current_bytes, 0);
+  CHECK_AFTER(cch_deviceptr_unref(b), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  close_pool();
+  device_close();
 }
 
 /* A tracker would be destroyed before its allocations, and the end of an allocation would write to freed memory. */
 static void allocations_keep_their_tracker(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   size_t before = cch_live_count(CCH_KIND_TRACKER);
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
   cch_deviceptr *a = allocate(t, 100);
@@ -70,26 +52,24 @@ static void allocations_keep_their_tracker(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_TRACKER), before + 1);
   cch_deviceptr_unref(a);
   CHECK_EQ(cch_live_count(CCH_KIND_TRACKER), before);
-  close_pool();
+  device_close();
 }
 
 /* Memory whose parts live would count as freed. */
 static void parts_belong_to_the_allocation(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(t, 100), *part;
   OK(cch_deviceptr_part(&part, a, 10, 20));
-  cch_deviceptr_unref(a);
-  CHECK_EQ(counts(t).current_bytes, 100);
-  cch_deviceptr_unref(part);
-  CHECK_EQ(counts(t).current_bytes, 0);
+  CHECK_AFTER(cch_deviceptr_unref(a), counts(t).current_bytes, 100);
+  CHECK_AFTER(cch_deviceptr_unref(part), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  close_pool();
+  device_close();
 }
 
 /* A part that was given to a tracker would count as freed while parts of it live. */
 static void parts_belong_to_the_part_that_is_tracked(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
   cch_deviceptr *a = allocate(t, 100), *part, *inner, *innermost;
   uint64_t id;
@@ -99,19 +79,16 @@ static void parts_belong_to_the_part_that_is_tracked(void) {
   OK(cch_deviceptr_part(&inner, part, 0, 10));
   OK(cch_deviceptr_part(&innermost, inner, 0, 5));
   cch_deviceptr_unref(part);
-  cch_deviceptr_unref(inner);
-  CHECK_EQ(counts(t).current_bytes, 120);
-  cch_deviceptr_unref(innermost);
-  CHECK_EQ(counts(t).current_bytes, 100);
-  cch_deviceptr_unref(a);
-  CHECK_EQ(counts(t).current_bytes, 0);
+  CHECK_AFTER(cch_deviceptr_unref(inner), counts(t).current_bytes, 120);
+  CHECK_AFTER(cch_deviceptr_unref(innermost), counts(t).current_bytes, 100);
+  CHECK_AFTER(cch_deviceptr_unref(a), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  close_pool();
+  device_close();
 }
 
 /* A free that is put off because a stream is captured would count too early, or never. */
 static void frees_are_counted_when_they_happen(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL);
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *a;
@@ -121,8 +98,7 @@ static void frees_are_counted_when_they_happen(void) {
   OK(cch_deviceptr_alloc_tracked(&a, pool, 100, legacy, &t, 1));
   OK(cch_stream_create(&blocking, context, 0, 0));
   CHECK_EQ(driver.cuStreamBeginCapture(cch_stream_raw(blocking), CU_STREAM_CAPTURE_MODE_RELAXED), 0);
-  cch_deviceptr_unref(a);
-  CHECK_EQ(counts(t).current_bytes, 100);
+  CHECK_AFTER(cch_deviceptr_unref(a), counts(t).current_bytes, 100);
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(blocking), &graph), 0);
   cch_reclaim_drain();
   CHECK_EQ(counts(t).current_bytes, 0);
@@ -131,12 +107,12 @@ static void frees_are_counted_when_they_happen(void) {
   cch_stream_unref(legacy);
   OK(cch_context_set_current(NULL));
   cch_tracker_unref(t);
-  close_pool();
+  device_close();
 }
 
 /* An allocation that is larger than its announcement would exceed the limit. */
 static void limits_hold_for_sizes_that_are_rounded_up(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(100, 0, NULL), *none = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(none, 60);
   uint64_t id;
@@ -152,12 +128,12 @@ static void limits_hold_for_sizes_that_are_rounded_up(void) {
   cch_deviceptr_unref(a);
   cch_tracker_unref(none);
   cch_tracker_unref(t);
-  close_pool();
+  device_close();
 }
 
 /* A limit would be exceeded, or failed allocations would count against it. */
 static void limits_hold(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(100, 0, NULL), *outer = tracker(0, 0, NULL);
   cch_tracker *both[] = {outer, t};
   cch_deviceptr *a = allocate(t, 60), *b;
@@ -177,40 +153,37 @@ static void limits_hold(void) {
   cch_deviceptr_unref(b);
   cch_tracker_unref(t);
   cch_tracker_unref(outer);
-  close_pool();
+  device_close();
 }
 
 /* A measurement would count allocations before its beginning or after its end, or miss those of nested measurements. */
 static void measurements_count_a_time(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL), *first, *second;
   cch_deviceptr *a = allocate(t, 100), *b, *c;
   OK(cch_tracker_measure(&first, t));
   b = allocate(t, 30);
   OK(cch_tracker_measure(&second, first));
   c = allocate(t, 5);
-  cch_deviceptr_unref(a);
-  CHECK_EQ(counts(first).current_bytes, -65);
+  CHECK_AFTER(cch_deviceptr_unref(a), counts(first).current_bytes, -65);
   CHECK_EQ(counts(first).peak_bytes, 35);
   CHECK_EQ(counts(second).total_bytes, 5);
   OK(cch_tracker_stop(second));
   OK(cch_tracker_stop(second));
   OK(cch_tracker_stop(t));
-  cch_deviceptr_unref(c);
-  CHECK_EQ(counts(second).current_bytes, -95);
+  CHECK_AFTER(cch_deviceptr_unref(c), counts(second).current_bytes, -95);
   CHECK_EQ(counts(first).current_bytes, -70);
   cch_tracker_unref(first); /* the measurement was not ended by cch_tracker_stop() */
-  cch_deviceptr_unref(b);
-  CHECK_EQ(counts(t).current_bytes, 0);
+  CHECK_AFTER(cch_deviceptr_unref(b), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
   CHECK_EQ(counts(second).current_bytes, -95); /* the measurement keeps the tracker that it measures */
   cch_tracker_unref(second);
-  close_pool();
+  device_close();
 }
 
 /* The list would contain freed allocations, or lack live ones. */
 static void lists_are_of_live_allocations(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   enum { COUNT = 5 };
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL), *plain = tracker(0, 0, NULL);
   cch_deviceptr *all[COUNT];
@@ -238,7 +211,7 @@ static void lists_are_of_live_allocations(void) {
   CHECK_EQ(count, 0);
   cch_tracker_unref(t);
   cch_tracker_unref(plain);
-  close_pool();
+  device_close();
 }
 
 static size_t lines_of(const char *path, const char *with) {
@@ -255,7 +228,7 @@ static size_t lines_of(const char *path, const char *with) {
 
 /* The log would lack lines, or have a header for each run. */
 static void logs_have_all_lines(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   enum { MANY = 1000 };
   char path[] = "/tmp/cch_tracker_XXXXXX";
   int file = mkstemp(path);
@@ -285,7 +258,7 @@ static void logs_have_all_lines(void) {
   cch_deviceptr_unref(allocate(t, 64));
   FAILS(CCH_EINVAL, cch_tracker_flush(t));
   cch_tracker_unref(t);
-  close_pool();
+  device_close();
 }
 
 /* A config of an unknown version would be mistaken for another one. */
@@ -321,7 +294,7 @@ static void *churn(void *argument) {
 
 /* Threads would lose each other's counts, or break the list. */
 static void threads_share_a_tracker(void) {
-  open_pool();
+  device_open(CCH_STREAM_NON_BLOCKING);
   pthread_t threads[THREADS];
   cch_tracker *both[] = {tracker(0, CCH_TRACKER_LIST, NULL), tracker(64 * THREADS, 0, NULL)};
   size_t count;
@@ -337,7 +310,7 @@ static void threads_share_a_tracker(void) {
     CHECK(counts(both[i]).peak_count <= THREADS);
     cch_tracker_unref(both[i]);
   }
-  close_pool();
+  device_close();
 }
 
 int main(void) {

@@ -105,9 +105,6 @@ static void other_contexts_stream_is_refused(void) {
   close();
 }
 
-static int released;
-static void release(void *owner) { released += *(int *)owner; }
-
 /* A foreign event would report flags that are not known, be destroyed by the library, or lose its owner. */
 static void foreign_event_keeps_its_owner(void) {
   int one = 1;
@@ -116,8 +113,7 @@ static void foreign_event_keeps_its_owner(void) {
   open();
   OK(cch_context_set_current(context));
   CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
-  released = 0;
-  OK(cch_event_wrap(&event, raw, &one, release));
+  OK(cch_event_wrap(&event, raw, &one, check_release));
   OK(cch_context_set_current(NULL));
   CHECK_PTR(cch_event_raw(event), raw);
   CHECK_EQ(cch_event_flags(event), CCH_EVENT_UNKNOWN);
@@ -126,15 +122,12 @@ static void foreign_event_keeps_its_owner(void) {
   CHECK(shared != event);
   CHECK(cch_event_context(shared) == NULL);
   OK(cch_event_record(event, stream));
-  cch_event_unref(shared);
-  CHECK_EQ(released, 0);
-  cch_event_unref(event);
-  CHECK_EQ(released, 1);
+  CHECK_AFTER(cch_event_unref(shared), check_released, 0);
+  CHECK_AFTER(cch_event_unref(event), check_released, 1);
   CHECK_EQ(sim.calls("cuEventDestroy"), 0);
-  OK(cch_event_wrap_in(&event, raw, context, &one, release));
+  OK(cch_event_wrap_in(&event, raw, context, &one, check_release));
   CHECK(cch_event_context(event) == context);
-  cch_event_unref(event);
-  CHECK_EQ(released, 2);
+  CHECK_AFTER(cch_event_unref(event), check_released, 2);
   FAILS(CCH_EINVAL, cch_event_wrap(&event, NULL, NULL, NULL));
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
   close();

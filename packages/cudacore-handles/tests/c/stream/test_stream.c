@@ -53,9 +53,6 @@ static void bad_requests_fail(void) {
   cch_context_unref(context);
 }
 
-static int released;
-static void release(void *owner) { released += *(int *)owner; }
-
 /* The default streams would be created again, be destroyed, need their own context, or keep a given owner. */
 static void default_streams_are_static(void) {
   int one = 1;
@@ -64,15 +61,14 @@ static void default_streams_are_static(void) {
   CHECK_PTR(cch_stream_raw(legacy), CU_STREAM_LEGACY);
   CHECK_PTR(cch_stream_raw(per_thread), CU_STREAM_PER_THREAD);
   CHECK(cch_stream_context(legacy) == NULL && cch_stream_context(per_thread) == NULL);
-  released = 0;
-  OK(cch_stream_wrap(&wrapped, NULL, &one, release));
-  CHECK(wrapped == legacy && released == 1);
+  OK(cch_stream_wrap(&wrapped, NULL, &one, check_release));
+  CHECK(wrapped == legacy && check_released == 1);
   cch_stream_unref(wrapped);
   OK(cch_stream_wrap(&wrapped, CU_STREAM_LEGACY, NULL, NULL));
   CHECK(wrapped == legacy);
   cch_stream_unref(wrapped);
-  OK(cch_stream_wrap(&wrapped, CU_STREAM_PER_THREAD, &one, release));
-  CHECK(wrapped == per_thread && released == 2);
+  OK(cch_stream_wrap(&wrapped, CU_STREAM_PER_THREAD, &one, check_release));
+  CHECK(wrapped == per_thread && check_released == 2);
   cch_stream_unref(wrapped);
   cch_stream_unref(legacy);
   cch_stream_unref(per_thread);
@@ -97,8 +93,8 @@ static void default_streams_mean_the_current_context(void) {
   cch_context_unref(context);
 }
 
-/* A foreign stream would be destroyed by us, or lose its context; or its owner would be released too early, twice or
- * never. */
+/* A foreign stream would be destroyed by us, or lose its context; or its owner would be check_released too early, twice
+ * or never. */
 static void foreign_stream_keeps_its_owner(void) {
   int one = 1, ten = 10;
   CUstream raw;
@@ -107,20 +103,16 @@ static void foreign_stream_keeps_its_owner(void) {
   OK(cch_context_set_current(context));
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_context_set_current(NULL));
-  released = 0;
-  OK(cch_stream_wrap(&first, raw, &one, release));
+  OK(cch_stream_wrap(&first, raw, &one, check_release));
   CHECK_PTR(cch_stream_raw(first), raw);
   CHECK(cch_stream_context(first) == context);
   OK(cch_stream_wrap(&shared, raw, NULL, NULL));
   CHECK(shared != first); /* a borrowed handle can come to mean another stream without notice */
-  OK(cch_stream_wrap(&second, raw, &ten, release)); /* it has its own owner, and so its own box */
+  OK(cch_stream_wrap(&second, raw, &ten, check_release)); /* it has its own owner, and so its own box */
   CHECK(second != first);
-  cch_stream_unref(shared);
-  CHECK_EQ(released, 0);
-  cch_stream_unref(first);
-  CHECK_EQ(released, 1);
-  cch_stream_unref(second);
-  CHECK_EQ(released, 11);
+  CHECK_AFTER(cch_stream_unref(shared), check_released, 0);
+  CHECK_AFTER(cch_stream_unref(first), check_released, 1);
+  CHECK_AFTER(cch_stream_unref(second), check_released, 11);
   CHECK_EQ(sim.calls("cuStreamDestroy"), 0);
   CHECK_EQ(driver.cuStreamDestroy(raw), 0);
   cch_context_unref(context);
@@ -135,10 +127,9 @@ static void failed_wrap_leaves_the_owner(void) {
   OK(cch_context_set_current(context));
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_context_set_current(NULL));
-  released = 0;
   sim.fail("cuStreamGetCtx", 1, CUDA_ERROR_UNKNOWN);
-  FAILS(CUDA_ERROR_UNKNOWN, cch_stream_wrap(&stream, raw, &one, release));
-  CHECK(stream == NULL && released == 0);
+  FAILS(CUDA_ERROR_UNKNOWN, cch_stream_wrap(&stream, raw, &one, check_release));
+  CHECK(stream == NULL && check_released == 0);
   CHECK_EQ(driver.cuStreamDestroy(raw), 0);
   cch_context_unref(context);
 }
@@ -149,9 +140,8 @@ static void own_stream_is_recognised(void) {
   cch_stream *stream, *wrapped;
   primary();
   OK(cch_stream_create(&stream, context, 0, 0));
-  released = 0;
-  OK(cch_stream_wrap(&wrapped, cch_stream_raw(stream), &one, release));
-  CHECK(wrapped == stream && released == 1);
+  OK(cch_stream_wrap(&wrapped, cch_stream_raw(stream), &one, check_release));
+  CHECK(wrapped == stream && check_released == 1);
   cch_stream_unref(stream);
   CHECK_EQ(sim.live(CUDASIM_STREAM), 1);
   cch_stream_unref(wrapped);

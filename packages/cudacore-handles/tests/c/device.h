@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef DEVICE_H
+#define DEVICE_H
+
+/* Shared by the programs whose tests work on device 0. */
+
+#include "check.h"
+
+extern cch_context *context;
+extern cch_stream *stream;
+extern cch_pool *pool;
+
+/* The context, and a stream and the device's pool. */
+void device_open(unsigned stream_flags);
+void device_close(void);
+
+/* The context alone, which is made current. */
+void context_open(void);
+void context_close(void);
+
+cch_event *new_event(void);
+/* Checks that the box of an event is found by the event's handle. */
+void check_found(cch_event *event);
+
+#endif
