@@ -35,13 +35,10 @@ Run = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test runs in a folder with a program in it, and has its own cache."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "size.h").write_text("#define SIZE 4\n")
-    (tmp_path / "kernel.cu").write_text(SOURCE)
-    (tmp_path / "bad.cu").write_text("__global__ void f(int *p) {\n  int a = 1;\n\t*p = nope + a;\n}\n")
+def _sources(_own_folder: None) -> None:
+    Path("size.h").write_text("#define SIZE 4\n")
+    Path("kernel.cu").write_text(SOURCE)
+    Path("bad.cu").write_text("__global__ void f(int *p) {\n  int a = 1;\n\t*p = nope + a;\n}\n")
 
 
 def files() -> set[str]:

@@ -19,9 +19,7 @@ WORDS = ("k.cu", "-arch=sm_90", "-ptx")
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def _sources(_own_folder: None) -> None:
     Path("k.cu").write_text('#include "h.h"\nextern "C" __global__ void f() {}\n')
     Path("h.h").write_text("")
 

@@ -28,9 +28,7 @@ extern "C" __global__ void f(int *p) { *p = VALUE; }
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def _sources(_own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
     # The installed command, and Ninja, are beside Python.
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
     Path("k.cu").write_text(SOURCE)

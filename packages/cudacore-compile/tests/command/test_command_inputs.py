@@ -19,16 +19,8 @@ from cudacore_handles import ObjectCode
 Run = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One cache for all tests of this file, because they compile the same sources."""
-    return str(tmp_path_factory.mktemp("cache"))
-
-
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+def _sources(_shared_cache: None) -> None:
     Path("kernel.cu").write_text(KERNEL)
     Path("function.cu").write_text(FUNCTION)
     Path("function.ll").write_text(FUNCTION_IR)

@@ -41,16 +41,8 @@ SPILLS = (
 )
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A cache for all tests of this file."""
-    return str(tmp_path_factory.mktemp("cache"))
-
-
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CACHE_HOME", cache)
+def _sources(_shared_cache: None) -> None:
     Path("quick.cu").write_text(QUICK)
     Path("warns.cu").write_text(WARNS)
 

@@ -25,6 +25,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 SM_90 = LinkerOptions(arch="sm_90")
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 F = 'extern "C" __device__ int f(int x) { return x + 1; }\n'
+USE_V = "extern __device__ int v; __global__ void k(int *p) { *p = v; }"
 CALL_F = 'extern "C" __device__ int f(int x); extern "C" __global__ void k(int *p) { *p = f(*p); }\n'
 
 
@@ -68,21 +69,9 @@ def test_duplicate_function(first: str, second: str, capfd: pytest.CaptureFixtur
         ("__device__ int v;", "__device__ int v;", "'v' is defined by one and by two"),
         ("__constant__ int v[4];", "__constant__ int v[4];", "'v' is defined by one and by two"),
         ("__managed__ int v;", "__managed__ int v;", "'v' is defined by one and by two"),
-        (
-            "__constant__ int v;",
-            "extern __device__ int v; __global__ void k(int *p) { *p = v; }",
-            "'v' is a variable in constant memory in one, and one in global memory in two",
-        ),
-        (
-            "__device__ int v;",
-            "extern __device__ int v[3]; __global__ void k(int *p) { *p = v[2]; }",
-            "'v' is a variable of 4 bytes in one, and one of 12 bytes in two",
-        ),
-        (
-            "__managed__ int v;",
-            "extern __device__ int v; __global__ void k(int *p) { *p = v; }",
-            "'v' is managed in one, and not managed in two",
-        ),
+        ("__constant__ int v;", USE_V, "'v' is a variable in constant memory in one, and one in global memory in two"),
+        ("__device__ int v[3];", USE_V, "'v' is a variable of 12 bytes in one, and one of 4 bytes in two"),
+        ("__managed__ int v;", USE_V, "'v' is managed in one, and not managed in two"),
         (
             F,
             'extern "C" __device__ float f(float x, double y); __global__ void k(float *p) { *p = f(*p, 2); }',

@@ -391,32 +391,21 @@ def test_other_architecture() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code_name", "log", "hint"),
+    ("code", "log", "hint"),
     [
-        ("NVJITLINK_ERROR_UNRECOGNIZED_OPTION", "", "nvJitLink 12.9 does not know one of these options"),
-        ("NVJITLINK_ERROR_UNRECOGNIZED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
-        ("NVJITLINK_ERROR_UNSUPPORTED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
-        (
-            "NVJITLINK_ERROR_PTX_COMPILE",
-            "fatal   : Unsupported .version 9.5;",
-            "made by a newer compiler than nvJitLink 12.9",
-        ),
-        (
-            "NVJITLINK_ERROR_INTERNAL",
-            "ERROR 4 in nvvmAddNVVMContainerToProgram, may need newer version of nvJitLink library",
-            "The LTO-IR was made by a newer compiler than nvJitLink 12.9",
-        ),
-        (
-            "NVJITLINK_ERROR_INTERNAL",
-            "error : Undefined reference to 'a' in 'x'\nUndefined reference to 'b'",
-            "'a', 'b'",
-        ),
-        ("NVJITLINK_ERROR_INTERNAL", "something", ""),
+        ("UNRECOGNIZED_OPTION", "", "nvJitLink 12.9 does not know one of these options"),
+        ("UNRECOGNIZED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
+        ("UNSUPPORTED_ARCH", "", "nvJitLink 12.9 does not link for this architecture"),
+        ("PTX_COMPILE", "fatal   : Unsupported .version 9.5;", "made by a newer compiler than nvJitLink 12.9"),
+        ("INTERNAL", "ERROR 4 in nvvmAddNVVMContainerToProgram, may need newer version of nvJitLink library",
+         "The LTO-IR was made by a newer compiler than nvJitLink 12.9"),
+        ("INTERNAL", "error : Undefined reference to 'a' in 'x'\nUndefined reference to 'b'", "'a', 'b'"),
+        ("INTERNAL", "something", ""),
     ],
-)
-def test_hints(code_name: str, log: str, hint: str) -> None:
+)  # fmt: skip
+def test_hints(code: str, log: str, hint: str) -> None:
     """A failure would have a wrong explanation, or none."""
-    text = _nvjitlink.explain(code_name, log, "12.9", [b"-arch=sm_90", b"-no-cache"])
+    text = _nvjitlink.explain(f"NVJITLINK_ERROR_{code}", log, "12.9", [b"-arch=sm_90", b"-no-cache"])
     assert hint in text
     assert bool(hint) == bool(text)
 

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures for the tests of the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Give one cache for all tests of a file, because they compile the same sources."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test in a folder of its own, with a cache of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def _shared_cache(_own_folder: None, monkeypatch: pytest.MonkeyPatch, shared_cache: str) -> None:
+    """Run the test in a folder of its own, with the cache of its file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", shared_cache)
