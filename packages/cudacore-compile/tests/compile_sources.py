@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cudacore_compile import Program, ProgramOptions
 from cudacore_handles import Device, LaunchConfig, LegacyPinnedMemoryResource, ObjectCode, launch
 
 LAYOUT = (
@@ -62,12 +63,26 @@ define void @map(float addrspace(1)* %p) {{
 !nvvm.annotations = !{{!1}}
 !1 = !{{void (float addrspace(1)*)* @map, !"kernel", i32 1}}
 {VERSION}"""
+TEMPLATES = """
+template <typename T, int N = 1> __global__ void f(T *p) { *p = N; }
+namespace n {
+__device__ int variable;
+__constant__ float constant;
+}
+"""
 # Takes many seconds to compile.
 SLOW = "".join(
     ["template <int N> __device__ float f(float x) { return f<N - 1>(x) * x + __sinf(x) * N; }\n"]
     + ["template <> __device__ float f<0>(float x) { return x; }\n"]
     + [f"__global__ void k{n}(float *p) {{ *p = f<{n % 150 + 1}>(*p); }}\n" for n in range(400)]
 )
+
+
+def build_part(source: str, target: str, code_type: str = "c++", arch: str = "sm_90", **options: Any) -> ObjectCode:
+    """Compile a part of a program, to be linked with others."""
+    if target != "ltoir" and code_type == "c++":
+        options["relocatable_device_code"] = True
+    return Program(source, code_type, ProgramOptions(arch=arch, **options)).compile(target)
 
 
 def run_map(device: Device, code: ObjectCode, values: Any, *, count: bool = True) -> np.ndarray[Any, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with headers that change, for the tests of program caches."""
+"""Programs, some with headers that change, for the tests of program caches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,22 @@ from typing import Any
 
 import pytest
 
-from cudacore_compile import InMemoryProgramCache, Program, ProgramOptions, make_program_cache_key
+from cudacore_compile import (
+    FileStreamProgramCache,
+    InMemoryProgramCache,
+    Program,
+    ProgramCacheResource,
+    ProgramOptions,
+    make_program_cache_key,
+)
 from cudacore_compile._cache import inputs as _inputs
 from cudacore_compile._cache import walk as _walk
 from cudacore_handles import ObjectCode
 
+SOURCE = """
+template <class T> __global__ void scale(T *out, T by, long n) { *out *= by; }
+extern "C" __global__ void one(float *out) { int unused; *out = 1; }
+"""
 KERNEL = '\nextern "C" __global__ void k(int *p) { *p = VALUE; }'
 
 
@@ -59,3 +70,13 @@ def check(includes: str, *, change: Callable[[int], object], headers: Any = None
         cached, fresh = program.compile("ptx", cache=cache), program.compile("ptx")
         assert (value_of(cached), cached.code) == (number, fresh.code)
     assert (cache.statistics.hits, cache.statistics.misses, cache.statistics.uncacheable) == (1, 3, 0)
+
+
+def program(source: str = SOURCE, **options: Any) -> Program:
+    options.setdefault("arch", "sm_90")
+    return Program(source, "c++", ProgramOptions(**options))
+
+
+def entry_files(cache: ProgramCacheResource) -> list[Path]:
+    assert isinstance(cache, FileStreamProgramCache)
+    return [path for path in (cache.directory / "v1" / "entries").rglob("*") if path.is_file() and not path.suffix]

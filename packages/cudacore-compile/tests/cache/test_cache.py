@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import io
-import json
-import os
 import pickle
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cache_programs import SOURCE, program
 
 from cudacore_compile import (
     CompileJob,
@@ -24,16 +23,9 @@ from cudacore_compile import (
     ProgramOptions,
     compile_many,
 )
-from cudacore_compile._cache import inputs, walk
-from cudacore_compile._cache.entry import Entry
 from cudacore_compile._compilers import nvrtc
 from cudacore_handles import ObjectCode
 from threads_at_once import in_threads
-
-SOURCE = """
-template <class T> __global__ void scale(T *out, T by, long n) { *out *= by; }
-extern "C" __global__ void one(float *out) { int unused; *out = 1; }
-"""
 
 Make = Callable[..., ProgramCacheResource]
 
@@ -67,16 +59,6 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     if request.param == "memory":
         return InMemoryProgramCache
     return lambda **options: FileStreamProgramCache(tmp_path / "cache", **options)
-
-
-def entry_files(cache: ProgramCacheResource) -> list[Path]:
-    assert isinstance(cache, FileStreamProgramCache)
-    return [path for path in (cache.directory / "v1" / "entries").rglob("*") if path.is_file() and not path.suffix]
-
-
-def program(source: str = SOURCE, **options: Any) -> Program:
-    options.setdefault("arch", "sm_90")
-    return Program(source, "c++", ProgramOptions(**options))
 
 
 # -- mappings
@@ -343,268 +325,3 @@ def test_what_is_kept_does_not_come_from_the_driver(tmp_path: Path, monkeypatch:
     compile_many([CompileJob(SOURCE, {"arch": "sm_90"}, "ptx")])
     with_option = nvrtc.load().version >= (12, 9)
     assert [b"--no-cache" in flags for flags in given] == [False, with_option, with_option, False]
-
-
-# -- files
-
-
-def test_damaged_files(tmp_path: Path) -> None:
-    """A damaged entry would be loaded as code: cut off, changed, empty, of another kind, or of another version."""
-    cache = FileStreamProgramCache(tmp_path)
-    expected = program().compile("cubin", ["scale<int>"], cache=cache).code
-    (file,) = entry_files(cache)
-    whole = file.read_bytes()
-    middle = len(whole) // 2
-    damages = [b"", whole[:-1], whole[:middle], whole[1:], whole + b"\0", b"\0" * len(whole), os.urandom(len(whole))]
-    damages += [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in (0, middle, len(whole) - 1)]
-    damages += [whole[: at % len(whole)] + whole[at % len(whole) + 1 :] for at in range(3, 4000, 333)]
-    for count, damage in enumerate(damages, 1):
-        (file,) = entry_files(cache)
-        file.write_bytes(damage)
-        assert program().compile("cubin", ["scale<int>"], cache=cache).code == expected
-        assert cache.statistics.corrupt == count
-    assert entry_files(cache)[0].read_bytes() == whole
-
-
-def test_default_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without a path, the cache would not be in the user's cache directory."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    cache = FileStreamProgramCache()
-    assert cache.directory == tmp_path / "cudacore" / "programs"
-    cache["a"] = b"1"
-    assert FileStreamProgramCache()["a"] == b"1"
-
-
-def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
-    """A directory that cannot be used would be reported only at the first use, or without its path."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match=r"program cache cannot be made there.*file"):
-        FileStreamProgramCache(tmp_path / "file" / "cache")
-
-
-def test_disk_is_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A compilation would fail because its code cannot be stored, or an incomplete entry would remain."""
-    cache = FileStreamProgramCache(tmp_path)
-
-    def full(*args: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
-        with pytest.warns(RuntimeWarning, match="could not be written: .*No space left"):
-            code = program().compile("ptx", cache=cache)
-        with pytest.raises(OSError, match="No space left"):
-            cache["a"] = code
-    assert code.code
-    assert not list((tmp_path / "v1" / "tmp").iterdir())
-    assert (len(cache), cache.statistics.failures) == (0, 1)
-
-
-@pytest.mark.parametrize(("method", "verb"), [("__getitem__", "read"), ("__setitem__", "written")])
-def test_cache_of_a_user_that_fails(monkeypatch: pytest.MonkeyPatch, method: str, verb: str) -> None:
-    """A cache on a server that cannot be reached, with errors that are not OSErrors, would prevent compilations."""
-
-    class Elsewhere(ProgramCacheResource):
-        entries: dict[Any, Any] = {}  # noqa: RUF012 - of one test
-
-        def __getitem__(self, key: bytes | str) -> bytes:
-            return self.entries[key]
-
-        def __setitem__(self, key: bytes | str, value: Any) -> None:
-            self.entries[key] = value
-
-        def __delitem__(self, key: bytes | str) -> None:
-            del self.entries[key]
-
-        def __len__(self) -> int:
-            return len(self.entries)
-
-        def clear(self) -> None:
-            self.entries.clear()
-
-    def fail(*_: object) -> None:
-        raise RuntimeError("the server is away")
-
-    monkeypatch.setattr(Elsewhere, method, fail)
-    cache = Elsewhere()
-    with pytest.warns(RuntimeWarning, match=f"could not be {verb}: .*the server is away"):
-        assert program().compile("ptx", cache=cache).code
-    assert cache.statistics.failures >= 1
-
-
-def test_directory_that_cannot_be_read(tmp_path: Path) -> None:
-    """An entry that cannot be opened would fail the compilation."""
-    cache = FileStreamProgramCache(tmp_path)
-    expected = program().compile("ptx", cache=cache).code
-    (file,) = entry_files(cache)
-    file.unlink()
-    file.mkdir()
-    with pytest.warns(RuntimeWarning, match="could not be"):
-        assert program().compile("ptx", cache=cache).code == expected
-
-
-def test_directory_that_goes(tmp_path: Path) -> None:
-    """Removing the directory by hand would break the caches that use it."""
-    cache = FileStreamProgramCache(tmp_path / "cache", max_size_bytes=10_000)
-    cache["a"] = b"1"
-    import shutil
-
-    for path in ("v1/entries", "v1/tmp", "v1", "."):
-        shutil.rmtree(tmp_path / "cache" / path)
-        assert len(cache) == (path == "v1/tmp")
-        assert cache.get("a") == (b"2" if path == "v1/tmp" else None)
-        cache["a"] = b"2"
-        assert cache["a"] == b"2"
-
-
-def test_locked_by_a_stopped_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A process that is stopped while it writes would silently block all others for five seconds per store."""
-    import fcntl
-
-    from cudacore_compile._cache import files as _cache_files
-
-    monkeypatch.setattr(_cache_files, "_LOCK_SECONDS", 0.1)
-    cache = FileStreamProgramCache(tmp_path)
-    cache["a"] = b"1"
-    with open(tmp_path / "v1" / "lock", "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.warns(RuntimeWarning, match="has kept the program cache in .* locked"):
-            cache["b"] = b"2"
-        assert (cache["a"], cache.get("b"), cache.statistics.failures) == (b"1", None, 1)
-        start = time.perf_counter()
-        for _ in range(20):
-            cache["b"] = b"2"  # without a warning, and without waiting
-        assert time.perf_counter() - start < 1
-        with pytest.raises(TimeoutError, match=r"keeps .* locked"):
-            cache.clear()
-    cache["b"] = b"2"
-    assert cache["b"] == b"2"
-    assert cache._impatient_until == 0
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"code_type": "ptx"},
-        {"code_type": "ptx", "name": "n", "symbol_mapping": {}, "signatures": 1},
-        {"code_type": "ptx", "name": "n", "symbol_mapping": ["k"], "signatures": None},
-        {"code_type": "ptx", "name": "n", "symbol_mapping": {"k": 1}, "signatures": None},
-        {"code_type": "ptx", "name": "n", "symbol_mapping": {}, "signatures": None, "log": 1},
-        {"code_type": 3},
-        [1],
-    ],
-)
-def test_forged_entry(tmp_path: Path, facts: Any) -> None:
-    """An entry that another program wrote with a valid checksum would make compile() raise an arbitrary exception."""
-    cache = FileStreamProgramCache(tmp_path)
-    program = Program("__global__ void k() {}", "c++", {"arch": "sm_90"})
-    code = program.compile("ptx", cache=cache).code
-    (path,) = entry_files(cache)
-    path.write_bytes(Entry(b"forged", facts).pack())
-    assert program.compile("ptx", cache=cache).code == code
-    assert cache.statistics.corrupt == 1
-    path.write_bytes(Entry(b"forged", facts).pack().replace(b"[1]", b"[[["))  # not valid JSON
-    assert program.compile("ptx", cache=cache).code == code
-
-
-@pytest.mark.parametrize("total", [b"0\n", b"", b"-5 00000000\n", b"                   0 12345678\n", b"\xff" * 30])
-def test_damaged_total(tmp_path: Path, total: bytes) -> None:
-    """If the count of bytes is too small, the cache would exceed its limit."""
-    cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
-    for key in "abc":
-        cache[key] = b"x" * 3000
-    (tmp_path / "v1" / "total").write_bytes(total)
-    for key in "defg":
-        cache[key] = b"x" * 3000
-        assert cache.size_bytes <= 10_000
-    assert cache._read_total() == cache.size_bytes
-
-
-def test_files_of_a_program_are_kept_for_other_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each process would read all headers, only to find that they are unchanged."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(inputs, "_closures", {})
-    Path("v.h").write_text("#define VALUE 1111")
-    cache = FileStreamProgramCache("cache", max_size_bytes=100_000)
-    program = Program('#include "v.h"\n__global__ void k(int *p) { *p = VALUE; }', "c++", {"arch": "sm_90"})
-    first = program.compile("ptx", cache=cache)
-    assert (len(cache), cache.statistics.stores) == (1, 1)
-    assert cache.size_bytes > len(first.code) + 200
-    with monkeypatch.context() as patch:
-        patch.setattr(inputs, "_closures", {})
-        patch.setattr(walk, "close_over", None)
-        assert program.compile("ptx", cache=cache).code == first.code
-        os.utime("v.h")
-        inputs._closures.clear()
-        assert program.compile("ptx", cache=cache).code == first.code
-    note = list_of_files(tmp_path / "cache")
-    for forged in (b"{}", b"[]", b"\xff", b'{"files": [[1, 2, 3]], "directories": [], "others": []}', b'{"files": 1}'):
-        note.write_bytes(Entry(forged, {}).pack())
-        inputs._closures.clear()
-        assert program.compile("ptx", cache=cache).code == first.code
-    note.write_bytes(b"damaged")
-    inputs._closures.clear()
-    assert program.compile("ptx", cache=cache).code == first.code
-    inputs._closures.clear()
-    Path("v.h").write_text("#define VALUE 2222")
-    assert "2222" in program.compile("ptx", cache=cache).code.decode()
-    cache.clear()
-    assert cache.size_bytes == 0
-
-
-def list_of_files(cache: Path) -> Path:
-    (found,) = (path for path in cache.rglob("*.closure") if b'"files"' in path.read_bytes())
-    return found
-
-
-@pytest.mark.parametrize("damage", ["directory", "names", "path", "identity"])
-def test_damaged_list_of_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str) -> None:
-    """A list of files that cannot be read, or that other programs wrote, would prevent a compilation."""
-    monkeypatch.chdir(tmp_path)
-    Path("inc").mkdir()
-    Path("inc/v.h").write_text("#define VALUE 1\n")
-    time.sleep(0.03)
-    cache = FileStreamProgramCache("cache")
-    code = "#include <v.h>\n__device__ int value = VALUE;"
-    program(code, include_path="inc").compile("ptx", cache=cache)
-    path = list_of_files(Path("cache"))
-    facts = json.loads(Entry.unpack(path.read_bytes()).code)  # type: ignore[union-attr]
-    if damage == "names":
-        facts["directories"].append(["inc", None, [1]])
-    elif damage == "path":
-        facts["others"].append([["a"], None])
-    else:
-        facts["files"][0][2] = ["1"] * 6
-    path.unlink()
-    if damage == "directory":
-        path.mkdir()
-    else:
-        path.write_bytes(Entry(json.dumps(facts).encode(), {}).pack())
-    monkeypatch.setattr(inputs, "_closures", {})
-    program(code, include_path="inc").compile("ptx", cache=cache)
-    assert cache.statistics.hits == 1
-
-
-def test_what_a_killed_process_leaves(tmp_path: Path) -> None:
-    """Incomplete files would fill the disk, or a wrong count of bytes would remain."""
-    cache = FileStreamProgramCache(tmp_path, max_size_bytes=10_000)
-    cache["a"] = b"1" * 3000
-    (tmp_path / "v1" / "tmp" / "half").write_bytes(b"half")
-    cache._write_total(9999)  # the process was killed between writing the total and the file
-    cache["b"] = b"2" * 3000
-    assert not list((tmp_path / "v1" / "tmp").iterdir())
-    assert (len(cache), cache.statistics.evictions) == (2, 0)
-    (tmp_path / "v1" / "total").write_text("")
-    for key in "cdefg":
-        cache[key] = b"3" * 3000
-        assert cache.size_bytes <= 10_000
-
-
-def test_many_small_entries(tmp_path: Path) -> None:
-    """Each eviction of a single entry would examine all other entries."""
-    cache = FileStreamProgramCache(tmp_path, max_size_bytes=600 * 100)
-    for count, evictions in ((600, 0), (601, 20), (620, 20), (621, 40)):
-        for i in range(cache.statistics.stores, count):
-            cache[str(i)] = b"x" * (100 - 64)  # the footer
-        assert cache.statistics.evictions == evictions
-        assert cache.size_bytes <= 600 * 100
