@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from cudacore_handles import _native
-from cudacore_handles._base.errors import ClosedError
+from cudacore_handles._base.errors import ClosedError, closed
 from cudacore_handles._base.handle import hold
 
 HANDLE_SIZE = 64
@@ -48,6 +48,24 @@ class Descriptors:
         while self.numbers:
             with suppress(OSError):
                 os.close(self.numbers.pop())
+
+
+class HasDescriptors:
+    """The base of objects that have file descriptors until they are closed."""
+
+    __slots__ = ()
+    _files: Descriptors | None  # None if closed
+
+    def _open(self) -> Descriptors:
+        files = self._files
+        if files is None:
+            raise closed(self)
+        return files
+
+    @property
+    def is_closed(self) -> bool:
+        """bool: Whether :meth:`close` was called."""
+        return self._files is None
 
 
 class Shared:

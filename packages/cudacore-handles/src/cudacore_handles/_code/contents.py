@@ -12,7 +12,7 @@ from cudacore_handles._code.demangle import demangle
 from cudacore_handles._code.info import CodeContents, GlobalInfo, KernelInfo
 from cudacore_handles._code.kernel import ParamInfo
 from cudacore_handles._code.param_kinds import kinds_of
-from cudacore_handles._code.ptx_signatures import ptx_signatures
+from cudacore_handles._code.ptx_signatures import outside_of_braces, ptx_signatures
 
 
 def read_contents(code: bytes, code_type: str, signatures: Mapping[str, str]) -> CodeContents:
@@ -79,26 +79,10 @@ def _read_ptx(ptx: str) -> CodeContents:
             offset += size
         kernels.append(KernelInfo(symbol, demangle(symbol), tuple(parameters)))
     variables = []
-    depth_zero = _outside_of_functions(text)
-    for match in _VARIABLE.finditer(depth_zero):
+    for match in _VARIABLE.finditer("\n".join(outside_of_braces(text))):
         size = int(match["bits"]) // 8 * (int(match["vector"][1]) if match["vector"] else 1)
         for extent in re.findall(r"\d+", match["extents"]):
             size *= int(extent)
         space = "constant" if match["space"] == "const" else "global"
         variables.append(GlobalInfo(match["name"], demangle(match["name"]), size, space))
     return CodeContents(tuple(kernels), tuple(variables), target[1] if target else "")
-
-
-def _outside_of_functions(text: str) -> str:
-    """Return PTX without the bodies of functions, and without the values of variables."""
-    parts, depth, start = [], 0, 0
-    for match in re.finditer(r"[{}]", text):
-        if match[0] == "{":
-            if depth == 0:
-                parts.append(text[start : match.start()])
-            depth += 1
-        elif depth:
-            depth -= 1
-            start = match.end()
-    parts.append(text[start:] if depth == 0 else "")
-    return "\n".join(parts)

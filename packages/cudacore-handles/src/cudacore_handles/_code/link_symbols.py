@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from cudacore_handles._code.cubin import Cubin
 from cudacore_handles._code.fat_binary import Entry, entries, parts
+from cudacore_handles._code.ptx_signatures import outside_of_braces
 
 
 class Symbol(NamedTuple):
@@ -152,20 +153,9 @@ def _add(found: dict[str, Symbol], name: str, symbol: Symbol) -> None:
 
 def _without_bodies(text: str) -> str:
     """Return PTX with ``{}`` in place of the bodies of functions and the values of variables."""
-    kept, depth, start = [], 0, 0
-    for match in re.finditer(r"[{}]", text):
-        if match[0] == "{":
-            if depth == 0:
-                kept.append(text[start : match.start()])
-            depth += 1
-        elif depth:
-            depth -= 1
-            start = match.end()
-            if depth == 0:
-                # A value ends with a semicolon, which ends the statement.
-                kept.append("" if kept[-1].rstrip().endswith("=") else "{}")
-    kept.append(text[start:] if depth == 0 else "")
-    return "".join(kept)
+    *pieces, last = outside_of_braces(text)
+    # A value ends with a semicolon, which ends the statement.
+    return "".join(piece + ("" if piece.rstrip().endswith("=") else "{}") for piece in pieces) + last
 
 
 def _variable(binding: str, space: str, match: re.Match[str]) -> Symbol:

@@ -39,6 +39,23 @@ def ptx_signatures(ptx: str) -> dict[str, str]:
     return signatures
 
 
+def outside_of_braces(ptx: str) -> list[str]:
+    """Return the pieces of PTX that are not in the bodies of functions or the values of variables.
+
+    Each piece but the last is followed by a body or a value. If a body has no end, the piece before it is the last one.
+    """
+    pieces, depth, start = [], 0, 0
+    for match in re.finditer(r"[{}]", ptx):
+        if match[0] == "{":
+            if depth == 0:
+                pieces.append(ptx[start : match.start()])
+            depth += 1
+        elif depth:
+            depth -= 1
+            start = match.end()
+    return pieces if depth else [*pieces, ptx[start:]]
+
+
 def _ptx_entry(ptx: str, at: int) -> tuple[str, str] | None:
     """Read a kernel's name and parameters, which follow ``.entry``."""
     tokens = (match["token"] for match in _PTX_TOKEN.finditer(ptx, at))

@@ -8,7 +8,7 @@ compiler's own code. Calls run without the GIL.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from cudacore_handles._base.errors import check
 from cudacore_handles._cffi import ffi, lib
@@ -16,15 +16,23 @@ from cudacore_handles._cffi import ffi, lib
 Box = Any
 
 
-class NVRTC:
-    """An NVRTC library, given by its dlopen() handle, which must stay open."""
+class _Library:
+    """A library of a compiler, given by its dlopen() handle, which must stay open."""
 
     __slots__ = ("_library",)
+    _kind: ClassVar[str]
 
     def __init__(self, handle: int) -> None:
-        out = ffi.new("cch_nvrtc **")
-        check(lib.cch_nvrtc_wrap(out, ffi.cast("void *", handle)))
+        out = ffi.new(f"cch_{self._kind} **")
+        check(getattr(lib, f"cch_{self._kind}_wrap")(out, ffi.cast("void *", handle)))
         self._library = out[0]
+
+
+class NVRTC(_Library):
+    """An NVRTC library."""
+
+    __slots__ = ()
+    _kind = "nvrtc"
 
     def version(self) -> tuple[int, int]:
         """Return the version of NVRTC (nvrtcVersion)."""
@@ -99,15 +107,11 @@ class NVRTC:
         return int(ffi.cast("uintptr_t", lib.cch_nvrtc_program_raw(program)))
 
 
-class NVVM:
-    """A libNVVM library, given by its dlopen() handle, which must stay open."""
+class NVVM(_Library):
+    """A libNVVM library."""
 
-    __slots__ = ("_library",)
-
-    def __init__(self, handle: int) -> None:
-        out = ffi.new("cch_nvvm **")
-        check(lib.cch_nvvm_wrap(out, ffi.cast("void *", handle)))
-        self._library = out[0]
+    __slots__ = ()
+    _kind = "nvvm"
 
     def version(self) -> tuple[int, int]:
         """Return the version, which is not CUDA's (nvvmVersion)."""
@@ -158,15 +162,11 @@ class NVVM:
         return int(ffi.cast("uintptr_t", lib.cch_nvvm_program_raw(program)))
 
 
-class NVJitLink:
-    """An nvJitLink library, given by its dlopen() handle, which must stay open."""
+class NVJitLink(_Library):
+    """An nvJitLink library."""
 
-    __slots__ = ("_library",)
-
-    def __init__(self, handle: int) -> None:
-        out = ffi.new("cch_nvjitlink **")
-        check(lib.cch_nvjitlink_wrap(out, ffi.cast("void *", handle)))
-        self._library = out[0]
+    __slots__ = ()
+    _kind = "nvjitlink"
 
     def version(self) -> tuple[int, int]:
         """Return the version (nvJitLinkVersion)."""

@@ -524,28 +524,22 @@ class Buffer(_native.BufferHandle):
         return self._known
 
     @property
-    def device_id(self) -> int:
-        """int: Ordinal of the memory's device; -1 for host memory."""
+    def _attributes(self) -> MemoryResource | Attributes:
         mr = self._mr
-        return mr.device_id if mr is not None else self._driver_attributes().device_id
+        return mr if mr is not None else self._driver_attributes()
 
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: Whether kernels can use the memory."""
-        mr = self._mr
-        return mr.is_device_accessible if mr is not None else self._driver_attributes().is_device_accessible
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: Whether the host can use the memory."""
-        mr = self._mr
-        return mr.is_host_accessible if mr is not None else self._driver_attributes().is_host_accessible
+    device_id: Stored[int] = Stored("_attributes.device_id", "int: Ordinal of the memory's device; -1 for host memory.")
+    is_device_accessible: Stored[bool] = Stored(
+        "_attributes.is_device_accessible", "bool: Whether kernels can use the memory."
+    )
+    is_host_accessible: Stored[bool] = Stored(
+        "_attributes.is_host_accessible", "bool: Whether the host can use the memory."
+    )
 
     @property
     def is_managed(self) -> bool:
         """bool: Whether it is managed memory, which the driver moves between host and devices."""
-        mr = self._mr
-        return mr.is_managed if mr is not None else self._driver_attributes().is_managed
+        return self._attributes.is_managed
 
     @property
     def ipc_descriptor(self) -> IPCBufferDescriptor:

@@ -40,7 +40,7 @@ _resources: weakref.WeakValueDictionary[UUID, SharedPool] = weakref.WeakValueDic
 _own_buffers = Shared()
 
 
-class IPCAllocationHandle:
+class IPCAllocationHandle(base.HasDescriptors):
     """The file descriptor with which another process imports a memory pool.
 
     :attr:`DeviceMemoryResource.allocation_handle` returns it. It is sent to other processes by ``multiprocessing``, or
@@ -48,7 +48,6 @@ class IPCAllocationHandle:
     """
 
     __slots__ = ("__weakref__", "_files", "_location", "_uuid")
-    _files: Descriptors | None  # None if closed
     _location: tuple[int, int] | None  # for host memory: a CCH_LOCATION_* and its id
     _uuid: UUID | None
 
@@ -70,12 +69,6 @@ class IPCAllocationHandle:
             "(as an argument of a Process, or by a Queue or Pipe), or int(handle) by socket.send_fds"
         )
 
-    def _open(self) -> Descriptors:
-        files = self._files
-        if files is None:
-            raise closed(self)
-        return files
-
     def close(self) -> None:
         """Close the descriptor.
 
@@ -92,11 +85,6 @@ class IPCAllocationHandle:
         self._uuid = uuid
         _teach_multiprocessing(cls, _reduce_handle)
         return self
-
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._files is None
 
     @property
     def handle(self) -> int:

@@ -17,7 +17,7 @@ from cudacore_handles._memory.ipc import (
     POSIX_FILE_DESCRIPTOR,
 )
 from cudacore_handles._memory.out_of_memory import collect_garbage, explained
-from cudacore_handles._memory.resource import MemoryResource
+from cudacore_handles._memory.resource import AccessibleMemoryResource, MemoryResource
 from cudacore_handles._stream.stream import IsStreamType, Stream, Stream_accept
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Pool(_native.Handle):
     __slots__ = ("__weakref__",)
 
 
-class PooledMemoryResource(MemoryResource):
+class PooledMemoryResource(AccessibleMemoryResource):
     """A memory resource that allocates from a pool, in the order of streams.
 
     Notes
@@ -52,7 +52,6 @@ class PooledMemoryResource(MemoryResource):
 
     _pool = Pool()  # a closed pool: until a pool is set, and in subclasses that have none
     _is_handle_owned = False
-    _is_host_accessible = False
     _max_size = 0  # the maximum size that a new pool was given; 0: none
     _buffer_class: type[Buffer] = Buffer
     _ipc_data: IPCDataForMR | None = None  # None if the pool cannot be shared
@@ -83,10 +82,8 @@ class PooledMemoryResource(MemoryResource):
 
         Parameters
         ----------
-        size : int
-            Bytes; a buffer of 0 bytes has no memory.
-        stream : Stream
-            The stream on which the allocation, and later the free, is ordered.
+        size, stream
+            As for :meth:`Device.allocate`.
 
         Raises
         ------
@@ -229,16 +226,6 @@ class PooledMemoryResource(MemoryResource):
         return driver.CUmemoryPool(self._pool._raw)
 
     is_closed: Stored[bool] = Stored("_pool.is_closed", "bool: Whether :meth:`close` was called.")
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: True for pools of pinned or managed memory, otherwise False."""
-        return self._is_host_accessible
 
     is_handle_owned: Stored[bool] = Stored(
         "_is_handle_owned", "bool: Whether the pool belongs to this object, rather than being a shared one."

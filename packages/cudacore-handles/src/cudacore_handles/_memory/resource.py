@@ -124,11 +124,16 @@ def _free(function: str, ptr: int, stream: Stream | IsStreamType | None) -> None
     call_driver(function, as_address(ptr, _PTR))
 
 
-class _OnHost(MemoryResource):
-    """The common part of resources whose memory both the host and devices can use."""
+def _in_current_context(function: Callable[..., int], flags: int) -> Callable[[Any, int], int]:
+    """Return a function that allocates in the current context, or else in that of the current device."""
+    context = current_context() or Device().context
+    return lambda out, nbytes: function(out, hold(context), nbytes, flags)
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}>"
+
+class AccessibleMemoryResource(MemoryResource):
+    """The common part of memory resources whose memory kernels can always use."""
+
+    _is_host_accessible = False
 
     @property
     def is_device_accessible(self) -> bool:
@@ -137,11 +142,11 @@ class _OnHost(MemoryResource):
 
     @property
     def is_host_accessible(self) -> bool:
-        """bool: True."""
-        return True
+        """bool: Whether the host can use the memory."""
+        return self._is_host_accessible
 
 
-class LegacyPinnedMemoryResource(_OnHost):
+class LegacyPinnedMemoryResource(AccessibleMemoryResource):
     """A memory resource that allocates page-locked host memory synchronously (cuMemHostAlloc).
 
     Examples
@@ -150,6 +155,11 @@ class LegacyPinnedMemoryResource(_OnHost):
     >>> array = np.from_dlpack(buffer.view("float32", (4,)))
     >>> array[:] = 1  # the host and the device can use it
     """
+
+    _is_host_accessible = True
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> Buffer:
         """Allocate host memory.
@@ -161,15 +171,8 @@ class LegacyPinnedMemoryResource(_OnHost):
         stream : Stream, optional
             A stream to wait for before the memory is freed. Default None.
         """
-        context = current_context() or Device().context
-        return _allocate(
-            Buffer,
-            self,
-            size,
-            stream,
-            lambda out, nbytes: lib.cch_deviceptr_alloc_host(out, hold(context), nbytes, _MEMHOSTALLOC_PORTABLE),
-            "page-locked host memory",
-        )
+        function = _in_current_context(lib.cch_deviceptr_alloc_host, _MEMHOSTALLOC_PORTABLE)
+        return _allocate(Buffer, self, size, stream, function, "page-locked host memory")
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free host memory that was allocated by other means, after the stream's work is done (cuMemFreeHost)."""
@@ -181,7 +184,7 @@ class LegacyPinnedMemoryResource(_OnHost):
         return -1
 
 
-class LegacyManagedMemoryResource(_OnHost):
+class LegacyManagedMemoryResource(AccessibleMemoryResource):
     """A memory resource that allocates managed memory synchronously (cuMemAllocManaged).
 
     Its buffers are :class:`ManagedBuffer` objects. CUDA accepts all advice for them: :attr:`ManagedBuffer.read_mostly`,
@@ -197,24 +200,22 @@ class LegacyManagedMemoryResource(_OnHost):
     >>> array[:] = 1
     """
 
+    _is_host_accessible = True
+
     def __init__(self) -> None:
         from cudacore_handles._memory.managed import warn_of_no_concurrent_access
 
         warn_of_no_concurrent_access(stacklevel=2)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
     def allocate(self, size: int, *, stream: Stream | IsStreamType | None = None) -> ManagedBuffer:
         """Allocate managed memory in the current context; see :meth:`LegacyPinnedMemoryResource.allocate`."""
         from cudacore_handles._memory.managed import ManagedBuffer
 
-        context = current_context() or Device().context
-        return _allocate(
-            ManagedBuffer,
-            self,
-            size,
-            stream,
-            lambda out, nbytes: lib.cch_deviceptr_alloc_managed(out, hold(context), nbytes, _MEM_ATTACH_GLOBAL),
-            "managed memory",
-        )
+        function = _in_current_context(lib.cch_deviceptr_alloc_managed, _MEM_ATTACH_GLOBAL)
+        return _allocate(ManagedBuffer, self, size, stream, function, "managed memory")
 
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free managed memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
@@ -231,7 +232,7 @@ class LegacyManagedMemoryResource(_OnHost):
         return -1
 
 
-class _SynchronousMemoryResource(MemoryResource):
+class _SynchronousMemoryResource(AccessibleMemoryResource):
     """A memory resource that allocates device memory synchronously (cuMemAlloc), for devices without pools."""
 
     def __init__(self, device_id: int) -> None:
@@ -251,16 +252,6 @@ class _SynchronousMemoryResource(MemoryResource):
     def deallocate(self, ptr: int, size: int, *, stream: Stream | IsStreamType | None = None) -> None:
         """Free device memory that was allocated by other means, after the stream's work is done (cuMemFree)."""
         _free("cuMemFree", ptr, stream)
-
-    @property
-    def is_device_accessible(self) -> bool:
-        """bool: True."""
-        return True
-
-    @property
-    def is_host_accessible(self) -> bool:
-        """bool: False."""
-        return False
 
     @property
     def device_id(self) -> int:

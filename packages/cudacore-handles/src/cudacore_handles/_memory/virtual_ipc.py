@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cudacore_handles._base import results
 from cudacore_handles._base.address import as_integer
-from cudacore_handles._base.errors import CUDAError, check, closed, last_error
+from cudacore_handles._base.errors import CUDAError, check, last_error
 from cudacore_handles._base.handle import hold
-from cudacore_handles._base.ipc import Descriptors
+from cudacore_handles._base.ipc import Descriptors, HasDescriptors
 from cudacore_handles._base.pickles import public, restorer
 from cudacore_handles._base.stored import Stored
 from cudacore_handles._cffi import ffi, lib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @public
-class IPCVirtualMemoryDescriptor:
+class IPCVirtualMemoryDescriptor(HasDescriptors):
     """File descriptors with which another process maps virtual memory.
 
     :meth:`VirtualMemoryResource.export_allocation` returns it, and :meth:`VirtualMemoryResource.import_allocation` maps
@@ -50,7 +50,6 @@ class IPCVirtualMemoryDescriptor:
     """
 
     __slots__ = ("__weakref__", "_files", "_offset", "_size", "_sizes")
-    _files: Descriptors | None  # None if closed
 
     def __init__(
         self, descriptors: Sequence[int], sizes: Sequence[int], offset: int = 0, size: int | None = None
@@ -100,23 +99,12 @@ class IPCVirtualMemoryDescriptor:
         teach_multiprocessing()
         return self
 
-    def _open(self) -> Descriptors:
-        files = self._files
-        if files is None:
-            raise closed(self)
-        return files
-
     def close(self) -> None:
         """Close the descriptors. Closing them twice does nothing. Memory that was mapped with them remains.
 
         If another thread is using the descriptors, they are closed after that call.
         """
         self._files = None
-
-    @property
-    def is_closed(self) -> bool:
-        """bool: Whether :meth:`close` was called."""
-        return self._files is None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
