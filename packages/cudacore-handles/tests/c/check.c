@@ -146,13 +146,23 @@ void check_clean(const char *file, int line) {
       check_fail(file, line, "the driver has %zu of kind %s alive", sim.live(kind), sim.kind_name(kind));
 }
 
+static void nothing(void) {}
+static void (*before_test)(void) = nothing, (*after_test)(void) = nothing;
+
+void check_around(void (*before)(void), void (*after)(void)) {
+  before_test = before;
+  after_test = after;
+}
+
 void check_run(void (*test)(void), const char *name) {
   printf("%s\n", name);
   fflush(stdout);
   sim.reset();
   cch_error_clear();
   check_released = 0;
+  before_test();
   test();
+  after_test();
   check_clean(name, 0);
 }
 

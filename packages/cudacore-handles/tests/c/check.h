@@ -64,6 +64,9 @@ const cch_error *check_error(void);
 /* Opens the simulated driver that $CUDACORE_DRIVER names, or ends the program with 77 when that is another one. */
 void check_open(void);
 
+/* Functions that RUN calls before and after each test from now on. */
+void check_around(void (*before)(void), void (*after)(void));
+
 #define RUN(test) check_run(test, #test)
 void check_run(void (*test)(void), const char *name);
 

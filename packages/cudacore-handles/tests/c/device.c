@@ -5,9 +5,9 @@ cch_context *context;
 cch_stream *stream;
 cch_pool *pool;
 
-void device_open(unsigned stream_flags) {
+void device_open(void) {
   OK(cch_context_primary(&context, 0));
-  OK(cch_stream_create(&stream, context, stream_flags, 0));
+  OK(cch_stream_create(&stream, context, 0, 0));
   OK(cch_pool_current(&pool, 0));
 }
 

@@ -11,7 +11,7 @@ extern cch_stream *stream;
 extern cch_pool *pool;
 
 /* The context, and a stream and the device's pool. */
-void device_open(unsigned stream_flags);
+void device_open(void);
 void device_close(void);
 
 /* The context alone, which is made current. */

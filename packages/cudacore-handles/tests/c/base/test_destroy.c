@@ -9,7 +9,7 @@
 static cch_stream *second;
 
 static void open(void) {
-  device_open(0);
+  device_open();
   OK(cch_stream_create(&second, context, CCH_STREAM_NON_BLOCKING, 0));
 }
 
@@ -180,7 +180,6 @@ static void drops_break_no_capture(void) {
   cch_pool *own;
   cch_deviceptr *device, *pinned;
   cch_stream *dead_stream;
-  open();
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
   OK(cch_pool_create(&own, &config));
   OK(cch_deviceptr_alloc(&device, context, 64));
@@ -199,7 +198,6 @@ static void drops_break_no_capture(void) {
   cch_unref(dead);
   CHECK_EQ(cch_reclaim_pending(), 0); /* none of these calls conflicts with it */
   end(stream);
-  close();
 }
 
 static void unref_in_thread(int index, void *box) {
@@ -209,19 +207,16 @@ static void unref_in_thread(int index, void *box) {
 
 static void drops_break_no_capture_of_another_thread(void) {
   cch_deviceptr *device;
-  open();
   OK(cch_deviceptr_alloc(&device, context, 64));
   begin(stream);
   check_threads(1, unref_in_thread, buffer(stream)); /* a free in the capture, by other code */
   check_threads(1, unref_in_thread, device);
   end(stream);
-  close();
 }
 
 /* A box that is destroyed while its own stream is captured would be freed into the graph, or be lost. */
 static void free_waits_for_the_end_of_a_capture(void) {
   cch_deviceptr *pinned;
-  open();
   cch_deviceptr *outside = buffer(stream);
   OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
   OK(cch_deviceptr_set_stream(pinned, stream));
@@ -235,7 +230,6 @@ static void free_waits_for_the_end_of_a_capture(void) {
   OK(cch_stream_synchronize(second)); /* whoever waits */
   CHECK_EQ(cch_reclaim_pending(), 0);
   CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), 0);
-  close();
 }
 
 static void *unref_it(void *box) {
@@ -246,7 +240,6 @@ static void *unref_it(void *box) {
 /* If a capture ends between the refusal of a free and the query for the reason, the memory would be lost. */
 static void capture_ends_in_the_middle_of_a_free(void) {
   pthread_t thread;
-  open();
   cch_deviceptr *ptr = buffer(stream);
   begin(stream);
   sim.hold("cuStreamIsCapturing");
@@ -258,7 +251,6 @@ static void capture_ends_in_the_middle_of_a_free(void) {
   CHECK_EQ(pthread_join(thread, NULL), 0);
   cch_reclaim_drain();
   CHECK_EQ(sim.live(CUDASIM_DEVICE_MEMORY), 0);
-  close();
 }
 
 static void no_news(const cch_error *error) { check_fail(__FILE__, __LINE__, "%s is reported", error->operation); }
@@ -271,7 +263,6 @@ static void memory_of_a_capture_is_freed_in_it(void) {
   CUgraph graph;
   CUgraphExec exec;
   CUDA_GRAPH_INSTANTIATE_PARAMS params = {0};
-  open();
   for (int runs = 0; runs < 2; runs++) {
     sim.reset();
     begin(stream);
@@ -297,14 +288,12 @@ static void memory_of_a_capture_is_freed_in_it(void) {
     CHECK_EQ(driver.cuGraphExecDestroy(exec), 0);
     CHECK_EQ(driver.cuGraphDestroy(graph), 0);
   }
-  close();
 }
 
 /* A free on the legacy stream, which would wait for a captured stream, would invalidate the capture. */
 static void legacy_stream_waits_for_captures(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *pinned;
-  open();
   OK(cch_context_set_current(context));
   cch_deviceptr *ptr = buffer(legacy), *other = buffer(legacy);
   OK(cch_context_set_current(NULL));
@@ -321,14 +310,12 @@ static void legacy_stream_waits_for_captures(void) {
   end(stream);
   CHECK_EQ(cch_reclaim_drain(), 2);
   cch_unref(legacy);
-  close();
 }
 
 /* Boxes that the driver refused to destroy would make every later call slower. */
 static void refused_boxes_cost_little(void) {
   enum { MANY = 2000 };
   static cch_deviceptr *ptrs[MANY];
-  open();
   for (int i = 0; i < MANY; i++)
     ptrs[i] = buffer(stream);
   begin(stream);
@@ -343,19 +330,16 @@ static void refused_boxes_cost_little(void) {
   for (int i = 0; i < 2 * MANY && cch_reclaim_pending() != 0; i++)
     cch_unref(new_event());
   CHECK_EQ(cch_reclaim_pending(), 0); /* the boxes are destroyed even if no call waits */
-  close();
 }
 
 /* Allocation and free would make more calls of the driver than necessary. */
 static void usual_path_is_short(void) {
-  open();
   OK(cch_context_set_current(context));
   sim.reset();
   cch_unref(buffer(stream));
   CHECK(sim.calls("cuStreamIsCapturing") <= 1 && sim.calls("cuStreamGetCaptureInfo") == 0);
   CHECK(sim.calls("cuThreadExchangeStreamCaptureMode") <= 2);
   OK(cch_context_set_current(NULL));
-  close();
 }
 
 /* A launch, a record or a wait on a stream would not be a safe point. */
@@ -363,7 +347,6 @@ static void every_call_drains(void) {
   static const cch_launch_config config = {.size = sizeof config, .grid = {1, 1, 1}, .block = {1, 1, 1}};
   cch_library *library;
   cch_kernel *kernel;
-  open();
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&kernel, library, "empty"));
   cch_event *live = new_event();
@@ -378,7 +361,6 @@ static void every_call_drains(void) {
   cch_unref(live);
   cch_unref(kernel);
   cch_unref(library);
-  close();
 }
 
 static cch_deviceptr *of_another_thread, *moved, *pinned_of_another_thread;
@@ -397,7 +379,6 @@ static void allocate_in_thread(int index, void *argument) {
 /* Memory in use by a thread's default stream would be freed in the order of another thread's. */
 static void per_thread_stream_is_the_allocating_threads(void) {
   cch_context *other;
-  open();
   OK(cch_context_primary(&other, 1));
   moved = buffer(stream);
   OK(cch_deviceptr_alloc_host(&pinned_of_another_thread, context, 64, 0));
@@ -416,7 +397,6 @@ static void per_thread_stream_is_the_allocating_threads(void) {
   CHECK_EQ(sim.calls("cuEventSynchronize"), 1);
   OK(cch_context_set_current(NULL));
   cch_context_unref(other);
-  close();
 }
 
 enum { THREADS = 8, ROUNDS = CHECK_SANITIZED ? 500 : 5000 };
@@ -439,11 +419,9 @@ static void set_and_read_the_stream(int index, void *argument) {
 
 /* Threads that set and read the stream of one allocation would free it while another thread uses it. */
 static void threads_set_the_stream(void) {
-  open();
   cch_deviceptr *ptr = buffer(stream);
   check_threads(THREADS, set_and_read_the_stream, ptr);
   cch_unref(ptr);
-  close();
 }
 
 static atomic_int turns;
@@ -469,10 +447,8 @@ static void drop_while_capturing(int index, void *argument) {
 
 /* Threads that retry each other's refused boxes would lose one, or free it twice. */
 static void threads_retry_what_was_refused(void) {
-  open();
   check_threads(THREADS, drop_while_capturing, NULL);
   cch_reclaim_drain();
-  close();
 }
 
 int main(void) {
@@ -481,6 +457,7 @@ int main(void) {
   RUN(chains_through_owners_are_deep);
   RUN(host_functions_only_queue);
   RUN(refused_call_is_repeated);
+  check_around(open, close);
   RUN(drops_break_no_capture);
   RUN(drops_break_no_capture_of_another_thread);
   RUN(free_waits_for_the_end_of_a_capture);

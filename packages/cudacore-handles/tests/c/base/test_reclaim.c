@@ -8,7 +8,6 @@
 
 /* Dropping a reference in a CUDA callback would call the driver there, or the box would never be destroyed. */
 static void drop_in_a_callback_is_queued(void) {
-  device_open(0);
   cch_event *first = new_event(), *second = new_event(), *third;
   size_t calls = sim.calls(NULL);
   cch_callback_enter();
@@ -26,22 +25,18 @@ static void drop_in_a_callback_is_queued(void) {
   CHECK_EQ(cch_reclaim_pending(), 0);
   CHECK_EQ(sim.calls("cuEventDestroy"), 2);
   cch_event_unref(third);
-  device_close();
 }
 
 /* If a program leaves more often than it enters, the count would be negative, and everything would be queued forever.
  */
 static void leaving_too_often_is_harmless(void) {
-  device_open(0);
   cch_callback_leave();
   cch_event_unref(new_event());
   CHECK_EQ(sim.calls("cuEventDestroy"), 1);
-  device_close();
 }
 
 /* The deferred form would drop more than one reference, or destroy at once. */
 static void deferred_unref_drops_one(void) {
-  device_open(0);
   cch_event *shared = cch_event_ref(new_event());
   cch_unref_deferred(shared);
   CHECK_EQ(cch_reclaim_pending(), 0);
@@ -51,7 +46,6 @@ static void deferred_unref_drops_one(void) {
   CHECK_EQ(cch_reclaim_drain(), 1);
   CHECK_EQ(sim.calls("cuEventDestroy"), 1);
   CHECK_EQ(cch_reclaim_drain(), 0);
-  device_close();
 }
 
 static void expect_drained(const char *by) {
@@ -67,7 +61,6 @@ static void creating_and_waiting_drain(void) {
   cch_pool *made_pool;
   cch_deviceptr *ptr;
   cch_library *library;
-  device_open(0);
   cch_event *waited = new_event(), *another;
 #define DRAINS(call)                                                                                                   \
   cch_unref_deferred(new_event());                                                                                     \
@@ -96,7 +89,6 @@ static void creating_and_waiting_drain(void) {
   cch_event_unref(another);
   cch_stream_unref(made);
   cch_context_unref(other);
-  device_close();
 }
 
 static void drain_bare(int index, void *argument) {
@@ -110,7 +102,7 @@ static void drain_bare(int index, void *argument) {
 static void draining_needs_no_context(void) {
   cch_deviceptr *ptrs[3];
   cch_stream *other, *legacy = cch_stream_legacy();
-  device_open(0);
+  device_open();
   OK(cch_context_set_current(context));
   OK(cch_deviceptr_alloc_async(&ptrs[0], pool, 100, legacy));
   OK(cch_context_set_current(NULL));
@@ -144,7 +136,6 @@ static void release(void *owner) {
 static void owners_are_released_at_the_safe_point(void) {
   CUevent raw;
   cch_event *wrapped[3];
-  device_open(0);
   OK(cch_context_set_current(context));
   CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
   OK(cch_context_set_current(NULL));
@@ -159,12 +150,10 @@ static void owners_are_released_at_the_safe_point(void) {
   CHECK_EQ(cch_reclaim_drain(), 3);
   CHECK_EQ(atomic_load(&releases), 3);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  device_close();
 }
 
 /* A handle whose box is queued would still be registered, so the unreferenced box would be returned again. */
 static void queued_box_is_not_found(void) {
-  device_open(0);
   cch_event *dead = new_event(), *found;
   CUevent raw = cch_event_raw(dead);
   cch_unref_deferred(dead);
@@ -172,7 +161,6 @@ static void queued_box_is_not_found(void) {
   CHECK(found != dead);
   cch_event_unref(found);
   CHECK_EQ(cch_reclaim_drain(), 1);
-  device_close();
 }
 
 enum { THREADS = 8, EACH = CHECK_SANITIZED ? 500 : 3000 };
@@ -195,13 +183,11 @@ static void queue_many(int index, void *argument) {
 
 /* Threads that queue and drain at the same time would lose a box or destroy it twice. */
 static void threads_queue_and_drain(void) {
-  device_open(0);
   check_threads(THREADS, queue_many, NULL);
   cch_reclaim_drain();
   CHECK_EQ(cch_live_count(CCH_KIND_EVENT), 0);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 0);
   CHECK_EQ(sim.calls("cuEventDestroy"), THREADS * EACH);
-  device_close();
 }
 
 static void queue_and_drain_cheaply(int index, void *argument) {
@@ -225,7 +211,6 @@ static void threads_drain_at_once(void) {
 static void very_many_are_queued(void) {
   enum { MANY = 100000 };
   int dummy = 0;
-  device_open(0);
   for (int i = 0; i < MANY; i++) {
     cch_deviceptr *ptr;
     OK(cch_deviceptr_wrap(&ptr, 0x1000, 1, context, &dummy, NULL));
@@ -233,7 +218,6 @@ static void very_many_are_queued(void) {
   }
   CHECK_EQ(cch_reclaim_pending(), MANY);
   CHECK_EQ(cch_reclaim_drain(), MANY);
-  device_close();
 }
 
 static atomic_int reports;
@@ -244,7 +228,6 @@ static void report(const cch_error *error) {
 
 /* A failure while draining would fail the call that drained, or overwrite the recorded failure. */
 static void failing_destructor_fails_nobody_else(void) {
-  device_open(0);
   cch_event *dead = new_event(), *made = NULL;
   CUevent raw = cch_event_raw(dead);
   cch_error_set_report(report);
@@ -267,20 +250,20 @@ static void failing_destructor_fails_nobody_else(void) {
   CHECK_EQ(atomic_load(&reports), 1);                       /* the same news */
   cch_error_set_report(NULL);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  device_close();
 }
 
 int main(void) {
   check_open();
+  RUN(draining_needs_no_context);
+  RUN(threads_drain_at_once);
+  check_around(device_open, device_close);
   RUN(drop_in_a_callback_is_queued);
   RUN(leaving_too_often_is_harmless);
   RUN(deferred_unref_drops_one);
   RUN(creating_and_waiting_drain);
-  RUN(draining_needs_no_context);
   RUN(owners_are_released_at_the_safe_point);
   RUN(queued_box_is_not_found);
   RUN(threads_queue_and_drain);
-  RUN(threads_drain_at_once);
   RUN(very_many_are_queued);
   RUN(failing_destructor_fails_nobody_else);
   return 0;

@@ -26,12 +26,10 @@ static void wrap_one(int index, void *argument) {
 /* Wrapping one foreign handle from many threads would give a freed box. */
 static void one_foreign_handle(void) {
   CUstream raw;
-  context_open();
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   check_threads(THREADS, wrap_one, raw);
   CHECK_EQ(cch_live_count(CCH_KIND_STREAM), 0);
   CHECK_EQ(driver.cuStreamDestroy(raw), 0);
-  context_close();
 }
 
 static _Atomic(cch_stream *) held;
@@ -63,10 +61,8 @@ static void look_up_dying(int index, void *argument) {
 
 /* A lookup that races with the last unref would find a box that is being destroyed. */
 static void handle_in_its_last_moments(void) {
-  context_open();
   check_threads(THREADS, look_up_dying, NULL);
   cch_stream_unref(atomic_exchange(&held, NULL));
-  context_close();
 }
 
 /* Each thread makes and drops its own boxes, so that addresses are constantly reused across threads. */
@@ -91,17 +87,12 @@ static void make_and_drop(int index, void *argument) {
 }
 
 /* A handle that one thread freed and another one created would still be registered for the old box. */
-static void handles_change_hands(void) {
-  context_open();
-  check_threads(THREADS, make_and_drop, NULL);
-  context_close();
-}
+static void handles_change_hands(void) { check_threads(THREADS, make_and_drop, NULL); }
 
 /* A registry would lose boxes when it grows, or return a box with another handle. */
 static void many_handles(void) {
   enum { MANY = 5000 };
   static cch_event *events[MANY];
-  context_open();
   for (int i = 0; i < MANY; i++)
     OK(cch_event_create(&events[i], context, (unsigned)i % 2 ? CCH_EVENT_DISABLE_TIMING : 0));
   for (int i = 0; i < MANY; i += 3) {
@@ -113,7 +104,6 @@ static void many_handles(void) {
       check_found(events[i]);
   for (int i = 0; i < MANY; i++)
     cch_event_unref(events[i]);
-  context_close();
 }
 
 static void use_contexts(int index, void *argument) {
@@ -176,23 +166,22 @@ static void use_owners(int index, void *argument) {
 /* One of many owners that are passed for one handle would be released twice or never. */
 static void owners_are_released_once_each(void) {
   CUevent raw;
-  context_open();
   CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
   atomic_store(&releases, 0);
   check_threads(THREADS, use_owners, raw);
   CHECK_EQ(atomic_load(&releases), THREADS * ROUNDS);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  context_close();
 }
 
 int main(void) {
   check_open();
+  RUN(contexts_come_and_go);
+  RUN(libraries_come_and_go);
+  check_around(context_open, context_close);
   RUN(one_foreign_handle);
   RUN(handle_in_its_last_moments);
   RUN(handles_change_hands);
   RUN(many_handles);
-  RUN(contexts_come_and_go);
-  RUN(libraries_come_and_go);
   RUN(owners_are_released_once_each);
   return 0;
 }

@@ -8,7 +8,6 @@
 /* The next event at an address would have the flags of the previous one. */
 static void event_at_the_same_address(void) {
   cch_event *event, *found;
-  context_open();
   OK(cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING));
   CUevent raw = cch_event_raw(event);
   cch_event_unref(event);
@@ -19,14 +18,12 @@ static void event_at_the_same_address(void) {
   CHECK_EQ(cch_event_flags(found), CCH_EVENT_BLOCKING_SYNC);
   cch_event_unref(found);
   cch_event_unref(event);
-  context_close();
 }
 
 /* A foreign event at the address of a destroyed event of this library would be destroyed, too. */
 static void foreign_event_at_our_address(void) {
   cch_event *event;
   CUevent raw;
-  context_open();
   OK(cch_event_create(&event, context, 0));
   CUevent ours = cch_event_raw(event);
   cch_event_unref(event);
@@ -37,14 +34,12 @@ static void foreign_event_at_our_address(void) {
   cch_event_unref(event);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  context_close();
 }
 
 /* A stale borrowed box would hide a stream of this library that now has its address. */
 static void stale_borrowed_box_is_overridden(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw;
-  context_open();
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_stream_wrap(&stale, raw, NULL, NULL));
   CHECK_EQ(driver.cuStreamDestroy(raw), 0); /* the owner has destroyed it; the borrower still has it */
@@ -58,14 +53,12 @@ static void stale_borrowed_box_is_overridden(void) {
   CHECK(found == stream);
   cch_stream_unref(found);
   cch_stream_unref(stream);
-  context_close();
 }
 
 /* A stale borrowed box would be found again after the stream that took its address is destroyed. */
 static void stale_borrowed_box_stays_forgotten(void) {
   cch_stream *stale, *stream, *found;
   CUstream raw, again;
-  context_open();
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_stream_wrap(&stale, raw, NULL, NULL));
   CHECK_EQ(driver.cuStreamDestroy(raw), 0);
@@ -79,7 +72,6 @@ static void stale_borrowed_box_stays_forgotten(void) {
   cch_stream_unref(found);
   cch_stream_unref(stale);
   CHECK_EQ(driver.cuStreamDestroy(again), 0);
-  context_close();
 }
 
 /* A kernel at the address of a kernel of an unloaded library would have the library and the parameters of the old one.
@@ -92,7 +84,6 @@ static void kernel_at_the_same_address(void) {
   cch_kernel *kernel;
   const cch_param *params;
   size_t count;
-  context_open();
   OK(cch_library_load(&library, check_ptx, strlen(check_ptx)));
   OK(cch_kernel_get(&kernel, library, "add"));
   OK(cch_kernel_params(&params, &count, kernel, NULL));
@@ -111,7 +102,6 @@ static void kernel_at_the_same_address(void) {
   CHECK_EQ(params[1].size, 2);
   cch_kernel_unref(kernel);
   cch_library_unref(library);
-  context_close();
 }
 
 /* A pool at the address of a destroyed one would report the device of the old one. */
@@ -142,7 +132,6 @@ static void borrowed_kernel_at_the_same_address(void) {
   cch_kernel *stale, *kernel, *kept = NULL;
   const cch_param *params;
   size_t count;
-  context_open();
   CHECK_EQ(driver.cuLibraryLoadData(&first, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   CHECK_EQ(driver.cuLibraryGetKernel(&raw, first, "add"), 0);
   OK(cch_library_wrap(&borrowed, first, NULL, NULL));
@@ -167,7 +156,6 @@ static void borrowed_kernel_at_the_same_address(void) {
   cch_kernel_unref(stale);
   cch_library_unref(borrowed);
   CHECK_EQ(driver.cuLibraryUnload(second), 0);
-  context_close();
 }
 
 /* A borrowed stream, destroyed by its owner, would be returned for another stream, with the old device. */
@@ -175,7 +163,6 @@ static void borrowed_stream_at_the_same_address(void) {
   cch_context *other;
   cch_stream *stale, *found;
   CUstream raw, again;
-  context_open();
   OK(cch_context_primary(&other, 1));
   CHECK_EQ(driver.cuStreamCreateWithPriority(&raw, 0, 0), 0);
   OK(cch_stream_wrap(&stale, raw, NULL, NULL));
@@ -190,7 +177,6 @@ static void borrowed_stream_at_the_same_address(void) {
   cch_stream_unref(stale);
   CHECK_EQ(driver.cuStreamDestroy(again), 0);
   cch_context_unref(other);
-  context_close();
 }
 
 static void await(const char *name) {
@@ -210,7 +196,6 @@ static void *unref_event(void *event) {
 static void handle_is_forgotten_before_it_is_destroyed(void) {
   cch_event *event, *found;
   pthread_t thread;
-  context_open();
   OK(cch_event_create(&event, context, CCH_EVENT_DISABLE_TIMING));
   CUevent raw = cch_event_raw(event);
   sim.hold("cuEventDestroy");
@@ -222,7 +207,6 @@ static void handle_is_forgotten_before_it_is_destroyed(void) {
   cch_event_unref(found);
   sim.let_go("cuEventDestroy");
   CHECK_EQ(pthread_join(thread, NULL), 0);
-  context_close();
 }
 
 static cch_event *made;
@@ -236,7 +220,6 @@ static void *make_event(void *argument) {
 static void driver_is_entered_without_locks(void) {
   cch_event *event, *found;
   pthread_t thread;
-  context_open();
   OK(cch_event_create(&event, context, 0));
   sim.hold("cuEventCreate");
   CHECK_EQ(pthread_create(&thread, NULL, make_event, NULL), 0);
@@ -247,17 +230,17 @@ static void driver_is_entered_without_locks(void) {
   sim.let_go("cuEventCreate");
   CHECK_EQ(pthread_join(thread, NULL), 0);
   cch_event_unref(made);
-  context_close();
 }
 
 int main(void) {
   check_open();
+  RUN(pool_at_the_same_address);
+  check_around(context_open, context_close);
   RUN(event_at_the_same_address);
   RUN(foreign_event_at_our_address);
   RUN(stale_borrowed_box_is_overridden);
   RUN(stale_borrowed_box_stays_forgotten);
   RUN(kernel_at_the_same_address);
-  RUN(pool_at_the_same_address);
   RUN(borrowed_kernel_at_the_same_address);
   RUN(borrowed_stream_at_the_same_address);
   RUN(handle_is_forgotten_before_it_is_destroyed);

@@ -31,7 +31,6 @@ static cch_kernel *get(const char *name) {
 /* The same kernel would get a second box, or a missing one would be found. */
 static void kernel_is_one_box(void) {
   cch_kernel *none = NULL;
-  open();
   cch_kernel *kernel = get("mixed"), *again = get("mixed"), *other = get("add");
   CHECK(kernel == again && kernel != other);
   CHECK(cch_kernel_library(kernel) == library);
@@ -41,7 +40,6 @@ static void kernel_is_one_box(void) {
   cch_kernel_unref(kernel);
   cch_kernel_unref(again);
   cch_kernel_unref(other);
-  close();
 }
 
 /* The offsets of parameters would differ from the driver's, or the driver would be queried again and again. */
@@ -49,7 +47,6 @@ static void parameters_are_asked_for_once(void) {
   static const cch_param expected[] = {{0, 8}, {8, 4}, {12, 4}, {16, 8}, {24, 12}};
   const cch_param *params, *again;
   size_t count;
-  open();
   cch_kernel *kernel = get("mixed"), *empty = get("empty");
   FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_kernel_params(&params, &count, kernel, NULL)); /* none is current */
   sim.reset();
@@ -65,7 +62,6 @@ static void parameters_are_asked_for_once(void) {
   OK(cch_context_set_current(NULL));
   cch_kernel_unref(kernel);
   cch_kernel_unref(empty);
-  close();
 }
 
 /* A kernel would be launched with wrong arguments or a wrong geometry. */
@@ -78,7 +74,6 @@ static void launch_is_as_given(void) {
       .cluster = {2, 1, 1},
       .shared_bytes = 1234,
   };
-  open();
   cch_kernel *kernel = get("mixed");
   OK(cch_launch(stream, &config, kernel, &arguments, CHECK_MIXED_SIZE)); /* no context is current */
   check_launch launch = check_last_launch();
@@ -102,7 +97,6 @@ static void launch_is_as_given(void) {
   OK(cch_launch(stream, &one, empty, NULL, 0));
   cch_kernel_unref(empty);
   cch_kernel_unref(kernel);
-  close();
 }
 
 /* Stated parameters would be used although the driver can report the real ones. */
@@ -110,20 +104,17 @@ static void statements_change_nothing(void) {
   static const cch_param wrong = {0, 1};
   const cch_param *params;
   size_t count;
-  open();
   cch_kernel *kernel = get("mixed");
   OK(cch_kernel_set_params(kernel, &wrong, 1));
   OK(cch_kernel_params(&params, &count, kernel, context));
   CHECK_EQ(count, CHECK_MIXED_COUNT);
   cch_kernel_unref(kernel);
-  close();
 }
 
 /* An array of pointers would reach the driver as something else. */
 static void launch_by_pointers(void) {
   check_mixed copy = arguments;
   void *params[] = {&copy.pointer, &copy.single, &copy.count, &copy.value, copy.block};
-  open();
   cch_kernel *kernel = get("mixed"), *empty = get("empty");
   OK(cch_launch_params(stream, &one, kernel, params));
   check_launch seen = check_last_launch();
@@ -132,13 +123,11 @@ static void launch_by_pointers(void) {
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_launch_params(stream, &one, kernel, NULL));
   cch_kernel_unref(kernel);
   cch_kernel_unref(empty);
-  close();
 }
 
 /* Arguments with too few or too many bytes would reach the driver, which accepts too few silently. */
 static void wrong_size_is_refused(void) {
   char block[CHECK_MIXED_SIZE + 1] = {0};
-  open();
   cch_kernel *kernel = get("mixed"), *empty = get("empty");
   for (size_t size = 0; size <= sizeof block; size++)
     if (size != CHECK_MIXED_SIZE)
@@ -149,7 +138,6 @@ static void wrong_size_is_refused(void) {
   CHECK_EQ(sim.calls("cuLaunchKernelEx"), 0);
   cch_kernel_unref(kernel);
   cch_kernel_unref(empty);
-  close();
 }
 
 /*
@@ -157,7 +145,6 @@ static void wrong_size_is_refused(void) {
  * end.
  */
 static void bad_configs_fail(void) {
-  open();
   cch_kernel *kernel = get("empty");
   cch_launch_config config = one;
   config.block[0] = 2048;
@@ -189,7 +176,6 @@ static void bad_configs_fail(void) {
   CHECK(cch_launch(stream, &config, kernel, NULL, 0) != 0);
   OK(cch_launch(stream, &one, kernel, NULL, 0)); /* all objects are still usable */
   cch_kernel_unref(kernel);
-  close();
 }
 
 /* A foreign kernel would lose its owner or its library, or hide a kernel of the library. */
@@ -199,7 +185,6 @@ static void foreign_kernel_keeps_its_owner(void) {
   CUkernel raw;
   cch_library *foreign;
   cch_kernel *bare, *with_library, *owned, *found;
-  open();
   CHECK_EQ(driver.cuLibraryLoadData(&raw_library, check_ptx, NULL, NULL, 0, NULL, NULL, 0), 0);
   CHECK_EQ(driver.cuLibraryGetKernel(&raw, raw_library, "add"), 0);
   OK(cch_kernel_wrap(&bare, raw, NULL, NULL, NULL));
@@ -226,14 +211,12 @@ static void foreign_kernel_keeps_its_owner(void) {
   cch_kernel_unref(found);
   cch_kernel_unref(kernel);
   FAILS(CCH_EINVAL, cch_kernel_wrap(&found, NULL, NULL, NULL, NULL));
-  close();
 }
 
 /* An object that is not a kernel would keep a library, and be launched. */
 static void no_kernel_of_a_library(void) {
   cch_kernel *found = NULL;
   CUkernel none = (CUkernel)(uintptr_t)0x1230;
-  open();
   sim.fail("cuKernelGetLibrary", 1, CUDA_ERROR_INVALID_HANDLE); /* otherwise the driver would report a mistake */
   FAILS(CUDA_ERROR_INVALID_HANDLE, cch_kernel_wrap(&found, none, library, NULL, NULL));
   CHECK(found == NULL);
@@ -243,7 +226,6 @@ static void no_kernel_of_a_library(void) {
   OK(cch_kernel_wrap(&found, none, NULL, NULL, NULL)); /* without a library, the handle is not checked */
   CHECK(cch_kernel_library(found) == NULL);
   cch_kernel_unref(found);
-  close();
 }
 
 static cch_kernel *shared_kernel;
@@ -258,13 +240,11 @@ static void launch_in_thread(int index, void *argument) {
 
 /* Threads that launch a kernel for the first time at once would interfere when they query its parameters. */
 static void threads_share_a_kernel(void) {
-  open();
   for (int i = 0; i < 20; i++) {
     shared_kernel = get("mixed");
     check_threads(4, launch_in_thread, NULL);
     cch_kernel_unref(shared_kernel);
   }
-  close();
 }
 
 enum { ASKERS = 4, ASKED = CHECK_SANITIZED ? 300 : 3000 };
@@ -285,15 +265,14 @@ static void get_in_thread(int index, void *argument) {
 
 /* Threads that request a kernel at once would get a box each. */
 static void threads_get_one_box(void) {
-  open();
   CHECK_EQ(pthread_barrier_init(&together, NULL, ASKERS), 0);
   check_threads(ASKERS, get_in_thread, NULL);
   CHECK_EQ(pthread_barrier_destroy(&together), 0);
-  close();
 }
 
 int main(void) {
   check_open();
+  check_around(open, close);
   RUN(kernel_is_one_box);
   RUN(parameters_are_asked_for_once);
   RUN(launch_is_as_given);

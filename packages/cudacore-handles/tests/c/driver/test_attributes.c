@@ -60,7 +60,6 @@ static void missing_devices_are_refused(void) {
 static void kernel_attributes_are_of_a_device(void) {
   const int limit = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
   int out;
-  open();
   OK(cch_kernel_set_attribute(kernel, limit, 100000, 1));
   OK(cch_kernel_attribute(&out, kernel, limit, 1));
   CHECK_EQ(out, 100000);
@@ -69,13 +68,11 @@ static void kernel_attributes_are_of_a_device(void) {
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_kernel_set_attribute(kernel, limit, 1000000, 1));
   FAILS(CUDA_ERROR_INVALID_DEVICE, cch_kernel_attribute(&out, kernel, limit, 9));
   CHECK_EQ(out, 49152);
-  close();
 }
 
 /* The current context's device would be queried instead of the given context's, or the given one would stay current. */
 static void occupancy_is_of_a_context(void) {
   int out;
-  open();
   OK(cch_kernel_set_attribute(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 100000, 1));
   FAILS(CUDA_ERROR_INVALID_CONTEXT, cch_occupancy_max_active_blocks(&out, kernel, 256, 0, NULL));
   sim.reset();
@@ -93,7 +90,6 @@ static void occupancy_is_of_a_context(void) {
   OK(cch_current_device(&device));
   CHECK_EQ(device, 0);
   OK(cch_context_set_current(NULL));
-  close();
 }
 
 static size_t hundred_a_thread(int block_size) { return 100 * (size_t)block_size; }
@@ -101,7 +97,6 @@ static size_t hundred_a_thread(int block_size) { return 100 * (size_t)block_size
 /* The shared memory that a block needs would be ignored, or the two results would be exchanged. */
 static void block_size_fills_the_device(void) {
   int grid, block;
-  open();
   OK(cch_occupancy_max_potential_block_size(&grid, &block, kernel, NULL, 0, 0, first));
   CHECK_EQ(block, 1024);
   CHECK_EQ(grid, 264);
@@ -112,7 +107,6 @@ static void block_size_fills_the_device(void) {
   OK(cch_occupancy_max_potential_block_size(&grid, &block, kernel, NULL, 60000, 0, first));
   CHECK_EQ(grid, 0);
   CHECK_EQ(block, 0);
-  close();
 }
 
 /* Clusters would be counted without the launch's own cluster, or on another device than the stream's. */
@@ -120,7 +114,6 @@ static void clusters_are_of_a_launch(void) {
   cch_launch_config config = {.size = sizeof config, .grid = {8, 1, 1}, .block = {64, 1, 1}, .cluster = {2, 2, 1}};
   cch_stream *stream;
   int out;
-  open();
   OK(cch_stream_create(&stream, second, 0, 0));
   OK(cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
   CHECK_EQ(out, 1056); /* 8 blocks of 64 threads in each of 132 multiprocessors */
@@ -135,7 +128,6 @@ static void clusters_are_of_a_launch(void) {
   config.size = offsetof(cch_launch_config, priority) - 1; /* smaller than the structure of version 0.1 */
   FAILS(CCH_EINVAL, cch_occupancy_max_active_clusters(&out, stream, &config, kernel));
   cch_stream_unref(stream);
-  close();
 }
 
 /* An attribute of 64 bits would lose half of them, or one of 32 bits would include the bytes after it. */
@@ -205,7 +197,6 @@ static void pools_are_asked_in_relaxed_mode(void) {
 static void addresses_are_told_apart(void) {
   int type, device, managed, local = 0;
   cch_deviceptr *memory, *pinned;
-  open();
   OK(cch_deviceptr_alloc(&memory, second, 64));
   OK(cch_deviceptr_alloc_host(&pinned, first, 64, 0));
   OK(cch_pointer_attributes(&type, &device, &managed, cch_deviceptr_raw(memory)));
@@ -219,20 +210,20 @@ static void addresses_are_told_apart(void) {
   CHECK(device < 0);
   cch_deviceptr_unref(pinned);
   cch_deviceptr_unref(memory);
-  close();
 }
 
 int main(void) {
   check_open();
   RUN(devices_are_described);
   RUN(missing_devices_are_refused);
+  RUN(pool_attributes_have_their_width);
+  RUN(pool_access_is_of_a_device);
+  RUN(pools_are_asked_in_relaxed_mode);
+  check_around(open, close);
   RUN(kernel_attributes_are_of_a_device);
   RUN(occupancy_is_of_a_context);
   RUN(block_size_fills_the_device);
   RUN(clusters_are_of_a_launch);
-  RUN(pool_attributes_have_their_width);
-  RUN(pool_access_is_of_a_device);
-  RUN(pools_are_asked_in_relaxed_mode);
   RUN(addresses_are_told_apart);
   return 0;
 }

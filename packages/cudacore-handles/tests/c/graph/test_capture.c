@@ -26,7 +26,6 @@ static void launch(void) {
 
 /* The graph would not contain the captured work, or have no box, or two boxes. */
 static void captures_make_graphs(void) {
-  graphs_open();
   cch_graph *none = NULL, *asked;
   int status = -1;
   CHECK_EQ(cch_capture_count(), 0);
@@ -66,12 +65,10 @@ static void captures_make_graphs(void) {
   cch_graph_exec_unref(exec);
   cch_graph_node_unref(added);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* Objects that captured work uses would be destroyed before the graph and everything that runs it. */
 static void captures_keep_what_work_uses(void) {
-  graphs_open();
   cch_graph *g = begin(CCH_CAPTURE_THREAD_LOCAL);
   cch_bundle *kept = new_bundle();
   size_t calls = sim.calls(NULL);
@@ -86,13 +83,11 @@ static void captures_keep_what_work_uses(void) {
   cch_graph_exec *exec = instantiate(g);
   CHECK_AFTER(cch_graph_unref(g), ends(), 0);
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
-  graphs_close();
 }
 
 /* Objects that work in another library's capture uses would be destroyed before the graph and all that runs it, or
  * never. */
 static void captures_of_others_keep_what_work_uses(void) {
-  graphs_open();
   CHECK(!is_active());
   int active = 77;
   FAILS(CCH_EINVAL, cch_capture_is_active(&active, NULL));
@@ -128,7 +123,6 @@ static void captures_of_others_keep_what_work_uses(void) {
   CHECK_EQ(driver.cuGraphExecDestroy(exec), 0);
   cch_reclaim_drain();
   CHECK_EQ(ends(), 2);
-  graphs_close();
 }
 
 /* The objects that a launch makes the graph of a capture keep. */
@@ -154,7 +148,6 @@ static int launch_keeping(told *keep) {
  * before the graph keeps what it uses.
  */
 static void launches_ask_twice_and_keep_first(void) {
-  graphs_open();
   OK(cch_context_set_current(cch_stream_context(world.stream)));
   launch(); /* the first launch queries the kernel's parameters */
   told keep = {.bundle = new_bundle()};
@@ -182,13 +175,11 @@ static void launches_ask_twice_and_keep_first(void) {
   cch_reclaim_drain();
   CHECK_EQ(ends(), 1);
   OK(cch_context_set_current(NULL));
-  graphs_close();
 }
 
 /* Memory of a captured copy or fill would be freed while the graph still uses it, because the caller did not keep it.
  */
 static void captured_copies_and_fills_keep_their_memory(void) {
-  graphs_open();
   enum { SIZE = 64 };
   cch_context *context = cch_stream_context(world.stream);
   cch_deviceptr *ptrs[6];
@@ -209,7 +200,6 @@ static void captured_copies_and_fills_keep_their_memory(void) {
   cch_graph_unref(g);
   cch_reclaim_drain();
   CHECK_EQ(sim.calls("cuMemFree"), freed + 6);
-  graphs_close();
 }
 
 /* Begins a capture, which other code then ends, and begins another one. Returns the graph of the first in `raw`. */
@@ -224,7 +214,6 @@ static cch_graph *begin_and_be_replaced(CUgraph *raw) {
 
 /* If other code ends our capture and begins another one, work of the stream would be added to our capture. */
 static void captures_that_others_begin_anew(void) {
-  graphs_open();
   CUgraph raw, second;
   cch_graph *g = begin_and_be_replaced(&raw);
   cch_bundle *kept = new_bundle();
@@ -238,13 +227,11 @@ static void captures_that_others_begin_anew(void) {
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
   cch_reclaim_drain();
   CHECK_EQ(ends(), 1);
-  graphs_close();
 }
 
 /* If a step after the beginning fails, the stream would stay in capture, or its graph would remain. */
 static void failed_beginnings_leave_no_capture(void) {
   static const char *const steps[] = {"cuStreamBeginCapture", "cuStreamGetCaptureInfo"};
-  graphs_open();
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
     cch_graph *none = NULL;
     sim.fail(steps[i], 1, CUDA_ERROR_UNKNOWN);
@@ -255,12 +242,10 @@ static void failed_beginnings_leave_no_capture(void) {
     cch_reclaim_drain();
     CHECK_EQ(sim.live(CUDASIM_GRAPH) + cch_live_count(CCH_KIND_BUNDLE), 0);
   }
-  graphs_close();
 }
 
 /* A capture that is never ended would remain in its stream. */
 static void dropped_captures_end(void) {
-  graphs_open();
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
     cch_graph *g = begin(mode);
     cch_bundle *kept = new_bundle();
@@ -272,7 +257,6 @@ static void dropped_captures_end(void) {
     CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
     CHECK_EQ(ends(), mode + 1);
   }
-  graphs_close();
 }
 
 /* Calls that no thread may make during a global capture. */
@@ -280,7 +264,6 @@ static void invalidate(void) { FAILS(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cch_
 
 /* After a failed capture, its box would be used as if there were a graph. */
 static void invalidated_captures_have_no_graph(void) {
-  graphs_open();
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL), *none = NULL;
   launch();
   cch_node_list list;
@@ -300,7 +283,6 @@ static void invalidated_captures_have_no_graph(void) {
   invalidate();
   cch_graph_unref(g);
   CHECK(!is_captured(world.stream));
-  graphs_close();
 }
 
 static void drop(int index, void *argument) {
@@ -310,7 +292,6 @@ static void drop(int index, void *argument) {
 
 /* A capture that is dropped on another thread, or where CUDA must not be called, would continue. */
 static void dropped_captures_end_from_anywhere(void) {
-  graphs_open();
   for (int mode = CCH_CAPTURE_GLOBAL; mode <= CCH_CAPTURE_RELAXED; mode++) {
     check_threads(1, drop, begin(mode));
     CHECK(!is_captured(world.stream));
@@ -330,7 +311,6 @@ static void dropped_captures_end_from_anywhere(void) {
   CHECK(is_captured(world.stream));
   cch_reclaim_drain();
   CHECK(!is_captured(world.stream));
-  graphs_close();
 }
 
 static void end_elsewhere(int index, void *argument) {
@@ -340,7 +320,6 @@ static void end_elsewhere(int index, void *argument) {
 
 /* A refused end would be mistaken for the end of a capture that continues; or a failed capture would leave a graph. */
 static void failed_ends_are_told_apart(void) {
-  graphs_open();
   cch_stream *other;
   OK(cch_stream_create(&other, world.context, 0, 0));
   cch_graph *g = begin(CCH_CAPTURE_GLOBAL);
@@ -356,12 +335,10 @@ static void failed_ends_are_told_apart(void) {
   CHECK_EQ(cch_capture_count(), 0);
   cch_graph_unref(g);
   cch_stream_unref(other);
-  graphs_close();
 }
 
 /* A failed capture into an existing graph would destroy that graph, or leave it without the captured work. */
 static void captures_into_bodies(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *asked;
   CUgraphConditionalHandle condition;
   OK(cch_graph_condition(&condition, g, world.context, 0, 0));
@@ -396,7 +373,6 @@ static void captures_into_bodies(void) {
   CHECK(cch_is_valid(b));
   cch_graph_node_unref(b);
   CHECK_AFTER(cch_graph_unref(g), ends(), 1);
-  graphs_close();
 }
 
 static cch_stream *fork_of(cch_stream *from) {
@@ -408,7 +384,6 @@ static cch_stream *fork_of(cch_stream *from) {
 
 /* A joined stream would be forgotten before the memory that is freed on it, or kept after the capture. */
 static void joined_streams_are_held(void) {
-  graphs_open();
   size_t streams = sim.live(CUDASIM_STREAM);
   cch_graph *g = begin(CCH_CAPTURE_RELAXED), *other = new_graph();
   cch_stream *fork = fork_of(world.stream), *deeper = fork_of(fork);
@@ -430,13 +405,11 @@ static void joined_streams_are_held(void) {
   cch_pool_unref(pool);
   cch_graph_unref(other);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* After the graph of a capture is destroyed, the address of its memory can belong to other memory, which would be
  * freed. */
 static void memory_holds_its_graph(void) {
-  graphs_open();
   cch_pool *pool;
   OK(cch_pool_current(&pool, 0));
   cch_deviceptr *ptr;
@@ -457,12 +430,10 @@ static void memory_holds_its_graph(void) {
   CHECK_EQ(sim.calls("cuMemFreeAsync"), frees);
   cch_graph_unref(g);
   cch_pool_unref(pool);
-  graphs_close();
 }
 
 /* A capture that other code has ended would be ended again, although the stream may be in another capture. */
 static void captures_that_others_ended_are_left_alone(void) {
-  graphs_open();
   CUgraph raw, second;
   cch_graph *g = begin_and_be_replaced(&raw);
   cch_graph_unref(g);
@@ -479,12 +450,10 @@ static void captures_that_others_ended_are_left_alone(void) {
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   CHECK_EQ(driver.cuGraphDestroy(raw), 0);
   CHECK_EQ(driver.cuGraphDestroy(second), 0);
-  graphs_close();
 }
 
 /* Work would be added to a capture of other code, or a capture would begin in a mode that does not exist. */
 static void bad_captures_are_refused(void) {
-  graphs_open();
   cch_graph *none = NULL;
   cch_graph_node *node = NULL;
   cch_node_spec spec = {.size = sizeof spec, .type = CCH_NODE_EMPTY};
@@ -502,11 +471,11 @@ static void bad_captures_are_refused(void) {
   OK(cch_graph_nodes(&list, g));
   CHECK_EQ(list.count, 0);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 int main(void) {
   check_open();
+  check_around(graphs_open, graphs_close);
   RUN(captures_make_graphs);
   RUN(captures_keep_what_work_uses);
   RUN(captures_of_others_keep_what_work_uses);

@@ -6,7 +6,6 @@ static void call_nothing(void *data) { (void)data; }
 
 /* The parameters of a node would differ from those that it reports. */
 static void every_type_is_told_as_it_was_made(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *child = new_graph(), *told_graph;
   cch_graph_node *inner = add(child, CCH_NODE_EMPTY, NULL, NULL, NULL);
 
@@ -131,12 +130,10 @@ static void every_type_is_told_as_it_was_made(void) {
   cch_graph_node_unref(inner);
   cch_graph_unref(child);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* Edges would be added or removed incorrectly, or a refused change would be done in part. */
 static void edges_come_and_go(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *other = new_graph();
   cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a), *c = add_empty(g, b),
                  *stranger = add_empty(other, NULL);
@@ -190,12 +187,10 @@ static void edges_come_and_go(void) {
   cch_graph_node_unref(stranger);
   cch_graph_unref(g);
   cch_graph_unref(other);
-  graphs_close();
 }
 
 /* A box of another kind, in a structure or an array, would be treated as one of the right kind. */
 static void boxes_in_structures_are_checked(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *none = NULL, *node = add_empty(g, NULL), *not_node = (cch_graph_node *)(void *)g;
   void *wrong = world.stream;
@@ -232,12 +227,10 @@ static void boxes_in_structures_are_checked(void) {
   CHECK(none == NULL && exec == NULL);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* Invalid input would reach the driver, or change the graph. */
 static void bad_specs_change_nothing(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *other = new_graph();
   cch_graph_node *stranger = add_empty(other, NULL), *gone = add_empty(g, NULL), *none = NULL;
   OK(cch_graph_node_destroy(gone));
@@ -303,12 +296,10 @@ static void bad_specs_change_nothing(void) {
   cch_graph_node_unref(gone);
   cch_graph_unref(g);
   cch_graph_unref(other);
-  graphs_close();
 }
 
 /* A field that only a newer library has would be ignored. */
 static void structures_grow(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *node = NULL;
   struct {
@@ -365,13 +356,11 @@ static void structures_grow(void) {
   cch_graph_node_unref(both[0]);
   cch_graph_node_unref(both[1]);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* A failed batch would leave some of its nodes, or nodes would have other edges. */
 static void batch_is_all_or_nothing(void) {
   enum { MANY = 200 };
-  graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *first = add_empty(g, NULL), *nodes[MANY];
   cch_kernel_node params = kernel_params();
@@ -417,13 +406,11 @@ static void batch_is_all_or_nothing(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), MANY / 2 + 2);
   cch_graph_node_unref(first);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* Attributes of a kernel would be lost on the way to its node or back, or remain although they are no longer requested.
  */
 static void kernels_keep_their_attributes(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_kernel_node params = kernel_params();
   cch_launch_config config = graphs_config, told = {.size = sizeof told};
@@ -476,12 +463,10 @@ static void kernels_keep_their_attributes(void) {
   CHECK(told.cluster[0] == 3 && told.grid[0] == 9);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* A function and another thread would wait for each other; or the driver would be called where that is forbidden. */
 static void functions_that_cuda_calls_use_no_graph(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *other = NULL;
   cch_graph_node *node = add_empty(g, NULL);
   cch_graph_exec *exec = instantiate(g);
@@ -501,7 +486,6 @@ static void functions_that_cuda_calls_use_no_graph(void) {
   cch_graph_exec_unref(exec);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 static void check_context(cch_graph_node *node, cch_context *expected) {
@@ -519,7 +503,6 @@ static void check_context(cch_graph_node *node, cch_context *expected) {
 
 /* A node would be treated as one of the context that happens to be current. */
 static void nodes_tell_their_context(void) {
-  graphs_open();
   cch_context *second;
   OK(cch_context_primary(&second, 1));
   OK(cch_context_set_current(world.context));
@@ -567,13 +550,11 @@ static void nodes_tell_their_context(void) {
   cch_graph_unref(g);
   OK(cch_context_set_current(NULL));
   cch_context_unref(second);
-  graphs_close();
 }
 
 /* A kernel would wait for the end of another one that it may overlap; or the programmatic edge between them would be
  * lost when the edge is removed and added again. */
 static void programmatic_launches_are_edges(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *first = add_kernel(g, NULL, NULL), *empty = add_empty(g, NULL), *second;
   cch_graph_node *before[] = {first, empty};
@@ -603,7 +584,6 @@ static void programmatic_launches_are_edges(void) {
   cch_graph_node_unref(empty);
   cch_graph_node_unref(second);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /*
@@ -611,7 +591,6 @@ static void programmatic_launches_are_edges(void) {
  * clone.
  */
 static void arguments_are_told_wherever_they_come_from(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *clone;
   cch_graph_node *node = add_kernel(g, NULL, NULL), *copied;
   OK(cch_graph_clone(&clone, g));
@@ -627,12 +606,10 @@ static void arguments_are_told_wherever_they_come_from(void) {
   cch_graph_node_unref(node);
   cch_graph_unref(clone);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* A handle from the driver would be mistaken for another node, or be found in no graph. */
 static void handles_are_found_below(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node *inner = add_empty(leaf, NULL), *found;
   CUgraphConditionalHandle condition;
@@ -659,13 +636,11 @@ static void handles_are_found_below(void) {
   cch_graph_node_unref(b);
   cch_graph_unref(leaf);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* The time to build a graph of a hundred thousand nodes would grow with the square of the number. */
 static void large_graphs_are_linear(void) {
   enum { MANY = CHECK_SANITIZED ? 2000 : 100000 };
-  graphs_open();
   cch_graph *g = new_graph();
   static cch_node_spec specs[MANY];
   cch_kernel_node params = kernel_params();
@@ -681,11 +656,11 @@ static void large_graphs_are_linear(void) {
   cch_node_list_free(&list);
   cch_graph_unref(g);
   CHECK_EQ(cch_live_count(CCH_KIND_BUNDLE), 0);
-  graphs_close();
 }
 
 int main(void) {
   check_open();
+  check_around(graphs_open, graphs_close);
   RUN(every_type_is_told_as_it_was_made);
   RUN(edges_come_and_go);
   RUN(boxes_in_structures_are_checked);

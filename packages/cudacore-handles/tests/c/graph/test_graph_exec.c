@@ -11,7 +11,6 @@ static cch_memcpy_node copy(size_t width) {
 
 /* A graph would run other work than it was built from, or run disabled nodes. */
 static void graphs_run(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_memset_node fill = {.size = sizeof fill,
                           .dst = (CUdeviceptr)(uintptr_t)world.from,
@@ -61,7 +60,6 @@ static void graphs_run(void) {
   cch_kernel_unref(store);
   cch_graph_unref(g);
   cch_graph_exec_unref(exec);
-  graphs_close();
 }
 
 static cch_event *dropped;
@@ -77,7 +75,6 @@ static void drop_in_host(void *data) {
  * within it.
  */
 static void host_functions_drop_what_they_like(void) {
-  graphs_open();
   int calls = 0;
   cch_graph *g = new_graph(), *clone;
   cch_host_node params = {.size = sizeof params, .function = drop_in_host, .data = &calls},
@@ -100,12 +97,10 @@ static void host_functions_drop_what_they_like(void) {
   cch_reclaim_drain();
   CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
   cch_graph_exec_unref(exec);
-  graphs_close();
 }
 
 /* A failure that the driver only reports in its result would be treated as success, or have no node. */
 static void failed_instantiation_names_the_node(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *a = add_empty(g, NULL), *b = add_empty(g, a);
   OK(cch_graph_connect(&b, &a, 1)); /* a cycle */
@@ -126,12 +121,10 @@ static void failed_instantiation_names_the_node(void) {
   cch_graph_node_unref(a);
   cch_graph_node_unref(b);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* An update would accept an incompatible graph, give no reason, or release the objects of the new graph. */
 static void updates_come_from_another_graph(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *same = new_graph(), *unlike = new_graph();
   cch_bundle *kept = new_bundle(), *given = new_bundle();
   cch_graph_node *node = add_kernel(g, NULL, NULL);
@@ -158,12 +151,10 @@ static void updates_come_from_another_graph(void) {
   cch_graph_unref(unlike);
   cch_graph_unref(g);
   cch_graph_exec_unref(exec);
-  graphs_close();
 }
 
 /* A node of another graph would be accepted. */
 static void nodes_of_other_graphs_are_refused(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph(), *other = new_graph();
   cch_graph_node *in_leaf = add_kernel(leaf, NULL, NULL), *stranger = add_kernel(other, NULL, NULL), *inner;
   cch_child_node child_params = {.size = sizeof child_params, .graph = leaf};
@@ -194,13 +185,11 @@ static void nodes_of_other_graphs_are_refused(void) {
   cch_graph_unref(other);
   cch_graph_unref(g);
   cch_graph_exec_unref(exec);
-  graphs_close();
 }
 
 /* Objects of a launch in flight would be released when a node gets new parameters; or nothing would ever be released.
  */
 static void launches_in_flight_keep_what_they_use(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *node = add_kernel(g, NULL, NULL);
   cch_graph_exec *exec = instantiate(g);
@@ -235,7 +224,6 @@ static void launches_in_flight_keep_what_they_use(void) {
   cch_graph_node_unref(node);
   cch_graph_unref(g);
   cch_graph_exec_unref(exec);
-  graphs_close();
 }
 
 /* A graph of one kernel node, and an executable graph, whose node was given a bundle that nothing else keeps. */
@@ -252,7 +240,6 @@ static cch_graph_exec *instantiate_and_set(cch_graph **g, cch_graph_node **node)
 
 /* Destroying an executable graph would wait for its launches, or release their objects too early. */
 static void the_end_waits_without_blocking(void) {
-  graphs_open();
   cch_graph *g;
   cch_graph_node *node;
   cch_graph_exec *exec = instantiate_and_set(&g, &node);
@@ -266,12 +253,10 @@ static void the_end_waits_without_blocking(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_EXEC), 0);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* The event after a launch would be recorded into a later capture of the stream. */
 static void marks_stay_out_of_captures(void) {
-  graphs_open();
   cch_graph *g, *captured;
   cch_graph_node *node;
   cch_graph_exec *exec = instantiate_and_set(&g, &node);
@@ -286,14 +271,12 @@ static void marks_stay_out_of_captures(void) {
   cch_graph_unref(captured);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* A launch into a capture, which drivers refuse so far, would keep or lose the objects that a node of the executable
  * graph was given.
  */
 static void captured_launches_are_refused(void) {
-  graphs_open();
   cch_graph *g, *captured;
   cch_graph_node *node;
   cch_graph_exec *exec = instantiate_and_set(&g, &node);
@@ -304,11 +287,11 @@ static void captured_launches_are_refused(void) {
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 int main(void) {
   check_open();
+  check_around(graphs_open, graphs_close);
   RUN(graphs_run);
   RUN(host_functions_drop_what_they_like);
   RUN(failed_instantiation_names_the_node);

@@ -16,7 +16,6 @@ static cch_graph *new_user(void) {
  * for each launch.
  */
 static void user_objects_are_for_shared_graphs(void) {
-  graphs_open();
   cch_graph *g = new_user(), *copy, *captured;
   cch_graph_exec *exec = instantiate(g);
   OK(cch_graph_launch(exec, world.stream));
@@ -32,12 +31,10 @@ static void user_objects_are_for_shared_graphs(void) {
   cch_graph_unref(captured);
   cch_graph_unref(copy);
   CHECK_AFTER(cch_graph_unref(g), ends(), 2);
-  graphs_close();
 }
 
 /* Graphs that other code makes from a shared graph would use destroyed objects. */
 static void shared_graphs_are_kept_by_the_driver(void) {
-  graphs_open();
   cch_graph *g = new_user(), *empty = new_graph();
   OK(cch_graph_share(empty));
   OK(cch_graph_share(g));
@@ -62,12 +59,10 @@ static void shared_graphs_are_kept_by_the_driver(void) {
   OK((int)driver.cuGraphExecDestroy(exec));
   CHECK_EQ(ends(), 4);
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
-  graphs_close();
 }
 
 /* The creator of a graph that was taken over would use destroyed objects through the handle. */
 static void adopted_graphs_are_shared(void) {
-  graphs_open();
   CUgraph raw;
   cch_graph *g;
   OK((int)driver.cuGraphCreate(&raw, 0));
@@ -77,13 +72,11 @@ static void adopted_graphs_are_shared(void) {
   cch_bundle_unref(used);
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
   CHECK_AFTER(cch_graph_unref(g), ends(), 1);
-  graphs_close();
 }
 
 /* A failed cch_graph_share() would leave a graph that wrongly counts as shared, or a user object that nothing owns. */
 static void graphs_that_cannot_be_shared_are_not(void) {
   static const char *const steps[] = {"cuUserObjectCreate", "cuGraphRetainUserObject"};
-  graphs_open();
   cch_graph *g = new_user();
   for (int i = 0; i < 2; i++) {
     sim.fail(steps[i], 1, CUDA_ERROR_UNKNOWN);
@@ -96,12 +89,10 @@ static void graphs_that_cannot_be_shared_are_not(void) {
   OK(cch_graph_share(g));
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
   CHECK_AFTER(cch_graph_unref(g), ends(), 1);
-  graphs_close();
 }
 
 /* Objects made from a graph would use objects that are destroyed with the graph. */
 static void what_is_made_of_graphs_keeps_what_they_use(void) {
-  graphs_open();
   cch_graph *g = new_user(), *copy, *outer = new_graph();
   OK(cch_graph_clone(&copy, g));
   cch_child_node params = {.size = sizeof params, .graph = copy};
@@ -122,13 +113,11 @@ static void what_is_made_of_graphs_keeps_what_they_use(void) {
   CHECK_AFTER(cch_graph_unref(outer), ends(), 0);
   CHECK_AFTER(cch_graph_exec_unref(whole), ends(), 0);
   CHECK_AFTER(cch_graph_exec_unref(part), ends(), 2);
-  graphs_close();
 }
 
 /* Updating or destroying nodes would release objects that earlier executable graphs use; or nothing would ever be
  * released. */
 static void versions_end_with_their_last_user(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_bundle *first = new_bundle();
   cch_graph_node *node = add_kernel(g, NULL, first);
@@ -150,12 +139,10 @@ static void versions_end_with_their_last_user(void) {
   CHECK_EQ(ends(), 5);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* Objects of a launch in flight would be destroyed with the executable graph, or by an update of it. */
 static void launches_in_flight_keep_what_the_graph_used(void) {
-  graphs_open();
   cch_graph *g = new_user(), *next = new_user();
   cch_graph_exec *exec = instantiate(g);
   OK(cch_graph_launch(exec, world.stream));
@@ -172,12 +159,10 @@ static void launches_in_flight_keep_what_the_graph_used(void) {
   CHECK_EQ(ends(), 1);
   sim.reset();
   CHECK_EQ(ends(), 2);
-  graphs_close();
 }
 
 /* An update that the driver refuses would release objects that the graph still uses. */
 static void refused_updates_change_nothing(void) {
-  graphs_open();
   cch_graph *g = new_user(), *unlike = new_user();
   cch_graph_node_unref(add_empty(unlike, NULL));
   cch_graph_exec *exec = instantiate(g);
@@ -185,12 +170,10 @@ static void refused_updates_change_nothing(void) {
   CHECK_AFTER(cch_graph_unref(g), ends(), 0);
   CHECK_AFTER(cch_graph_unref(unlike), ends(), 1);
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 2);
-  graphs_close();
 }
 
 /* Another library's stream would be queried about a launch after it was destroyed. */
 static void borrowed_streams_are_asked_at_once(void) {
-  graphs_open();
   CUstream raw;
   cch_stream *borrowed;
   cch_graph *g = new_user();
@@ -208,11 +191,11 @@ static void borrowed_streams_are_asked_at_once(void) {
   CHECK_EQ(sim.calls("cuEventRecord"), 2);
   CHECK_EQ(ends(), 1);
   OK((int)driver.cuCtxSetCurrent(NULL));
-  graphs_close();
 }
 
 int main(void) {
   check_open();
+  check_around(graphs_open, graphs_close);
   RUN(user_objects_are_for_shared_graphs);
   RUN(shared_graphs_are_kept_by_the_driver);
   RUN(adopted_graphs_are_shared);

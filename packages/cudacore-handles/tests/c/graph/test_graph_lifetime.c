@@ -6,7 +6,6 @@
 
 /* A node's bundle would be destroyed before the graph, its clones and its executable graphs; or never. */
 static void bundles_live_as_long_as_what_was_made(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *clone;
   cch_bundle *kept = new_bundle();
   cch_graph_node *node = add_kernel(g, NULL, kept);
@@ -21,12 +20,10 @@ static void bundles_live_as_long_as_what_was_made(void) {
   CHECK_AFTER(cch_graph_unref(g), ends(), 0);
   CHECK_AFTER(cch_graph_unref(clone), ends(), 0);
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
-  graphs_close();
 }
 
 /* An update would release the old bundle while a clone runs with it, or keep it forever. */
 static void updates_replace_the_bundle(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *clone;
   cch_bundle *first = new_bundle(), *second = new_bundle(), *told;
   cch_graph_node *node = add_kernel(g, NULL, first);
@@ -55,12 +52,10 @@ static void updates_replace_the_bundle(void) {
   CHECK_AFTER(cch_bundle_unref(third), ends(), 3);
   cch_graph_node_unref(node);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* The kernel of a node, its library or its event would be destroyed before the graph. */
 static void boxes_of_parameters_are_kept(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_library *library;
   cch_kernel *kernel;
@@ -81,12 +76,10 @@ static void boxes_of_parameters_are_kept(void) {
   cch_reclaim_drain();
   CHECK_EQ(sim.live(CUDASIM_LIBRARY), 1);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
-  graphs_close();
 }
 
 /* A child graph, or a node in it, would not keep the root; or destroying them would destroy the root. */
 static void any_box_keeps_the_root(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node_unref(add_empty(leaf, NULL));
   cch_child_node params = {.size = sizeof params, .graph = leaf};
@@ -104,12 +97,10 @@ static void any_box_keeps_the_root(void) {
   CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
   cch_node_list_free(&list);
   CHECK_EQ(sim.calls("cuGraphDestroy"), 2);
-  graphs_close();
 }
 
 /* A node would have two boxes at the same time, or its record would be lost with its box. */
 static void nodes_have_one_box(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_bundle *kept = new_bundle();
   CUgraphConditionalHandle condition;
@@ -135,7 +126,6 @@ static void nodes_have_one_box(void) {
   cch_bundle_unref(kept);
   cch_graph_node_unref(node);
   CHECK_AFTER(cch_graph_unref(g), ends(), 1);
-  graphs_close();
 }
 
 /*
@@ -143,7 +133,6 @@ static void nodes_have_one_box(void) {
  * next one.
  */
 static void boxes_outlive_what_cuda_destroys(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node *inner = add_kernel(leaf, NULL, NULL);
   cch_child_node params = {.size = sizeof params, .graph = leaf};
@@ -178,12 +167,10 @@ static void boxes_outlive_what_cuda_destroys(void) {
   cch_graph_node_unref(n);
   cch_graph_node_unref(inner);
   cch_graph_unref(leaf);
-  graphs_close();
 }
 
 /* A child graph that is replaced would leave boxes that work on freed memory. */
 static void replaced_children_are_gone(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_graph_node_unref(add_empty(leaf, NULL));
   cch_child_node params = {.size = sizeof params, .graph = leaf};
@@ -198,12 +185,10 @@ static void replaced_children_are_gone(void) {
   cch_graph_node_unref(n);
   cch_graph_unref(leaf);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* A graph could not keep an object that none of its nodes uses. */
 static void graphs_keep_bundles(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_bundle *kept = new_bundle();
   OK(cch_graph_keep(g, kept));
@@ -212,12 +197,10 @@ static void graphs_keep_bundles(void) {
   cch_graph_exec *exec = instantiate(g);
   CHECK_AFTER(cch_graph_unref(g), ends(), 0);
   CHECK_AFTER(cch_graph_exec_unref(exec), ends(), 1);
-  graphs_close();
 }
 
 /* A graph that was taken over from other code would not be destroyed, or be destroyed twice. */
 static void adopted_graphs_end(void) {
-  graphs_open();
   CUgraph raw;
   cch_graph *g, *twice = NULL;
   CHECK_EQ(driver.cuGraphCreate(&raw, 0), 0);
@@ -227,12 +210,10 @@ static void adopted_graphs_end(void) {
   CHECK(twice == NULL && cch_graph_raw(g) == raw && cch_graph_parent(g) == NULL);
   cch_graph_unref(g);
   CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
-  graphs_close();
 }
 
 /* A graph whose last reference is dropped in a host function would be destroyed there, or never. */
 static void graphs_die_anywhere(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   cch_graph_node *node = add_kernel(g, NULL, NULL);
   cch_graph_exec *exec = instantiate(g);
@@ -244,7 +225,6 @@ static void graphs_die_anywhere(void) {
   cch_callback_leave();
   cch_reclaim_drain();
   CHECK_EQ(sim.live(CUDASIM_GRAPH) + sim.live(CUDASIM_GRAPH_EXEC), 0);
-  graphs_close();
 }
 
 enum { THREADS = 4, ROUNDS = CHECK_SANITIZED ? 200 : 2000 };
@@ -268,7 +248,6 @@ static void list_and_drop(int index, void *argument) {
 
 /* A box that is being destroyed on another thread would be returned, or remove the record of its successor. */
 static void boxes_die_on_other_threads(void) {
-  graphs_open();
   cch_graph *g = new_graph(), *leaf = new_graph();
   cch_child_node params = {.size = sizeof params, .graph = leaf};
   cch_graph_node_unref(add(g, CCH_NODE_GRAPH, &params, NULL, NULL));
@@ -278,12 +257,10 @@ static void boxes_die_on_other_threads(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
   cch_graph_unref(leaf);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* Dropping a reference under a lock would call the driver; or the reference would be lost. */
 static void references_go_lightly(void) {
-  graphs_open();
   CHECK(cch_unref_lightly(NULL) == NULL);
   cch_event *event;
   OK(cch_event_create(&event, world.context, 0));
@@ -313,7 +290,6 @@ static void references_go_lightly(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
   cch_unref(again);
   CHECK_EQ(sim.calls("cuGraphDestroy"), 1);
-  graphs_close();
 }
 
 /* Like list_and_drop(), but here any thread can drop the last reference with the cheap function. */
@@ -335,14 +311,12 @@ static void list_and_drop_lightly(int index, void *argument) {
 
 /* A node that several threads release would be destroyed twice, or never, or be returned while it is destroyed. */
 static void nodes_go_lightly_on_threads(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   for (int i = 0; i < 8; i++)
     CHECK(cch_unref_lightly(add_empty(g, NULL)) == NULL);
   check_threads(THREADS, list_and_drop_lightly, g);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* Drops a reference in one of the possible ways. */
@@ -382,7 +356,6 @@ static void add_and_drop(int index, void *argument) {
  * record would be removed although it is needed.
  */
 static void nodes_go_in_all_ways(void) {
-  graphs_open();
   cch_graph *g = new_graph();
   check_threads(THREADS, add_and_drop, g);
   cch_reclaim_drain();
@@ -392,7 +365,6 @@ static void nodes_go_in_all_ways(void) {
   CHECK_EQ(list.count, THREADS * ROUNDS);
   cch_node_list_free(&list);
   cch_graph_unref(g);
-  graphs_close();
 }
 
 /* All threads release all nodes of a graph to which there are no other references. */
@@ -404,7 +376,6 @@ static void drop_all(int index, void *argument) {
 
 /* When threads release the last nodes of a graph at once, none of them, or several, would destroy it. */
 static void last_nodes_end_the_graph_once(void) {
-  graphs_open();
   for (int round = 0; round < ROUNDS / 8; round++) {
     cch_graph *g = new_graph();
     cch_graph_node *nodes[8];
@@ -420,11 +391,11 @@ static void last_nodes_end_the_graph_once(void) {
     CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 0);
     CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
   }
-  graphs_close();
 }
 
 int main(void) {
   check_open();
+  check_around(graphs_open, graphs_close);
   RUN(nodes_go_in_all_ways);
   RUN(last_nodes_end_the_graph_once);
   RUN(references_go_lightly);

@@ -46,7 +46,6 @@ static void check_copied(void) {
  * driver refuses. */
 static void batch_is_one_call(void) {
   cch_stream *legacy = cch_stream_legacy();
-  open();
   const cch_copy_attributes plain = {.size = sizeof plain, .order = CCH_COPY_ANY_ORDER},
                             other = {.size = sizeof other, .flags = CCH_COPY_OVERLAP, .src_location_type = 2};
   const cch_copy_attributes *attributes[COUNT] = {&plain, &plain, &other};
@@ -65,7 +64,6 @@ static void batch_is_one_call(void) {
   OK(cch_context_set_current(NULL));
   OK(cch_copy_batch(NULL, NULL, 0, NULL, stream));
   cch_stream_unref(legacy);
-  close();
 }
 
 /* A source would be used again while it is still read. */
@@ -74,7 +72,6 @@ static void source_is_read_during_the_call(void) {
   const cch_copy_attributes now = {.size = sizeof now, .order = CCH_COPY_DURING_CALL};
   const cch_copy_attributes *attributes[COUNT] = {NULL, &now, NULL};
   cch_graph *graph;
-  open();
   OK(cch_context_set_current(context));
   OK(cch_copy_batch(dst, src, COUNT, attributes, legacy));
   CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
@@ -85,13 +82,11 @@ static void source_is_read_during_the_call(void) {
   OK(cch_capture_end(graph, stream));
   cch_graph_unref(graph);
   cch_stream_unref(legacy);
-  close();
 }
 
 /* Part of an invalid batch would be copied. */
 static void bad_batch_is_refused(void) {
   cch_deviceptr *small;
-  open();
   OK(cch_deviceptr_alloc_host(&small, context, SIZE / 2, 0));
   cch_deviceptr *const bad[COUNT] = {dst[0], dst[1], small}, *const none[COUNT] = {dst[0], dst[1], NULL};
   FAILS(CCH_EINVAL, cch_copy_batch(bad, src, COUNT, NULL, stream));
@@ -109,12 +104,10 @@ static void bad_batch_is_refused(void) {
   FAILS(CCH_EINVAL, cch_copy_batch(dst, src, 1, (const cch_copy_attributes *[]){&flags}, stream));
   CHECK_EQ(sim.calls("cuMemcpyBatchAsync"), 0);
   cch_deviceptr_unref(small);
-  close();
 }
 
 /* Parts would be copied from or to a wrong place, or beyond the memory. */
 static void part_is_copied(void) {
-  open();
   for (int i = 0; i < SIZE; i++)
     host(src[0])[i] = (unsigned char)i;
   cch_copy_shape shape = {.size = sizeof shape,
@@ -150,7 +143,6 @@ static void part_is_copied(void) {
   shape.width = 0;
   OK(cch_copy_part(dst[0], src[0], &shape, stream));
   CHECK_EQ(sim.calls("cuMemcpy3DAsync"), 2);
-  close();
 }
 
 /*
@@ -162,7 +154,6 @@ static void memory_of_two_devices_is_copied(void) {
   cch_deviceptr *here, *there;
   cch_graph *graph;
   const cch_copy_shape shape = {.size = sizeof shape, .width = 8, .height = 2, .src_pitch = 16, .dst_pitch = 16};
-  open();
   OK(cch_context_primary(&other, 1));
   OK(cch_deviceptr_alloc(&here, context, SIZE));
   OK(cch_deviceptr_alloc(&there, other, SIZE));
@@ -187,7 +178,6 @@ static void memory_of_two_devices_is_copied(void) {
   cch_deviceptr_unref(here);
   cch_deviceptr_unref(there);
   cch_context_unref(other);
-  close();
 }
 
 /* Rows could not be copied from or to ordinary host memory, whose location the driver cannot determine. */
@@ -195,7 +185,6 @@ static void rows_of_pageable_memory_are_copied(void) {
   unsigned char memory[SIZE] = {1, 2, 0, 0, 3, 4};
   cch_deviceptr *pageable;
   const cch_copy_shape shape = {.size = sizeof shape, .width = 2, .height = 2, .src_pitch = 4};
-  open();
   OK(cch_deviceptr_wrap(&pageable, (CUdeviceptr)(uintptr_t)memory, SIZE, NULL, NULL, NULL));
   OK(cch_copy_part(dst[0], pageable, &shape, stream)); /* read during the call */
   CHECK(memcmp(host(dst[0]), (unsigned char[]){1, 2, 3, 4}, 4) == 0);
@@ -203,7 +192,6 @@ static void rows_of_pageable_memory_are_copied(void) {
   check_settle();
   CHECK(memcmp(memory, (unsigned char[]){3, 3, 3, 3}, 4) == 0);
   cch_deviceptr_unref(pageable);
-  close();
 }
 
 static void make_managed(cch_deviceptr **out) {
@@ -229,7 +217,6 @@ static void drop_managed(cch_deviceptr **managed) {
 /* A batch of prefetches would take many calls; or an empty one would reach the driver, which refuses it. */
 static void batch_is_moved_by_one_call(void) {
   const cch_location locations[COUNT] = {{CCH_LOCATION_DEVICE, 0}, {CCH_LOCATION_HOST, 0}, {CCH_LOCATION_DEVICE, 1}};
-  open();
   cch_deviceptr *managed[COUNT];
   make_managed(managed);
   OK(cch_managed_prefetch(managed, locations, COUNT, stream));
@@ -252,7 +239,6 @@ static void batch_is_moved_by_one_call(void) {
   FAILS(CCH_EINVAL, cch_managed_discard(managed, 1, NULL));
   FAILS(CCH_EINVAL, cch_managed_attribute(NULL, 0, managed[0], 1));
   drop_managed(managed);
-  close();
 }
 
 static int called;
@@ -263,7 +249,6 @@ static void release(void *owner) { *(int *)owner = 0; }
 static void function_is_called_once(void) {
   int one = 1, owner = 5;
   cch_bundle *bundle;
-  open();
   OK(cch_bundle_create(&bundle, 1));
   OK(cch_bundle_add_object(bundle, &owner, release));
   called = 0;
@@ -276,7 +261,6 @@ static void function_is_called_once(void) {
   CHECK_EQ(owner, 0);
   FAILS(CCH_EINVAL, cch_stream_callback(stream, NULL, NULL, NULL));
   FAILS(CCH_EINVAL, cch_stream_callback(NULL, call, &one, NULL));
-  close();
 }
 
 /* A captured function would be called at once, or its bundle would be released with the capture. */
@@ -285,7 +269,6 @@ static void function_is_captured(void) {
   cch_bundle *bundle;
   cch_graph *graph;
   cch_graph_exec *exec;
-  open();
   OK(cch_bundle_create(&bundle, 1));
   OK(cch_bundle_add_object(bundle, &owner, release));
   called = 0;
@@ -306,11 +289,11 @@ static void function_is_captured(void) {
   OK(cch_stream_synchronize(stream));
   cch_reclaim_drain();
   CHECK_EQ(owner, 0);
-  close();
 }
 
 int main(void) {
   check_open();
+  check_around(open, close);
   RUN(batch_is_one_call);
   RUN(source_is_read_during_the_call);
   RUN(bad_batch_is_refused);

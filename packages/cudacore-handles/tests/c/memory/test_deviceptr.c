@@ -5,7 +5,7 @@
 static cch_context *other;
 
 static void open(void) {
-  device_open(0);
+  device_open();
   OK(cch_context_primary(&other, 1));
 }
 
@@ -34,7 +34,6 @@ static void pool_memory_is_freed_on_its_stream(void) {
 static void stream_of_the_free_can_be_changed(void) {
   cch_stream *second;
   cch_deviceptr *ptr;
-  open();
   OK(cch_stream_create(&second, context, 0, 0));
   OK(cch_deviceptr_alloc_async(&ptr, pool, 8, stream));
   OK(cch_deviceptr_set_stream(ptr, second));
@@ -46,14 +45,12 @@ static void stream_of_the_free_can_be_changed(void) {
   CHECK_EQ(sim.live(CUDASIM_STREAM), 1);
   stream = NULL;
   cch_deviceptr_unref(ptr);
-  close();
 }
 
 /* On a default stream, the free would have no context, or that of another device. */
 static void default_stream_remembers_the_context(void) {
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *ptr;
-  open();
   OK(cch_context_set_current(context));
   OK(cch_deviceptr_alloc_async(&ptr, pool, 64, legacy));
   CHECK(cch_deviceptr_context(ptr) == context);
@@ -66,13 +63,11 @@ static void default_stream_remembers_the_context(void) {
   CHECK_PTR(call.context, cch_context_raw(context));
   OK(cch_context_set_current(NULL));
   cch_stream_unref(legacy);
-  close();
 }
 
 /* Device and pinned memory would be freed with the wrong call, or while its stream uses it. */
 static void immediate_frees_wait_for_the_stream(void) {
   cch_deviceptr *device, *pinned, *quiet;
-  open();
   OK(cch_deviceptr_alloc(&device, context, 100));
   OK(cch_deviceptr_alloc_host(&pinned, context, 100, CU_MEMHOSTALLOC_PORTABLE));
   OK(cch_deviceptr_alloc(&quiet, context, 100));
@@ -90,7 +85,6 @@ static void immediate_frees_wait_for_the_stream(void) {
   cch_deviceptr_unref(pinned);
   CHECK_EQ(sim.calls("cuMemFreeHost"), 1);
   CHECK_EQ(sim.calls("cuStreamSynchronize"), 2);
-  close();
 }
 
 static int releases;
@@ -104,7 +98,6 @@ static void count_release(void *owner) {
 static void registered_memory_is_released(void) {
   static char host[100];
   cch_deviceptr *ptr = NULL, *part;
-  open();
   OK(cch_deviceptr_register_host(&ptr, context, host + 1, 50, 0, &releases, count_release));
   CHECK(cch_deviceptr_raw(ptr) == (CUdeviceptr)(uintptr_t)(host + 1) && cch_deviceptr_size(ptr) == 50);
   CHECK(!cch_deviceptr_is_wrapped(ptr) && !cch_deviceptr_is_read_only(ptr));
@@ -125,14 +118,12 @@ static void registered_memory_is_released(void) {
   FAILS(CCH_EINVAL, cch_copy_batch(&ptr, &ptr, 1, NULL, stream));
   cch_deviceptr_unref(part);
   cch_deviceptr_unref(ptr);
-  close();
 }
 
 /* Managed memory would be freed with the wrong call, or while its stream uses it. */
 static void managed_memory(void) {
   cch_deviceptr *ptr = NULL;
   int type, device, is_managed = 0;
-  open();
   OK(cch_deviceptr_alloc_managed(&ptr, context, 100, CU_MEM_ATTACH_GLOBAL));
   OK(cch_pointer_attributes(&type, &device, &is_managed, cch_deviceptr_raw(ptr)));
   CHECK(is_managed);
@@ -142,13 +133,11 @@ static void managed_memory(void) {
   CHECK_EQ(sim.calls("cuStreamSynchronize"), 1);
   FAILS(CCH_EINVAL, cch_deviceptr_alloc_managed(&ptr, context, 0, CU_MEM_ATTACH_GLOBAL));
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_deviceptr_alloc_managed(&ptr, context, 1, 0));
-  close();
 }
 
 /* For a size of 0, nothing would be allocated, and a null pointer would be returned as memory. */
 static void nothing_is_refused(void) {
   cch_deviceptr *ptr = NULL;
-  open();
   FAILS(CCH_EINVAL, cch_deviceptr_alloc_async(&ptr, pool, 0, stream));
   CHECK_HAS(check_error()->message, "size");
   FAILS(CCH_EINVAL, cch_deviceptr_alloc(&ptr, context, 0));
@@ -159,14 +148,12 @@ static void nothing_is_refused(void) {
   OK(cch_deviceptr_fill(ptr, 7, 4, stream));
   CHECK_EQ(sim.calls("cuMemcpyAsync") + sim.calls("cuMemsetD32Async"), 0);
   cch_deviceptr_unref(ptr);
-  close();
 }
 
 /* A request for too much memory would return a pointer, or leave a box. */
 static void too_much_is_refused(void) {
   cch_deviceptr *ptr = NULL;
   const size_t much = (size_t)1 << 50;
-  open();
   FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc_async(&ptr, pool, much, stream));
   FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc(&ptr, context, much));
   FAILS(CUDA_ERROR_OUT_OF_MEMORY, cch_deviceptr_alloc_host(&ptr, context, much, 0));
@@ -176,7 +163,6 @@ static void too_much_is_refused(void) {
   FAILS(CCH_EINVAL, cch_deviceptr_alloc(&ptr, NULL, 1));
   FAILS(CCH_EINVAL, cch_deviceptr_alloc_host(&ptr, NULL, 1, 0));
   CHECK(ptr == NULL);
-  close();
 }
 
 /* The first bytes of memory, in storage that the next call overwrites. */
@@ -200,7 +186,6 @@ static uint32_t word(const cch_deviceptr *ptr, int index) {
 /* Copies and fills would affect other bytes than requested, or exceed an allocation. */
 static void bytes_arrive(void) {
   cch_deviceptr *pinned, *device, *from_pool;
-  open();
   OK(cch_deviceptr_alloc_host(&pinned, context, 64, 0));
   OK(cch_deviceptr_alloc(&device, context, 63));
   OK(cch_deviceptr_alloc_async(&from_pool, pool, 128, stream));
@@ -228,7 +213,6 @@ static void bytes_arrive(void) {
   cch_deviceptr_unref(pinned);
   cch_deviceptr_unref(device);
   cch_deviceptr_unref(from_pool);
-  close();
 }
 
 static int freed;
@@ -245,7 +229,6 @@ static void free_foreign(void *owner, CUdeviceptr ptr, size_t size, cch_stream *
 static void foreign_memory_is_freed_by_its_owner(void) {
   int one = 1;
   cch_deviceptr *ptr;
-  open();
   freed = 0;
   OK(cch_deviceptr_wrap(&ptr, 0x1000, 256, context, &one, free_foreign));
   CHECK_EQ(cch_deviceptr_raw(ptr), 0x1000);
@@ -262,14 +245,12 @@ static void foreign_memory_is_freed_by_its_owner(void) {
   CHECK(freed == 2 && freed_on == NULL);
   OK(cch_deviceptr_wrap(&ptr, 0x1000, 256, NULL, NULL, NULL));
   cch_deviceptr_unref(ptr);
-  close();
 }
 
 /* A pointer of another device, or an unknown one, would pass as one that a kernel can use. */
 static void pointers_are_checked(void) {
   cch_deviceptr *here, *there, *pinned;
   char local[16];
-  open();
   OK(cch_deviceptr_alloc(&here, context, 16));
   OK(cch_deviceptr_alloc(&there, other, 16));
   OK(cch_deviceptr_alloc_host(&pinned, other, 16, 0));
@@ -285,12 +266,12 @@ static void pointers_are_checked(void) {
   cch_deviceptr_unref(here);
   cch_deviceptr_unref(there);
   cch_deviceptr_unref(pinned);
-  close();
 }
 
 int main(void) {
   check_open();
   RUN(pool_memory_is_freed_on_its_stream);
+  check_around(open, close);
   RUN(stream_of_the_free_can_be_changed);
   RUN(default_stream_remembers_the_context);
   RUN(immediate_frees_wait_for_the_stream);

@@ -27,7 +27,6 @@ static cch_tracker_counts counts(cch_tracker *of) {
 
 /* Allocations would be counted wrongly, or frees not at all. */
 static void allocations_are_counted(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(t, 100), *b = allocate(t, 50);
   CHECK_EQ(counts(t).current_bytes, 150);
@@ -39,12 +38,10 @@ static void allocations_are_counted(void) {
   CHECK_EQ(counts(t).total_count, 2);
   CHECK_AFTER(cch_deviceptr_unref(b), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  device_close();
 }
 
 /* A tracker would be destroyed before its allocations, and the end of an allocation would write to freed memory. */
 static void allocations_keep_their_tracker(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   size_t before = cch_live_count(CCH_KIND_TRACKER);
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
   cch_deviceptr *a = allocate(t, 100);
@@ -52,24 +49,20 @@ static void allocations_keep_their_tracker(void) {
   CHECK_EQ(cch_live_count(CCH_KIND_TRACKER), before + 1);
   cch_deviceptr_unref(a);
   CHECK_EQ(cch_live_count(CCH_KIND_TRACKER), before);
-  device_close();
 }
 
 /* Memory whose parts live would count as freed. */
 static void parts_belong_to_the_allocation(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(t, 100), *part;
   OK(cch_deviceptr_part(&part, a, 10, 20));
   CHECK_AFTER(cch_deviceptr_unref(a), counts(t).current_bytes, 100);
   CHECK_AFTER(cch_deviceptr_unref(part), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  device_close();
 }
 
 /* A part that was given to a tracker would count as freed while parts of it live. */
 static void parts_belong_to_the_part_that_is_tracked(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL);
   cch_deviceptr *a = allocate(t, 100), *part, *inner, *innermost;
   uint64_t id;
@@ -83,12 +76,10 @@ static void parts_belong_to_the_part_that_is_tracked(void) {
   CHECK_AFTER(cch_deviceptr_unref(innermost), counts(t).current_bytes, 100);
   CHECK_AFTER(cch_deviceptr_unref(a), counts(t).current_bytes, 0);
   cch_tracker_unref(t);
-  device_close();
 }
 
 /* A free that is put off because a stream is captured would count too early, or never. */
 static void frees_are_counted_when_they_happen(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL);
   cch_stream *legacy = cch_stream_legacy();
   cch_deviceptr *a;
@@ -107,12 +98,10 @@ static void frees_are_counted_when_they_happen(void) {
   cch_stream_unref(legacy);
   OK(cch_context_set_current(NULL));
   cch_tracker_unref(t);
-  device_close();
 }
 
 /* An allocation that is larger than its announcement would exceed the limit. */
 static void limits_hold_for_sizes_that_are_rounded_up(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(100, 0, NULL), *none = tracker(0, 0, NULL);
   cch_deviceptr *a = allocate(none, 60);
   uint64_t id;
@@ -128,12 +117,10 @@ static void limits_hold_for_sizes_that_are_rounded_up(void) {
   cch_deviceptr_unref(a);
   cch_tracker_unref(none);
   cch_tracker_unref(t);
-  device_close();
 }
 
 /* A limit would be exceeded, or failed allocations would count against it. */
 static void limits_hold(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(100, 0, NULL), *outer = tracker(0, 0, NULL);
   cch_tracker *both[] = {outer, t};
   cch_deviceptr *a = allocate(t, 60), *b;
@@ -153,12 +140,10 @@ static void limits_hold(void) {
   cch_deviceptr_unref(b);
   cch_tracker_unref(t);
   cch_tracker_unref(outer);
-  device_close();
 }
 
 /* A measurement would count allocations before its beginning or after its end, or miss those of nested measurements. */
 static void measurements_count_a_time(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   cch_tracker *t = tracker(0, 0, NULL), *first, *second;
   cch_deviceptr *a = allocate(t, 100), *b, *c;
   OK(cch_tracker_measure(&first, t));
@@ -178,12 +163,10 @@ static void measurements_count_a_time(void) {
   cch_tracker_unref(t);
   CHECK_EQ(counts(second).current_bytes, -95); /* the measurement keeps the tracker that it measures */
   cch_tracker_unref(second);
-  device_close();
 }
 
 /* The list would contain freed allocations, or lack live ones. */
 static void lists_are_of_live_allocations(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   enum { COUNT = 5 };
   cch_tracker *t = tracker(0, CCH_TRACKER_LIST, NULL), *plain = tracker(0, 0, NULL);
   cch_deviceptr *all[COUNT];
@@ -211,7 +194,6 @@ static void lists_are_of_live_allocations(void) {
   CHECK_EQ(count, 0);
   cch_tracker_unref(t);
   cch_tracker_unref(plain);
-  device_close();
 }
 
 static size_t lines_of(const char *path, const char *with) {
@@ -228,7 +210,6 @@ static size_t lines_of(const char *path, const char *with) {
 
 /* The log would lack lines, or have a header for each run. */
 static void logs_have_all_lines(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   enum { MANY = 1000 };
   char path[] = "/tmp/cch_tracker_XXXXXX";
   int file = mkstemp(path);
@@ -258,7 +239,6 @@ static void logs_have_all_lines(void) {
   cch_deviceptr_unref(allocate(t, 64));
   FAILS(CCH_EINVAL, cch_tracker_flush(t));
   cch_tracker_unref(t);
-  device_close();
 }
 
 /* A config of an unknown version would be mistaken for another one. */
@@ -294,7 +274,6 @@ static void *churn(void *argument) {
 
 /* Threads would lose each other's counts, or break the list. */
 static void threads_share_a_tracker(void) {
-  device_open(CCH_STREAM_NON_BLOCKING);
   pthread_t threads[THREADS];
   cch_tracker *both[] = {tracker(0, CCH_TRACKER_LIST, NULL), tracker(64 * THREADS, 0, NULL)};
   size_t count;
@@ -310,11 +289,12 @@ static void threads_share_a_tracker(void) {
     CHECK(counts(both[i]).peak_count <= THREADS);
     cch_tracker_unref(both[i]);
   }
-  device_close();
 }
 
 int main(void) {
   check_open();
+  RUN(configs_are_checked);
+  check_around(device_open, device_close);
   RUN(allocations_are_counted);
   RUN(allocations_keep_their_tracker);
   RUN(parts_belong_to_the_allocation);
@@ -325,7 +305,6 @@ int main(void) {
   RUN(measurements_count_a_time);
   RUN(lists_are_of_live_allocations);
   RUN(logs_have_all_lines);
-  RUN(configs_are_checked);
   RUN(threads_share_a_tracker);
   return 0;
 }

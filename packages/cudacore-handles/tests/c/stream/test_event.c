@@ -19,7 +19,6 @@ static void close(void) {
 static void flags_are_remembered(void) {
   static const unsigned kinds[] = {0, CCH_EVENT_BLOCKING_SYNC, CCH_EVENT_DISABLE_TIMING,
                                    CCH_EVENT_DISABLE_TIMING | CCH_EVENT_INTERPROCESS};
-  open();
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     cch_event *event, *found;
     OK(cch_event_create(&event, context, kinds[i]));
@@ -30,26 +29,22 @@ static void flags_are_remembered(void) {
     cch_event_unref(event);
     cch_event_unref(found);
   }
-  close();
 }
 
 /* Flags that exclude each other would reach the driver, whose error does not give a reason. */
 static void bad_flags_are_refused(void) {
   cch_event *event = NULL;
-  open();
   FAILS(CCH_EINVAL, cch_event_create(&event, context, CCH_EVENT_INTERPROCESS));
   CHECK_HAS(check_error()->message, "interprocess");
   FAILS(CCH_EINVAL, cch_event_create(&event, NULL, 0));
   FAILS(CUDA_ERROR_INVALID_VALUE, cch_event_create(&event, context, 0x100));
   CHECK(event == NULL);
-  close();
 }
 
 /* Elapsed time would run backwards, or an event that cannot measure it would give a number. */
 static void time_passes_between_events(void) {
   cch_event *start, *end, *untimed;
   float elapsed = -1.0f;
-  open();
   OK(cch_event_create(&start, context, 0));
   OK(cch_event_create(&end, context, 0));
   OK(cch_event_create(&untimed, context, CCH_EVENT_DISABLE_TIMING));
@@ -68,7 +63,6 @@ static void time_passes_between_events(void) {
   cch_event_unref(untimed);
   cch_event_unref(start);
   cch_event_unref(end);
-  close();
 }
 
 /* On a default stream, an event would be recorded in the context that happens to be current, not in its own. */
@@ -76,7 +70,6 @@ static void default_stream_is_the_events(void) {
   cch_context *other;
   cch_event *event;
   cch_stream *legacy = cch_stream_legacy();
-  open();
   OK(cch_context_primary(&other, 1));
   OK(cch_event_create(&event, context, 0));
   OK(cch_event_record(event, legacy)); /* no context is current */
@@ -86,14 +79,12 @@ static void default_stream_is_the_events(void) {
   cch_event_unref(event);
   cch_context_unref(other);
   cch_stream_unref(legacy);
-  close();
 }
 
 /* An event recorded on another device's stream would be accepted. */
 static void other_contexts_stream_is_refused(void) {
   cch_context *other;
   cch_event *event;
-  open();
   OK(cch_context_primary(&other, 1));
   OK(cch_event_create(&event, other, 0));
   FAILS(CCH_EMISMATCH, cch_event_record(event, stream));
@@ -102,7 +93,6 @@ static void other_contexts_stream_is_refused(void) {
   OK(cch_stream_wait_event(stream, event)); /* an event of another device can be waited for */
   cch_event_unref(event);
   cch_context_unref(other);
-  close();
 }
 
 /* A foreign event would report flags that are not known, be destroyed by the library, or lose its owner. */
@@ -110,7 +100,6 @@ static void foreign_event_keeps_its_owner(void) {
   int one = 1;
   CUevent raw;
   cch_event *event, *shared;
-  open();
   OK(cch_context_set_current(context));
   CHECK_EQ(driver.cuEventCreate(&raw, 0), 0);
   OK(cch_event_wrap(&event, raw, &one, check_release));
@@ -130,11 +119,11 @@ static void foreign_event_keeps_its_owner(void) {
   CHECK_AFTER(cch_event_unref(event), check_released, 2);
   FAILS(CCH_EINVAL, cch_event_wrap(&event, NULL, NULL, NULL));
   CHECK_EQ(driver.cuEventDestroy(raw), 0);
-  close();
 }
 
 int main(void) {
   check_open();
+  check_around(open, close);
   RUN(flags_are_remembered);
   RUN(bad_flags_are_refused);
   RUN(time_passes_between_events);
