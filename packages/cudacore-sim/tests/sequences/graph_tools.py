@@ -10,7 +10,7 @@ from ctypes import c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
 from typing import Any
 
 from recorder import HOST_FUNCTION, SEQUENCES, Recorder, pointers
-from structs import Access, Copy3D, PoolProperties, device_pool
+from structs import Access, Copy3D, PoolProperties, device_pool, named
 
 TYPES = {
     0: "kernel", 1: "memcpy", 2: "memset", 3: "host", 4: "graph", 5: "empty", 6: "wait", 7: "record", 8: "signal",
@@ -34,10 +34,7 @@ class KernelNode(ctypes.Structure):
         ("grid", c_uint * 3),
         ("block", c_uint * 3),
         ("shared", c_uint),
-        ("kernelParams", c_void_p),
-        ("extra", c_void_p),
-        ("kern", c_void_p),
-        ("ctx", c_void_p),
+        *named(c_void_p, "kernelParams", "extra", "kern", "ctx"),
     ]
 
 
@@ -47,10 +44,8 @@ class MemsetNode(ctypes.Structure):
     _fields_ = [
         ("dst", c_uint64),
         ("pitch", c_size_t),
-        ("value", c_uint),
-        ("elementSize", c_uint),
-        ("width", c_size_t),
-        ("height", c_size_t),
+        *named(c_uint, "value", "elementSize"),
+        *named(c_size_t, "width", "height"),
         ("ctx", c_void_p),
     ]
 
@@ -67,8 +62,7 @@ class AllocNode(ctypes.Structure):
     _fields_ = [
         ("poolProps", PoolProperties),
         ("accessDescs", c_void_p),
-        ("accessDescCount", c_size_t),
-        ("bytesize", c_size_t),
+        *named(c_size_t, "accessDescCount", "bytesize"),
         ("dptr", c_uint64),
     ]
 
@@ -373,6 +367,12 @@ def run(cu: Recorder, executable: int, stream: int) -> None:
     """Launch an executable graph and wait for it."""
     cu.call("cuGraphLaunch", executable, stream)
     cu.call("cuStreamSynchronize", stream)
+
+
+def see_run(cu: Recorder, executable: int, stream: int, what: str, address: int, count: int) -> None:
+    """Launch an executable graph, wait for it, and see words of the memory that it uses."""
+    run(cu, executable, stream)
+    cu.see_words(what, address, count)
 
 
 def see_update(cu: Recorder, executable: int, where: int, names: dict[int, str] | None = None) -> None:

@@ -11,6 +11,11 @@ DEVICE, HOST, HOST_NUMA = 1, 2, 3
 FROM_HOST, FROM_DEVICE, FROM_ARRAY, UNIFIED = 1, 2, 3, 4
 
 
+def named(kind: Any, *names: str) -> list[tuple[str, Any]]:
+    """Return fields of one type, in the form that ``_fields_`` has."""
+    return [(name, kind) for name in names]
+
+
 class Location(ctypes.Structure):
     """CUmemLocation."""
 
@@ -21,8 +26,7 @@ class PoolProperties(ctypes.Structure):
     """CUmemPoolProps."""
 
     _fields_ = [
-        ("allocType", c_int),
-        ("handleTypes", c_int),
+        *named(c_int, "allocType", "handleTypes"),
         ("location", Location),
         ("security", c_void_p),
         ("maxSize", c_size_t),
@@ -35,12 +39,10 @@ class AllocationProperties(ctypes.Structure):
     """CUmemAllocationProp."""
 
     _fields_ = [
-        ("type", c_int),
-        ("handleTypes", c_int),
+        *named(c_int, "type", "handleTypes"),
         ("location", Location),
         ("security", c_void_p),
-        ("compression", c_ubyte),
-        ("rdma", c_ubyte),
+        *named(c_ubyte, "compression", "rdma"),
         ("usage", c_ushort),
         ("reserved", c_ubyte * 4),
     ]
@@ -59,15 +61,14 @@ class Copy2D(ctypes.Structure):
         (side + field, kind)
         for side in ("src", "dst")
         for field, kind in (
-            ("XInBytes", c_size_t),
-            ("Y", c_size_t),
+            *named(c_size_t, "XInBytes", "Y"),
             ("MemoryType", c_int),
             ("Host", c_void_p),
             ("Device", c_uint64),
             ("Array", c_void_p),
             ("Pitch", c_size_t),
         )
-    ] + [("WidthInBytes", c_size_t), ("Height", c_size_t)]
+    ] + named(c_size_t, "WidthInBytes", "Height")
 
 
 class Copy3D(ctypes.Structure):
@@ -77,19 +78,14 @@ class Copy3D(ctypes.Structure):
         (side + field, kind)
         for side in ("src", "dst")
         for field, kind in (
-            ("XInBytes", c_size_t),
-            ("Y", c_size_t),
-            ("Z", c_size_t),
-            ("Level", c_size_t),
+            *named(c_size_t, "XInBytes", "Y", "Z", "Level"),
             ("MemoryType", c_int),
             ("Host", c_void_p),
             ("Device", c_uint64),
-            ("Array", c_void_p),
-            ("Context", c_void_p),
-            ("Pitch", c_size_t),
-            ("Height", c_size_t),
+            *named(c_void_p, "Array", "Context"),
+            *named(c_size_t, "Pitch", "Height"),
         )
-    ] + [("WidthInBytes", c_size_t), ("Height", c_size_t), ("Depth", c_size_t)]
+    ] + named(c_size_t, "WidthInBytes", "Height", "Depth")
 
 
 def set_operand(copy: Copy2D | Copy3D, side: str, where: Any) -> None:
@@ -166,12 +162,9 @@ class Array3DDescriptor(ctypes.Structure):
     """CUDA_ARRAY3D_DESCRIPTOR."""
 
     _fields_ = [
-        ("width", c_size_t),
-        ("height", c_size_t),
-        ("depth", c_size_t),
+        *named(c_size_t, "width", "height", "depth"),
         ("format", c_int),
-        ("channels", c_uint),
-        ("flags", c_uint),
+        *named(c_uint, "channels", "flags"),
     ]
 
 
@@ -183,9 +176,7 @@ class ResourceDescriptor(ctypes.Structure):
         ("handle", c_uint64),
         ("format", c_int),
         ("channels", c_uint),
-        ("width", c_size_t),
-        ("height", c_size_t),
-        ("pitch", c_size_t),
+        *named(c_size_t, "width", "height", "pitch"),
         ("rest", c_int * 22),
         ("flags", c_uint),
     ]
@@ -197,12 +188,9 @@ class TextureDescriptor(ctypes.Structure):
     _fields_ = [
         ("modes", c_int * 3),
         ("filter", c_int),
-        ("flags", c_uint),
-        ("anisotropy", c_uint),
+        *named(c_uint, "flags", "anisotropy"),
         ("mipmap_filter", c_int),
-        ("bias", c_float),
-        ("minimum", c_float),
-        ("maximum", c_float),
+        *named(c_float, "bias", "minimum", "maximum"),
         ("border", c_float * 4),
         ("reserved", c_int * 12),
     ]
@@ -213,12 +201,7 @@ class ViewDescriptor(ctypes.Structure):
 
     _fields_ = [
         ("format", c_int),
-        ("width", c_size_t),
-        ("height", c_size_t),
-        ("depth", c_size_t),
-        ("first_level", c_uint),
-        ("last_level", c_uint),
-        ("first_layer", c_uint),
-        ("last_layer", c_uint),
+        *named(c_size_t, "width", "height", "depth"),
+        *named(c_uint, "first_level", "last_level", "first_layer", "last_layer"),
         ("reserved", c_uint * 16),
     ]

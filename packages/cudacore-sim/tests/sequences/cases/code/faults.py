@@ -165,10 +165,10 @@ def found_out_later(cu: Recorder) -> None:
     event, stream = cu.event(), cu.stream()
     cu.launch(cu.function(KERNELS, "stop"), stream=stream)
     cu.attempt("cuEventRecord", event, stream)
-    cu.call("cuEventSynchronize", event)
-    cu.call("cuEventQuery", event)
-    cu.call("cuStreamQuery", stream)
-    cu.call("cuStreamSynchronize", stream)
+    cu.call_each(
+        ("cuEventSynchronize", event), ("cuEventQuery", event),
+        ("cuStreamQuery", stream), ("cuStreamSynchronize", stream),
+    )  # fmt: skip
 
 
 @sequence

@@ -235,10 +235,10 @@ def destroyed_twice(cu: Recorder) -> None:
     context = create(cu)
     cu.call("cuCtxDestroy_v2", context)
     cu.attempt("cuCtxDestroy_v2", context)  # the driver returns one of two codes, depending on the time
-    cu.call("cuCtxSetCurrent", context)
-    cu.call("cuCtxPushCurrent_v2", context)
-    cu.call("cuCtxGetApiVersion", context, c_uint)
-    cu.call("cuCtxGetId", context, c_uint64)
+    cu.call_each(
+        ("cuCtxSetCurrent", context), ("cuCtxPushCurrent_v2", context),
+        ("cuCtxGetApiVersion", context, c_uint), ("cuCtxGetId", context, c_uint64),
+    )  # fmt: skip
 
 
 @sequence

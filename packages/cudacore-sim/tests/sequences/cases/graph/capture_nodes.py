@@ -40,8 +40,7 @@ def kernels_are_captured(cu: Recorder) -> None:
             ctypes.memset(words, 0, 64)
             cu.prepare("cuGraphKernelNodeGetAttribute", node, attribute, words)
             cu.see("attribute", (attribute, list(words)[:3]))
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("words", out, 3)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "words", out, 3)
 
 
 @sequence
@@ -134,8 +133,7 @@ def memory_is_captured(cu: Recorder) -> None:
         cu.see("back", (back.bytesize, back.dptr == address, back.poolProps.location.type, back.accessDescCount))
         executable = tools.instantiate(cu, graph)
         tools.run(cu, executable, stream)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", out, 4)
+        tools.see_run(cu, executable, stream, "words", out, 4)
 
 
 @sequence
@@ -172,8 +170,7 @@ def graphs_are_captured(cu: Recorder) -> None:
     graph = tools.see_capture(cu, stream)
     if graph:
         tools.see_graph(cu, tools.child_graph(cu, tools.nodes_of(cu, graph)[0]))
-        tools.run(cu, tools.instantiate(cu, graph), stream)
-        cu.see_words("words", address, 2)
+        tools.see_run(cu, tools.instantiate(cu, graph), stream, "words", address, 2)
 
 
 @sequence

@@ -27,8 +27,7 @@ def states(cu: Recorder) -> None:
         tools.status(cu, stream)
         executable = tools.instantiate(cu, graph)
         cu.see_words("before", address, 1)
-        tools.run(cu, executable, stream)
-        cu.see_words("after", address, 1)
+        tools.see_run(cu, executable, stream, "after", address, 1)
         tools.put(cu, 32, address, 0, 1)
 
 
@@ -152,8 +151,7 @@ def to_a_graph(cu: Recorder) -> None:
     fill(cu, stream, address + 8, 3)
     cu.call("cuStreamEndCapture", stream, ended)
     tools.see_graph(cu, graph)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("words", address, 3)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "words", address, 3)
 
 
 @sequence

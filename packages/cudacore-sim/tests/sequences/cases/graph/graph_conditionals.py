@@ -130,8 +130,7 @@ def defaults(cu: Recorder) -> None:
                 tools.memset(cu, body, out, i + 1, 1)
             tools.put(cu, 32, out, 0, 1)
             cu.see("type, size, default", (kind, size, default))
-            tools.run(cu, tools.instantiate(cu, graph), stream)
-            cu.see_words("ran", out, 1)
+            tools.see_run(cu, tools.instantiate(cu, graph), stream, "ran", out, 1)
 
 
 @sequence
@@ -147,8 +146,7 @@ def set_by_a_kernel(cu: Recorder) -> None:
     executable = tools.instantiate(cu, graph)
     for value in (1, 0, 5, 0):
         tools.put(cu, 32, words, value, 1)
-        tools.run(cu, executable, stream)
-        cu.see_words("ran", out, 1)
+        tools.see_run(cu, executable, stream, "ran", out, 1)
 
 
 @sequence
@@ -166,8 +164,7 @@ def loops(cu: Recorder) -> None:
     for count in (5, 1, 30):
         tools.put(cu, 32, counter, count, 1)
         tools.put(cu, 32, out, 0, 1)
-        tools.run(cu, executable, stream)
-        cu.see_words("out", out, 1)
+        tools.see_run(cu, executable, stream, "out", out, 1)
         cu.see_words("counter", counter, 1)
 
 
@@ -178,8 +175,7 @@ def loop_without_a_turn(cu: Recorder) -> None:
     node, bodies = tools.conditional(cu, graph, tools.condition(cu, graph, 0), WHILE)
     tools.memset(cu, bodies[0], out, 1, 1)
     tools.memset(cu, graph, out + 4, 2, 1, node)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("words", out, 2)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "words", out, 2)
 
 
 @sequence
@@ -197,8 +193,7 @@ def value_stays(cu: Recorder) -> None:
     tools.put(cu, 32, out, 0, 1)
     for value in (1, 1, 0, 0):
         tools.put(cu, 32, words, value, 1)
-        tools.run(cu, executable, stream)
-        cu.see_words("out", out, 1)
+        tools.see_run(cu, executable, stream, "out", out, 1)
 
 
 @sequence
@@ -298,8 +293,7 @@ def nested(cu: Recorder) -> None:
     tools.kernel(cu, second, down, c_uint64(two), c_uint64(inner), after=(added,))
     executable = cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, 0)
     tools.put(cu, 32, outer, 4, 1)
-    tools.run(cu, executable, stream)
-    cu.see_words("out", out, 1)
+    tools.see_run(cu, executable, stream, "out", out, 1)
 
 
 @sequence
@@ -329,6 +323,5 @@ def captured_bodies(cu: Recorder) -> None:
     cu.call("cuStreamEndCapture", stream, ended)
     cu.see("the body", ended.value == body)
     tools.see_graph(cu, body)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("out", out, 1)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "out", out, 1)
     cu.call("cuGraphGetNodes", body, None, c_size_t)

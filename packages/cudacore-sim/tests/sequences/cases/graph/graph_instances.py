@@ -87,8 +87,7 @@ def upload(cu: Recorder) -> None:
     params = tools.InstantiateParams(UPLOAD, stream, 99, 99)
     executable = cu.new("cuGraphInstantiateWithParams", c_void_p, graph, params)
     cu.see("result", (params.result, params.node))
-    tools.run(cu, executable, stream)
-    cu.see_words("word", address, 1)
+    tools.see_run(cu, executable, stream, "word", address, 1)
 
 
 @sequence
@@ -107,9 +106,7 @@ def launches_in_order(cu: Recorder) -> None:
         cu.see("seen", seen)
     cu.call("cuStreamSynchronize", other)
     cu.see("seen", seen)
-    cu.call("cuGraphLaunch", executable, None)
-    cu.call("cuGraphLaunch", executable, 2)
-    cu.call("cuCtxSynchronize")
+    cu.call_each(("cuGraphLaunch", executable, None), ("cuGraphLaunch", executable, 2), ("cuCtxSynchronize",))
     cu.see("count", len(seen))
 
 
@@ -144,8 +141,7 @@ def changed_after_instantiation(cu: Recorder) -> None:
     executable = tools.instantiate(cu, graph)
     cu.call("cuGraphMemsetNodeSetParams", node, tools.memset_params(address, 10, 1))
     tools.memset(cu, graph, address + 4, 11, 1)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", address, 2)
+    tools.see_run(cu, executable, stream, "words", address, 2)
     cu.call("cuGraphDestroyNode", node)
     tools.run(cu, executable, stream)
     cu.call("cuGraphDestroy", graph)
@@ -164,8 +160,7 @@ def changes_wait_for_no_launch(cu: Recorder) -> None:
         cu.call("cuGraphExecMemsetNodeSetParams", executable, node, params, tools.context(cu))
     cu.call("cuStreamSynchronize", stream)
     cu.see_words("words", address, 2)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", address, 2)
+    tools.see_run(cu, executable, stream, "words", address, 2)
 
 
 @sequence
@@ -184,8 +179,7 @@ def kernel_is_updated(cu: Recorder) -> None:
         tools.kernel_params(increase, c_uint64(out), c_uint32(100), block=(2, 1, 1), shared=100),
     ):
         cu.call("cuGraphExecKernelNodeSetParams_v2", executable, node, params)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", out, 4)
+        tools.see_run(cu, executable, stream, "words", out, 4)
     cu.call("cuGraphExecKernelNodeSetParams_v2", executable, node, None)
     cu.call("cuGraphExecKernelNodeSetParams_v2", executable, None, params)
     cu.call("cuGraphExecKernelNodeSetParams_v2", None, node, params)
@@ -193,8 +187,7 @@ def kernel_is_updated(cu: Recorder) -> None:
     general = NodeParams(type=0)
     general.of.kernel = tools.kernel_params(store, c_uint64(out), c_uint32(77))
     cu.call("cuGraphExecNodeSetParams", executable, node, general)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", out, 4)
+    tools.see_run(cu, executable, stream, "words", out, 4)
     tools.see_params(cu, node)
 
 
@@ -229,8 +222,7 @@ def nodes_of_children_are_updated(cu: Recorder) -> None:
     params, context = tools.memset_params(address, 5, 1), tools.context(cu)
     cu.call("cuGraphExecMemsetNodeSetParams", executable, original, params, context)
     cu.call("cuGraphExecMemsetNodeSetParams", executable, inner, params, context)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", address, 2)
+    tools.see_run(cu, executable, stream, "words", address, 2)
     cu.call("cuGraphNodeSetEnabled", executable, inner, 0)
     cu.call("cuGraphNodeSetEnabled", executable, node, 0)
     cu.call("cuGraphNodeGetEnabled", executable, inner, c_uint)
@@ -264,8 +256,7 @@ def memset_is_updated(cu: Recorder) -> None:
     }.items():
         cu.see("change", name)
         cu.call("cuGraphExecMemsetNodeSetParams", executable, node, params, context)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", address, 8)
+        tools.see_run(cu, executable, stream, "words", address, 8)
     cu.call("cuGraphExecMemsetNodeSetParams", executable, node, None, context)
     cu.call("cuGraphExecMemsetNodeSetParams", executable, node, tools.memset_params(address, 2, 4), None)
 
@@ -288,8 +279,7 @@ def memset_of_rows_is_updated(cu: Recorder) -> None:
     }.items():
         cu.see("change", name)
         cu.call("cuGraphExecMemsetNodeSetParams", executable, node, params, context)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", address, 12)
+        tools.see_run(cu, executable, stream, "words", address, 12)
 
 
 @sequence
@@ -320,8 +310,7 @@ def memcpy_is_updated(cu: Recorder) -> None:
     }.items():
         cu.see("change", name)
         cu.call("cuGraphExecMemcpyNodeSetParams", executable, node, params, context)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", address, 12)
+        tools.see_run(cu, executable, stream, "words", address, 12)
     cu.call("cuGraphExecMemcpyNodeSetParams", executable, node, None, context)
     cu.call("cuGraphExecMemcpyNodeSetParams", executable, node, tools.copy_params(address, address + 1024, 8), None)
 
@@ -407,13 +396,11 @@ def child_is_updated(cu: Recorder) -> None:
     for name, given in {"same": same, "fewer": fewer, "other edges": edges, "null": None, "itself": graph}.items():
         cu.see("given", name)
         cu.call("cuGraphExecChildGraphNodeSetParams", executable, node, given)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", address, 4)
+        tools.see_run(cu, executable, stream, "words", address, 4)
     general = NodeParams(type=4)
     general.of.graph = tools.ChildNode(other, 0)
     cu.call("cuGraphExecNodeSetParams", executable, node, general)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", address, 4)
+    tools.see_run(cu, executable, stream, "words", address, 4)
     cu.call("cuGraphNodeSetParams", node, general)
 
 
@@ -456,8 +443,7 @@ def enabled(cu: Recorder) -> None:
             cu.call("cuGraphNodeSetEnabled", executable, node, int(node not in nodes))
             cu.read("cuGraphNodeGetEnabled", executable, node, c_uint)
         tools.put(cu, 32, out, 100, 4)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", out, 2)
+        tools.see_run(cu, executable, stream, "words", out, 2)
     for name, node in others.items():
         cu.see("node", name)
         cu.call("cuGraphNodeSetEnabled", executable, node, 0)
@@ -490,16 +476,14 @@ def priorities(cu: Recorder) -> None:
     node = tools.kernel(cu, graph, cu.function(KERNELS, "store"), c_uint64(out), c_uint32(5))
     cu.call("cuGraphKernelNodeSetAttribute", node, 8, (c_uint * 16)(-2 & 0xFFFFFFFF))
     executable = cu.new("cuGraphInstantiateWithFlags", c_void_p, graph, NODE_PRIORITY)
-    tools.run(cu, executable, stream)
-    cu.see_words("out", out, 1)
+    tools.see_run(cu, executable, stream, "out", out, 1)
     same, other = tools.graph(cu), tools.graph(cu)
     node = tools.kernel(cu, same, cu.function(KERNELS, "store"), c_uint64(out), c_uint32(6))
     cu.call("cuGraphKernelNodeSetAttribute", node, 8, (c_uint * 16)(-2 & 0xFFFFFFFF))
     tools.kernel(cu, other, cu.function(KERNELS, "store"), c_uint64(out), c_uint32(7))
     tools.see_update(cu, executable, same)
     tools.see_update(cu, executable, other)
-    tools.run(cu, executable, stream)
-    cu.see_words("out", out, 1)
+    tools.see_run(cu, executable, stream, "out", out, 1)
 
 
 @sequence

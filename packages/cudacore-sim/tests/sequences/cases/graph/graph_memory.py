@@ -155,8 +155,7 @@ def freed_in_the_graph(cu: Recorder) -> None:
     executable = tools.instantiate(cu, graph)
     see_attributes(cu)
     for _ in range(3):
-        tools.run(cu, executable, stream)
-        cu.see_words("words", out, 4)
+        tools.see_run(cu, executable, stream, "words", out, 4)
     see_attributes(cu)
     cu.call("cuMemFreeAsync", address, stream)
     cu.call("cuMemFree_v2", address)
@@ -181,8 +180,7 @@ def not_freed_in_the_graph(cu: Recorder) -> None:
     """Memory that a graph only allocates is used and freed outside, before the next launch."""
     stream, (graph, executable, address) = cu.stream(NON_BLOCKING), allocating(cu)
     cu.call("cuMemFreeAsync", address, stream)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", address, 4)
+    tools.see_run(cu, executable, stream, "words", address, 4)
     see_attributes(cu)
     tools.run(cu, executable, stream)
     cu.call("cuMemFreeAsync", address, stream)
@@ -205,11 +203,9 @@ def auto_free(cu: Recorder) -> None:
     """A graph that is instantiated to free, at each launch, the memory that its previous launch left."""
     stream, (_, executable, address) = cu.stream(NON_BLOCKING), allocating(cu, AUTO_FREE)
     tools.run(cu, executable, stream)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", address, 4)
+    tools.see_run(cu, executable, stream, "words", address, 4)
     cu.call("cuMemFreeAsync", address, stream)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", address, 4)
+    tools.see_run(cu, executable, stream, "words", address, 4)
     see_attributes(cu)
     cu.call("cuGraphExecDestroy", executable)
     see_attributes(cu)
@@ -365,8 +361,7 @@ def executable_outlives_the_graph(cu: Recorder) -> None:
     tools.free(cu, graph, address, copied)
     executable = tools.instantiate(cu, graph)
     cu.call("cuGraphDestroy", graph)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", out, 4)
+    tools.see_run(cu, executable, stream, "words", out, 4)
 
 
 @sequence

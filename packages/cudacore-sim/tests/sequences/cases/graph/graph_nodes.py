@@ -128,12 +128,10 @@ def kernel_is_set(cu: Recorder) -> None:
     store, increase = cu.function(KERNELS, "store"), cu.function(KERNELS, "increase")
     node = tools.kernel(cu, graph, store, c_uint64(out), c_uint32(5))
     cu.call("cuGraphKernelNodeSetParams_v2", node, tools.kernel_params(store, c_uint64(out), c_uint32(6)))
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("out", out, 2)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "out", out, 2)
     other = tools.kernel_params(increase, c_uint64(out), c_uint32(10), grid=(2, 1, 1))
     cu.call("cuGraphKernelNodeSetParams_v2", node, other)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("out", out, 2)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "out", out, 2)
     cu.call(
         "cuGraphKernelNodeSetParams_v2", node, tools.kernel_params(increase, c_uint64(0), c_uint32(1), grid=(0, 1, 1))
     )
@@ -145,8 +143,7 @@ def kernel_is_set(cu: Recorder) -> None:
     general.of.kernel = tools.kernel_params(store, c_uint64(out), c_uint32(9), block=(2, 1, 1))
     cu.call("cuGraphNodeSetParams", node, general)
     tools.see_params(cu, node)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("out", out, 2)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "out", out, 2)
 
 
 @sequence
@@ -260,16 +257,14 @@ def memset_is_set(cu: Recorder) -> None:
                    tools.memset_params(address, 10, 0), tools.memset_params(0, 10, 1),
                    tools.memset_params(address + 4, 10, 1, size=1)):  # fmt: skip
         cu.call("cuGraphMemsetNodeSetParams", node, params)
-        tools.run(cu, tools.instantiate(cu, graph), stream)
-        cu.see_words("words", address, 6)
+        tools.see_run(cu, tools.instantiate(cu, graph), stream, "words", address, 6)
     cu.call("cuGraphMemsetNodeSetParams", node, None)
     general = NodeParams(type=2)
     general.of.memset = tools.memset_params(address, 11, 1, ctx=tools.context(cu))
     cu.call("cuGraphNodeSetParams", node, general)
     general.of.memset = tools.memset_params(address, 12, 1)
     cu.call("cuGraphNodeSetParams", node, general)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("words", address, 2)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "words", address, 2)
 
 
 @sequence

@@ -262,8 +262,7 @@ def _make(before: Build, after: Build) -> Callable[[Recorder], None]:
         executable = tools.instantiate(cu, old)
         after(cu, new, things)
         tools.see_update(cu, executable, new)
-        tools.run(cu, executable, stream)
-        cu.see_words("words", things.out, 4)
+        tools.see_run(cu, executable, stream, "words", things.out, 4)
 
     return sequence_of_case
 
@@ -296,12 +295,10 @@ def update_by_its_own_graph(cu: Recorder) -> None:
     executable = tools.instantiate(cu, graph)
     cu.call("cuGraphMemsetNodeSetParams", node, tools.memset_params(out, 2, 1))
     tools.see_update(cu, executable, graph)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", out, 1)
+    tools.see_run(cu, executable, stream, "words", out, 1)
     tools.memset(cu, graph, out + 4, 3, 1)
     tools.see_update(cu, executable, graph)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", out, 2)
+    tools.see_run(cu, executable, stream, "words", out, 2)
 
 
 @sequence
@@ -326,8 +323,7 @@ def failed_updates_change_nothing(cu: Recorder) -> None:
     tools.memset(cu, new, out + 64, 2, 2, tools.memset(cu, new, out, 2, 1), height=3, pitch=64)
     executable = tools.instantiate(cu, old)
     tools.see_update(cu, executable, new)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", out, 1)
+    tools.see_run(cu, executable, stream, "words", out, 1)
 
 
 @sequence
@@ -342,5 +338,4 @@ def update_of_a_running_graph(cu: Recorder) -> None:
         tools.see_update(cu, executable, new)
     cu.call("cuStreamSynchronize", stream)
     cu.see_words("words", out, 2)
-    tools.run(cu, executable, stream)
-    cu.see_words("words", out, 2)
+    tools.see_run(cu, executable, stream, "words", out, 2)

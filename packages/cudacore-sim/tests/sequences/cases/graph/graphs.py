@@ -301,8 +301,7 @@ def edge_data_at_creation(cu: Recorder) -> None:
     cu.call("cuGraphAddNode_v2", c_void_p, graph, array(one), (Edge * 1)(Edge(1, 0, 1)), 1, params)
     tools.see_graph(cu, graph)
     executable = tools.instantiate(cu, graph)
-    tools.run(cu, executable, stream)
-    cu.see_words("out", out, 1)
+    tools.see_run(cu, executable, stream, "out", out, 1)
 
 
 @sequence
@@ -366,8 +365,7 @@ def child_graphs(cu: Recorder) -> None:
     cu.call("cuGraphAddChildGraphNode", c_void_p, graph, None, 0, None)
     cu.call("cuGraphAddChildGraphNode", c_void_p, graph, None, 0, inner)
     tools.see_graph(cu, graph)
-    tools.run(cu, tools.instantiate(cu, graph), stream)
-    cu.see_words("words", address, 2)
+    tools.see_run(cu, tools.instantiate(cu, graph), stream, "words", address, 2)
     cu.call("cuGraphClone", c_void_p, inner)
 
 

@@ -65,13 +65,11 @@ def recorded_again(cu: Recorder) -> None:
     cu.call("cuEventRecord", event, first)
     cu.call("cuEventSynchronize", event)
     with cu.gate(second):
-        cu.call("cuEventRecord", event, second)
-        cu.call("cuEventQuery", event)
-        cu.call("cuStreamWaitEvent", third, event, 0)
-        cu.call("cuEventRecord", event, first)
-        cu.call("cuEventSynchronize", event)
-        cu.call("cuEventQuery", event)
-        cu.call("cuStreamQuery", third)
+        cu.call_each(
+            ("cuEventRecord", event, second), ("cuEventQuery", event), ("cuStreamWaitEvent", third, event, 0),
+            ("cuEventRecord", event, first), ("cuEventSynchronize", event), ("cuEventQuery", event),
+            ("cuStreamQuery", third),
+        )  # fmt: skip
     cu.call("cuStreamSynchronize", third)
 
 

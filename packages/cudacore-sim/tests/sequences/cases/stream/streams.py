@@ -83,17 +83,12 @@ def legacy_waits_for_blocking(cu: Recorder) -> None:
     """Work of the legacy stream waits for earlier work of blocking streams, whose later work waits for it."""
     stream, other, free = cu.stream(), cu.stream(), cu.stream(NON_BLOCKING)
     with cu.gate(stream):
-        event = cu.event()
-        cu.call("cuEventRecord", event, None)
-        cu.call("cuEventQuery", event)
-        later = cu.event()
-        cu.call("cuEventRecord", later, other)
-        cu.call("cuEventQuery", later)
-        cu.call("cuStreamQuery", other)
-        cu.call("cuStreamQuery", None)
-        cu.call("cuEventRecord", later, free)
-        cu.call("cuEventSynchronize", later)
-        cu.call("cuStreamQuery", free)
+        event, later = cu.event(), cu.event()
+        cu.call_each(
+            ("cuEventRecord", event, None), ("cuEventQuery", event), ("cuEventRecord", later, other),
+            ("cuEventQuery", later), ("cuStreamQuery", other), ("cuStreamQuery", None),
+            ("cuEventRecord", later, free), ("cuEventSynchronize", later), ("cuStreamQuery", free),
+        )  # fmt: skip
     cu.call("cuEventSynchronize", event)
     cu.call("cuStreamSynchronize", other)
 
