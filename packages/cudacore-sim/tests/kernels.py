@@ -7,43 +7,35 @@ import ctypes
 from ctypes import byref, c_int, c_size_t, c_void_p
 from typing import Any
 
-PTX = b"""
-.version 8.0
-.target sm_90
-.address_size 64
-.global .align 4 .u32 counter = 7;
-.global .align 8 .u64 table[2] = {counter, 5};
-.visible .entry empty() { ret; }
-.visible .entry store(.param .u64 where, .param .u32 value)
-{
-  .reg .b64 %rd<3>; .reg .b32 %r<4>;
-  ld.param.u64 %rd1, [where];
-  ld.param.u32 %r1, [value];
+from ptx import HEADER, entry
+
+STORE = entry(
+    "store",
+    "u64 where, u32 value",
+    """
   mov.u32 %r2, %tid.x;
   add.u32 %r3, %r1, %r2;
   mul.wide.u32 %rd2, %r2, 4;
   add.u64 %rd2, %rd1, %rd2;
   st.global.u32 [%rd2], %r3;
-  ret;
-}
+""",
+)
+FOLLOW = entry(
+    "follow", "u64 where", "ld.global.u64 %rd2, [table]; ld.global.u32 %r1, [%rd2]; st.global.u32 [%rd1], %r1;"
+)
+PTX = f"""{HEADER}
+.global .align 4 .u32 counter = 7;
+.global .align 8 .u64 table[2] = {{counter, 5}};
+.visible .entry empty() {{ ret; }}
 .visible .entry count()
-{
+{{
   .reg .b32 %r<2>;
   atom.global.add.u32 %r1, [counter], 1;
   ret;
-}
-.visible .entry follow(.param .u64 where)
-{
-  .reg .b64 %rd<3>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [where];
-  ld.global.u64 %rd2, [table];
-  ld.global.u32 %r1, [%rd2];
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
-.visible .entry fail() { trap; }
-.visible .entry small() .maxntid 64, 1, 1 { ret; }
-"""
+}}
+.visible .entry fail() {{ trap; }}
+.visible .entry small() .maxntid 64, 1, 1 {{ ret; }}
+{FOLLOW}{STORE}""".encode()
 
 
 def run_f(cuda: Any, code: bytes) -> int:

@@ -11,9 +11,14 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import cudacore_sim
+
+# The other process runs this file without conftest.py.
+sys.path.append(str(Path(__file__).with_name("sequences")))
+from structs import Access, AllocationProperties, Location, PoolProperties
 
 Size, U64, Pointer = ctypes.c_size_t, ctypes.c_uint64, ctypes.c_void_p
 POSIX = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -26,43 +31,6 @@ class Handle(ctypes.Structure):
     """The 64 bytes of CUipcMemHandle, CUipcEventHandle and CUmemPoolPtrExportData."""
 
     _fields_ = (("bytes", ctypes.c_ubyte * 64),)
-
-
-class Location(ctypes.Structure):
-    """CUmemLocation."""
-
-    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
-
-
-class Access(ctypes.Structure):
-    """CUmemAccessDesc."""
-
-    _fields_ = (("location", Location), ("flags", ctypes.c_int))
-
-
-class PoolProperties(ctypes.Structure):
-    """CUmemPoolProps."""
-
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("handles", ctypes.c_int),
-        ("location", Location),
-        ("security", Pointer),
-        ("limit", Size),
-        ("reserved", ctypes.c_ubyte * 56),
-    )
-
-
-class MemoryProperties(ctypes.Structure):
-    """CUmemAllocationProp."""
-
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("handles", ctypes.c_int),
-        ("location", Location),
-        ("security", Pointer),
-        ("flags", ctypes.c_ubyte * 8),
-    )
 
 
 def start() -> Any:
@@ -117,7 +85,7 @@ def import_pointer(cu: Any, pool: Any, data: bytes) -> tuple[int, Any]:
 
 def new_physical(cu: Any, handles: int = POSIX, location: int = DEVICE) -> tuple[int, Any]:
     handle = U64()
-    properties = MemoryProperties(PINNED, handles, Location(location, 0))
+    properties = AllocationProperties(PINNED, handles, Location(location, 0))
     return int(cu.cuMemCreate(ctypes.byref(handle), Size(CHUNK), ctypes.byref(properties), U64(0))), handle
 
 

@@ -316,18 +316,14 @@ static void without_a_context(void) {
 
 int main(void) {
   open();
-#define SECTION(name)                                                                                                  \
-  printf("%s\n", #name);                                                                                               \
-  fflush(stdout);                                                                                                      \
-  name();
-  SECTION(entry_points)
-  SECTION(before_init)
-  SECTION(set_up)
-  SECTION(streams_and_events)
-  SECTION(memory_calls)
-  SECTION(kernels)
-  SECTION(bad_images)
-  SECTION(without_a_context)
-  SECTION(tear_down)
+  CHECK_SECTION(entry_points)
+  CHECK_SECTION(before_init)
+  CHECK_SECTION(set_up)
+  CHECK_SECTION(streams_and_events)
+  CHECK_SECTION(memory_calls)
+  CHECK_SECTION(kernels)
+  CHECK_SECTION(bad_images)
+  CHECK_SECTION(without_a_context)
+  CHECK_SECTION(tear_down)
   return 0;
 }

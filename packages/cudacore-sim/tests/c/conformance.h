@@ -48,6 +48,12 @@ static inline PFN_cuGetProcAddress_v12000 check_open_driver(void) {
   CHECK_EQ(get_proc_address(#name, &entry, version, 0, NULL), 0);                                                      \
   memcpy(&cu.name, &entry, sizeof entry);
 
+/* Runs a part of the program, whose name is printed first. */
+#define CHECK_SECTION(name)                                                                                            \
+  printf("%s\n", #name);                                                                                               \
+  fflush(stdout);                                                                                                      \
+  name();
+
 #define ANSWERS(result, call) CHECK_EQ(cu.call, result)
 
 /* PTX with the kernels "empty", "add" (three pointers and a count) and "mixed" (one parameter of each kind). */

@@ -392,20 +392,16 @@ static void captures(void) {
 
 int main(void) {
   open();
-#define SECTION(name)                                                                                                  \
-  printf("%s\n", #name);                                                                                               \
-  fflush(stdout);                                                                                                      \
-  name();
-  SECTION(set_up)
-  SECTION(contexts_of_nodes)
-  SECTION(edges)
-  SECTION(clusters)
-  SECTION(user_objects)
-  SECTION(children)
-  SECTION(structures)
-  SECTION(updates)
-  SECTION(memory_nodes)
-  SECTION(captures)
-  SECTION(tear_down)
+  CHECK_SECTION(set_up)
+  CHECK_SECTION(contexts_of_nodes)
+  CHECK_SECTION(edges)
+  CHECK_SECTION(clusters)
+  CHECK_SECTION(user_objects)
+  CHECK_SECTION(children)
+  CHECK_SECTION(structures)
+  CHECK_SECTION(updates)
+  CHECK_SECTION(memory_nodes)
+  CHECK_SECTION(captures)
+  CHECK_SECTION(tear_down)
   return 0;
 }

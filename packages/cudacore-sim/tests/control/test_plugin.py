@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kernels import PTX
+from ptx import HEADER, entry
 
 import cudacore_sim
 
@@ -52,20 +53,34 @@ def run(project: pytest.Pytester, tests: str, *options: str) -> pytest.RunResult
     return project.runpytest_subprocess(*PLUGINS, *options)
 
 
-def test_a_leak(project: pytest.Pytester) -> None:
-    """A test that leaks a stream would pass, or an excused one would fail."""
-    result = run(
-        project,
-        """
+LEAKING = """
 def test_leak(): stream()
 def test_clean(): cu.cuStreamDestroy_v2(stream())
 @pytest.mark.cuda_leaks_ok("on purpose")
 def test_excused(): stream()
-""",
-        "--cuda-driver=sim",
-    )
-    result.assert_outcomes(passed=3, errors=1)
-    result.stdout.fnmatch_lines(["*were not there before this test: 1 x stream*"])
+"""
+MISUSING = """
+def test_twice():
+    made = stream()
+    cu.cuStreamDestroy_v2(made), cu.cuStreamDestroy_v2(made)
+@pytest.mark.cuda_misuse_ok("on purpose")
+def test_excused(): test_twice()
+"""
+
+
+@pytest.mark.parametrize(
+    ("tests", "passed", "text"),
+    [
+        (LEAKING, 3, "*were not there before this test: 1 x stream*"),
+        (MISUSING, 2, "*cuStreamDestroy_v2 was given a stream that was destroyed*"),
+    ],
+    ids=["leak", "misuse"],
+)
+def test_errors_of_tests(project: pytest.Pytester, tests: str, passed: int, text: str) -> None:
+    """A test that leaks a stream, or destroys one twice, would pass; or an excused test would fail."""
+    result = run(project, tests, "--cuda-driver=sim")
+    result.assert_outcomes(passed=passed, errors=1)
+    result.stdout.fnmatch_lines([text])
 
 
 def test_leaks_are_described(project: pytest.Pytester) -> None:
@@ -101,23 +116,6 @@ def test_leaks():
         ],
         consecutive=True,
     )
-
-
-def test_misuse(project: pytest.Pytester) -> None:
-    """A test that destroys a stream twice would pass."""
-    result = run(
-        project,
-        """
-def test_twice():
-    made = stream()
-    cu.cuStreamDestroy_v2(made), cu.cuStreamDestroy_v2(made)
-@pytest.mark.cuda_misuse_ok("on purpose")
-def test_excused(): test_twice()
-""",
-        "--cuda-driver=sim",
-    )
-    result.assert_outcomes(passed=2, errors=1)
-    result.stdout.fnmatch_lines(["*cuStreamDestroy_v2 was given a stream that was destroyed*"])
 
 
 def test_a_test_that_fails(project: pytest.Pytester) -> None:
@@ -485,19 +483,7 @@ def test_the_report_of_a_fault(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*What the simulated driver said*", "kernel 'fail'*: trap*"])
 
 
-RACING = b"""
-.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry write(.param .u64 where)
-{
-  .reg .b64 %rd<2>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [where];
-  mov.u32 %r1, %tid.x;
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
-"""
+RACING = (HEADER + entry("write", "u64 where", "mov.u32 %r1, %tid.x; st.global.u32 [%rd1], %r1;")).encode()
 RACE = f"""
 def launch():
     module, function, out = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()

@@ -9,6 +9,29 @@ HEADER = """
 .address_size 64
 """
 
+
+def entry(name: str, parameters: str, body: str) -> str:
+    """Return the PTX of a kernel. Its u64 parameters are in %rd1 to %rd3, its u32 parameters in %r1 to %r7."""
+    given = [parameter.split() for parameter in parameters.split(", ")]
+    used = {"u64": 0, "u32": 0}
+    loads = ""
+    for kind, parameter in given:
+        used[kind] += 1
+        register = f"%{'rd' if kind == 'u64' else 'r'}{used[kind]}"
+        loads += f"  ld.param.{kind} {register}, [{parameter}];\n"
+    declared = ", ".join(f".param .{kind} {parameter}" for kind, parameter in given)
+    return (
+        f".visible .entry {name}({declared})\n{{\n  .reg .b64 %rd<4>; .reg .b32 %r<8>;\n{loads}"
+        f"  {body.strip()}\n  ret;\n}}\n"
+    )
+
+
+SET_CONDITION = """
+  { .param .b64 p0; .param .b32 p1;
+    st.param.b64 [p0], %rd1; st.param.b32 [p1], %r1;
+    call.uni cudaGraphSetConditional, (p0, p1); }
+"""
+
 KERNELS = (
     HEADER
     + """
@@ -24,91 +47,14 @@ KERNELS = (
 
 .visible .entry nothing() { ret; }
 
-.visible .entry store(.param .u64 where, .param .u32 value)
-{
-  .reg .b64 %rd<2>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [where];
-  ld.param.u32 %r1, [value];
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
-.visible .entry load(.param .u64 where, .param .u64 result)
-{
-  .reg .b64 %rd<3>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [where];
-  ld.param.u64 %rd2, [result];
-  ld.global.u32 %r1, [%rd1];
-  st.global.u32 [%rd2], %r1;
-  ret;
-}
-.visible .entry increase(.param .u64 where, .param .u32 value)
-{
-  .reg .b64 %rd<3>; .reg .b32 %r<7>;
-  ld.param.u64 %rd1, [where];
-  ld.param.u32 %r1, [value];
-  mov.u32 %r2, %ctaid.x;
-  mov.u32 %r3, %ntid.x;
-  mov.u32 %r4, %tid.x;
-  mad.lo.u32 %r5, %r2, %r3, %r4;
-  mul.wide.u32 %rd2, %r5, 4;
-  add.u64 %rd1, %rd1, %rd2;
-  ld.global.u32 %r6, [%rd1];
-  add.u32 %r6, %r6, %r1;
-  st.global.u32 [%rd1], %r6;
-  ret;
-}
-.visible .entry where_am_i(.param .u64 out)
-{
-  .reg .b64 %rd<2>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [out];
-  mov.u32 %r1, %nctaid.x; st.global.u32 [%rd1], %r1;
-  mov.u32 %r1, %nctaid.y; st.global.u32 [%rd1+4], %r1;
-  mov.u32 %r1, %nctaid.z; st.global.u32 [%rd1+8], %r1;
-  mov.u32 %r1, %ntid.x; st.global.u32 [%rd1+12], %r1;
-  mov.u32 %r1, %ntid.y; st.global.u32 [%rd1+16], %r1;
-  mov.u32 %r1, %ntid.z; st.global.u32 [%rd1+20], %r1;
-  mov.u32 %r1, %nclusterid.x; st.global.u32 [%rd1+24], %r1;
-  mov.u32 %r1, %cluster_nctaid.x; st.global.u32 [%rd1+28], %r1;
-  mov.u32 %r1, %dynamic_smem_size; st.global.u32 [%rd1+32], %r1;
-  ret;
-}
 .visible .entry count()
 {
   .reg .b32 %r<2>;
   atom.global.add.u32 %r1, [counter], 1;
   ret;
 }
-.visible .entry scale(.param .u64 out)
-{
-  .reg .b64 %rd<2>; .reg .b32 %r<3>;
-  ld.param.u64 %rd1, [out];
-  ld.const.u32 %r1, [factor];
-  ld.global.u32 %r2, [counter];
-  mul.lo.u32 %r1, %r1, %r2;
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
 .visible .entry parameters(.param .u64 a, .param .u8 b, .param .align 8 .b8 c[24], .param .f32 d, .param .u16 e)
 { ret; }
-.visible .entry static_shared(.param .u64 out)
-{
-  .shared .align 4 .b8 area[100];
-  .reg .b64 %rd<2>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [out];
-  st.shared.u32 [area+96], 5;
-  ld.shared.u32 %r1, [area+96];
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
-.visible .entry dynamic_shared(.param .u64 out)
-{
-  .reg .b64 %rd<2>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [out];
-  st.shared.u32 [dynamic], 6;
-  ld.shared.u32 %r1, [dynamic];
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
 .visible .entry at_most_64() .maxntid 64, 1, 1 { ret; }
 .visible .entry just_96() .reqntid 96, 1, 1 { ret; }
 .visible .entry cluster_of_2() .explicitcluster .reqnctapercluster 2, 1, 1 { ret; }
@@ -136,6 +82,59 @@ KERNELS = (
   ret;
 }
 """
+    + entry("store", "u64 where, u32 value", "st.global.u32 [%rd1], %r1;")
+    + entry("load", "u64 where, u64 result", "ld.global.u32 %r1, [%rd1]; st.global.u32 [%rd2], %r1;")
+    + entry(
+        "increase",
+        "u64 where, u32 value",
+        """
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.u32 %r5, %r2, %r3, %r4;
+  mul.wide.u32 %rd2, %r5, 4;
+  add.u64 %rd1, %rd1, %rd2;
+  ld.global.u32 %r6, [%rd1];
+  add.u32 %r6, %r6, %r1;
+  st.global.u32 [%rd1], %r6;
+""",
+    )
+    + entry(
+        "where_am_i",
+        "u64 out",
+        "\n  ".join(
+            f"mov.u32 %r1, %{register}; st.global.u32 [%rd1+{4 * place}], %r1;"
+            for place, register in enumerate(
+                "nctaid.x nctaid.y nctaid.z ntid.x ntid.y ntid.z nclusterid.x cluster_nctaid.x "
+                "dynamic_smem_size".split()
+            )
+        ),
+    )
+    + entry(
+        "scale",
+        "u64 out",
+        """
+  ld.const.u32 %r1, [factor];
+  ld.global.u32 %r2, [counter];
+  mul.lo.u32 %r1, %r1, %r2;
+  st.global.u32 [%rd1], %r1;
+""",
+    )
+    + entry(
+        "static_shared",
+        "u64 out",
+        """
+  .shared .align 4 .b8 area[100];
+  st.shared.u32 [area+96], 5;
+  ld.shared.u32 %r1, [area+96];
+  st.global.u32 [%rd1], %r1;
+""",
+    )
+    + entry(
+        "dynamic_shared",
+        "u64 out",
+        "st.shared.u32 [dynamic], 6; ld.shared.u32 %r1, [dynamic]; st.global.u32 [%rd1], %r1;",
+    )
 ).encode()
 
 EMPTY_MODULE = HEADER.encode()
@@ -158,30 +157,11 @@ CONDITIONS = (
     HEADER.replace(".version 8.0", ".version 8.3")
     + """
 .extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
-
-.visible .entry set_from(.param .u64 handle, .param .u64 where)
-{
-  .reg .b64 %rd<3>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [handle];
-  ld.param.u64 %rd2, [where];
-  ld.global.u32 %r1, [%rd2];
-  { .param .b64 p0; .param .b32 p1;
-    st.param.b64 [p0], %rd1; st.param.b32 [p1], %r1;
-    call.uni cudaGraphSetConditional, (p0, p1); }
-  ret;
-}
-.visible .entry count_down(.param .u64 handle, .param .u64 where)
-{
-  .reg .b64 %rd<3>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [handle];
-  ld.param.u64 %rd2, [where];
-  ld.global.u32 %r1, [%rd2];
-  sub.u32 %r1, %r1, 1;
-  st.global.u32 [%rd2], %r1;
-  { .param .b64 p0; .param .b32 p1;
-    st.param.b64 [p0], %rd1; st.param.b32 [p1], %r1;
-    call.uni cudaGraphSetConditional, (p0, p1); }
-  ret;
-}
 """
+    + entry("set_from", "u64 handle, u64 where", "ld.global.u32 %r1, [%rd2];" + SET_CONDITION)
+    + entry(
+        "count_down",
+        "u64 handle, u64 where",
+        "ld.global.u32 %r1, [%rd2]; sub.u32 %r1, %r1, 1; st.global.u32 [%rd2], %r1;" + SET_CONDITION,
+    )
 ).encode()

@@ -54,38 +54,33 @@ class Access(ctypes.Structure):
     _fields_ = [("location", Location), ("flags", c_int)]
 
 
+def operands(*fields: tuple[str, Any]) -> list[tuple[str, Any]]:
+    """Return the fields of both operands of a copy, given those of one."""
+    return [(side + name, kind) for side in ("src", "dst") for name, kind in fields]
+
+
+WHERE = (("MemoryType", c_int), ("Host", c_void_p), ("Device", c_uint64))
+
+
 class Copy2D(ctypes.Structure):
     """CUDA_MEMCPY2D."""
 
     _fields_ = [
-        (side + field, kind)
-        for side in ("src", "dst")
-        for field, kind in (
-            *named(c_size_t, "XInBytes", "Y"),
-            ("MemoryType", c_int),
-            ("Host", c_void_p),
-            ("Device", c_uint64),
-            ("Array", c_void_p),
-            ("Pitch", c_size_t),
-        )
-    ] + named(c_size_t, "WidthInBytes", "Height")
+        *operands(*named(c_size_t, "XInBytes", "Y"), *WHERE, ("Array", c_void_p), ("Pitch", c_size_t)),
+        *named(c_size_t, "WidthInBytes", "Height"),
+    ]
 
 
 class Copy3D(ctypes.Structure):
     """CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER, which has contexts where the other one has NULL."""
 
     _fields_ = [
-        (side + field, kind)
-        for side in ("src", "dst")
-        for field, kind in (
-            *named(c_size_t, "XInBytes", "Y", "Z", "Level"),
-            ("MemoryType", c_int),
-            ("Host", c_void_p),
-            ("Device", c_uint64),
-            *named(c_void_p, "Array", "Context"),
-            *named(c_size_t, "Pitch", "Height"),
-        )
-    ] + named(c_size_t, "WidthInBytes", "Height", "Depth")
+        *operands(
+            *named(c_size_t, "XInBytes", "Y", "Z", "Level"), *WHERE,
+            *named(c_void_p, "Array", "Context"), *named(c_size_t, "Pitch", "Height"),
+        ),
+        *named(c_size_t, "WidthInBytes", "Height", "Depth"),
+    ]  # fmt: skip
 
 
 def set_operand(copy: Copy2D | Copy3D, side: str, where: Any) -> None:

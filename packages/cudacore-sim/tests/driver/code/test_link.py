@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kernels import run_f
+from ptx import entry
 
 import cudacore_sim
 
@@ -92,16 +93,7 @@ def test_variables_of_another_text(cuda: Any) -> None:
     uses = """
 .extern .global .align 4 .u32 shared_number;
 .global .align 8 .u64 pointer = shared_number;
-.visible .entry f(.param .u64 where)
-{
-  .reg .b64 %rd<3>; .reg .b32 %r<2>;
-  ld.param.u64 %rd1, [where];
-  ld.global.u64 %rd2, [pointer];
-  ld.global.u32 %r1, [%rd2];
-  st.global.u32 [%rd1], %r1;
-  ret;
-}
-"""
+""" + entry("f", "u64 where", "ld.global.u64 %rd2, [pointer]; ld.global.u32 %r1, [%rd2]; st.global.u32 [%rd1], %r1;")
     link = Link(cuda)
     assert link.add(HEADER + uses) == 0
     assert link.add(HEADER + ".visible .global .align 4 .u32 shared_number = 43;\n") == 0

@@ -67,7 +67,7 @@ def test_large_allocations_one_at_a_time(run_python: RunPython) -> None:
 def test_pools_with_files_do_not_wear_out(run_python: RunPython) -> None:
     """After many allocations and frees, an exportable pool would refuse an allocation although it has room."""
     code = """
-pool, properties = c_void_p(), PoolProperties(type=1, handles=1, location=Location(1, 0))
+pool, properties = c_void_p(), PoolProperties(allocType=1, handleTypes=1, location=Location(1, 0))
 assert cu.cuMemPoolCreate(byref(pool), byref(properties)) == 0
 def allocate(address, size):
     return cu.cuMemAllocFromPoolAsync(address, size, pool, None)

@@ -7,22 +7,17 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
+from ptx import HEADER, entry
 
-CODE = """
-PTX = b'''
-.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry read_shared(.param .u64 out)
-{
-  .reg .b64 %rd<2>; .reg .b32 %r<2>;
+READ_SHARED = """
   .shared .align 4 .b32 tile[256];
-  ld.param.u64 %rd1, [out];
   ld.shared.u32 %r1, [tile+1020];
   st.global.u32 [%rd1], %r1;
   st.shared.u32 [tile+1020], 7;
-  ret;
-}'''
+"""
+CODE = (
+    f"PTX = {(HEADER + entry('read_shared', 'u64 out', READ_SHARED)).encode()!r}"
+    """
 context, module, function, out, large, pooled = (c_void_p() for _ in range(6))
 first = (c_ubyte * 4)()
 
@@ -42,6 +37,7 @@ cu.cuMemAlloc_v2(byref(out), c_size_t(4))
 for _ in range(2):
     cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, (c_void_p * 1)(addressof(out)), None), show(out)
 """
+)
 
 
 @pytest.mark.parametrize(("settings", "byte"), [({}, "00"), ({"FILL": "0xA5"}, "a5")])

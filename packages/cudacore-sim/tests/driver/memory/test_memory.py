@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from structs import device_pool
 
 import cudacore_sim
 
@@ -163,25 +164,6 @@ def test_memory_that_a_pool_keeps_is_its_own(cuda: Any) -> None:
     assert left.value == free.value
 
 
-class Place(ctypes.Structure):
-    """CUmemLocation."""
-
-    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
-
-
-class MemPoolProps(ctypes.Structure):
-    """CUmemPoolProps, which begins like CUmemAllocationProp."""
-
-    _fields_ = (
-        ("alloc_type", ctypes.c_int),
-        ("handle_types", ctypes.c_int),
-        ("location", Place),
-        ("security", ctypes.c_void_p),
-        ("max_size", ctypes.c_size_t),
-        ("others", ctypes.c_char * 56),
-    )
-
-
 def test_memory_whose_free_waits_is_the_pools(cuda: Any) -> None:
     """Before a stream reaches a free, allocations would succeed that fail on an H200."""
     free, total = Size(), Size()
@@ -208,7 +190,7 @@ def test_memory_whose_free_waits_is_the_pools(cuda: Any) -> None:
 @pytest.mark.parametrize(("max_size", "room"), [(1, 32), (32 << 20, 32), (33 << 20, 64), (100 << 20, 128)])
 def test_max_size_is_rounded_up(cuda: Any, max_size: int, room: int) -> None:
     """A pool would have less room than on an H200, which reserves 32 MiB at a time."""
-    props = MemPoolProps(1, 0, Place(1, 0), None, max_size, b"")
+    props = device_pool(maxSize=max_size)
     pool, stream = ctypes.c_void_p(cuda.out("cuMemPoolCreate", ctypes.byref(props))), cuda.stream()
     made = []
     memory = ctypes.c_uint64()
@@ -228,7 +210,7 @@ def new_pool(cuda: Any) -> ctypes.c_void_p:
     return ctypes.c_void_p(cuda.out("cuMemPoolCreate", ctypes.byref(PROPS)))
 
 
-PROPS = MemPoolProps(1, 0, Place(1, 0), None, 0, b"")
+PROPS = device_pool()
 
 
 def keep(cuda: Any, pool: ctypes.c_void_p) -> None:

@@ -8,42 +8,19 @@ from typing import Any
 
 import pytest
 from kernels import PTX
+from structs import launch_configuration
 
 INVALID_VALUE, INVALID_HANDLE = 1, 400
 PROGRAMMATIC, COMPLETION = 7, 12
 DISABLE_TIMING, INTERPROCESS = 2, 4
 
 
-class Attribute(ctypes.Structure):
-    """CUlaunchAttribute of an event."""
-
-    _fields_ = (
-        ("kind", ctypes.c_int),
-        ("padding", ctypes.c_int),
-        ("event", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("rest", ctypes.c_ubyte * 52),
-    )
-
-
-class Configuration(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("sizes", ctypes.c_uint * 6),
-        ("shared", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(Attribute)),
-        ("count", ctypes.c_uint),
-    )
-
-
 def launch(cuda: Any, kind: int, event: ctypes.c_void_p, flags: int = 0) -> int:
     """Launch a kernel that records an event; return the result."""
     module = ctypes.c_void_p(cuda.out("cuModuleLoadData", PTX))
     function = ctypes.c_void_p(cuda.out("cuModuleGetFunction", module, b"empty"))
-    attribute = Attribute(kind, 0, event, flags)
-    configuration = Configuration((1, 1, 1, 1, 1, 1), 0, None, ctypes.pointer(attribute), 1)
+    handle = event.value or 0
+    configuration = launch_configuration((kind, (handle & 0xFFFFFFFF, handle >> 32, flags)))
     return int(cuda.code("cuLaunchKernelEx", ctypes.byref(configuration), function, None, None))
 
 

@@ -100,8 +100,8 @@ def launches_in_order(cu: Recorder) -> None:
         nodes.append(tools.host(cu, graph, lambda _, i=i: seen.append(i), nodes[-1]))
     executable = tools.instantiate(cu, graph)
     with cu.gate(stream):
-        cu.call("cuGraphLaunch", executable, stream)
-        cu.call("cuGraphLaunch", executable, other)
+        for where in (stream, other):
+            cu.call("cuGraphLaunch", executable, where)
         cu.call("cuStreamQuery", other)
         cu.see("seen", seen)
     cu.call("cuStreamSynchronize", other)
@@ -117,9 +117,9 @@ def destroyed_while_running(cu: Recorder) -> None:
     tools.memset(cu, graph, address, 9, 1)
     executable = tools.instantiate(cu, graph)
     with cu.gate(stream):
-        cu.call("cuGraphLaunch", executable, stream)
-        cu.call("cuGraphExecDestroy", executable)
-        cu.call("cuGraphDestroy", graph)
+        cu.call_each(
+            ("cuGraphLaunch", executable, stream), ("cuGraphExecDestroy", executable), ("cuGraphDestroy", graph),
+        )  # fmt: skip
     cu.call("cuStreamSynchronize", stream)
     cu.see_words("word", address, 1)
 

@@ -143,14 +143,20 @@ def frees_after_instantiation(cu: Recorder) -> None:
         cu.call("cuGraphAddMemFreeNode", c_void_p, graph, array(node), 1, address)
 
 
-@sequence
-def freed_in_the_graph(cu: Recorder) -> None:
-    """Memory that a graph allocates and frees is available again at each launch."""
-    graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
+def add_work(cu: Recorder, graph: int, out: int) -> int:
+    """Add nodes that allocate memory, fill it, copy it and free it; return the memory."""
     node, address = tools.alloc(cu, graph, 64)
     filled = tools.memset(cu, graph, address, 7, 4, node)
     copied = tools.copy(cu, graph, out, address, 16, filled)
     tools.free(cu, graph, address, copied)
+    return address
+
+
+@sequence
+def freed_in_the_graph(cu: Recorder) -> None:
+    """Memory that a graph allocates and frees is available again at each launch."""
+    graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
+    address = add_work(cu, graph, out)
     see_attributes(cu)
     executable = tools.instantiate(cu, graph)
     see_attributes(cu)
@@ -355,10 +361,7 @@ def general_nodes(cu: Recorder) -> None:
 def executable_outlives_the_graph(cu: Recorder) -> None:
     """An executable graph with memory nodes runs after its graph was destroyed."""
     graph, stream, out = tools.graph(cu), cu.stream(NON_BLOCKING), cu.memory(16, 0)
-    node, address = tools.alloc(cu, graph, 64)
-    filled = tools.memset(cu, graph, address, 7, 4, node)
-    copied = tools.copy(cu, graph, out, address, 16, filled)
-    tools.free(cu, graph, address, copied)
+    add_work(cu, graph, out)
     executable = tools.instantiate(cu, graph)
     cu.call("cuGraphDestroy", graph)
     tools.see_run(cu, executable, stream, "words", out, 4)

@@ -418,10 +418,10 @@ def events_run(cu: Recorder) -> None:
     tools.record(cu, graph, after, set_node)
     executable = tools.instantiate(cu, graph)
     with cu.gate(other):
-        cu.call("cuEventRecord", before, other)
-        cu.call("cuGraphLaunch", executable, stream)
-        cu.call("cuEventQuery", after)
-        cu.call("cuStreamQuery", stream)
+        cu.call_each(
+            ("cuEventRecord", before, other), ("cuGraphLaunch", executable, stream),
+            ("cuEventQuery", after), ("cuStreamQuery", stream),
+        )  # fmt: skip
     cu.call("cuEventSynchronize", after)
     cu.see_words("out", out, 1)
     cu.call("cuStreamSynchronize", stream)

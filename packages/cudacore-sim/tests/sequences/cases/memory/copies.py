@@ -134,19 +134,24 @@ def fills_of_rows(cu: Recorder) -> None:
     cu.see_bytes("bytes", address, 64)
 
 
-def set_fields(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> None:
-    """Set the source, the target and other fields of a copy. An int is a device address."""
+def described(copy: Any, source: Any, target: Any, fields: dict[str, int]) -> Any:
+    """Set the source, the target and other fields of a copy, and return it. An int is a device address."""
     set_operand(copy, "src", source)
     set_operand(copy, "dst", target)
     for name, value in fields.items():
         setattr(copy, name, value)
-
-
-def rows(source: Any, target: Any, **fields: int) -> Copy2D:
-    """Describe a copy of rows. A device address is given as an int."""
-    copy = Copy2D(WidthInBytes=4, Height=3, srcPitch=8, dstPitch=8)
-    set_fields(copy, source, target, fields)
     return copy
+
+
+def rows(source: Any, target: Any, **fields: int) -> Any:
+    """Describe a copy of rows. A device address is given as an int."""
+    return described(Copy2D(WidthInBytes=4, Height=3, srcPitch=8, dstPitch=8), source, target, fields)
+
+
+def slices(source: Any, target: Any, **fields: int) -> Any:
+    """Describe a copy of slices. A device address is given as an int."""
+    copy = Copy3D(WidthInBytes=2, Height=2, Depth=2, srcPitch=4, dstPitch=4, srcHeight=4, dstHeight=3)
+    return described(copy, source, target, fields)
 
 
 @sequence
@@ -184,13 +189,6 @@ def row_arguments(cu: Recorder) -> None:
     cu.call("cuMemcpy2D_v2", None)
     cu.call("cuMemcpy2DAsync_v2", None, None)
     cu.call("cuCtxSynchronize")
-
-
-def slices(source: Any, target: Any, **fields: int) -> Copy3D:
-    """Describe a copy of slices. A device address is given as an int."""
-    copy = Copy3D(WidthInBytes=2, Height=2, Depth=2, srcPitch=4, dstPitch=4, srcHeight=4, dstHeight=3)
-    set_fields(copy, source, target, fields)
-    return copy
 
 
 @sequence

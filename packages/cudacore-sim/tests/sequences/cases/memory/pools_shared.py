@@ -52,6 +52,13 @@ def see_range(cu: Recorder, address: int) -> None:
     cu.read("cuPointerGetAttribute", c_uint64, ALLOWED_HANDLE_TYPES, address)
 
 
+def free(cu: Recorder, address: int, pool: int) -> None:
+    """Free memory of a pool, and destroy the pool."""
+    cu.call("cuMemFreeAsync", address, None)
+    cu.call("cuCtxSynchronize")
+    cu.call("cuMemPoolDestroy", pool)
+
+
 @sequence
 def places(cu: Recorder) -> None:
     """Pools of a device and of the host: the locations with access, before and after a device gets it."""
@@ -79,9 +86,7 @@ def ranges(cu: Recorder) -> None:
         cu.prepare("cuCtxSetCurrent", None)
         cu.call("cuMemGetAddressRange_v2", c_uint64, c_size_t, address)
         cu.prepare("cuCtxSetCurrent", context)
-        cu.call("cuMemFreeAsync", address, None)
-        cu.call("cuCtxSynchronize")
-        cu.call("cuMemPoolDestroy", pool)
+        free(cu, address, pool)
 
 
 @sequence
@@ -111,9 +116,7 @@ def imported(cu: Recorder) -> None:
             cu.call("cuMemFreeAsync", memory, None)
         cu.call("cuCtxSynchronize")
         cu.call("cuMemPoolDestroy", import_)
-        cu.call("cuMemFreeAsync", address, None)
-        cu.call("cuCtxSynchronize")
-        cu.call("cuMemPoolDestroy", pool)
+        free(cu, address, pool)
 
 
 @sequence

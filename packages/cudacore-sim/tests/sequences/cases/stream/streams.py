@@ -107,15 +107,13 @@ def legacy_ignores_non_blocking(cu: Recorder) -> None:
 def per_thread_streams(cu: Recorder) -> None:
     """Each thread has its own default stream, which waits for the legacy stream."""
     mine = cu.new("cuStreamGetId", PER_THREAD, c_uint64)
-    context = cu.prepare("cuCtxGetCurrent", c_void_p)
 
     def other() -> None:
-        cu.prepare("cuCtxSetCurrent", context)
         cu.see("another", cu.new("cuStreamGetId", PER_THREAD, c_uint64) != mine)
         cu.call("cuStreamQuery", PER_THREAD)
 
     with cu.gate(PER_THREAD):
-        cu.in_thread(other)
+        cu.in_thread(other, cu.prepare("cuCtxGetCurrent", c_void_p))
         cu.call("cuStreamQuery", PER_THREAD)
     cu.call("cuStreamSynchronize", PER_THREAD)
     cu.see("the same", cu.new("cuStreamGetId", PER_THREAD, c_uint64) == mine)
