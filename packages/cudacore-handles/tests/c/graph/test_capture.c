@@ -117,12 +117,8 @@ static void captures_of_others_keep_what_work_uses(void) {
   OK(cch_context_set_current(world.context));
   CHECK_EQ(driver.cuGraphInstantiateWithParams(&exec, raw, &params), 0);
   OK(cch_context_set_current(NULL));
-  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
-  cch_reclaim_drain();
-  CHECK_EQ(ends(), 0);
-  CHECK_EQ(driver.cuGraphExecDestroy(exec), 0);
-  cch_reclaim_drain();
-  CHECK_EQ(ends(), 2);
+  CHECK_AFTER(OK((int)driver.cuGraphDestroy(raw)), ends(), 0);
+  CHECK_AFTER(OK((int)driver.cuGraphExecDestroy(exec)), ends(), 2);
 }
 
 /* The objects that a launch makes the graph of a capture keep. */
@@ -169,10 +165,8 @@ static void launches_ask_twice_and_keep_first(void) {
   CHECK_EQ(sim.calls(NULL), calls + 3);
   OK(cch_capture_end(g, world.stream));
   cch_bundle_unref(keep.bundle);
-  cch_reclaim_drain();
   CHECK_EQ(ends(), 0);
   cch_graph_unref(g);
-  cch_reclaim_drain();
   CHECK_EQ(ends(), 1);
   OK(cch_context_set_current(NULL));
 }
@@ -221,12 +215,8 @@ static void captures_that_others_begin_anew(void) {
   cch_bundle_unref(kept);
   CHECK_EQ(driver.cuStreamEndCapture(cch_stream_raw(world.stream), &second), 0);
   cch_graph_unref(g);
-  CHECK_EQ(driver.cuGraphDestroy(raw), 0);
-  cch_reclaim_drain();
-  CHECK_EQ(ends(), 0);
-  CHECK_EQ(driver.cuGraphDestroy(second), 0);
-  cch_reclaim_drain();
-  CHECK_EQ(ends(), 1);
+  CHECK_AFTER(OK((int)driver.cuGraphDestroy(raw)), ends(), 0);
+  CHECK_AFTER(OK((int)driver.cuGraphDestroy(second)), ends(), 1);
 }
 
 /* If a step after the beginning fails, the stream would stay in capture, or its graph would remain. */
@@ -396,10 +386,8 @@ static void joined_streams_are_held(void) {
   OK(cch_capture_join(g, fork, world.stream));
   OK(cch_capture_join(g, fork, fork)); /* joining a fork into itself does nothing, and makes no cycle */
   cch_stream_unref(deeper);
-  cch_stream_unref(fork);
-  CHECK_EQ(sim.live(CUDASIM_STREAM), streams + 2);
-  cch_deviceptr_unref(memory);
-  CHECK_EQ(sim.live(CUDASIM_STREAM), streams + 2);
+  CHECK_AFTER(cch_stream_unref(fork), sim.live(CUDASIM_STREAM), streams + 2);
+  CHECK_AFTER(cch_deviceptr_unref(memory), sim.live(CUDASIM_STREAM), streams + 2);
   OK(cch_capture_end(g, world.stream));
   CHECK_EQ(sim.live(CUDASIM_STREAM), streams);
   cch_pool_unref(pool);
@@ -416,10 +404,8 @@ static void memory_holds_its_graph(void) {
   cch_graph *g = begin(CCH_CAPTURE_RELAXED);
   OK(cch_deviceptr_alloc_async(&ptr, pool, 64, world.stream));
   OK(cch_capture_end(g, world.stream));
-  cch_graph_unref(g);
-  CHECK_EQ(sim.live(CUDASIM_GRAPH), 1);
-  cch_deviceptr_unref(ptr);
-  CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
+  CHECK_AFTER(cch_graph_unref(g), sim.live(CUDASIM_GRAPH), 1);
+  CHECK_AFTER(cch_deviceptr_unref(ptr), sim.live(CUDASIM_GRAPH), 0);
   /* If the capture fails, the memory was never allocated. */
   g = begin(CCH_CAPTURE_GLOBAL);
   OK(cch_deviceptr_alloc_async(&ptr, pool, 64, world.stream));

@@ -245,8 +245,7 @@ static void the_end_waits_without_blocking(void) {
   cch_graph_exec *exec = instantiate_and_set(&g, &node);
   OK(cch_graph_launch(exec, world.stream));
   nothing_is_done();
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(sim.live(CUDASIM_GRAPH_EXEC), 0);
+  CHECK_AFTER(cch_graph_exec_unref(exec), sim.live(CUDASIM_GRAPH_EXEC), 0);
   CHECK_EQ(ends(), 0);
   sim.reset();
   CHECK_EQ(ends(), 1);

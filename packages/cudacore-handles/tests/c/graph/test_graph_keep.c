@@ -69,8 +69,7 @@ static void adopted_graphs_are_shared(void) {
   OK(cch_graph_adopt(&g, raw));
   cch_bundle *used = new_bundle();
   cch_graph_node_unref(add_kernel(g, NULL, used));
-  cch_bundle_unref(used);
-  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
+  CHECK_AFTER(cch_bundle_unref(used), sim.live(CUDASIM_USER_OBJECT), 1);
   CHECK_AFTER(cch_graph_unref(g), ends(), 1);
 }
 
@@ -84,8 +83,7 @@ static void graphs_that_cannot_be_shared_are_not(void) {
     CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
   }
   sim.reset();
-  cch_graph_node_unref(add_kernel(g, NULL, NULL));
-  CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 0);
+  CHECK_AFTER(cch_graph_node_unref(add_kernel(g, NULL, NULL)), sim.live(CUDASIM_USER_OBJECT), 0);
   OK(cch_graph_share(g));
   CHECK_EQ(sim.live(CUDASIM_USER_OBJECT), 1);
   CHECK_AFTER(cch_graph_unref(g), ends(), 1);
@@ -154,8 +152,7 @@ static void launches_in_flight_keep_what_the_graph_used(void) {
   OK(cch_graph_launch(exec, world.stream));
   CHECK_EQ(ends(), 1);
   nothing_is_done();
-  cch_graph_exec_unref(exec);
-  CHECK_EQ(sim.live(CUDASIM_GRAPH_EXEC), 0);
+  CHECK_AFTER(cch_graph_exec_unref(exec), sim.live(CUDASIM_GRAPH_EXEC), 0);
   CHECK_EQ(ends(), 1);
   sim.reset();
   CHECK_EQ(ends(), 2);

@@ -69,8 +69,7 @@ static void boxes_of_parameters_are_kept(void) {
   cch_graph_node_unref(add(g, CCH_NODE_EVENT_RECORD, &event_params, NULL, NULL));
   cch_kernel_unref(kernel);
   cch_library_unref(library);
-  cch_event_unref(event);
-  CHECK_EQ(sim.live(CUDASIM_LIBRARY), 2);
+  CHECK_AFTER(cch_event_unref(event), sim.live(CUDASIM_LIBRARY), 2);
   CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
   cch_graph_unref(g);
   cch_reclaim_drain();
@@ -116,8 +115,7 @@ static void nodes_have_one_box(void) {
   cch_graph_node_unref(again);
   cch_graph_node_unref(node);
   cch_graph_unref(body); /* now there is no box of the body, nor of a node in it */
-  cch_graph_node_unref(b);
-  CHECK_EQ(cch_live_count(CCH_KIND_GRAPH), 1);
+  CHECK_AFTER(cch_graph_node_unref(b), cch_live_count(CCH_KIND_GRAPH), 1);
   CHECK_EQ(cch_live_count(CCH_KIND_GRAPH_NODE), 0);
   OK(cch_graph_node_of(&node, g, raw));
   cch_bundle *told = cch_graph_node_bundle(node);
@@ -208,8 +206,7 @@ static void adopted_graphs_end(void) {
   OK(cch_graph_adopt(&g, raw));
   FAILS(CCH_EINVAL, cch_graph_adopt(&twice, raw));
   CHECK(twice == NULL && cch_graph_raw(g) == raw && cch_graph_parent(g) == NULL);
-  cch_graph_unref(g);
-  CHECK_EQ(sim.live(CUDASIM_GRAPH), 0);
+  CHECK_AFTER(cch_graph_unref(g), sim.live(CUDASIM_GRAPH), 0);
 }
 
 /* A graph whose last reference is dropped in a host function would be destroyed there, or never. */
@@ -268,8 +265,7 @@ static void references_go_lightly(void) {
   CHECK(cch_unref_lightly(event) == NULL);
   CHECK(cch_unref_lightly(event) == event); /* destroying an event calls the driver */
   CHECK_EQ(sim.live(CUDASIM_EVENT), 2);
-  cch_unref(event);
-  CHECK_EQ(sim.live(CUDASIM_EVENT), 1);
+  CHECK_AFTER(cch_unref(event), sim.live(CUDASIM_EVENT), 1);
 
   cch_graph *g = new_graph(), *again = NULL;
   cch_graph_node *node = add_empty(g, NULL), *other = add_empty(g, NULL), *known;
