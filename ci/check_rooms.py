@@ -57,7 +57,6 @@ LARGE_FOLDERS = {
 LONG_FILES = {
     "packages/cudacore-handles/tests/c/operations.c": "one list of all operations",
     "packages/cudacore-sim/src/sim/driver/base/entry_points.inc": "written by tools/generate_entry_points.py",
-    "packages/cudacore-handles/tests/launch/test_pack.py": "one table of types and values after the other",
 }
 #: Examples of docstrings, which do not count as lines of a file.
 EXAMPLES = re.compile(r'\n *Examples\n *-{8}\n(?:.*\n)*?(?= *""")')

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of other processes in the tests of sharing. They import this module, so importing it has no effects."""
+"""Functions of the tests of sharing, and those that other processes run.
+
+The other processes import this module, so importing it has no effects.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,25 @@ import cudacore_handles as ch
 
 SIZE = 1 << 12
 TIMEOUT = 120  # seconds for a child
+
+
+# ---- in the process of the test
+
+
+def joined(process: Any) -> int | None:
+    process.join(TIMEOUT)
+    return process.exitcode  # type: ignore[no-any-return]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def copied(handle: ch.IPCAllocationHandle) -> ch.IPCAllocationHandle:
+    return type(handle)._init(os.dup(int(handle)), handle.uuid)
+
+
+# ---- in other processes
 
 
 def run(function: Callable[..., object], args: list[Any]) -> None:

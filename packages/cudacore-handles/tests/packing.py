@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pack one value as a kernel argument, for parameters of each kind."""
+"""Pack values as kernel arguments, for parameters of each kind."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from cudacore_handles import _native
@@ -11,8 +12,60 @@ from cudacore_handles import _native
 # The kinds by their numbers, as in PARAM_KINDS of launch.h.
 UNKNOWN, INT, UINT, BITS, BOOL, FLOAT, BFLOAT, POINTER, ADDRESS_OR_INT, BYTES = range(10)
 ADDRESS = 0x7F12_3456_7800
+INT_SIZES = (1, 2, 4, 8)
+SIGNED_FORMAT = {1: "b", 2: "h", 4: "i", 8: "q"}
+UNSIGNED_FORMAT = {1: "B", 2: "H", 4: "I", 8: "Q"}
+FLOAT_FORMAT = {2: "e", 4: "f", 8: "d"}
 
 
-def one(value: Any, size: int, kind: int = 0, *, device: int = -1) -> bytes:
+class Address:
+    """A registered object with an address, as the package's own buffers are."""
+
+    __slots__ = ("__weakref__", "_ptr")
+
+    def __init__(self, ptr: Any) -> None:
+        self._ptr = ptr
+
+
+_native.register(Address, _native.POINTER)
+
+
+class Quantity:
+    """An object that is every kind of number at once."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __complex__(self) -> complex:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return self.value
+
+
+def quantity(code: int | Callable[[Any, int, int], Any], value: Any) -> Any:
+    cls = type("Quantity", (Quantity,), {})
+    _native.register(cls, code)
+    return cls(value)
+
+
+def layout(*sizes: int, align: int = 16) -> bytes:
+    """Lay parameters out as a C compiler does, each at a multiple of its size (at most `align`)."""
+    end, params = 0, []
+    for size in sizes:
+        step = min(size & -size, align)
+        offset = (end + step - 1) // step * step
+        params += [offset, size, UNKNOWN]
+        end = offset + size
+    return struct.pack(f"={len(params)}I", *params)
+
+
+def one(value: Any, size: int, kind: int = UNKNOWN, *, device: int = -1) -> bytes:
     """Return the bytes that a parameter of a size and a kind gets for a value."""
     return _native.pack(struct.pack("=3I", 0, size, kind), (value,), device)

@@ -31,6 +31,14 @@ def resource(device: ch.Device) -> Iterator[ch.DeviceMemoryResource]:
 
 
 @pytest.fixture
+def pool(device: ch.Device) -> Iterator[ch.DeviceMemoryResource]:
+    """Give a pool of 64 MiB."""
+    mr = ch.DeviceMemoryResource(device, {"max_size": 64 << 20})
+    yield mr
+    mr.close()
+
+
+@pytest.fixture
 def content(stream: ch.Stream) -> Callable[[ch.Buffer], bytes]:
     """Give a function that reads the bytes of a buffer."""
 
@@ -72,3 +80,21 @@ def start(in_children: None) -> Iterator[Callable[..., Any]]:
         process.join(children.TIMEOUT)
         if process.exitcode is None:
             process.kill()
+
+
+@pytest.fixture
+def exporter(start: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+    """Return an export of a process that lives until the end of the test."""
+    channels: list[Any] = []
+
+    def receive(count: int = 1) -> tuple[ch.DeviceMemoryResource, list[ch.Buffer], ch.Event, Any]:
+        ours, theirs = multiprocessing.Pipe()
+        process = start(children.export, theirs, count)
+        theirs.close()
+        channels.append(ours)
+        assert ours.poll(children.TIMEOUT)
+        return (*ours.recv(), process)
+
+    yield receive
+    for channel in channels:
+        channel.close()

@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packing of registered types, the resolver, and the registry's memory."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import random
+import struct
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from packing import (
+    ADDRESS,
+    FLOAT_FORMAT,
+    SIGNED_FORMAT,
+    UNSIGNED_FORMAT,
+    Address,
+    Quantity,
+    layout,
+    one,
+    quantity,
+)
+
+from cudacore_handles import _native
+from cudacore_handles._launch import argtypes
+from threads_at_once import in_threads
+
+
+@pytest.fixture
+def resolver() -> Iterator[Callable[..., None]]:
+    """Set another resolver for the time of a test."""
+    yield _native.set_resolver
+    _native.set_resolver(argtypes.resolve)
+
+
+@pytest.mark.parametrize(
+    ("kind", "itemsize", "value", "form"),
+    [
+        *((_native.SIGNED, n, -5, f) for n, f in SIGNED_FORMAT.items()),
+        *((_native.UNSIGNED, n, (1 << 8 * n) - 2, f) for n, f in UNSIGNED_FORMAT.items()),
+        *((_native.BOOL, n, True, f) for n, f in UNSIGNED_FORMAT.items()),
+        *((_native.FLOAT, n, -1.5, f) for n, f in FLOAT_FORMAT.items()),
+    ],
+)
+def test_codes(kind: int, itemsize: int, value: Any, form: str) -> None:
+    """A registered scalar would be converted to another kind, or to another size than its own."""
+    expected = struct.pack("=" + form, value)
+    assert one(quantity(kind | itemsize << 8, value), itemsize) == expected
+    assert one(quantity(kind, value), itemsize) == expected, "itemsize 0 takes the parameter's size"
+    for size in {1, 2, 4, 8, 12} - {itemsize}:
+        with pytest.raises(TypeError, match=rf"Quantity has {itemsize} byte.*, but the parameter has {size}"):
+            one(quantity(kind | itemsize << 8, value), size)
+    with pytest.raises(TypeError, match="cannot fill a parameter of 12 bytes"):
+        one(quantity(kind, value), 12)
+
+
+@pytest.mark.parametrize(("itemsize", "form"), [(8, "=ff"), (16, "=dd")])
+def test_complex_code(itemsize: int, form: str) -> None:
+    """A registered complex scalar would lose its imaginary part."""
+    assert one(quantity(_native.COMPLEX | itemsize << 8, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
+    assert one(quantity(_native.COMPLEX, 1.5 - 2j), itemsize) == struct.pack(form, 1.5, -2.0)
+    with pytest.raises(TypeError, match=rf"Quantity has {itemsize} bytes, but the parameter has 4"):
+        one(quantity(_native.COMPLEX | itemsize << 8, 1j), 4)
+
+
+def test_signedness_of_a_code_is_checked() -> None:
+    """A scalar outside of its own type's range would be reinterpreted."""
+    with pytest.raises(OverflowError, match=r"argument 0: 128 does not fit a parameter of 1 byte \(-128 to 127\)"):
+        one(quantity(_native.SIGNED | 1 << 8, 128), 1)
+    with pytest.raises(OverflowError, match=r"argument 0: -1 does not fit a parameter of 1 byte \(0 to 255\)"):
+        one(quantity(_native.UNSIGNED | 1 << 8, -1), 1)
+    with pytest.raises(OverflowError, match=r"9223372036854775808 does not fit a parameter of 8 bytes"):
+        one(quantity(_native.SIGNED | 8 << 8, 1 << 63), 8)
+    assert one(quantity(_native.UNSIGNED | 8 << 8, (1 << 64) - 1), 8) == b"\xff" * 8
+
+
+def test_pointer_code() -> None:
+    """A buffer would not arrive as its address, or a closed one arrive as null."""
+    assert one(Address(ADDRESS), 8) == struct.pack("=Q", ADDRESS)
+    assert one(Address((1 << 64) - 1), 8) == b"\xff" * 8
+    with pytest.raises(ValueError, match=r"^argument 1: .*Address is closed"):
+        _native.pack(layout(8, 8), (1, Address(None)))
+    with pytest.raises(TypeError, match=r"Address is passed as a pointer of 8 bytes, but the parameter has 4"):
+        one(Address(ADDRESS), 4)
+    for wrong in ("x", 1.0, True):
+        with pytest.raises(TypeError, match=r"the address that .*Address has for its memory is not an int"):
+            one(Address(wrong), 8)
+    for wrong in (-1, 1 << 64):
+        with pytest.raises(ValueError, match=r"the address that .*Address has for its memory is not one of 64 bits"):
+            one(Address(wrong), 8)
+    assert one(Address(np.uint64(ADDRESS)), 8) == struct.pack("=Q", ADDRESS)
+    with pytest.raises(AttributeError, match="_ptr"):
+        one(quantity(_native.POINTER, 1), 8)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        -1,
+        8,
+        255,
+        1 << 64,
+        _native.SIGNED | 3 << 8,
+        _native.FLOAT | 1 << 8,
+        _native.BOOL | 16 << 8,
+        _native.COMPLEX | 4 << 8,
+        _native.POINTER | 4 << 8,
+        _native.SIGNED | 1 << 40,
+        _native.ARRAY | 8 << 8,
+        _native.COMPLEX | _native.HAS_VALUE,
+    ],
+)
+def test_invalid_code_is_an_error(code: int) -> None:
+    """A wrong code would write beyond its parameter."""
+    with pytest.raises(ValueError, match="code must be kind"):
+        _native.register(type("Wrong", (), {}), code)
+
+
+@pytest.mark.parametrize("cls", [int, bool, float, complex, type(None), bytes, bytearray, memoryview])
+def test_builtin_types_cannot_be_registered(cls: type) -> None:
+    """One package could change what an int means for all kernels of the process."""
+    with pytest.raises(ValueError, match="cannot be registered"):
+        _native.register(cls, _native.SIGNED)
+    assert _native.registered(cls) is None
+
+
+def test_registered_answers_what_was_registered() -> None:
+    """A subclass of a buffer would not be recognised."""
+    cls = type("Thing", (), {})
+    assert _native.registered(cls) is None
+    _native.register(cls, _native.FLOAT | 4 << 8)
+    assert _native.registered(cls) == _native.FLOAT | 4 << 8
+
+    def converter(value: Any, size: int, kind: int) -> int:
+        return size
+
+    _native.register(cls, converter)
+    assert _native.registered(cls) is converter
+    assert one(cls(), 4) == (4).to_bytes(4, sys.byteorder)
+
+
+def returning(result: Any) -> Callable[[Any, int, int], Any]:
+    return lambda value, size, kind: result
+
+
+def test_converter_results() -> None:
+    """The result of a converter would be packed without a check."""
+    assert one(quantity(lambda value, size, kind: bytes([size]) * size, 0), 12) == bytes([12]) * 12
+    assert one(quantity(lambda value, size, kind: -2, 0), 2) == struct.pack("=h", -2)
+    for result, error, message in (
+        (b"123", TypeError, "Quantity has 3 bytes, but the parameter has 4"),
+        (1 << 32, OverflowError, "4294967296 does not fit"),
+        (bytearray(4), TypeError, "the converter of .*Quantity must return bytes, a number, or a place in memory"),
+        (None, TypeError, "must return bytes, a number, or a place in memory"),
+        ([], TypeError, "cannot pass a 'list'"),
+        ((1, 2), TypeError, "place"),
+    ):
+        with pytest.raises(error, match="argument 0: .*" + message):
+            one(quantity(returning(result), 0), 4)
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, OverflowError])
+def test_converter_errors_name_the_argument(error: type[Exception]) -> None:
+    """An error of a conversion would not name the argument, or would hide where it was raised."""
+
+    def converter(value: Any, size: int, kind: int) -> bytes:
+        raise error("no good") from KeyError("cause")
+
+    with pytest.raises(error, match=r"^argument 1: no good$") as caught:
+        _native.pack(layout(8, 4), (0, quantity(converter, 0)))
+    assert caught.traceback[-1].name == "converter"
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+class CustomError(ValueError):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), CustomError(3), KeyboardInterrupt(), MemoryError()])
+def test_other_errors_of_converters_pass_unchanged(error: BaseException) -> None:
+    """An exception with a custom constructor would be changed, or an interrupt would be lost."""
+
+    def converter(value: Any, size: int, kind: int) -> bytes:
+        raise error
+
+    args = error.args
+    with pytest.raises(type(error)) as caught:
+        one(quantity(converter, 0), 4)
+    assert caught.value is error
+    assert error.args == args
+
+
+def test_error_whose_message_fails() -> None:
+    """An exception that cannot be printed would be replaced by its failure to print."""
+
+    class Unprintable:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def converter(value: Any, size: int, kind: int) -> bytes:
+        raise ValueError(Unprintable())
+
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - it has no message
+        one(quantity(converter, 0), 4)
+    assert isinstance(caught.value.args[0], Unprintable)
+
+
+def test_class_with_strange_names_can_be_reported() -> None:
+    """A metaclass that returns a wrong class name would crash the error message."""
+
+    class Meta(type):
+        @property
+        def __name__(cls) -> Any:  # type: ignore[override]
+            return 42
+
+        @property
+        def __module__(cls) -> Any:  # type: ignore[override]
+            return None
+
+    class Strange(metaclass=Meta):
+        pass
+
+    with pytest.raises(TypeError, match="cannot pass a '42'"):
+        one(Strange(), 8)
+
+
+# ---- conversions that call back
+
+
+def test_converter_that_replaces_itself() -> None:
+    """A converter that replaces itself would be freed while it runs."""
+
+    class Self:
+        def __call__(self, value: Any, size: int, kind: int) -> int:
+            for i in range(500):  # the registry grows and moves meanwhile
+                cls = type(f"T{i}", (), {})
+                kept.append(cls)
+                _native.register(cls, _native.SIGNED)
+            _native.register(type(value), _native.SIGNED)
+            return 1
+
+    kept: list[type] = []
+    converter = Self()
+    alive = weakref.ref(converter)
+    value = quantity(converter, 2)
+    del converter
+    assert _native.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 2)
+    assert alive() is None
+
+
+def test_values_that_live_only_in_the_tuple() -> None:
+    """A value would be freed while it is converted."""
+
+    def converter(value: Any, size: int, kind: int) -> int:
+        gc.collect()
+        return value.value
+
+    cls = type("Only", (Quantity,), {})
+    _native.register(cls, converter)
+    assert _native.pack(layout(8, 8), (cls(1), cls(2))) == struct.pack("=2Q", 1, 2)
+    assert _native.pack(layout(8), (cls(3),)) == struct.pack("=Q", 3)
+
+
+def test_converter_that_packs() -> None:
+    """Packing within packing would share a buffer."""
+    inner = layout(4, 4)
+    value = quantity(lambda value, size, kind: _native.pack(inner, (1, 2)), 0)
+    assert _native.pack(layout(8, 8, 8), (7, value, 9)) == struct.pack("=QIIQ", 7, 1, 2, 9)
+
+
+def test_value_that_changes_its_class(resolver: Callable[..., None]) -> None:
+    """A value whose class changes after the lookup would be packed as the old class."""
+
+    class Before:
+        pass
+
+    class After:
+        def __index__(self) -> int:
+            return 5
+
+    def become(value: Any, size: int, kind: int) -> int:
+        value.__class__ = After
+        return 1
+
+    _native.register(Before, become)
+    value = Before()
+    assert _native.pack(layout(8, 8), (value, value)) == struct.pack("=2Q", 1, 5)
+
+    def resolve(cls: type, value: Any) -> bool:
+        _native.register(cls, _native.POINTER)
+        value.__class__ = After
+        return True
+
+    resolver(resolve)
+    assert one(type("Brief", (), {})(), 8) == struct.pack("=Q", 5)
+
+
+# ---- the resolver
+
+
+def test_resolver_is_asked_once_for_a_type(resolver: Callable[..., None]) -> None:
+    """Every launch would resolve a type that is already registered."""
+    asked = []
+
+    def resolve(cls: type, value: Any) -> bool:
+        asked.append((cls, value))
+        _native.register(cls, _native.SIGNED)
+        return True
+
+    resolver(resolve)
+    cls = type("Unknown", (Quantity,), {})
+    first = cls(1)
+    assert _native.pack(layout(8, 8), (first, cls(2))) == struct.pack("=2Q", 1, 2)
+    assert asked == [(cls, first)]
+
+
+def test_resolver_that_does_not_help(resolver: Callable[..., None]) -> None:
+    """A value of an unknown type would be packed if the resolver refuses it, registers nothing, or raises an error."""
+    value = object()
+    for answer in (lambda cls, value: False, lambda cls, value: True, None):
+        resolver(answer)
+        with pytest.raises(TypeError, match="argument 0: cannot pass a 'object'"):
+            one(value, 8)
+
+    def refuses_after_all(cls: type, value: Any) -> bool:
+        _native.register(cls, _native.POINTER)
+        return False
+
+    resolver(refuses_after_all)
+    with pytest.raises(TypeError, match="argument 0: cannot pass"):
+        one(type("Refused", (), {})(), 8)
+
+    def replaces_itself(cls: type, value: Any) -> bool:
+        resolver(None)
+        gc.collect()
+        raise LookupError("lost")
+
+    resolver(replaces_itself)
+    del replaces_itself
+    with pytest.raises(LookupError, match="lost"):
+        one(value, 8)
+
+
+# ---- memory
+
+
+def test_registry_does_not_keep_types_alive() -> None:
+    """Classes that a program makes would never be freed, or a new class at an old address be packed as the old one."""
+    for i in range(300):
+        cls = type("Passing", (), {"__slots__": ()})
+        assert _native.registered(cls) is None
+        _native.register(cls, _native.SIGNED if i % 2 else lambda value, size, kind: 0)
+        gone = weakref.ref(cls)
+        del cls
+        gc.collect(0)
+        if gone() is not None:
+            gc.collect()
+        assert gone() is None
+
+
+def test_registry_under_random_use() -> None:
+    """A type would be lost, or mistaken for another one, when neighbouring types are removed from the table."""
+    rng = random.Random(5)
+    model: dict[type, int] = {}
+    for step in range(4000):
+        if model and rng.random() < (0.3 if step < 2000 else 0.7):
+            cls = rng.choice(list(model))
+            del model[cls]
+            del cls
+        elif model and rng.random() < 0.3:
+            cls = rng.choice(list(model))
+            model[cls] = rng.choice([_native.SIGNED, _native.FLOAT | 4 << 8])
+            _native.register(cls, model[cls])
+        else:
+            cls = type("Some", (), {"__slots__": ()})
+            model[cls] = _native.UNSIGNED | 8 << 8
+            _native.register(cls, model[cls])
+        cls = object
+        if step % 100 == 0:
+            gc.collect()
+            assert {c: _native.registered(c) for c in model} == model
+    assert one(True, 4) == (1).to_bytes(4, sys.byteorder)
+
+
+def test_no_references_leak() -> None:
+    """Each launch would leak a reference to its arguments, or give one too many back."""
+    floats = 1.25
+    number = 1 << 40
+    address = Address(ADDRESS + 1)
+    scalar = np.float32(1)
+    raising = quantity(lambda value, size, kind: 1 / 0, 0)
+    converted = quantity(lambda value, size, kind: number, 0)
+    indexed = quantity(_native.SIGNED, number)
+    twofold = 1.5 + 2.5j
+    where = layout(8, 8, 8, 4, 8, 8, 8)
+    watched = [floats, number, address, address._ptr, scalar, raising, converted, indexed, twofold, where]
+    watched += [Address, type(scalar), type(indexed)]
+
+    def work() -> None:
+        args = (number, floats, address, scalar, converted, indexed, twofold)
+        for _ in range(100):
+            _native.pack(where, args)
+            bad: Any
+            for bad in ([], 1 << 64, raising, Address(None), b"", 1e300j, None, np.int64(1)):
+                with pytest.raises((TypeError, OverflowError, ZeroDivisionError, ValueError)):
+                    _native.pack(where, (number, floats, address, bad, converted, indexed, twofold))
+            with pytest.raises(TypeError):
+                _native.pack(where, ())
+
+    def measure() -> tuple[list[int], int]:
+        work()
+        gc.collect()
+        return [sys.getrefcount(item) for item in watched], sys.getallocatedblocks()
+
+    measure()
+    refs, blocks = measure()
+    growth = []
+    for _ in range(3):  # caches elsewhere grow in some rounds; a leak would grow in each
+        again, blocks_again = measure()
+        assert again == refs
+        growth.append(abs(blocks_again - blocks))
+        blocks = blocks_again
+    assert min(growth) < 50  # a round has hundreds of calls of each kind
+
+
+def test_module_instances_are_independent() -> None:
+    """Two interpreters would share a registry."""
+    spec = importlib.util.find_spec("cudacore_handles._native")
+    assert spec is not None
+    assert spec.loader is not None
+    other = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(other)
+    assert other is not _native
+    with pytest.raises(TypeError, match="cannot pass"):
+        other.pack(layout(8), (Address(1),))
+
+
+def test_exit_with_registered_types() -> None:
+    """The interpreter would crash or complain at exit."""
+    code = """if True:
+        import struct
+        from cudacore_handles import _native
+        from cudacore_handles._launch import argtypes
+        class Late:
+            def __init__(self): self.pack, self.where = _native.pack, struct.pack("=3I", 0, 8, 0)
+            def __index__(self): return 1
+            def __del__(self): self.pack(self.where, (self,))
+        late = Late()
+        late.cycle = late
+        Late.keep = late
+        _native.pack(late.where, (late,))
+        _native.register(type("Other", (), {}), lambda value, size, kind: late)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_threads() -> None:
+    """Launches from several threads would mix their arguments, or find a half-made registry."""
+
+    def work(seed: int) -> None:
+        where = layout(8, 4, 8, 8)
+        for i in range(300):
+            cls = type("Local", (Quantity,), {})
+            _native.register(cls, lambda value, size, kind: _native.pack(layout(8), (value.value,)))
+            value = seed * 1000 + i
+            expected = struct.pack("@QfxxxxQQ", value, 0.5, value + 1, value + 2)
+            args = (cls(value), np.float32(0.5), value + 1, Address(value + 2))
+            assert _native.pack(where, args) == expected
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        in_threads(work, range(4))
+    finally:
+        sys.setswitchinterval(interval)
